@@ -1,0 +1,150 @@
+"""x: the true counts, with weights a, ids and groups. Validated once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.errors import CountsError
+
+Floats = NDArray[np.float64]
+
+
+def _numbers(name: str, given: ArrayLike) -> Floats:
+    """A read-only, private, one-dimensional float64 copy of `given`; every entry finite."""
+    raw = np.ma.getdata(given) if np.ma.isMaskedArray(given) else given
+    if np.ma.isMaskedArray(given) and np.ma.getmaskarray(given).any():
+        place = int(np.flatnonzero(np.ma.getmaskarray(given))[0])
+        raise CountsError(f"every entry of `{name}` must be present, got a missing one at position {place}")
+    array = np.asarray(raw)
+    if array.ndim != 1:
+        raise CountsError(f"`{name}` must be one-dimensional, got {array.ndim} dimensions")
+    if array.dtype.kind not in "iufb":
+        array = _parsed(name, array)
+    values = np.array(array, dtype=np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise CountsError(f"every entry of `{name}` must be finite, got {values[place]} at position {place}")
+    values.flags.writeable = False
+    return values
+
+
+def _parsed(name: str, array: NDArray[Any]) -> Floats:
+    """Object arrays entry by entry, so that the first bad one can be named. Text is never a number."""
+    out = np.empty(array.size)
+    for i, entry in enumerate(array.tolist()):
+        if entry is None or isinstance(entry, (str, bytes)):
+            raise CountsError(f"every entry of `{name}` must be a number, got {entry!r} at position {i}")
+        try:
+            out[i] = float(entry)
+        except (TypeError, ValueError, OverflowError):
+            raise CountsError(f"every entry of `{name}` must be a number, got {entry!r} at position {i}") from None
+    return out
+
+
+def _text(name: str, given: Iterable[Any], n: int) -> tuple[str, ...]:
+    if isinstance(given, (str, bytes)):
+        raise CountsError(f"`{name}` must be a sequence with one entry an entity, got the text {given!r}")
+    labels = list(given)
+    if len(labels) != n:
+        raise CountsError(f"`{name}` must have one entry a count: {n} counts, {len(labels)} {name}")
+    for i, label in enumerate(labels):
+        if label is None or (isinstance(label, float) and label != label):
+            raise CountsError(f"every entry of `{name}` must be present, got {label!r} at position {i}")
+    return tuple(label if type(label) is str else str(label) for label in labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counts:
+    """The true counts x of n entities, and what belongs to them.
+
+    Parameters
+    ----------
+    values
+        x, in persons (or households, ...): finite and at least 0. Fractions are allowed.
+    ids
+        One label an entity, kept as text (leading zeros stay), no duplicates. Default: "0", "1", ...
+    weights
+        a, the allocation formula's factors (dollars a pupil, say): finite and above 0. Default: 1.
+    groups
+        One label an entity (a state, a size class), text. Default: no groups.
+
+    The arrays are private read-only copies; a `Counts` never changes.
+    """
+
+    values: Floats
+    ids: Sequence[str]
+    weights: Floats
+    groups: Sequence[str] | None
+
+    def __init__(
+        self,
+        values: ArrayLike,
+        ids: Iterable[Any] | None = None,
+        weights: ArrayLike | None = None,
+        groups: Iterable[Any] | None = None,
+    ) -> None:
+        x = _numbers("values", values)
+        if x.size == 0:
+            raise CountsError("there must be at least one count, got none")
+        if (x < 0).any():
+            place = int(np.flatnonzero(x < 0)[0])
+            raise CountsError(f"every count must be at least 0, got {x[place]} at position {place}")
+        n = x.size
+        a = _numbers("weights", np.ones(n) if weights is None else weights)
+        if a.size != n:
+            raise CountsError(f"`weights` must have one entry a count: {n} counts, {a.size} weights")
+        if (a <= 0).any():
+            place = int(np.flatnonzero(a <= 0)[0])
+            raise CountsError(f"every weight must be above 0, got {a[place]} at position {place}")
+        labels = tuple(map(str, range(n))) if ids is None else _text("ids", ids, n)
+        if ids is not None and len(set(labels)) < n:
+            raise CountsError(_first_duplicate(labels))
+        object.__setattr__(self, "values", x)
+        object.__setattr__(self, "ids", labels)
+        object.__setattr__(self, "weights", a)
+        object.__setattr__(self, "groups", None if groups is None else _text("groups", groups, n))
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+    def __repr__(self) -> str:
+        extra = "" if self.groups is None else f", {len(set(self.groups))} groups"
+        return f"Counts(n={len(self)}, total={self.total:g}{extra})"
+
+    @property
+    def n(self) -> int:
+        """The number of entities."""
+        return len(self)
+
+    @cached_property
+    def total(self) -> float:
+        """C, the sum of the counts."""
+        return float(np.sum(self.values))
+
+    @cached_property
+    def distinct(self) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
+        """The distinct (count, weight) pairs: x, a, how often each occurs, and which pair each entity has.
+
+        Entities with the same count and weight have the same bias, so an engine evaluates each pair once.
+        Sorted by count, then by weight.
+        """
+        pairs = np.empty(self.n, dtype=np.complex128)  # complex numbers sort by real, then imaginary part
+        pairs.real, pairs.imag = self.values, self.weights
+        unique, inverse, times = np.unique(pairs, return_inverse=True, return_counts=True)
+        return unique.real.copy(), unique.imag.copy(), times.astype(np.int64), inverse.astype(np.int64)
+
+
+def _first_duplicate(labels: Sequence[str]) -> str:
+    seen: dict[str, int] = {}
+    for i, label in enumerate(labels):
+        if label in seen:
+            return f"ids must be unique, got {label!r} at positions {seen[label]} and {i}"
+        seen[label] = i
+    raise AssertionError("called only where a duplicate exists")

@@ -1,0 +1,136 @@
+"""The baseline BL_i = a_i (X_i)_+ / sum_j a_j (X_j)_+, exactly.
+
+With Y_j = a_j (X_j)_+, S = sum Y_j and 1/S = int_0^inf e^{-tS} dt, every expectation is one integral over t
+of a product over entities. Let M_j(t) = E[e^{-t Y_j}], and let l_j, v_j be mean and variance of Y_j under the
+tilt e^{-t Y_j} / M_j. Under the tilt the entities stay independent, so for S > 0
+
+    E[Y_i/S - P_i]         = int   prod M  (l_i - P_i sum l)                                          dt
+    E[(Y_i/S - P_i)^2]     = int t prod M ((l_i - P_i sum l)^2 + (1 - P_i)^2 v_i + P_i^2 (sum v - v_i)) dt.
+
+Since P_i sum_j a_j x_j = a_i x_i, the true values drop out of l_i - P_i sum l: only e_i = l_i - a_i x_i enters, which
+is of the size of the noise. So a bias of 1e-8 of a share is as accurate as one of 0.1.
+When S = 0 (all clipped) the output is a_i / sum a.
+
+Two rules. S concentrated (standard deviation below a tenth of the mean): Gauss-Laguerre in t E[S]; n nodes are exact for
+1/S expanded to degree 2n - 1 about E[S]. Otherwise the double-exponential rule. Either is refined until two
+successive ones agree; their difference is the error estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpost.engines.exact.rules import Rule, exp_sinh, laguerre
+from fairpost.engines.exact.shares import Counted, reached, refusal, true_shares
+from fairpost.engines.exact.tilts import clipped_tilts
+from fairpost.engines.moments import Floats, Moments
+from fairpost.mechanisms import Laplace, Mechanism
+
+SIZES = (3, 5, 8, 12, 18, 27, 40)
+"""Gauss-Laguerre rules in the order of refinement."""
+LEVELS = (3, 4, 5, 6, 7)
+"""Levels of the double-exponential rule in the order of refinement."""
+ROUNDING = 2e-13
+"""Relative accuracy of the partial transforms."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    x: Floats
+    a: Floats
+    times: Floats
+    shares: Floats
+    mechanism: Mechanism
+    mean: float
+    """E[S]."""
+    centred: bool
+    """Whether means are taken less a x (S concentrated, so t a spread is small) or as they are."""
+
+
+@dataclass(frozen=True)
+class _Sum:
+    bias: Floats
+    mse: Floats
+    rounding: Floats
+
+
+def baseline(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: float = 1e-6) -> Moments:
+    """Moments of BL for the distinct pairs (x, a) with multiplicities `times`; bias and error in shares of 1.
+
+    Raises ToleranceError where the error of alpha = max bias - min bias stays above rtol * alpha.
+    """
+    counts = times.astype(np.float64)
+    empty, zero = _clipped(mechanism.cdf(-x), counts)
+    if counts.sum() == 1:
+        none = np.zeros(1)
+        return Moments(none, none, none, none, degenerate=empty)
+    shares = true_shares(x, a, times)
+    a = a / np.max(a)
+    fallback = a / np.sum(counts * a) - shares
+    mean, deviation = _sum_moments(x, a, counts, mechanism)
+    previous: Floats | None = None
+    for centred, rule in _attempts(deviation / mean):
+        found = _integrate(_Problem(x, a, counts, shares, mechanism, mean, centred), rule)
+        bias = found.bias + empty * fallback
+        if previous is not None:
+            error = np.abs(bias - previous) + found.rounding
+            if reached(bias, error, shares, rtol):
+                mse = found.mse + empty * fallback**2
+                return Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size)
+        previous = bias
+    raise refusal("baseline", bias, error, rtol)
+
+
+def _clipped(below: Floats, times: Floats) -> tuple[float, Floats]:
+    """P(every X_j <= 0), and P(X_i <= 0, some other X_j > 0): the chance that BL_i = 0."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(below)
+    every = np.sum(times * logs)
+    return float(np.exp(every)), below * -np.expm1(np.where(below > 0, every - logs, -np.inf))
+
+
+def _sum_moments(x: Floats, a: Floats, times: Floats, mechanism: Mechanism) -> tuple[float, float]:
+    """E[S] and its standard deviation."""
+    first, second = (mechanism.upper(-x, 0.0, k) for k in (1, 2))
+    spread = np.maximum(second - first**2, 0.0)
+    return float(np.sum(times * a * first)), float(np.sqrt(np.sum(times * a * a * spread)))
+
+
+def _attempts(ratio: float) -> Iterator[tuple[bool, Rule]]:
+    """Rules in the order of refinement, for S with standard deviation / mean = ratio.
+
+    Gauss-Laguerre with n nodes misses E[1/S] by about (4 ratio)^{2n}: start where that is small.
+    """
+    if ratio < 0.1:
+        enough = np.log(1e-9) / (2 * np.log(max(4 * ratio, 1e-3)))
+        yield from ((True, laguerre(n)) for n in SIZES if n >= enough - 1)
+    yield from ((False, exp_sinh(level)) for level in LEVELS)
+
+
+def _integrate(problem: _Problem, rule: Rule) -> _Sum:
+    """The two integrals above with the given rule in u = t E[S], and the rounding that their sums carry."""
+    t, weight = rule[0] / problem.mean, rule[1] / problem.mean
+    log_product, mean, variance = _factors(problem, t)
+    weight = weight * np.exp(log_product)
+    p, times = problem.shares, problem.times
+    gap = mean - np.multiply.outer(mean @ times, p)
+    scatter = (1 - p) ** 2 * variance + p**2 * ((variance @ times)[:, None] - variance)
+    size = weight @ np.abs(mean) + p * (weight @ (np.abs(mean) @ times))
+    return _Sum(weight @ gap, (weight * t) @ (gap**2 + scatter), ROUNDING * size)
+
+
+def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:
+    """sum_j log M_j for each node t; tilted means and variances of Y, rows nodes and columns pairs."""
+    beta = problem.a * problem.mechanism.spread
+    if problem.centred and isinstance(problem.mechanism, Laplace) and t[-1] * beta.max() <= 0.5:
+        from fairpost.kernels.exact_baseline import laplace_factors
+
+        log_product = np.empty(t.size)
+        mean, variance = np.empty((t.size, beta.size)), np.empty((t.size, beta.size))
+        laplace_factors(problem.a * problem.x, beta, problem.times, t, log_product, mean, variance)
+        return log_product, mean, variance
+    log, mean, variance = clipped_tilts(problem.mechanism, problem.x, np.multiply.outer(t, problem.a), problem.centred)
+    return log @ problem.times, mean * problem.a, variance * problem.a**2

@@ -1,0 +1,10 @@
+"""PoS."""
+
+from __future__ import annotations
+
+from fairpost.engines.exact.pos_plan import Problem
+from fairpost.engines.exact.pos_separated import separated
+
+
+def pos(x, a, times, mechanism, rtol=1e-6):
+    return separated(Problem.build(x, a, times, mechanism), rtol)

@@ -1,0 +1,149 @@
+"""The counts of the simplex problem, reduced to what its contour integrals need. The unit is the noise scale.
+
+Counts too large to be clipped where the smallest one is ("giants") enter through their number alone. Where
+many distinct counts lie close together, the functions of x in the integrals, analytic in x, are taken at
+Chebyshev nodes: a sum over the counts becomes a weighted sum over the nodes, and results are interpolated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebvander
+
+from fairpost.engines.moments import Floats
+from fairpost.mechanisms import Laplace, Mechanism
+
+RARE = 1e-18
+"""A count is a giant where clipping it is less likely than RARE times clipping the smallest count ..."""
+NEVER = 1e-16
+"""... and the expected number of clipped giants is below NEVER."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """The distinct counts x_j (ascending), how often each occurs, and the total, in units of the noise scale."""
+
+    unit: Mechanism
+    """The noise with scale 1."""
+    x: Floats
+    times: Floats
+    surplus: float
+    """C - sum x."""
+
+    @property
+    def n(self) -> float:
+        """The number of entities."""
+        return float(np.sum(self.times))
+
+    @property
+    def laplace(self) -> bool:
+        """Whether the noise has a kink at 0."""
+        return isinstance(self.unit, Laplace)
+
+    def moments(self, m: float, skip: int) -> tuple[float, float, float]:
+        """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count."""
+        from fairpost.kernels import exact_simplex as kernel
+
+        weight = self.times.copy()
+        weight[0] -= skip
+        shift, variance, kept = kernel.moments(0 if self.laplace else 1, m, self.x, weight)
+        return shift - self.surplus - skip * float(self.x[0]), variance, kept
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Counts x[start:stop]; `nodes` Chebyshev nodes stand for them, or they stand for themselves (0)."""
+
+    start: int
+    stop: int
+    nodes: int
+
+    @property
+    def size(self) -> int:
+        """How many places the segment takes among the nodes."""
+        return self.nodes or self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Law:
+    """What decides the law of H(m): nodes x with weights, the number of giants, and C less the giants' counts."""
+
+    kind: int
+    x: Floats
+    weight: Floats
+    giants: float
+    rest: float
+    members: Floats
+    """The distinct counts at risk."""
+    segments: tuple[Segment, ...]
+
+    def at_members(self, values: Floats) -> Floats:
+        """A function of x, known at the nodes, at the counts at risk."""
+        out = np.empty(self.members.size)
+        place = 0
+        for part in self.segments:
+            here = values[place : place + part.size]
+            place += part.size
+            x = self.members[part.start : part.stop]
+            out[part.start : part.stop] = _basis(x, part.nodes) @ here if part.nodes else here
+        return out
+
+
+def _basis(x: Floats, nodes: int) -> Floats:
+    """Row i holds the values at x[i] of the Lagrange polynomials for Chebyshev nodes on the range of x."""
+    middle, half = _range(x)
+    at_nodes = chebvander(_chebyshev(nodes), nodes - 1)
+    scale = np.full(nodes, 2.0 / nodes)
+    scale[0] = 1.0 / nodes
+    return np.asarray(chebvander((x - middle) / half, nodes - 1) @ (scale[:, None] * at_nodes.T))
+
+
+def _chebyshev(nodes: int) -> Floats:
+    return np.cos((np.arange(nodes) + 0.5) * np.pi / nodes)
+
+
+def _range(x: Floats) -> tuple[float, float]:
+    return float(x[-1] + x[0]) / 2, float(x[-1] - x[0]) / 2
+
+
+def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> tuple[Segment, ...]:
+    """Cells of width `cell`; one with over 3/2 * `nodes` counts is replaced. x[0] and counts inside `keep` stay."""
+    inside = (x >= keep[0]) & (x <= keep[1])
+    label = np.where(inside, -2.0, np.floor((x - x[0]) / cell))
+    label[0] = -1.0
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(label)) + 1, [x.size]])
+    parts = []
+    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        many = 2 * (stop - start) > 3 * nodes and not inside[start]
+        parts.append(Segment(int(start), int(stop), nodes if many else 0))
+    return tuple(parts)
+
+
+def reduce(population: Population, high: float, keep: tuple[float, float], nodes: int) -> Law:
+    """The law of H(m) for m up to `high`. Under Laplace noise counts inside `keep` stay: a kink at x = m."""
+    clipped = np.asarray(population.unit.cdf(high - population.x))
+    risk = int(np.sum((clipped > RARE * clipped[0]) | (clipped * population.n > NEVER)))
+    members, times = population.x[:risk], population.times[:risk]
+    laplace = population.laplace
+    parts = _segments(members, 8.0 if laplace else 3.0, keep if laplace else (np.inf, np.inf), nodes)
+    x, weight = [], []
+    for part in parts:
+        here, count = members[part.start : part.stop], times[part.start : part.stop]
+        if part.nodes:
+            middle, half = _range(here)
+            x.append(middle + half * _chebyshev(part.nodes))
+            weight.append(count @ _basis(here, part.nodes))
+        else:
+            x.append(here)
+            weight.append(count)
+    return Law(
+        kind=0 if laplace else 1,
+        x=np.concatenate(x),
+        weight=np.concatenate(weight),
+        giants=float(np.sum(population.times[risk:])),
+        rest=population.surplus + float(np.sum(members * times)),
+        members=members,
+        segments=parts,
+    )

@@ -1,0 +1,40 @@
+"""The exception tree.
+
+    FairpostError
+    ├── InputError (ValueError)       what was handed in breaks a rule: rule, value, place
+    │   ├── CountsError               counts, weights, ids or groups
+    │   ├── ParameterError            a number or a name: epsilon, sigma, total, runs, a method
+    │   └── InfeasibleError           no v satisfies A v = b (with v >= 0)
+    ├── UnsupportedError              an engine or mechanism cannot do this, and says why
+    └── ToleranceError                an engine's own error estimate stays above the tolerance
+
+A caller who wants one net catches `FairpostError`. Every message is one line.
+"""
+
+
+class FairpostError(Exception):
+    """Anything that fairpost raises on purpose."""
+
+
+class InputError(FairpostError, ValueError):
+    """The input breaks a rule; the message names the rule, the value and the place."""
+
+
+class CountsError(InputError):
+    """Counts, weights, ids or groups are not valid."""
+
+
+class ParameterError(InputError):
+    """A parameter is outside its range or a name is not known."""
+
+
+class InfeasibleError(InputError):
+    """The constraints have no solution."""
+
+
+class UnsupportedError(FairpostError):
+    """The engine or mechanism does not cover this case; the message says why."""
+
+
+class ToleranceError(FairpostError):
+    """The result's own error estimate does not reach the tolerance asked for."""

@@ -1,0 +1,137 @@
+"""alpha-fairness, the cost of privacy and summaries: pure functions of a bias vector B."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.errors import CountsError, ParameterError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with an interval that contains the true value (exact engine: by its error bound)."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ParameterError(f"an interval must contain its value, got {self.low}, {self.value}, {self.high}")
+
+    def scaled(self, factor: float) -> Estimate:
+        """The estimate in another unit (factor >= 0)."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Alpha:
+    """alpha = max B - min B (Definition 2) and the two entities that attain it."""
+
+    value: float
+    most: int
+    """The position of the largest bias: who gains most in expectation."""
+    least: int
+    """The position of the smallest bias: who loses most in expectation."""
+
+
+def alpha(bias: ArrayLike) -> Alpha:
+    """The fairness bound: the range of the biases, with the pair that attains it (the first, where there are ties)."""
+    b = np.asarray(bias, dtype=np.float64)
+    if b.ndim != 1 or b.size == 0 or not np.isfinite(b).all():
+        raise CountsError("a bias vector must be one-dimensional, finite and not empty")
+    most, least = int(np.argmax(b)), int(np.argmin(b))
+    return Alpha(float(b[most] - b[least]), most, least)
+
+
+def alpha_interval(bias: Floats, error: Floats) -> Estimate:
+    """alpha when each bias is known to within `error`: every bias inside its own interval."""
+    low = max(0.0, float(np.max(bias - error) - np.min(bias + error)))
+    high = float(np.max(bias + error) - np.min(bias - error))
+    return Estimate(alpha(bias).value, low, high)
+
+
+def cost_of_privacy(bias: ArrayLike, budget: float = 1.0) -> float:
+    """B+ (Definition 5): the money needed so that no entity expects less than its due, sum of |negative biases| * B."""
+    b = np.asarray(bias, dtype=np.float64)
+    return float(-np.sum(b[b < 0]) * _budget(budget))
+
+
+def cost_of_privacy_l1(bias: ArrayLike, budget: float = 1.0) -> float:
+    """Proposition 3: for shares that always sum to 1 the cost of privacy is (B/2) ||bias||_1."""
+    return float(np.sum(np.abs(np.asarray(bias, dtype=np.float64))) * _budget(budget) / 2)
+
+
+def cost_interval(bias: Floats, error: Floats, times: ArrayLike = 1) -> Estimate:
+    """The cost of privacy, as a share of the budget, when each bias is known to within `error`."""
+    losses = [np.sum(np.maximum(-(bias + s * error), 0.0) * times) for s in (1.0, 0.0, -1.0)]
+    return Estimate(float(losses[1]), float(losses[0]), float(losses[2]))
+
+
+def misallocation(bias: ArrayLike, budget: float) -> Floats:
+    """The money that each entity gains (or, negative, loses) in expectation: B_i times the budget."""
+    return np.asarray(bias, dtype=np.float64) * _budget(budget)
+
+
+def _budget(budget: float) -> float:
+    try:
+        number = float(budget)
+    except (TypeError, ValueError):
+        raise ParameterError(f"`budget` must be a number, got {budget!r}") from None
+    if not 0 <= number < np.inf:
+        raise ParameterError(f"`budget` must be at least 0 and finite, got {budget!r}")
+    return number
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The biases of one group of entities, in the unit of the bias."""
+
+    label: str
+    n: int
+    total: float
+    """The sum of the biases: what the group as a whole gains in expectation."""
+    mean: float | None
+    """None for an empty group."""
+    least: float | None
+    most: float | None
+
+
+def _summary(label: str, part: Floats) -> Summary:
+    if part.size == 0:
+        return Summary(label, 0, 0.0, None, None, None)
+    return Summary(label, int(part.size), float(part.sum()), float(part.mean()), float(part.min()), float(part.max()))
+
+
+def by_group(bias: ArrayLike, groups: Sequence[str]) -> tuple[Summary, ...]:
+    """One summary a group, in order of first appearance; every group is listed, however small."""
+    b = np.asarray(bias, dtype=np.float64)
+    if len(groups) != b.size:
+        raise CountsError(f"`groups` must have one entry an entity: {b.size} entities, {len(groups)} groups")
+    places: dict[str, int] = {}
+    member = np.fromiter((places.setdefault(g, len(places)) for g in groups), np.int64, b.size)
+    order = np.argsort(member, kind="stable")
+    cuts = np.cumsum(np.bincount(member))[:-1]
+    return tuple(_summary(label, part) for label, part in zip(places, np.split(b[order], cuts), strict=True))
+
+
+def by_size(bias: ArrayLike, values: ArrayLike, edges: Sequence[float] | None = None) -> tuple[Summary, ...]:
+    """One summary a size bin [edge, next edge); the default edges are 0, 1, 10, 100, ... Empty bins are listed too."""
+    b, x = np.asarray(bias, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if b.shape != x.shape:
+        raise CountsError(f"`values` must have one entry an entity: {b.size} entities, {x.size} values")
+    if edges is None:
+        top = int(np.floor(np.log10(max(float(x.max()), 1.0)))) + 1
+        edges = [0.0, *(10.0**k for k in range(top + 1))]
+    cuts = np.asarray(edges, dtype=np.float64)
+    if cuts.size < 2 or (np.diff(cuts) <= 0).any() or x.min() < cuts[0] or x.max() >= cuts[-1]:
+        raise ParameterError("size bins must have ascending edges that contain every count")
+    bins = np.searchsorted(cuts, x, side="right") - 1
+    labels = [f"[{a:g}, {b:g})" for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return tuple(_summary(label, b[bins == k]) for k, label in enumerate(labels))

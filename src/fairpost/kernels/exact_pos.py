@@ -1,0 +1,241 @@
+"""Contour integrals of PoS where S > 0 is all but certain: saddle points, and the sums over nodes (r, s, t).
+
+Entities at risk come as arrays (c, scale, times) sorted by times; the `far` others are never below the threshold r and enter
+through one factor a node t. Symbols as in engines/exact/pos.py.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fairpost.kernels.exact_noise import below
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.complex128]
+Counted = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def slope(
+    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, r: float, n: float, s: float
+) -> tuple[float, float, float, float]:
+    """L(s) = s n r + sum times log(above + below(s)), L'(s), L''(s), and sum times above/(above + below)."""
+    value, first, second, share = s * n * r, n * r, 0.0, 0.0
+    for j in range(c.size):
+        b0, b1, b2 = below(noise, r - c[j], scale[j], s)
+        inverse = 1.0 / (above[j] + b0)
+        mean = b1 * inverse
+        value -= times[j] * math.log(inverse)
+        first -= times[j] * mean
+        second += times[j] * (b2 * inverse - mean * mean)
+        share += times[j] * above[j] * inverse
+    return value, first, second, share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def saddle(
+    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, r: float, n: float, start: float, low: float
+) -> tuple[float, float, float, float]:
+    """The minimum of the convex L over s > low, to a tenth of its width: s, L, L'', share."""
+    high = np.inf
+    s = start
+    value, first, second, share = slope(noise, c, scale, times, above, r, n, s)
+    for _ in range(100):
+        if abs(first) <= 0.1 * math.sqrt(second):
+            break
+        if first > 0.0:
+            high = s
+        else:
+            low = s
+        s -= first / second
+        if not low < s < high:
+            s = 0.5 * (low + high)
+        value, first, second, share = slope(noise, c, scale, times, above, r, n, s)
+    return s, value, second, share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def survivors(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats, lift: Floats) -> None:
+    """up = E[e^{-t(z - r)}; z > r] and lift = E[(z - r) e^{-t(z - r)}; z > r]."""
+    for j in range(c.size):
+        up[j], lift[j], _ = below(noise, c[j] - r, scale[j], t)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def threshold_density(
+    noise: int, c: Floats, scale: Floats, times: Counted, far: float, low: float, r: Floats, out: Floats
+) -> None:
+    """The logarithm of the density of r by the saddle-point approximation, to place the nodes."""
+    up, lift = np.empty(c.size), np.empty(c.size)
+    n = far + times.sum()
+    s = 0.0
+    for i in range(r.size):
+        survivors(noise, c, scale, r[i], 0.0, up, lift)
+        s, value, second, share = saddle(noise, c, scale, times, up, r[i], n, s, low)
+        out[i] = value + math.log(far + share) - 0.5 * math.log(2.0 * math.pi * second)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shortfall(noise: int, c: Floats, scale: Floats, times: Counted, r: float) -> tuple[float, float, float]:
+    """E[W], Var[W] and E[number below r], W = sum (r - z_j)_+."""
+    mean, variance, number = 0.0, 0.0, 0.0
+    for j in range(c.size):
+        b0, b1, b2 = below(noise, r - c[j], scale[j], 0.0)
+        mean += times[j] * b1
+        variance += times[j] * (b2 - b1 * b1)
+        number += times[j] * b0
+    return mean, variance, number
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shortfalls(noise: int, c: Floats, scale: Floats, r: float, out: Floats) -> None:
+    """E[(r - z_j)_+] for each entity."""
+    for j in range(c.size):
+        _, out[j], _ = below(noise, r - c[j], scale[j], 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def contour(s0: float, second: float, low: float, target: float, step: float) -> tuple[float, float, float]:
+    """The path s(v) = s0 + i width sinh v - bend (cosh v - 1): its width, its bend and the step in v.
+
+    Near the saddle it is straight and the integrand a bell of width 1/sqrt(L''); far out it turns left, where e^{s n r}
+    decays. `low` is the nearest singularity to the left.
+    """
+    sigma = 1.0 / math.sqrt(second)
+    width = min(6.0 * sigma, 0.8 * (s0 - low))
+    bend = min(0.5 * width, 4.0 / target)
+    return width, bend, step * min(0.18, sigma / width)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _power(z: complex, k: int) -> complex:
+    out = 1.0 + 0.0j
+    while k > 0:
+        if k & 1:
+            out *= z
+        z *= z
+        k >>= 1
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
+def product_and_ratios(up: Floats, b0: Numbers, reference: Floats, turn: complex, times: Counted, g: Numbers) -> tuple[complex, complex]:
+    """prod (psi reference turn)^times and sum times up/psi, with psi = up + b0; g receives 1/psi."""
+    product = 1.0 + 0.0j
+    run = 1.0 + 0.0j
+    phi = 0.0 + 0.0j
+    count = times[0]
+    for j in range(b0.size):
+        psi = up[j] + b0[j]
+        scale = 1.0 / (psi.real * psi.real + psi.imag * psi.imag)
+        inverse = complex(psi.real * scale, -psi.imag * scale)
+        g[j] = inverse
+        phi += (times[j] * up[j]) * inverse
+        if times[j] != count:
+            product *= _power(run, count)
+            run = 1.0 + 0.0j
+            count = times[j]
+        run *= psi * (reference[j] * turn)
+    return product * _power(run, count), phi
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def accumulate(
+    noise: int,
+    c: Floats,
+    scale: Floats,
+    times: Counted,
+    far: float,
+    low: float,
+    r: Floats,
+    weight: Floats,
+    step: float,
+    t: Floats,
+    omega: Floats,
+    far_log: Floats,
+    first: Floats,
+    square: Floats,
+    zero: Floats,
+    common: Floats,
+) -> int:
+    """Add the nodes (r, s, t) to the sums; returns how many there were. t[0] = 0.
+
+    first[i]  += sum_k omega_k E[(r - z_i)_+ e^{-t_k S}]
+    square[i] += sum_k omega_k t_k E[(2 r y - y^2 - 2 r p) e^{-t_k S}],  y = (r - z_i)_+, p = (z_i - r)_+
+    zero[i]   += P(z_i < r)
+    common[k, q] += E[r^q e^{-t_k S}], q = 0, 1, 2;   all over r > 0.
+    """
+    m, nt = c.size, t.size
+    n = far + times.sum()
+    up, lift = np.empty((nt, m)), np.empty((nt, m))
+    b0, b1, b2 = np.empty(m, dtype=np.complex128), np.empty(m, dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    g = np.empty(m, dtype=np.complex128)
+    reference = np.empty(m)
+    s0 = 0.0
+    nodes = 0
+    for i in range(r.size):
+        for k in range(nt):
+            survivors(noise, c, scale, r[i], t[k], up[k], lift[k])
+        s0, value, second, _ = saddle(noise, c, scale, times, up[0], r[i], n, s0, low)
+        for j in range(m):
+            head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
+            reference[j] = 1.0 / (up[0, j] + head)
+        width, bend, fine = contour(s0, second, low, n * r[i], step)
+        peak = 0.0
+        for q in range(1000):
+            v = q * fine
+            offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
+            speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
+            turn = np.exp(offset * r[i])
+            outer = np.exp(value + offset * (far * r[i])) * speed * weight[i]
+            for j in range(m):
+                b0[j], b1[j], b2[j] = below(noise, r[i] - c[j], scale[j], s0 + offset)
+            size = 0.0
+            for k in range(nt):
+                product, phi = product_and_ratios(up[k], b0, reference, turn, times, g)
+                product *= np.exp(far_log[k] + t[k] * far * r[i]) * outer
+                phi += far
+                size = max(size, abs(product))
+                total = (product * phi).real
+                common[k, 0] += total
+                common[k, 1] += r[i] * total
+                common[k, 2] += r[i] * r[i] * total
+                _entities(up[k], lift[k], b0, b1, b2, g, product, phi, r[i], t[k], omega[k], first, square, zero)
+            nodes += nt
+            peak = max(peak, size)
+            if size < 1e-15 * peak:
+                break
+    return nodes
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
+def _entities(
+    up: Floats,
+    lift: Floats,
+    b0: Numbers,
+    b1: Numbers,
+    b2: Numbers,
+    g: Numbers,
+    product: complex,
+    phi: complex,
+    r: float,
+    t: float,
+    omega: float,
+    first: Floats,
+    square: Floats,
+    zero: Floats,
+) -> None:
+    """One node's part of `accumulate` for each entity at risk."""
+    f2 = omega * t
+    for j in range(up.size):
+        one = product * g[j]
+        base = one * (phi - up[j] * g[j])
+        y = (base * b1[j]).real
+        first[j] += omega * y
+        if t == 0.0:
+            zero[j] += (base * b0[j]).real
+        else:
+            p = lift[j] * (base + one).real
+            square[j] += f2 * (2.0 * r * (y - p) - (base * b2[j]).real)

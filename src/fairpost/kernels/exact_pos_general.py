@@ -1,0 +1,92 @@
+"""Contour integrals of PoS without any assumption on S: each node t has its own saddle point in s.
+
+Symbols as in engines/exact/pos.py; the arrays hold every entity, sorted by times.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fairpost.kernels.exact_noise import below
+from fairpost.kernels.exact_pos import contour, product_and_ratios, saddle
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.complex128]
+Counted = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def accumulate_general(
+    noise: int,
+    c: Floats,
+    scale: Floats,
+    times: Counted,
+    low: float,
+    turn_left: float,
+    r: Floats,
+    weight: Floats,
+    step: float,
+    t: Floats,
+    omega: Floats,
+    first: Floats,
+    second: Floats,
+) -> int:
+    """Add the nodes (r, s, t) to the sums; returns how many there were.
+
+    t > 0: first[i] += omega E[p e^{-tS}] and second[i] += omega t E[p^2 e^{-tS}], p = (z_i - r)_+.
+    t = 0: first[i] += omega P(z_i > r) and second[i] += omega P(z_i < r).   All over r > 0.
+    """
+    m = c.size
+    n = float(times.sum())
+    up = np.empty((3, m))
+    b0, g = np.empty(m, dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    reference = np.empty(m)
+    nodes = 0
+    for i in range(r.size):
+        s0 = 0.0
+        for k in range(t.size):
+            smallest = 1.0
+            for j in range(m):
+                up[0, j], up[1, j], up[2, j] = below(noise, c[j] - r[i], scale[j], t[k])
+                smallest = min(smallest, up[0, j] + below(noise, r[i] - c[j], scale[j], 0.0)[0])
+            if smallest < 1e-290:  # S is then far above 1/t
+                continue
+            s0, value, curvature, _ = saddle(noise, c, scale, times, up[0], r[i], n, s0, low)
+            for j in range(m):
+                reference[j] = 1.0 / (up[0, j] + below(noise, r[i] - c[j], scale[j], s0)[0])
+            width, bend, fine = contour(s0, curvature, low, n * r[i], step)
+            bend = min(bend, turn_left * width)
+            peak = 0.0
+            for q in range(2000):
+                v = q * fine
+                offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
+                speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
+                for j in range(m):
+                    b0[j], _, _ = below(noise, r[i] - c[j], scale[j], s0 + offset)
+                product, phi = product_and_ratios(up[0], b0, reference, np.exp(offset * r[i]), times, g)
+                product *= speed * (weight[i] * omega[k] * math.exp(value))
+                _entities(up, b0, g, product, phi, t[k], first, second)
+                nodes += 1
+                peak = max(peak, abs(product))
+                if abs(product) < 1e-15 * peak:
+                    break
+    return nodes
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _entities(
+    up: Floats, b0: Numbers, g: Numbers, product: complex, phi: complex, t: float, first: Floats, second: Floats
+) -> None:
+    """One node's part for each entity: prod psi ((F/psi)(K - up/psi) + F_above/psi)."""
+    for j in range(b0.size):
+        rest = phi - up[0, j] * g[j]
+        one = product * g[j]
+        if t > 0.0:
+            both = (one * (rest + 1.0)).real
+            first[j] += up[1, j] * both
+            second[j] += t * up[2, j] * both
+        else:
+            first[j] += up[0, j] * (one * (rest + 1.0)).real
+            second[j] += (one * rest * b0[j]).real

@@ -1,0 +1,101 @@
+"""Laplace noise (b = 1): the part of the simplex integrals below every true count, with m integrated in closed form.
+
+For m = m1 - r, r > 0, and every x_j >= m1, d_j = x_j - m1, the factors of `exact_simplex` are
+
+    psi_j = e^{s d_j} (M e^{sr} + g_j e^{-r}),   M = 1/(1 - s^2),   g_j = e^{-(1 + s) d_j} s / (2 (1 + s)),
+
+so their product is a polynomial in the two exponentials of r, and the integral over r is a sum of 1/rate. What
+is left is one contour integral in s, and where the d_j add up to at most C it may lean right.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fairpost.kernels.exact_simplex import _contour
+
+Floats = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _polynomial(g: Any, whole: Any, skip: Any, out: Any) -> Any:
+    """Coefficients of prod_{j != skip} (whole * y + g_j); returns the degree."""
+    degree = 0
+    out[0] = 1.0
+    for j in range(g.size):
+        if j == skip:
+            continue
+        degree += 1
+        out[degree] = whole * out[degree - 1]
+        for k in range(degree - 1, 0, -1):
+            out[k] = g[j] * out[k] + whole * out[k - 1]
+        out[0] = g[j] * out[0]
+    return degree
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def below(
+    m1: float,
+    tau: float,
+    scale: float,
+    lean: float,
+    step: float,
+    cutoff: float,
+    limit: int,
+    x: Floats,
+    first: NDArray[np.int64],
+    giants: float,
+    rest: float,
+    deficit: Floats,
+    spread: Floats,
+    common: Floats,
+) -> int:
+    """Integrals over m < m1 of P(eta <= m - x_i) out[., i] (deficits) and of the spread's out and common.
+
+    `x` holds every copy of every count at risk; `first` the place of the first copy of each distinct one. tau < 0.
+    """
+    n = x.size
+    d = x - m1
+    mean = np.sum(d) - giants * m1 - rest
+    g, coefficient = np.empty(n, np.complex128), np.empty(n + 1, np.complex128)
+    largest = 0.0
+    for l in range(limit):
+        s, ds = _contour(l * step, tau, scale, lean)
+        v = 1.0 / (1.0 + s)
+        whole = v / (1.0 - s)
+        drift = 2.0 * s * whole
+        for j in range(n):
+            g[j] = 0.5 * np.exp(-(1.0 + s) * d[j]) * s * v
+        q = np.exp(s * mean + giants * np.log(whole)) / s * ds * (step / math.pi)
+        if l == 0:
+            q *= 0.5
+        degree = _polynomial(g, whole, -1, coefficient)
+        once, twice = 0j, 0j
+        for k in range(degree + 1):
+            rate = 1.0 / ((degree - k) - s * (giants + k))
+            once += coefficient[k] * rate
+            twice += coefficient[k] * rate * rate
+        common[0] += (q * once).imag
+        common[1] += (q * ((drift - m1) * once + twice)).imag
+        now = abs(q * once)
+        for i in range(first.size):
+            at = first[i]
+            degree = _polynomial(g, whole, at, coefficient)
+            clipped, once, twice = 0j, 0j, 0j
+            for k in range(degree + 1):
+                rate = 1.0 / ((degree - k) - s * (giants + k + 1))
+                once += coefficient[k] * rate
+                twice += coefficient[k] * rate * rate
+                clipped += coefficient[k] / ((degree - k) - s * (giants + k) + 1.0)
+            edge = 0.5 * np.exp(-(1.0 + s) * d[at])
+            deficit[i] += (q * clipped * edge).imag
+            now = max(now, abs(q * clipped * edge))
+            kept = whole * ((drift - m1) * once + twice) + edge * (x[at] + v) * v * clipped
+            spread[i] += (q * kept).imag
+        largest = max(largest, now)
+        if now < cutoff * largest:
+            return l + 1
+    return limit

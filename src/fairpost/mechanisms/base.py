@@ -1,0 +1,118 @@
+"""M: what a noise mechanism knows. A mechanism is data; engines evaluate it.
+
+Every mechanism adds independent noise eta_i, symmetric about 0, to each count: X_i = x_i + eta_i.
+Exact evaluation needs the noise only through its *partial transforms*
+
+    upper(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta > c]
+    lower(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta <= c]
+
+(k = 0, 1, 2; s complex): clipping at the point c leaves the excess eta - c on one side and nothing on
+the other, and every quantity of the paper is an integral of products of these two. `upper` is bounded
+for Re s <= 0, `lower` for Re s >= 0, which is where the engines use them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.errors import ParameterError
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[Any]  # float64 or complex128, as `s` is
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One run's random stream: a pure function of (seed, run), whoever draws it and in which order.
+
+    For simulation only. Noise for a release must come from a secure generator, never from a seed.
+    """
+
+    seed: int
+    run: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "run"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
+                raise ParameterError(f"`{name}` must be a whole number from 0 to 2**64 - 1, got {value!r}")
+
+
+def positive(name: str, value: float) -> float:
+    """`value` as a float, or an error that names the rule."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ParameterError(f"`{name}` must be a number, got {value!r}") from None
+    if not (0 < number < np.inf):
+        raise ParameterError(f"`{name}` must be > 0 and finite, got {value!r}")
+    return number
+
+
+class Mechanism(ABC):
+    """Independent additive noise, symmetric about 0. Subclasses are frozen dataclasses and final."""
+
+    name: ClassVar[str]
+    """The name on the command line and in JSON."""
+    parameter: ClassVar[str]
+    """The name of the one parameter: "scale" (b, the paper's lambda) or "sigma"."""
+    discrete: ClassVar[bool]
+    """Whether the noise takes whole numbers only."""
+
+    @property
+    def spread(self) -> float:
+        """The one parameter, in the unit of the counts: b for the Laplace pair, sigma for the Gaussian pair."""
+        return float(getattr(self, self.parameter))
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Var[eta], in squared counts."""
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of eta."""
+        return float(np.sqrt(self.variance))
+
+    @property
+    @abstractmethod
+    def strip(self) -> float:
+        """E[e^{s eta}] is finite for |Re s| < strip (infinity for the Gaussian pair)."""
+
+    @abstractmethod
+    def density(self, u: ArrayLike) -> Floats:
+        """The density at u; for discrete noise the mass at u (0 off the whole numbers)."""
+
+    @abstractmethod
+    def cdf(self, u: ArrayLike) -> Floats:
+        """P(eta <= u), with full relative accuracy in the left tail."""
+
+    def sf(self, u: ArrayLike) -> Floats:
+        """P(eta > u), with full relative accuracy in the right tail."""
+        point = np.asarray(u, dtype=np.float64)
+        return self.cdf(np.ceil(-point) - 1 if self.discrete else -point)
+
+    @abstractmethod
+    def cgf(self, s: ArrayLike) -> Numbers:
+        """log E[e^{s eta}], real or complex s inside the strip."""
+
+    @abstractmethod
+    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
+        """E[(eta - c)^k e^{s (eta - c)}; eta > c] for k = 0, 1, 2 and Re s <= 0."""
+
+    @abstractmethod
+    def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
+        """E[(eta - c)^k e^{s (eta - c)}; eta <= c] for k = 0, 1, 2 and Re s >= 0."""
+
+    @abstractmethod
+    def sample(self, n: int, stream: Stream) -> Floats:
+        """n draws for simulation; entry i depends on (seed, run, i) alone."""
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data, for JSON and reports."""
+        return {"name": self.name, self.parameter: self.spread, "variance": self.variance}

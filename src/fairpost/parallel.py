@@ -1,0 +1,39 @@
+"""Threads over slices. Kernels release the interpreter lock, so a plain thread pool is enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def cores() -> int:
+    """The number of processor cores this process may use."""
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on Linux
+        return max(1, os.cpu_count() or 1)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="fairpost")
+
+
+def slices(n: int, parts: int) -> list[slice]:
+    """0..n in at most `parts` contiguous slices of nearly equal length."""
+    parts = max(1, min(parts, n))
+    edges = [n * k // parts for k in range(parts + 1)]
+    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def over_slices(task: Callable[[slice], T], n: int, threads: int | None = None) -> list[T]:
+    """`task` on each slice of 0..n, one slice a thread; the results in order. One thread: no pool."""
+    parts = slices(n, cores() if threads is None else threads)
+    if len(parts) == 1:
+        return [task(parts[0])]
+    return list(_pool(len(parts)).map(task, parts))
