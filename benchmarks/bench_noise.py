@@ -16,10 +16,11 @@ SEED = 7
 
 
 def nanoseconds(draws: dict[str, Callable[[int], object]], repeats: int = 400) -> dict[str, float]:
-    """Per draw, the fastest of `repeats` calls (the argument is the run), taken in turns."""
+    """Per draw, the fastest of `repeats` calls (the argument is the run), in turns and warmed up."""
     best = dict.fromkeys(draws, float("inf"))
     for run in range(repeats):
         for name, draw in draws.items():
+            draw(run)
             begin = time.perf_counter()
             draw(run)
             best[name] = min(best[name], time.perf_counter() - begin)

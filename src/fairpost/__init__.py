@@ -1,3 +1,62 @@
-"""fairpost."""
+"""fairpost: measure, bound and remove the unfairness that post-processing adds to private counts.
+
+The paper's four letters are the code's words: counts x, a mechanism M that adds noise, a post-processing pi and a
+problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of privacy are functions of B.
+
+    >>> import fairpost as fp
+    >>> hawaii = fp.Counts([53, 22563, 54381, 67054, 311451])
+    >>> result = fp.audit(hawaii, fp.Laplace(scale=10.0), "simplex", engine="exact")
+    >>> round(result.alpha.value, 8)
+    0.00858784
+"""
+
+from fairpost.audit import allocate, audit
+from fairpost.bounds import Bounds, proposition2, theorem1
+from fairpost.counts import Counts
+from fairpost.engines.exact.engine import Exact
+from fairpost.errors import (
+    CountsError,
+    FairpostError,
+    InfeasibleError,
+    InputError,
+    ParameterError,
+    ToleranceError,
+    UnsupportedError,
+)
+from fairpost.fairness import Estimate
+from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
+from fairpost.postprocess import Baseline, Nonnegative, PoS, Simplex, Sum, SumClipped, project_simplex
+from fairpost.result import AuditResult
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AuditResult",
+    "Baseline",
+    "Bounds",
+    "Counts",
+    "CountsError",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Estimate",
+    "Exact",
+    "FairpostError",
+    "Gaussian",
+    "InfeasibleError",
+    "InputError",
+    "Laplace",
+    "Nonnegative",
+    "ParameterError",
+    "PoS",
+    "Simplex",
+    "Stream",
+    "Sum",
+    "SumClipped",
+    "ToleranceError",
+    "UnsupportedError",
+    "allocate",
+    "audit",
+    "project_simplex",
+    "proposition2",
+    "theorem1",
+]

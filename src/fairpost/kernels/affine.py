@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 RIDGE = 1e-11  # relative to each diagonal entry of A_F A_F'; refinement removes its effect
 SHORT, COARSER, COARSEST = 1e-3, 1e4, 1.0  # after a step below SHORT the ridge grows by COARSER, to COARSEST at most
 CLOSE, NEAR = 1e-15, 1e-13  # Newton ends at the relative residual CLOSE, or below NEAR where it falls no further
-SNAP, ROUND, FAR = 1e-11, 1e-15, 1e-10  # zero: up to SNAP of its noisy count and ROUND of what its rows add up
+SNAP, ROUND, FAR = 1e-11, 1e-15, 1e-4  # zero: up to SNAP of its noisy count and ROUND of what its rows add up
 
 
 class Matrix(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fairpost.kernels.exact_noise import below
+from fairpost.kernels.exact_noise import LAPLACE, below
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -97,16 +97,37 @@ def shortfalls(noise: int, c: Floats, scale: Floats, r: float, out: Floats) -> N
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def contour(s0: float, second: float, low: float, target: float, step: float) -> tuple[float, float, float]:
+def room(noise: int, c: Floats, scale: Floats, r: float, s0: float, low: float) -> float:
+    """How far to the left of s0 the transforms behave.
+
+    Laplace: to the pole. Gaussian: I_0(q) is like 1/q for q > 0 and grows like e^{q^2/2} for q < 0, q = s sigma - d/sigma, so about
+    to q = -1.5; an entity with q < -1 at s0 is clipped for certain and its transform a bell.
+    """
+    if noise == LAPLACE:
+        return s0 - low
+    out = np.inf
+    for j in range(c.size):
+        q = s0 * scale[j] - (r - c[j]) / scale[j]
+        if q > -1.0:
+            out = min(out, (q + 1.5) / scale[j])
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def contour(
+    noise: int, s0: float, second: float, space: float, target: float, left: float, step: float
+) -> tuple[float, float, float]:
     """The path s(v) = s0 + i width sinh v - bend (cosh v - 1): its width, its bend and the step in v.
 
-    Near the saddle it is straight and the integrand a bell of width 1/sqrt(L''); far out it turns left, where e^{s n r}
-    decays. `low` is the nearest singularity to the left.
+    Near the saddle it is straight and the integrand a bell of width 1/sqrt(L''); far out it turns left, where e^{s n r} decays,
+    by an angle whose tangent is at most `left`. `space` is what `room` gives. Equal steps in v have the error
+    e^{-2 pi w / step}, w the width of the strip of decay: the angle to the vertical on one side, to the singularities
+    (Laplace: the negative axis) or to the growth of e^{s^2 sigma^2 / 2} (Gaussian: 45 degrees) on the other.
     """
     sigma = 1.0 / math.sqrt(second)
-    width = min(6.0 * sigma, 0.8 * (s0 - low))
-    bend = min(0.5 * width, 4.0 / target)
-    return width, bend, step * min(0.18, sigma / width)
+    width = min(6.0 * sigma, 0.8 * space)
+    bend = min(left * width, 4.0 / target)
+    return width, bend, step * min(0.2 if noise == LAPLACE else 0.12, sigma / width)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -149,6 +170,7 @@ def accumulate(
     times: Counted,
     far: float,
     low: float,
+    left: float,
     r: Floats,
     weight: Floats,
     step: float,
@@ -182,7 +204,8 @@ def accumulate(
         for j in range(m):
             head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
             reference[j] = 1.0 / (up[0, j] + head)
-        width, bend, fine = contour(s0, second, low, n * r[i], step)
+        space = room(noise, c, scale, r[i], s0, low)
+        width, bend, fine = contour(noise, s0, second, space, n * r[i], left, step)
         peak = 0.0
         for q in range(1000):
             v = q * fine

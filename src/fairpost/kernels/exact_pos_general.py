@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fairpost.kernels.exact_noise import below
-from fairpost.kernels.exact_pos import contour, product_and_ratios, saddle
+from fairpost.kernels.exact_pos import contour, product_and_ratios, room, saddle
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -24,7 +24,7 @@ def accumulate_general(
     scale: Floats,
     times: Counted,
     low: float,
-    turn_left: float,
+    left: float,
     r: Floats,
     weight: Floats,
     step: float,
@@ -56,8 +56,8 @@ def accumulate_general(
             s0, value, curvature, _ = saddle(noise, c, scale, times, up[0], r[i], n, s0, low)
             for j in range(m):
                 reference[j] = 1.0 / (up[0, j] + below(noise, r[i] - c[j], scale[j], s0)[0])
-            width, bend, fine = contour(s0, curvature, low, n * r[i], step)
-            bend = min(bend, turn_left * width)
+            space = room(noise, c, scale, r[i], s0, low)
+            width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
             peak = 0.0
             for q in range(2000):
                 v = q * fine

@@ -75,6 +75,15 @@ def _tails(kind: Any, c: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _log_below(kind: Any, c: Any) -> Any:
+    """log P(eta <= c), also where the probability is below any double."""
+    if kind == 1 and c < -30.0:
+        square = 1.0 / (c * c)
+        return -0.5 * c * c - math.log(-c * _ROOT_2PI) + math.log1p(-square * (1.0 - 3.0 * square))
+    return c - math.log(2.0) if kind == 0 and c <= 0 else math.log(_tails(kind, c)[0])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _whole(kind: Any, s: Any) -> Any:
     """The noise that is never clipped: M = E[e^{s eta}], log M and M'/M; and (Laplace) 1/(1 - s), 1/(1 + s)."""
     if kind == 0:
@@ -85,29 +94,32 @@ def _whole(kind: Any, s: Any) -> Any:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _factor(kind: Any, c: Any, below: Any, above: Any, s: Any, whole: Any, up: Any, down: Any) -> Any:
-    """e^{-sd} times E[e^{sp}], E[e^{sp}; p > 0], E[p e^{sp}]; and e^{-sd} itself.
+    """E[e^{sp}], E[e^{sp}; p > 0] and E[p e^{sp}], all times e^{-lift}; e^{-lift}; and the lift, s d or 0.
 
     Laplace, c > 0: p is exponential with probability h = e^{-c}/2. c <= 0: the whole line, M = 1/(1 - s^2), less
     the part below c, h e^{-sd}/(1 + s) with h = e^c/2, which becomes h e^{-sd} at p = 0.
-    Gaussian: density(c) I_k(c - s) from `_mills`, or the whole line, M = e^{s^2/2}, less its mirror image.
+    Gaussian: density(c) I_k(c - s) from `_mills`, or the whole line, M = e^{s^2/2}, less its mirror image. There the
+    lift is s d only where e^{sd} M is large: far out on a leaning contour it is not, and e^{-sd} would underflow.
     """
     if kind == 0:
         if c > 0:
             part = above * up
-            return 1.0 + s * part, part, part * up, 1.0 + 0j
+            return 1.0 + s * part, part, part * up, 1.0 + 0j, 0j
         shift = np.exp(s * c)
         part = below * shift * down
-        return whole + s * part, whole - part, whole * (2.0 * s * whole - c) + part * down, shift
-    shift = np.exp(s * c) if c <= 0 else 1.0 + 0j
+        return whole + s * part, whole - part, whole * (2.0 * s * whole - c) + part * down, shift, -s * c
+    rise = s * (0.5 * s - c)
+    lifted = c <= 0 and rise.real > 0
+    shift, lift = (np.exp(s * c), -s * c) if lifted else (1.0 + 0j, 0j)
     q = c - s
     if q.real >= 0:
         zeroth, first = _mills(q)
         kept = shift * (above * zeroth)
-        return shift * below + kept, kept, shift * (above * first), shift
+        return shift * below + kept, kept, shift * (above * first), shift, lift
     zeroth, first = _mills(-q)
-    line = whole if c <= 0 else np.exp(s * (0.5 * s - c))
+    line = whole if lifted else np.exp(rise)
     kept = line - shift * (above * zeroth)
-    return kept + shift * below, kept, shift * (above * first) - q * line, shift
+    return kept + shift * below, kept, shift * (above * first) - q * line, shift, lift
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -131,8 +143,8 @@ def _product(kind: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: 
         copies = weight[j] - (skip if j == 0 else 0.0)
         c = m - x[j]
         below, above = _tails(kind, c)
-        psi, _, first, _ = _factor(kind, c, below, above, s, whole, up, down)
-        log += copies * (_polar(psi)[0] + s.real * max(-c, 0.0))
+        psi, _, first, _, lift = _factor(kind, c, below, above, s, whole, up, down)
+        log += copies * (_polar(psi)[0] + lift.real)
         slope += copies * first.real / psi.real
     return log + giants * (line.real - s.real * m) - s.real * rest, slope + giants * (mean.real - m) - rest
 
@@ -161,9 +173,10 @@ def saddle(
     curvature = side * (slope - nearer) / (0.001 * tau) + 1.0 / (tau * tau)
     value -= math.log(tau) + 0.5 * math.log(2.0 * math.pi * curvature)
     if side > 0 and giants == 0.0:
-        none = -skip * math.log(_tails(kind, m - x[0])[0])
+        none = 0.0
         for j in range(x.size):
-            none += weight[j] * math.log(_tails(kind, m - x[j])[0])
+            if j > 0 or weight[0] > skip:
+                none += (weight[j] - (skip if j == 0 else 0.0)) * _log_below(kind, m - x[j])
         value = min(value, math.log(-math.expm1(min(none, 0.0))))
     return side * tau, curvature, min(value, 0.0)
 
@@ -227,11 +240,9 @@ def invert(
     ratio = np.empty(size, np.complex128)
     nodes = 0
     for k in range(m.size):
-        mean = -giants * m[k] - rest
         for j in range(size):
             c[j] = m[k] - x[j]
             below[j], above[j] = _tails(kind, c[j])
-            mean += weight[j] * max(-c[j], 0.0)
         foot, _ = _product(kind, m[k], complex(tau[k], 0.0), x, weight, giants, rest, 0.0)
         head, _ = _product(kind, m[k], complex(tau[k], 14.0 / width[k]), x, weight, giants, rest, 0.0)
         gap, scale, bend = step, 4.0 / width[k], 0.0
@@ -245,14 +256,13 @@ def invert(
         for l in range(most):
             s, ds = _contour(l * gap, tau[k], scale, bend)
             whole, line, drift, up, down = _whole(kind, s)
-            real, imag = 0.0, 0.0
+            log = giants * (line - s * m[k]) - s * rest
             for j in range(size):
-                p, kept, first, shift = _factor(kind, c[j], below[j], above[j], s, whole, up, down)
+                p, kept, first, shift, lift = _factor(kind, c[j], below[j], above[j], s, whole, up, down)
                 size_now, angle, inverse = _polar(p)
                 ratio[j] = (first - x[j] * kept if spread else shift) * inverse
-                real += weight[j] * size_now
-                imag += weight[j] * angle
-            q = np.exp(complex(real, imag) + giants * line + s * mean) / s * ds * (gap / math.pi)
+                log += weight[j] * (complex(size_now, angle) + lift)
+            q = np.exp(log) / s * ds * (gap / math.pi)
             if l == 0:
                 q *= 0.5
             if bend < 0:
@@ -276,7 +286,7 @@ def invert(
         common[k, 1] += excess * m[k]
         for j in range(size):
             if spread:
-                _, kept, first, _ = _factor(kind, c[j], below[j], above[j], 0j, 1.0 + 0j, 1.0 + 0j, 1.0 + 0j)
+                _, kept, first, _, _ = _factor(kind, c[j], below[j], above[j], 0j, 1.0 + 0j, 1.0 + 0j, 1.0 + 0j)
                 out[k, j] -= excess * (first - x[j] * kept).real
             else:
                 out[k, j] -= excess
@@ -292,12 +302,11 @@ def reach(kind: int, m: float, tau: float, value: float, x: Floats) -> float:
     for j in range(x.size):
         c = m - x[j]
         below, above = _tails(kind, c)
-        psi, _, _, _ = _factor(kind, c, below, above, s, whole, up, down)
-        log = math.log(psi.real) + tau * max(-c, 0.0)
+        psi, _, _, _, lift = _factor(kind, c, below, above, s, whole, up, down)
+        log = math.log(psi.real) + lift.real
         if j == 0:
             reference = value + log
-        if below > 0.0:
-            best = max(best, math.log(below) + min(0.0, reference - log))
+        best = max(best, _log_below(kind, c) + min(0.0, reference - log))
     return best
 
 

@@ -44,7 +44,6 @@ def below(
     lean: float,
     step: float,
     cutoff: float,
-    limit: int,
     x: Floats,
     first: NDArray[np.int64],
     giants: float,
@@ -62,7 +61,8 @@ def below(
     mean = np.sum(d) - giants * m1 - rest
     g, coefficient = np.empty(n, np.complex128), np.empty(n + 1, np.complex128)
     largest = 0.0
-    for l in range(limit):
+    most = int(80.0 / step)
+    for l in range(most):
         s, ds = _contour(l * step, tau, scale, lean)
         v = 1.0 / (1.0 + s)
         whole = v / (1.0 - s)
@@ -98,4 +98,4 @@ def below(
         largest = max(largest, now)
         if now < cutoff * largest:
             return l + 1
-    return limit
+    return most

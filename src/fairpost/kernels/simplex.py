@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from fairpost.kernels.vectors import wide_vectors
+
 Floats = NDArray[np.float64]
 REORDER: Any = {"reassoc", "nsz", "contract", "arcp"}  # sums may be reordered; NaN and infinity keep their meaning
 BLOCK = 8192  # partial sums a block long keep the rounding error of a sum near that of pairwise summation
@@ -23,6 +25,7 @@ BLOCK = 8192  # partial sums a block long keep the rounding error of a sum near 
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def total_of(y: Floats) -> float:
     """The sum of y, NaN or infinite where an entry is."""
+    wide_vectors()
     total = 0.0
     for start in range(0, y.size, BLOCK):
         block = y[start : start + BLOCK]
@@ -36,6 +39,7 @@ def total_of(y: Floats) -> float:
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def excess(y: Floats, m: float, zero: float, one: float) -> tuple[float, float]:
     """H(m) = sum (y - m)_+ and K(m) = #{y > m}; call with zero = 0.0, one = 1.0."""
+    wide_vectors()
     total = zero
     active = zero
     for start in range(0, y.size, BLOCK):
@@ -54,6 +58,7 @@ def excess(y: Floats, m: float, zero: float, one: float) -> tuple[float, float]:
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def write(y: Floats, m: float, out: Floats, zero: float, one: float) -> float:
     """out = (y - m)_+ (y and out may be the same array); returns K(m)."""
+    wide_vectors()
     active = zero
     for i in range(y.size):
         d = y[i] - m
@@ -95,7 +100,7 @@ def project(y: Floats, target: float, out: Floats) -> float:
     settled = np.floor(0.5 * np.sqrt(n)) if n >= 64 else 0.0
     while True:
         m, active = newton(y, target, m, settled)
-        if abs(m) > 1e3 * target:  # m has few digits left below the size of the target: measure from the largest entry
+        if abs(m) > 4.0 * target:  # digits of m would be lost against the target: measure from the largest entry
             return _from_top(y, target, out)
         if write(y, m, out, 0.0, 1.0) == active:
             return m

@@ -5,9 +5,9 @@ that other kernels can call it. It works in pieces that stay in the nearest cach
 into the memory of `out` itself (`philox.fill_words`) and turned into noise in place, in loops that vectorise
 (`transforms`). `out` is contiguous, start >= 0, seed and run are below 2^64 (int64 or uint64).
 
-Since a uniform variable has 63 bits, a distribution function is right to 2^-53 near the centre and to 2^-64
-in the tails, which reach 44.3 scales (Laplace) and 9.4 sigma (Gaussian). Signs are bits of their own, so
-every distribution is symmetric to the last bit. Scales from 1e-300 to 1e300 give finite numbers.
+Since a uniform variable has 63 bits, a distribution function is right to 2^-50, and far out to 2^-64 plus
+4e-14 of itself; the tails end at 44.3 scales (Laplace) and 9.4 sigma (Gaussian). Signs are bits of their own,
+so every distribution is symmetric to the last bit. Scales from 1e-300 to 1e300 give finite numbers.
 
 For simulation only: noise for a release must come from a secure generator.
 """
@@ -25,10 +25,10 @@ from fairpost.kernels.philox import (
     fill_words,
     philox,
     whole_pairs,
-    wide_vectors,
     word,
 )
 from fairpost.kernels.transforms import neg_log, normal_pair, signed, uniform
+from fairpost.kernels.vectors import wide_vectors
 
 Floats = NDArray[np.float64]
 
@@ -161,7 +161,7 @@ def _settle(z: Any, v: Any, zero: Any, half: Any) -> Any:
     k, a, x = _proposal(z, v, zero, half)
     value = np.inf if a <= (1.0 - x) + 0.5 * x * x else np.nan
     value = np.copysign(k, z) if a <= 1.0 - x else value
-    return value if a > 0.0 else 0.0
+    return value + 0.0 if a > 0.0 else 0.0  # + 0.0: never -0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -181,7 +181,7 @@ def consistent(system: System, n: int) -> System:
     weights = _clear(system, -z, np.ones(n, np.bool_), system.whole)
     if not _contradicts(system, weights, signed=True):
         raise ToleranceError(f"the rows of A are too nearly dependent to solve A v = b: {residual:.1e} of a row is left")
-    raise InfeasibleError(_message(system, weights, "no v satisfies", "cancel on the left"))
+    raise InfeasibleError(_message(system, weights, "no v satisfies", "coefficients 0"))
 
 
 def feasible(system: System, n: int) -> None:
@@ -196,7 +196,7 @@ def feasible(system: System, n: int) -> None:
         return
     weights = _refute(system, n)
     if weights is not None:
-        raise InfeasibleError(_message(system, weights, "no v >= 0 satisfies", "have coefficients >= 0 on the left"))
+        raise InfeasibleError(_message(system, weights, "no v >= 0 satisfies", "coefficients >= 0"))
     if not system.nonnegative(least, STEPS).accurate:
         raise ToleranceError("neither a v >= 0 with A v = b nor a proof that there is none was found in double precision")
 
@@ -204,36 +204,64 @@ def feasible(system: System, n: int) -> None:
 def _refute(system: System, n: int) -> Floats | None:
     """A Farkas vector for the scaled rows, or None.
 
-    The elastic program min |v|^2 + |p|^2 + |q|^2 with A v + e (p - q) = b and v, p, q >= 0 always has a
-    solution; as e falls, z = A v - b tends to the smallest residual over v >= 0, which is a Farkas vector
-    unless it is 0. On the free set A_F' z = 0 is then restored to rounding.
+    Rows that the candidate hardly uses are left out and the rest is tried again: what contradicts itself in
+    some of the rows does so in all.
+    """
+    from scipy import sparse
+
+    A, b = system.sparse(), system.b
+    for e in (1e-2, 1e-4, 1e-6):
+        rows = np.arange(b.size)
+        while rows.size:
+            part = analyse(sparse.csr_array(A[rows]), b[rows])
+            weights = part.original(_elastic(part, n, e))
+            z = np.zeros(b.size)
+            z[rows] = weights
+            if _contradicts(system, z, signed=False):
+                return z
+            used = np.abs(weights) > 1e-3 * np.abs(weights).max()
+            if used.all():
+                break
+            rows = rows[used]
+    z = _by_simplex(A, b)
+    return z if _contradicts(system, z, signed=False) else None
+
+
+def _by_simplex(A: Any, b: Floats) -> Floats:
+    """The last resort, slow where A is large: min b' z subject to A' z >= 0 and |z_i| <= 1, by HiGHS."""
+    from scipy.optimize import linprog
+
+    found = linprog(b, A_ub=-A.T, b_ub=np.zeros(A.shape[1]), bounds=(-1.0, 1.0), method="highs-ds")
+    return np.zeros(b.size) if found.x is None else np.asarray(found.x)
+
+
+def _elastic(system: System, n: int, e: float) -> Floats:
+    """A candidate for a Farkas vector: the smallest residual z = A v - b over v >= 0.
+
+    The program min |v|^2 + |p|^2 + |q|^2 with A v + e (p - q) = b and v, p, q >= 0 always has a solution, and
+    its A v - b tends to z as e falls. On the free set A_F' z = 0 is then restored to rounding.
     """
     from scipy import sparse
 
     from fairpost.kernels import affine
 
-    A, eye = system.sparse(), sparse.eye_array(system.b.size)
-    for e in (1e-2, 1e-4, 1e-6):
-        elastic = analyse(sparse.csr_array(sparse.hstack([A, e * eye, -e * eye])), system.b)
-        v = elastic.nonnegative(np.zeros(n + 2 * system.b.size)).values[:n]
-        free = v > 0
-        factor = affine.new_factor(system.whole.start, system.whole.parent)
-        affine.factorise(system.matrix, free, affine.RIDGE, factor)
-        z = _clear(system, -affine.residual(system.matrix, system.b, v), free, factor)
-        if _contradicts(system, z, signed=False):
-            return z
-    return None
+    eye = sparse.eye_array(system.b.size)
+    elastic = analyse(sparse.csr_array(sparse.hstack([system.sparse(), e * eye, -e * eye])), system.b)
+    v = elastic.nonnegative(np.zeros(n + 2 * system.b.size)).values[:n]
+    factor = affine.new_factor(system.whole.start, system.whole.parent)
+    affine.factorise(system.matrix, v > 0, affine.RIDGE, factor)
+    return _clear(system, -affine.residual(system.matrix, system.b, v), v > 0, factor)
 
 
 def _clear(system: System, z: Floats, free: NDArray[np.bool_], factor: Factor) -> Floats:
-    """z without its part in the range of A_F."""
+    """z without its part in the range of A_F and without entries that are rounding."""
     from fairpost.kernels import affine
 
     zero = np.zeros(z.size)
     for _ in range(4):
         image = np.where(free, affine.combine(system.matrix, z), 0.0)
         z = z + affine.solve(factor, affine.residual(system.matrix, zero, image))
-    return z
+    return np.where(np.abs(z) > 1e-14 * np.abs(z).max(), z, 0.0)
 
 
 def _contradicts(system: System, z: Floats, signed: bool) -> bool:
@@ -241,7 +269,7 @@ def _contradicts(system: System, z: Floats, signed: bool) -> bool:
     A = system.sparse()
     image, size = A.T @ z, abs(A).T @ np.abs(z)
     zero = np.abs(image) if signed else np.maximum(-image, 0.0)
-    return bool((zero <= 1e-12 * size).all() and system.b @ z < -1e-9 * (np.abs(system.b) @ np.abs(z)))
+    return bool((zero <= 1e-12 * size + 1e-13 * size.max()).all() and system.b @ z < -1e-9 * (np.abs(system.b) @ np.abs(z)))
 
 
 def _message(system: System, z: Floats, claim: str, left: str) -> str:
@@ -251,8 +279,8 @@ def _message(system: System, z: Floats, claim: str, left: str) -> str:
     weights[np.abs(weights) < 1e-9] = 0.0
     rows = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
     shown = np.sort(rows[:4])
-    names = ", ".join(f"{weights[i]:.4g} x row {i}" for i in shown)
-    more = f" and {rows.size - 4} more" if rows.size > 4 else ""
+    names = " + ".join(f"{weights[i]:.4g} x row {i}" for i in shown)
+    more = f" + {rows.size - 4} more rows" if rows.size > 4 else ""
     back = np.zeros(system.rows)
     back[system.order] = system.b / system.scale
-    return f"{claim} A v = b: {names}{more} {left} but add up to {back @ weights:.6g} on the right"
+    return f"{claim} A v = b: {names}{more} gives {left} on the left and {back @ weights:.6g} on the right"

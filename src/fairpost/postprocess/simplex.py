@@ -73,7 +73,7 @@ def _project_large(y: Floats, target: float, out: Floats) -> float:
             continue
         settled = abs(active - before) <= 0.5 * np.sqrt(n)
         m, before = m + (h - target) / active, active
-        if abs(m) > 1e3 * target:
+        if abs(m) > 4.0 * target:
             return float(kernel.project(y, target, out))
         if settled and sum(over_slices(lambda part, m=m: kernel.write(y[part], m, out[part], 0.0, 1.0), n)) == active:  # type: ignore[misc]
             return float(m)

@@ -188,7 +188,7 @@ def _integrate(risk: _AtRisk, inverse: _Inverse, stage: Fineness) -> _Clipping:
 
     def work(nodes: slice) -> _Clipping:
         sums = (np.zeros(part.c.size), np.zeros(part.c.size), np.zeros(part.c.size), np.zeros((inverse.t.size, 3)))
-        entities = (part.noise, part.c, part.scale, part.times, far, part.low)
+        entities = (part.noise, part.c, part.scale, part.times, far, part.low, 1.0 if part.noise == 0 else 0.4)
         rule = (r[nodes], weight[nodes], stage.step, inverse.t, inverse.omega, far_log)
         return _Clipping(*sums, nodes=accumulate(*entities, *rule, *sums))
 

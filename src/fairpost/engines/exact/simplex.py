@@ -1,49 +1,178 @@
-"""prototype"""
+"""pi_S+, the projection onto {v >= 0, sum v = C}, in expectation: Laplace and Gaussian noise, no simulation.
+
+v_i = (X_i - m)_+ where m solves H(m) = sum_j (X_j - m)_+ = C. Let m_{-i} solve the same equation for the other
+entities alone. Entity i is clipped just where X_i <= m_{-i}, and then m = m_{-i}, which is independent of X_i. So with
+
+    D_i = E[(m - X_i)_+] = E[G(m_{-i} - x_i)],   G(c) = E[(c - eta)_+],
+
+the deficits D_i are expectations over the law of m_{-i}, P(m_{-i} > m) = P(H_{-i}(m) > C), positive and free
+of cancellation however rare clipping is. Summing v_i - X_i + m = (m - X_i)_+ over all entities gives
+
+    bias_i = (C - sum x)/n + D_i - mean(D),   E[T] = mean(D)   (T of Lemma 2),
+    D_i = G(m0 - x_i) + int P(eta <= m - x_i) (P(H_{-i}(m) > C) - 1{m < m0}) dm   for any m0,
+    P(v_i = 0) = the same with the density in place of P(eta <= .) and P(eta <= .) in place of G,
+    E[(v_i - x_i)^2] = E[(p_i - x_i)^2] at m0 - 2 int E[(p_i - x_i) 1{p_i > 0} (1{H > C} - 1{m < m0})] dm,
+
+p_i = (X_i - m)_+ . The law of H is a contour integral of a product over entities (`kernels.exact_simplex`).
+The contour crosses the real axis near the saddle point, so the far tails keep their relative accuracy.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex_law import Population
-from fairpost.engines.exact.simplex_rule import Level, below, integrate, window
+from fairpost.engines.exact.simplex_rule import LEVELS, Level, Window, find_window, integrate
+from fairpost.engines.moments import Floats, Moments
+from fairpost.errors import ToleranceError, UnsupportedError
+from fairpost.mechanisms import Gaussian, Laplace, Mechanism
 
-LEVELS = (
-    Level(10, 0.3, 26.0, 28),
-    Level(14, 0.2, 31.0, 20),
-    Level(20, 0.13, 36.0, 24),
-    Level(28, 0.09, 40.0, 28),
-    Level(40, 0.06, 43.0, 32),
-)
-
-
-def deficits(population, level):
-    win = window(population, 1, level)
-    law = win.law
-    m, w, out, _, count = integrate(win, 1, level)
-    c = m[:, None] - law.x
-    unit = population.unit
-    base = lambda x: -unit.lower(win.centre - x, 0.0, 1)
-    cdf = lambda x: unit.cdf(win.centre - x)
-    low, _, _, more = below(win, 1, level)
-    D = base(law.x) + w @ (unit.cdf(c) * out) + low
-    zero = cdf(law.x) + w @ (unit.density(c) * out) + low
-    D = law.at_members(D / base(law.x)) * base(law.members)
-    zero = law.at_members(zero / cdf(law.x)) * cdf(law.members)
-    return D, zero, count + more, win, m.size
+TINY = 1e-280
+"""A deficit below this (in units of the noise scale) is 0: doubles end there."""
+IDENTITY = 1e-8
+"""How far E[m] + (C - sum x)/n and mean(D), two ways to E[T], may differ, in units of the noise scale."""
 
 
-def spreads(population, level):
-    win = window(population, 0, level)
-    law = win.law
-    m, w, out, common, count = integrate(win, 0, level)
-    unit = population.unit
+def simplex(
+    x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: float, rtol: float = 1e-6
+) -> Moments:
+    """Moments of the projection of noisy counts onto {v >= 0, sum v = total}.
+
+    Parameters
+    ----------
+    x, times
+        The distinct true counts, ascending, and how many entities have each.
+    total
+        C >= 0; it need not be the sum of the counts.
+    rtol
+        The tolerance on alpha = max bias - min bias, relative to alpha.
+
+    Raises
+    ------
+    UnsupportedError
+        For noise other than Laplace and Gaussian.
+    ToleranceError
+        Where the finest rule does not reach the tolerance.
+    """
+    if not isinstance(mechanism, (Laplace, Gaussian)):
+        raise UnsupportedError(f"simplex: the exact rule covers laplace and gaussian noise, not {mechanism.name}")
+    n = int(np.sum(times))
+    surplus = math.fsum([total, *(-x * times).tolist()])
+    if total == 0 or n == 1:
+        return _certain(x, surplus if n == 1 else -x, n)
+    unit = type(mechanism)(1.0)
+    spread = mechanism.spread
+    population = Population(unit, x / spread, times.astype(np.float64), float(n), surplus / spread)
+    return _in_counts(_evaluate(population, rtol), spread)
+
+
+def _certain(x: Floats, bias: Floats | float, n: int) -> Moments:
+    """One entity (v = C) or C = 0 (v = 0, and T is not unique): nothing random is left."""
+    exact = np.broadcast_to(np.asarray(bias, dtype=np.float64), x.shape).copy()
+    rounding = np.spacing(np.abs(exact))
+    return Moments(exact, rounding, exact**2, np.full(x.size, float(n > 1)), 0.0 if n == 1 else None)
+
+
+def _in_counts(unit: Moments, spread: float) -> Moments:
+    threshold = None if unit.threshold is None else unit.threshold * spread
+    return Moments(
+        unit.bias * spread, unit.error * spread, unit.mse * spread**2, unit.zero, threshold, nodes=unit.nodes
+    )
+
+
+def _evaluate(population: Population, rtol: float) -> Moments:
+    """Refine until two rules agree on alpha, then take the second moments and check E[T]."""
+    win = find_window(population, 1)
+    if win.peak < math.log(TINY):
+        return _never(population)
+    before = _deficits(population, win, LEVELS[0])[0]
+    for place, level in enumerate(LEVELS[1:], start=1):
+        deficit, zero, nodes = _deficits(population, win, level)
+        bias, error = _biases(population, deficit, before)
+        if _reached(population, bias, error, deficit, before, rtol):
+            mse, more = _spread(population, LEVELS[place:], _mean(population, deficit))
+            return Moments(bias, error, mse, zero, _mean(population, deficit), nodes=nodes + more)
+        before = deficit
+    raise refusal("simplex", bias, error, rtol)
+
+
+def _never(population: Population) -> Moments:
+    """Clipping is less likely than any double says: v = X - mean(eta) + (C - sum x)/n."""
+    drift = population.surplus / population.n
+    bias = np.full(population.x.size, drift)
+    mse = np.full(population.x.size, population.unit.variance * (1 - 1 / population.n) + drift**2)
+    return Moments(bias, np.spacing(np.abs(bias)) + TINY, mse, np.zeros(population.x.size), 0.0)
+
+
+def _mean(population: Population, deficit: Floats) -> float:
+    return float(np.sum(population.times * deficit) / population.n)
+
+
+def _biases(population: Population, deficit: Floats, before: Floats) -> tuple[Floats, Floats]:
+    """The biases and their error: the most that the last refinement changed any of them, and rounding.
+
+    Rounding: log prod psi_j is a sum of n terms of size 1/sqrt n or less, each with a relative error of 1e-16.
+    """
+    mean = _mean(population, deficit)
+    drift = population.surplus / population.n
+    moved = np.max(np.abs((deficit - mean) - (before - _mean(population, before))))
+    rounding = 4e-16 * ((20 + math.sqrt(population.n)) * (deficit + mean) + abs(drift))
+    return drift + (deficit - mean), moved + rounding
+
+
+def _reached(
+    population: Population, bias: Floats, error: Floats, deficit: Floats, before: Floats, rtol: float
+) -> bool:
+    """Whether alpha has its tolerance; with one distinct count (alpha = 0) whether E[T] has."""
+    if population.x.size > 1:
+        alpha, slack = range_error(bias, error)
+    else:
+        alpha, slack = float(deficit[0]), abs(float(deficit[0] - before[0]))
+    floor = 1e-14 * abs(population.surplus / population.n)
+    return bool(slack <= max(rtol * alpha, floor, TINY))
+
+
+def _deficits(population: Population, win: Window, level: Level) -> tuple[Floats, Floats, int]:
+    """D_i, P(v_i = 0), and the number of nodes. Ratios to the value at m0 vary slowly in x: they are interpolated."""
+    parts = integrate(population, win, level)
+    law, unit = parts.law, population.unit
+    deficit, zero = np.zeros(population.x.size), np.zeros(population.x.size)
+
+    def clipped(x: Floats) -> Floats:
+        return unit.cdf(win.centre - x)
+
+    def missing(x: Floats) -> Floats:
+        return -unit.lower(win.centre - x, 0.0, 1)
+
+    for out, weight, start in ((deficit, unit.cdf, missing), (zero, unit.density, clipped)):
+        # below every count the density of Laplace noise is its distribution function: one closed part for both
+        value = start(law.x) + parts.against(weight) + parts.below[0]
+        out[: law.members.size] = law.at_members(value, start)
+    return np.maximum(deficit, 0.0), np.clip(zero, 0.0, 1.0), parts.nodes
+
+
+def _spread(population: Population, levels: tuple[Level, ...], threshold: float) -> tuple[Floats, int]:
+    """E[(v_i - x_i)^2] and the number of nodes, at the first level where E[T] comes out as mean(D)."""
+    win = find_window(population, 0)
+    gap = math.inf
+    for level in levels:
+        parts = integrate(population, win, level)
+        mean = win.centre + float(parts.weight @ parts.common[:, 0] + parts.below[1][0])
+        gap = abs(mean + population.surplus / population.n - threshold)
+        if gap <= IDENTITY * min(max(1.0, abs(mean)), population.total):
+            break
+    else:
+        raise ToleranceError(f"simplex: two ways to E[T] differ by {gap:.2g} noise scales, over {IDENTITY:g}")
+    law, unit = parts.law, population.unit
     c0 = win.centre - law.x
-    u0, u1, u2 = (unit.upper(c0, 0.0, k) for k in range(3))
-    base = law.x**2 * unit.cdf(c0) + u2 - 2 * law.x * u1 + law.x**2 * u0
-    _, low, extra, more = below(win, 0, level)
-    mse = base - 2 * (w @ out + low)
-    giant = unit.variance + win.centre**2 - 2 * (w @ common[:, 1] + extra[1])
-    mean = win.centre + w @ common[:, 0] + extra[0]
-    return law.at_members(mse), giant, mean, count + more, win
+    kept, first, second = (unit.upper(c0, 0.0, k) for k in range(3))
+    start = law.x**2 * (unit.cdf(c0) + kept) - 2 * law.x * first + second
+    risk = start - 2 * (parts.weight @ parts.values + parts.below[0])
+    giant = unit.variance + win.centre**2 - 2 * float(parts.weight @ parts.common[:, 1] + parts.below[1][1])
+    mse = np.full(population.x.size, giant)
+    mse[: law.members.size] = law.at_members(risk)
+    return np.maximum(mse, 0.0), parts.nodes

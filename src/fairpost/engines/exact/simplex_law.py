@@ -7,6 +7,8 @@ Chebyshev nodes: a sum over the counts becomes a weighted sum over the nodes, an
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,17 @@ RARE = 1e-18
 """A count is a giant where clipping it is less likely than RARE times clipping the smallest count ..."""
 NEVER = 1e-16
 """... and the expected number of clipped giants is below NEVER."""
+FEW = 64
+"""Up to this number of distinct counts each stands for itself."""
+
+
+def log_cdf(kind: int, c: Floats) -> Floats:
+    """log P(eta <= c), also where the probability is below any double."""
+    from scipy.special import log_ndtr
+
+    if kind == 1:
+        return np.asarray(log_ndtr(c))
+    return np.where(c > 0, np.log1p(-0.5 * np.exp(-np.maximum(c, 0.0))), c - math.log(2.0))
 
 
 @dataclass(frozen=True)
@@ -29,18 +42,20 @@ class Population:
     """The noise with scale 1."""
     x: Floats
     times: Floats
+    n: float
+    """The number of entities, the sum of `times`."""
     surplus: float
     """C - sum x."""
 
     @property
-    def n(self) -> float:
-        """The number of entities."""
-        return float(np.sum(self.times))
+    def total(self) -> float:
+        """C."""
+        return self.surplus + float(np.sum(self.times * self.x))
 
     @property
-    def laplace(self) -> bool:
-        """Whether the noise has a kink at 0."""
-        return isinstance(self.unit, Laplace)
+    def kind(self) -> int:
+        """0 for Laplace, 1 for Gaussian noise."""
+        return 0 if isinstance(self.unit, Laplace) else 1
 
     def moments(self, m: float, skip: int) -> tuple[float, float, float]:
         """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count."""
@@ -48,8 +63,19 @@ class Population:
 
         weight = self.times.copy()
         weight[0] -= skip
-        shift, variance, kept = kernel.moments(0 if self.laplace else 1, m, self.x, weight)
+        shift, variance, kept = kernel.moments(self.kind, m, self.x, weight)
         return shift - self.surplus - skip * float(self.x[0]), variance, kept
+
+    def noiseless(self) -> float:
+        """The m with sum_j (x_j - m)_+ = C: C is shared by the largest counts, all those above m."""
+        if self.surplus >= -self.n * self.x[0]:
+            return -self.surplus / self.n
+        number = np.cumsum(self.times[::-1])[::-1]
+        above = np.cumsum((number[1:] * np.diff(self.x))[::-1])[::-1]  # sum_j (x_j - x_k)_+ at m = x_k
+        total = self.surplus + self.n * float(self.x[0]) + float(above[0])
+        k = int(np.flatnonzero(np.append(above, 0.0) >= total)[-1])
+        reached = float(above[k]) if k < above.size else 0.0
+        return float(self.x[k] + (reached - total) / number[min(k + 1, number.size - 1)])
 
 
 @dataclass(frozen=True)
@@ -79,15 +105,18 @@ class Law:
     """The distinct counts at risk."""
     segments: tuple[Segment, ...]
 
-    def at_members(self, values: Floats) -> Floats:
-        """A function of x, known at the nodes, at the counts at risk."""
+    def at_members(self, values: Floats, like: Callable[[Floats], Floats] = np.ones_like) -> Floats:
+        """A function of x, known at the nodes, at the counts at risk; its ratio to `like` is interpolated."""
         out = np.empty(self.members.size)
         place = 0
         for part in self.segments:
-            here = values[place : place + part.size]
+            here, node = (a[place : place + part.size] for a in (values, self.x))
             place += part.size
             x = self.members[part.start : part.stop]
-            out[part.start : part.stop] = _basis(x, part.nodes) @ here if part.nodes else here
+            if part.nodes:
+                scale = np.maximum(like(node), np.finfo(float).tiny)
+                here = like(x) * (_basis(x, part.nodes) @ (here / scale))
+            out[part.start : part.stop] = here
         return out
 
 
@@ -109,7 +138,7 @@ def _range(x: Floats) -> tuple[float, float]:
 
 
 def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> tuple[Segment, ...]:
-    """Cells of width `cell`; one with over 3/2 * `nodes` counts is replaced. x[0] and counts inside `keep` stay."""
+    """Cells of width `cell`; one with over 3/2 * `nodes` counts is replaced. x[0] and counts in `keep` stay."""
     inside = (x >= keep[0]) & (x <= keep[1])
     label = np.where(inside, -2.0, np.floor((x - x[0]) / cell))
     label[0] = -1.0
@@ -122,24 +151,26 @@ def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> 
 
 
 def reduce(population: Population, high: float, keep: tuple[float, float], nodes: int) -> Law:
-    """The law of H(m) for m up to `high`. Under Laplace noise counts inside `keep` stay: a kink at x = m."""
-    clipped = np.asarray(population.unit.cdf(high - population.x))
-    risk = int(np.sum((clipped > RARE * clipped[0]) | (clipped * population.n > NEVER)))
+    """The law of H(m) for m up to `high`, with `nodes` Chebyshev nodes for each cell of counts.
+
+    Under Laplace noise a factor has a kink at x = m, so counts inside `keep`, the window of m, stand for themselves.
+    """
+    clipped = log_cdf(population.kind, high - population.x)
+    risk = int(np.sum((clipped > clipped[0] + math.log(RARE)) | (clipped > math.log(NEVER / population.n))))
     members, times = population.x[:risk], population.times[:risk]
-    laplace = population.laplace
-    parts = _segments(members, 8.0 if laplace else 3.0, keep if laplace else (np.inf, np.inf), nodes)
+    cell, kept = ((8.0, keep), (3.0, (np.inf, np.inf)))[population.kind]
+    whole = (Segment(0, risk, 0),)
+    parts = _segments(members, cell, kept, nodes) if risk > FEW else whole
     x, weight = [], []
     for part in parts:
         here, count = members[part.start : part.stop], times[part.start : part.stop]
         if part.nodes:
             middle, half = _range(here)
-            x.append(middle + half * _chebyshev(part.nodes))
-            weight.append(count @ _basis(here, part.nodes))
-        else:
-            x.append(here)
-            weight.append(count)
+            here, count = middle + half * _chebyshev(part.nodes), count @ _basis(here, part.nodes)
+        x.append(here)
+        weight.append(count)
     return Law(
-        kind=0 if laplace else 1,
+        kind=population.kind,
         x=np.concatenate(x),
         weight=np.concatenate(weight),
         giants=float(np.sum(population.times[risk:])),

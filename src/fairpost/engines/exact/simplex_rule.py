@@ -1,13 +1,14 @@
-"""The quadrature of the simplex problem: where m matters, which m to take, and the contour integrals there."""
+"""The quadrature of the simplex problem: which m matter, which are taken, and the contour integrals there."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.polynomial.legendre import legvander
 
 from fairpost.engines.exact.rules import legendre
 from fairpost.engines.exact.simplex_law import Law, Population, reduce
@@ -15,13 +16,15 @@ from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 
 LEAN = (math.tan(math.pi / 6), math.tan(math.pi / 12))
-"""Tangents of the lean of a contour: 45 degrees under Laplace noise, 15 under Gaussian (e^{s^2/2} grows beyond 45)."""
+"""Tangents of a contour's lean: 30 degrees under Laplace, 15 under Gaussian noise (e^{s^2/2} grows beyond 45)."""
 TILT = (0.75, 30.0)
-"""The largest |tau| (the Laplace transform ends at 1)."""
+"""The largest |tau| (the transform of Laplace noise ends at 1)."""
+DROP = 36.0
+"""The window of m ends where the integrand is e^-DROP of its peak."""
 CLOSED = 40
-"""Up to this number of entities at risk the part below every count is integrated over m in closed form."""
-NODES = 3000
-"""The most nodes of one contour."""
+"""Up to this number of entities at risk, m below every count is integrated in closed form (Laplace)."""
+LINE = 1500
+"""The most nodes of an upright line."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +34,28 @@ class Level:
     order: int
     """Gauss-Legendre nodes on each panel of m."""
     step: float
-    """Of the trapezoidal rule along the contour."""
-    drop: float
-    """The window of m ends where the integrand is e^-drop of its peak."""
+    """Of the trapezoidal rule along a contour."""
+    cutoff: float
+    """A contour ends where the integrand is this part of its peak."""
     nodes: int
     """Chebyshev nodes for each cell of counts."""
+
+
+LEVELS = (
+    Level(10, 0.3, 1e-12, 16),
+    Level(14, 0.2, 1e-14, 20),
+    Level(20, 0.13, 1e-15, 24),
+    Level(28, 0.09, 1e-16, 28),
+    Level(40, 0.06, 1e-16, 32),
+)
 
 
 @dataclass(frozen=True)
 class Window:
     """The range of m that matters, and the contours' tilts at some marks in it."""
 
-    law: Law
+    skip: int
+    """1: the integrals without one entity (deficits); 0: with all (spread)."""
     centre: float
     """Below it the integrals hold -P(H <= C), above it P(H > C)."""
     low: float
@@ -54,9 +67,15 @@ class Window:
     true: float
     """The threshold without noise."""
     closed: bool
-    """Whether m < true is integrated in closed form."""
+    """Whether m < true is integrated in closed form; then low = true."""
     marks: Floats
-    """Columns m, tau, width; ascending."""
+    """Columns m, tau, width; ascending in m, tau < 0 up to the centre and tau > 0 from there."""
+    peak: float
+    """The logarithm of the integrand's largest value."""
+
+    def law(self, population: Population, nodes: int) -> Law:
+        """The population's law of H(m) inside the window."""
+        return reduce(population, self.high, (self.low, self.high), nodes)
 
 
 def _root(population: Population, skip: int) -> float:
@@ -71,145 +90,170 @@ def _root(population: Population, skip: int) -> float:
         low *= 2
     while excess(high) >= 0:
         high *= 2
-    return float(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+    return float(brentq(excess, low, high, xtol=1e-6, rtol=1e-6))
 
 
-def _noiseless(population: Population) -> float:
-    """The m with sum_j (x_j - m)_+ = C: the k largest counts exceed it by C in all."""
-    x, times = population.x[::-1], population.times[::-1]
-    number = np.cumsum(times)
-    # with the k largest above m: sum (x_j - m) = C; the right k is the last with m < its smallest count
-    above = np.cumsum(times * (x - x[-1]))
-    total = population.surplus + float(np.sum(times * (x - x[-1])))  # C - n x_min, from differences
-    total += population.n * float(x[-1])
-    threshold = (above - total) / number + float(x[-1])
-    fits = np.flatnonzero(threshold < x)
-    return float(threshold[fits[-1]])
-
-
-def _mark(law: Law, m: float, side: float, skip: int) -> tuple[float, float, float, float]:
-    """tau, width, the logarithm of what the deficits (skip 1) or the spread (skip 0) integrate at m, and of P."""
+def _mark(law: Law, m: float, side: float, skip: int) -> tuple[float, float, float]:
+    """tau, width, and the logarithm of what is integrated at m: over all entities the largest deficit, or P."""
     from fairpost.kernels import exact_simplex as kernel
 
     tau, curvature, value = kernel.saddle(
         law.kind, m, side, TILT[law.kind], law.x, law.weight, law.giants, law.rest, float(skip)
     )
-    if side > 0 and law.giants == 0:
-        from fairpost.mechanisms import Gaussian, Laplace
-
-        unit = Laplace(1.0) if law.kind == 0 else Gaussian(1.0)
-        with np.errstate(divide="ignore"):
-            everyone = float(np.sum(law.weight * np.log(unit.cdf(m - law.x))))
-            value = min(value, float(np.log(-np.expm1(min(everyone, 0.0)))))
-    value = min(value, 0.0)
     log = kernel.reach(law.kind, m, tau, value, law.x) if skip else value
-    return tau, math.sqrt(curvature), log, value
+    return tau, math.sqrt(curvature), log
 
 
-def _march(law: Law, centre: float, scale: float, skip: int, drop: float) -> Floats:
-    """Marks from the centre outwards, both ways, until the integrand has fallen by `drop`."""
+def _march(law: Law, centre: float, scale: float, skip: int) -> tuple[Floats, float]:
+    """Marks from the centre outwards, both ways, until the integrand has fallen by DROP; and its peak's logarithm."""
     rows, peak = [], -math.inf
     for side in (1.0, -1.0):
         m, stride = centre, scale / 2
         for _ in range(200):
-            tau, width, log, value = _mark(law, m, side, skip)
+            tau, width, log = _mark(law, m, side, skip)
             rows.append((m, tau, width))
             peak = max(peak, log)
-            if log < peak - drop:
+            if log <= peak - DROP:
                 break
             m += side * stride
             stride *= 1.2
         else:
-            raise ToleranceError("simplex: the range of the threshold could not be bounded")
-    return np.array(sorted(rows, key=lambda row: (row[0], row[1])))
+            raise ToleranceError("simplex: no range of the threshold was found outside which it is negligible")
+    return np.array(sorted(rows)), peak
 
 
-def window(population: Population, skip: int, level: Level) -> Window:
-    """The window for the deficits (skip 1: one entity apart) or for the spread (skip 0)."""
-    centre, true = _root(population, skip), _noiseless(population)
+def find_window(population: Population, skip: int) -> Window:
+    """The window for the deficits (skip 1) or for the spread (skip 0).
+
+    Which counts are giants depends on the window's upper end, which depends on them: a few rounds settle it.
+    """
+    centre, true = _root(population, skip), population.noiseless()
     _, variance, kept = population.moments(centre, skip)
     scale = min(1.0, math.sqrt(variance) / kept) if kept > 0 else 1.0
-    high = centre + 12 * scale
+    high = centre + 11 * scale
     for _ in range(8):
-        reach = 11 * scale
-        law = reduce(population, high, (centre - reach, centre + reach), level.nodes)
+        law = reduce(population, high, (centre - 11 * scale, high), LEVELS[1].nodes)
         closed = law.kind == 0 and true <= law.x[0] and float(np.sum(law.weight)) <= CLOSED
         centre = max(centre, true) if closed else centre
-        marks = _march(law, centre, scale, skip, level.drop)
+        marks, peak = _march(law, centre, scale, skip)
         if marks[-1, 0] <= high:
             break
         high = float(marks[-1, 0])
     low = true if closed else float(marks[0, 0])
-    return Window(law, centre, low, float(marks[-1, 0]), scale, kept, true, closed, marks)
+    return Window(skip, centre, low, float(marks[-1, 0]), scale, kept, true, closed, marks, peak)
 
 
-def panels(win: Window, order: int) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights in m. Breaks: the centre and, under Laplace noise, the kinks at the
-    heaviest counts inside and at the noiseless threshold; a lighter kink is one entity among many."""
-    law = win.law
-    breaks = [win.low, win.centre, win.high]
+def _panels(win: Window, law: Law) -> Floats:
+    """The edges of the panels in m, with breaks at the centre and (Laplace) at kinks.
+
+    A kink lies at the noiseless threshold and at every count; one of less than 2 % of the entities is too weak to matter.
+    """
+    breaks = {win.low, win.centre, win.high}
     if law.kind == 0:
         heavy = (law.x > win.low) & (law.x < win.high) & (law.weight > 0.02 * win.kept)
-        breaks += [float(v) for v in law.x[heavy]]
-        if win.low < win.true < win.high:
-            breaks.append(win.true)
-    u, w = legendre(order)
-    nodes, weights = [], []
-    edges = sorted(set(breaks))
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
-        parts = max(1, math.ceil((b - a) / (4.5 * win.scale)))
-        width = (b - a) / parts
-        for k in range(parts):
-            nodes.append(a + width * (k + u))
-            weights.append(width * w)
-    return np.concatenate(nodes), np.concatenate(weights)
+        breaks.update(law.x[heavy].tolist())
+        breaks.add(min(max(win.true, win.low), win.high))
+    edges = np.array(sorted(breaks))
+    parts = np.ceil(np.diff(edges) / (4.5 * win.scale)).astype(np.int64)
+    edges = np.concatenate([np.linspace(a, b, k, endpoint=False) for a, b, k in zip(edges, edges[1:], parts)] + [edges[-1:]])
+    return edges
 
 
-def integrate(win: Window, skip: int, level: Level) -> tuple[Floats, Floats, Floats, Floats, int]:
-    """m, its weights, and the contour integrals of `kernels.exact_simplex.invert` there; the number of nodes."""
-    from fairpost.kernels import exact_simplex as kernel
-
-    law = win.law
-    m, weights = panels(win, level.order)
+def _tilts(win: Window, m: Floats) -> tuple[Floats, Floats]:
+    """tau and width at m, interpolated between the marks (any tau on the right side of 0 is valid)."""
     tau, width = np.empty_like(m), np.empty_like(m)
-    for side in (1.0, -1.0):
-        here = m > win.centre if side > 0 else m <= win.centre
+    for here, side in ((m > win.centre, 1.0), (m <= win.centre, -1.0)):
         marks = win.marks[win.marks[:, 1] * side > 0]
         tau[here] = side * np.exp(np.interp(m[here], marks[:, 0], np.log(np.abs(marks[:, 1]))))
         width[here] = np.exp(np.interp(m[here], marks[:, 0], np.log(marks[:, 2])))
-    upright = (m < win.true) if law.kind == 0 else np.zeros(m.size, dtype=bool)
-    out, common = np.zeros((m.size, law.x.size)), np.zeros((m.size, 2))
+    return tau, width
+
+
+@dataclass(frozen=True)
+class Integrals:
+    """What `kernels.exact_simplex.invert` gives at the nodes m, and the closed part below."""
+
+    law: Law
+    edges: Floats
+    """Of the panels of m."""
+    m: Floats
+    weight: Floats
+    values: Floats
+    """One row a node, one column a count of the law."""
+    common: Floats
+    below: tuple[Floats, Floats]
+    """The integrals over m < low of the values (deficits: times P(eta <= m - x)) and of `common`."""
+    nodes: int
+
+    def against(self, function: Callable[[Floats], Floats]) -> Floats:
+        """For each count the integral of values * function(m - x) over the window.
+
+        Under Laplace noise the function has a kink at m = x, though the values have none there: on the panel with
+        x inside, the values are interpolated (they are smooth) and the function is integrated on either side.
+        """
+        plain = self.weight @ (function(self.m[:, None] - self.law.x) * self.values)
+        inside = np.flatnonzero((self.law.x > self.edges[0]) & (self.law.x < self.edges[-1]))
+        if self.law.kind == 1 or inside.size == 0:
+            return np.asarray(plain)
+        order = self.m.size // (self.edges.size - 1)
+        u, w = legendre(order)
+        x = self.law.x[inside]
+        panel = np.searchsorted(self.edges, x, side="right") - 1
+        width = np.diff(self.edges)[panel][:, None]
+        split = (x - self.edges[panel])[:, None] / width
+        rows = panel[:, None] * order + np.arange(order)
+        values = self.values[rows, inside[:, None]]
+        points = np.concatenate([split * u, split + (1 - split) * u], axis=1)
+        weights = np.concatenate([split * w, (1 - split) * w], axis=1) * width
+        basis = legvander(2 * points - 1, order - 1) @ np.linalg.inv(legvander(2 * u - 1, order - 1))
+        fine = np.sum(weights * function((points - split) * width) * (basis @ values[:, :, None])[:, :, 0], axis=1)
+        coarse = np.sum(width * w * function((u - split) * width) * values, axis=1)
+        plain[inside] += fine - coarse
+        return np.asarray(plain)
+
+
+def integrate(population: Population, win: Window, level: Level) -> Integrals:
+    """The contour integrals at every m of the rule, on two threads where there is work for them."""
+    from fairpost.kernels import exact_simplex as kernel
+
+    law = win.law(population, level.nodes)
+    edges = _panels(win, law)
+    u, w = legendre(level.order)
+    m = (edges[:-1, None] + np.diff(edges)[:, None] * u).ravel()
+    weight = (np.diff(edges)[:, None] * w).ravel()
+    tau, width = _tilts(win, m)
+    upright = (m < win.true) & (law.kind == 0)
+    values, common = np.zeros((m.size, law.x.size)), np.zeros((m.size, 2))
 
     def part(rows: slice) -> int:
         return int(
             kernel.invert(
-                law.kind, skip == 0, m[rows], tau[rows], width[rows], upright[rows], LEAN[law.kind], level.step,
-                math.exp(-level.drop - 2), NODES, law.x, law.weight, law.giants, law.rest, out[rows], common[rows],
+                law.kind, win.skip == 0, m[rows], tau[rows], width[rows], upright[rows], LEAN[law.kind], level.step,
+                level.cutoff, LINE, law.x, law.weight, law.giants, law.rest, values[rows], common[rows],
             )
         )  # fmt: skip
 
     if m.size * law.x.size < 4000:
-        return m, weights, out, common, part(slice(None))
-    with ThreadPoolExecutor(2) as pool:
-        return m, weights, out, common, sum(pool.map(part, (slice(0, None, 2), slice(1, None, 2))))
+        count = part(slice(None))
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            count = sum(pool.map(part, (slice(0, None, 2), slice(1, None, 2))))
+    tail, tail_common, more = _below(win, law, level)
+    return Integrals(law, edges, m, weight, values, common, (tail, tail_common), count + more)
 
 
-def below(win: Window, skip: int, level: Level) -> tuple[Floats, Floats, Floats, int]:
-    """The part m < true in closed form: deficits, spread, the common integrals, and the number of nodes."""
+def _below(win: Window, law: Law, level: Level) -> tuple[Floats, Floats, int]:
+    """The part m < low in closed form, and the number of nodes."""
     from fairpost.kernels import exact_simplex_below as kernel
 
-    law = win.law
     deficit, spread, common = np.zeros(law.x.size), np.zeros(law.x.size), np.zeros(2)
     if not win.closed:
-        return deficit, spread, common, 0
-    tau, width, _, _ = _mark(law, win.low, -1.0, skip)
+        return deficit, common, 0
+    tau, width, _ = _mark(law, win.low, -1.0, win.skip)
     times = law.weight.astype(np.int64)
     first = np.concatenate([[0], np.cumsum(times)[:-1]])
     count = kernel.below(
-        win.low, tau, 1.0 / width, LEAN[0], level.step / 4, math.exp(-level.drop - 2), NODES,
-        np.repeat(law.x, times), first, law.giants, law.rest, deficit, spread, common,
+        win.low, tau, 1.0 / width, LEAN[0], level.step / 4, level.cutoff, np.repeat(law.x, times), first, law.giants,
+        law.rest, deficit, spread, common,
     )  # fmt: skip
-    return deficit, spread, common, int(count)
-
-
-Mask = NDArray[np.bool_]
+    return deficit if win.skip else spread, common, int(count)

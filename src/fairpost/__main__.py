@@ -1,0 +1,5 @@
+"""python -m fairpost."""
+
+from fairpost.cli import main
+
+main()

@@ -1,0 +1,85 @@
+"""The layers hold: who imports whom, what a cold import loads, what is public."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import fairpost as fp
+
+ROOT = Path(fp.__file__).parent
+LAYERS = [
+    "errors", "parallel", "counts", "kernels", "mechanisms", "postprocess", "problems", "fairness", "sumlattice", "sumlaw",
+    "bounds", "engines", "result", "audit", "datasets", "__init__", "cli", "__main__",
+]  # fmt: skip
+HEAVY = ("numba", "scipy", "matplotlib", "plotly", "pandas", "polars", "dask", "distributed", "jinja2", "click", "rich")
+
+
+def top(module: str) -> str:
+    return module.split(".")[1] if module.startswith("fairpost.") else "__init__"
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{a.name}" for a in node.names if (ROOT / f"{a.name}.py").exists()}
+        elif isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+    return found
+
+
+def test_a_module_imports_only_from_the_layers_above_it():
+    for path in ROOT.rglob("*.py"):
+        layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        assert layer in LAYERS, f"{layer} has no place in the layers"
+        for module in imports(path):
+            if module.startswith("fairpost."):  # `from fairpost import x` is seen as fairpost.x
+                below = LAYERS.index(top(module)) > LAYERS.index(layer)
+                assert not below, f"{path.relative_to(ROOT)} imports {module}, which is below it"
+
+
+def test_kernels_are_numba_and_numpy_only():
+    for path in (ROOT / "kernels").glob("*.py"):
+        outside = {m.split(".")[0] for m in imports(path)} - set(sys.stdlib_module_names) - {"numpy", "numba", "fairpost"}
+        assert not outside, f"{path.name} imports {outside}"
+        assert all(m.startswith("fairpost.kernels") for m in imports(path) if m.startswith("fairpost"))
+    for path in ROOT.rglob("*.py"):
+        if path.parent.name != "kernels":
+            assert "numba" not in {m.split(".")[0] for m in imports(path)}, path
+
+
+def test_printing_files_and_clock_stay_out_of_the_mathematics():
+    for path in ROOT.rglob("*.py"):
+        layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if layer in ("cli", "kernels", "__main__") or path.name in ("checkpoint.py", "executors.py"):
+            continue
+        tree = ast.parse(path.read_text())
+        calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        assert not calls & {"print", "open", "input"}, path
+        assert not imports(path) & {"time", "datetime", "click", "rich"}, path
+
+
+def test_a_cold_import_is_light():
+    code = "import sys, fairpost; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not set(loaded) & set(HEAVY)
+
+
+def test_the_public_surface():
+    assert len(fp.__all__) <= 30
+    assert sorted(fp.__all__) == fp.__all__
+    assert all(hasattr(fp, name) for name in fp.__all__)
+
+
+def test_every_public_thing_says_what_it_is():
+    for name in fp.__all__:
+        assert (getattr(fp, name).__doc__ or "").strip(), name
+
+
+def test_the_package_docstring_example_runs():
+    import doctest
+
+    assert doctest.testmod(fp).failed == 0
+    assert doctest.testmod(fp).attempted >= 4

@@ -1,0 +1,182 @@
+"""The law of one entry of pi_S and Theorem 1's terms, deep tails included."""
+
+import itertools
+
+import mpmath as mp
+import numpy as np
+import pytest
+from cases import HAWAII, MECHANISMS, noise
+
+import fairpost as fp
+from fairpost import sumlaw
+from fairpost.bounds import RELATIVE
+
+
+def laplace_by_residues(u: float, n: int, b: float, k: int) -> mp.mpf:
+    """E[(u + nu)_-^k] from the residues of the transform at its two right poles, in 60 digits.
+
+    M(s) = 1/((1 - (s b m/n)^2) (1 - (s b/n)^2)^m), m = n - 1; E[W_+^k] = -k! sum of residues of M(s) e^{-us} / s^{k+1}.
+    The order-m pole at n/b is taken by m-fold differentiation (Taylor series), so n stays small here.
+    """
+    b, m = mp.mpf(b), n - 1
+    simple, multiple = n / (b * m), n / b
+
+    def rest(s):  # everything but the pole at `multiple`
+        return mp.exp(-u * s) / s ** (k + 1) / (1 - (s / simple) ** 2) / (1 + s / multiple) ** m
+
+    if m == 1:  # n = 2: both poles fall on 2/b, a double pole
+        def joint(s):
+            return mp.exp(-u * s) / s ** (k + 1) / (1 + s / multiple) ** 2
+
+        residue = mp.taylor(joint, multiple, 1)[1] * multiple**2
+        return -mp.factorial(k) * residue
+    first = -simple / 2 * mp.exp(-u * simple) / simple ** (k + 1) / (1 - (simple / multiple) ** 2) ** m
+    second = mp.taylor(rest, multiple, m - 1)[m - 1] * (-multiple) ** m
+    return -mp.factorial(k) * (first + second)
+
+
+@pytest.mark.parametrize(("n", "k"), [*itertools.product([2, 3, 5, 9], [0, 1, 2])])
+def test_laplace_tails_against_residues(n, k):
+    with mp.workdps(60):
+        for u in (0.0, 0.7, 10.0, 53.0, 500.0):  # 500 = 50 scales
+            exact = float(laplace_by_residues(u, n, 10.0, k))
+            assert float(sumlaw.clipped(u, n, fp.Laplace(10.0), k)) == pytest.approx(exact, rel=RELATIVE), u
+
+
+@pytest.mark.parametrize("n", [60, 13184, 10**6])
+def test_laplace_tails_for_many_entities(n):
+    """Given the noise of the others, mean G: E[(u + beta eta - G)_-] is explicit, and G is nearly normal.
+
+    E over G of (beta/2) e^{-(u-G)/beta} is the exact value but for G > u: (beta/2) e^{-u/beta} M_G(1/beta); the
+    correction is below P(G > u), negligible at u = 50 scales and for these n.
+    """
+    b, u = 10.0, 500.0
+    with mp.workdps(40):
+        beta = mp.mpf(b) * (n - 1) / n
+        log_mgf = -(n - 1) * mp.log(1 - (mp.mpf(b) / n / beta) ** 2)
+        exact = float(beta / 2 * mp.exp(-u / beta + log_mgf))
+    assert float(sumlaw.clipped(u, n, fp.Laplace(b))) == pytest.approx(exact, rel=RELATIVE)
+
+
+@pytest.mark.parametrize("n", [2, 5, 13184])
+def test_gaussian_tails_against_mpmath(n):
+    with mp.workdps(40):
+        for ratio in (0.0, 1.0, 10.0):  # x_1 / sigma
+            s = 25 * mp.sqrt(mp.mpf(n - 1) / n)
+            t = 25 * ratio / s
+            exact = float(s * (mp.npdf(t) - t * mp.ncdf(-t)))
+            assert float(sumlaw.clipped(25.0 * ratio, n, fp.Gaussian(25.0))) == pytest.approx(exact, rel=RELATIVE)
+
+
+def enumerated(u: float, n: int, masses: np.ndarray) -> list[float]:
+    """P(y < 0), E[y_-], E[y_-^2] and P(y = 0) by summing over every pair (eta_i, sum of the others).
+
+    Positive terms only, added in double precision: relative accuracy of about 1e-14.
+    """
+    others = masses
+    for _ in range(n - 2):
+        others = np.convolve(others, masses)
+    j = np.arange(masses.size) - masses.size // 2
+    s = np.arange(others.size) - others.size // 2
+    y = (n * u + (n - 1) * j[:, None] - s) / n
+    p = masses[:, None] * others
+    below = np.where(y < -1e-9, -y, 0.0)
+    return [p[y < -1e-9].sum(), (p * below).sum(), (p * below**2).sum(), p[np.abs(y) <= 1e-9].sum()]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+@pytest.mark.parametrize(
+    ("mechanism", "reach"),
+    [
+        (fp.DiscreteLaplace(1.5), 120),
+        (fp.DiscreteLaplace(0.4), 60),
+        (fp.DiscreteGaussian(2.0), 40),
+        (fp.DiscreteGaussian(0.3), 9),
+    ],
+    ids=lambda v: f"{v.name}-{v.spread}" if hasattr(v, "name") else "",
+)
+def test_discrete_tails_against_enumeration(n, mechanism, reach):
+    masses = mechanism.density(np.arange(-reach, reach + 1))
+    for u in (0.0, 0.5, 1.0, 3.0, 7.25, -2.0, -0.5):
+        exact = enumerated(u, n, masses)
+        for k in (0, 1, 2):
+            assert float(sumlaw.clipped(u, n, mechanism, k)) == pytest.approx(exact[k], rel=2e-11, abs=1e-40), (u, k)
+        assert float(sumlaw.at_zero(u, n, mechanism)) == pytest.approx(exact[3], rel=2e-11, abs=1e-40)
+
+
+def test_interpolated_lattice_tails_equal_direct_ones():
+    """Many u at once take the Chebyshev route, one at a time the direct inversion."""
+    for mechanism in (fp.DiscreteGaussian(25.0), fp.DiscreteLaplace(10.0)):
+        u = np.arange(0.0, 90.0, 0.37)
+        together = sumlaw.clipped(u, 100, mechanism)
+        alone = np.array([float(sumlaw.clipped(v, 100, mechanism)) for v in u[::40]])
+        assert together[::40] == pytest.approx(alone, rel=1e-11)
+
+
+def test_discrete_noise_tends_to_continuous_noise():
+    """Rounding to a lattice of spacing 1 changes E[y_-] by O(1/b^2): 1e-4 at b = 100, seen 4e-5."""
+    u = np.array([0.0, 50.0, 300.0])
+    for n in (3, 50):
+        fine = sumlaw.clipped(u, n, fp.DiscreteLaplace(100.0))
+        assert fine == pytest.approx(sumlaw.clipped(u, n, fp.Laplace(100.0)), rel=1e-4)
+        assert not np.allclose(fine, sumlaw.clipped(u, n, fp.Laplace(100.0)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("u", [-3.0, 0.0, 2.0, 6.5])
+def test_moments_against_simulation(name, u):
+    """Five standard errors (6e-7 a comparison, 5e-5 in all)."""
+    n, runs = 6, 400_000
+    eta = noise(name, (runs, n), 11)
+    y = u + eta[:, 0] - eta.mean(axis=1)
+    y[np.abs(y) < 1e-9] = 0.0
+    low = np.maximum(-y, 0)
+    for k, sample in enumerate([(y < 0).astype(float), low, low**2]):
+        se = sample.std() / np.sqrt(runs) + 1e-12
+        assert abs(sample.mean() - float(sumlaw.clipped(u, n, MECHANISMS[name], k))) <= 5 * se
+
+
+def test_one_entity_has_nothing_to_clip():
+    for mechanism in MECHANISMS.values():
+        bounds = fp.theorem1(fp.Counts([7.0]), mechanism)
+        assert bounds.lower == bounds.upper == bounds.clipped == 0
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "lower", "upper"),
+    [(fp.Laplace(10.0), 0.00687027203, 0.01374054406), (fp.Gaussian(25.0), 0.06651474689, 0.13302949378)],
+    ids=["laplace", "gaussian"],
+)
+def test_hawaii_reference_values(mechanism, lower, upper):
+    bounds = fp.theorem1(fp.Counts(HAWAII), mechanism)
+    assert bounds.lower == pytest.approx(lower, rel=1e-9)
+    assert bounds.theorem == pytest.approx(upper, rel=1e-9)
+
+
+def test_every_component_is_visible_and_consistent():
+    counts = fp.Counts([0.0, 3.0, 40.0])
+    bounds = fp.theorem1(counts, fp.Laplace(5.0), expected_T=0.5)
+    assert bounds.lower == pytest.approx(bounds.first - bounds.last)
+    assert bounds.theorem == pytest.approx(min(bounds.spread, bounds.lower + bounds.clipped))
+    assert bounds.sharper == pytest.approx(bounds.lower + 0.5)
+    assert bounds.upper == min(bounds.theorem, bounds.sharper)
+    assert bounds.spread == 40.0
+
+
+def test_another_total_shifts_every_entry():
+    counts = fp.Counts([1.0, 4.0, 10.0])
+    moved = fp.theorem1(counts, fp.Gaussian(3.0), total=30.0)
+    expected = sumlaw.clipped(counts.values + 5.0, 3, fp.Gaussian(3.0))
+    assert moved.lower == pytest.approx(expected[0] - expected[-1])
+    assert moved.first == pytest.approx(expected[0] + 5.0)
+    with pytest.raises(fp.ParameterError, match="`total` above 0"):
+        fp.theorem1(counts, fp.Gaussian(3.0), total=0.0)
+
+
+def test_refusals_by_name():
+    with pytest.raises(fp.UnsupportedError, match="whole numbers"):
+        fp.theorem1(fp.Counts([0.0, 1.5]), fp.DiscreteLaplace(2.0))
+    with pytest.raises(fp.UnsupportedError, match="Gaussian noise, got laplace"):
+        fp.proposition2(fp.Counts([1, 2]), fp.Laplace(1.0))
+    with pytest.raises(fp.UnsupportedError, match="at least two entities"):
+        fp.proposition2(fp.Counts([1]), fp.Gaussian(1.0))
