@@ -63,7 +63,6 @@ def audit(
     rule = _engine(engine)
     moments = rule.moments(counts, mechanism, pi)
     truth = _truth(counts, pi)
-    most = fairness.alpha(moments.bias)
     cost = None
     if pi.task == "allocation":
         share = fairness.cost_interval(moments.bias, moments.error)
@@ -81,7 +80,7 @@ def audit(
         mse=moments.mse,
         zero=moments.zero,
         alpha=fairness.alpha_interval(moments.bias, moments.error),
-        alpha_pair=(counts.ids[most.most], counts.ids[most.least]),
+        alpha_pair=_pair(counts, pi, moments),
         bounds=_bounds(counts, mechanism, pi, moments),
         cost_of_privacy=cost,
         expected_T=moments.threshold,
@@ -109,6 +108,18 @@ def _truth(counts: Counts, pi: PostProcessing) -> Floats:
         who = partition.order[partition.starts[g] : partition.starts[g + 1]]
         out[who] = problem(Counts(counts.values[who], weights=counts.weights[who]))
     return out
+
+
+def _pair(counts: Counts, pi: PostProcessing, moments: Moments) -> tuple[str, str]:
+    """The ids of the largest and the smallest bias.
+
+    For the projection onto one simplex Lemma 3 names them: the smallest and the largest count. Biases of large counts differ by
+    less than any error, so the numbers alone would pick one of them by rounding.
+    """
+    if isinstance(pi, Simplex) and pi.partition is None:
+        return counts.ids[int(np.argmin(counts.values))], counts.ids[int(np.argmax(counts.values))]
+    found = fairness.alpha(moments.bias)
+    return counts.ids[found.most], counts.ids[found.least]
 
 
 def _bounds(counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: Moments) -> Bounds | None:

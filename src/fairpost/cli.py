@@ -55,7 +55,7 @@ def _hawaii(console: object) -> None:
         result = fp.audit(counts, mechanism, "simplex", engine="exact")
         assert result.bounds is not None
         table.add_row(
-            f"{mechanism.name}, {mechanism.parameter} {mechanism.spread:g}",
+            f"{mechanism.name} {mechanism.spread:g}",
             f"{result.bounds.lower:.6f}",
             f"{result.alpha.value:.6f}",
             f"{result.bounds.theorem:.6f}",
@@ -72,8 +72,8 @@ def _districts(console: object) -> None:
     assert isinstance(console, Console)
     counts, budget = synthetic_districts(), 6.5e9
     table = Table(title=f"SYNTHETIC: {counts.n:,} school districts share $6.5 billion; Laplace noise")
-    for column in ("epsilon", "mechanism", "alpha (share)", "cost of privacy", "largest district expects", "smallest expects"):
-        table.add_column(column, justify="right")
+    for column in ("epsilon", "shares by", "alpha", "cost of privacy", "largest", "smallest"):
+        table.add_column(column, justify="right", no_wrap=True)
     for epsilon in (0.1, 0.01, 0.001):
         for which in ("baseline", "pos"):
             result = fp.audit(counts, fp.Laplace.from_epsilon(epsilon), which, engine="exact", budget=budget)
@@ -85,10 +85,11 @@ def _districts(console: object) -> None:
                 which,
                 f"{result.alpha.value:.3e}",
                 f"${result.cost_of_privacy.amount.value:,.0f}",
-                f"{_signed(result.money[-1])} a year",
-                f"{_signed(result.money[0])} a year",
+                _signed(result.money[-1]),
+                _signed(result.money[0]),
             )
     console.print(table)
+    console.print("largest, smallest: what the largest and the smallest district gain or lose a year in expectation.")
     console.print("Clipping negative counts moves money from large districts to small ones; pos (PoS) moves far less of it.")
 
 

@@ -20,8 +20,15 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 RIDGE = 1e-11  # relative to each diagonal entry of A_F A_F'; refinement removes its effect
-SHORT, COARSER, COARSEST = 1e-3, 1e4, 1.0  # after a step below SHORT the ridge grows by COARSER, to COARSEST at most
-CLOSE, NEAR = 1e-15, 1e-13  # Newton ends at the relative residual CLOSE, or below NEAR where it falls no further
+SHORT, COARSER, COARSEST = (
+    1e-3,
+    1e4,
+    1.0,
+)  # after a step below SHORT the ridge grows by COARSER, to COARSEST at most
+CLOSE, NEAR = (
+    1e-15,
+    1e-13,
+)  # Newton ends at the relative residual CLOSE, or below NEAR where it falls no further
 SNAP, ROUND, FAR = 1e-11, 1e-15, 1e-4  # zero: up to SNAP of its noisy count and ROUND of what its rows add up
 
 
@@ -72,7 +79,12 @@ def new_factor(start: Ints, parent: Ints) -> Factor:
     """Room for one factor."""
     size, entries = parent.size, start[-1]
     return Factor(
-        start, parent, np.empty(entries, np.int64), np.empty(entries), np.zeros(size, np.int64), np.empty(size)
+        start,
+        parent,
+        np.empty(entries, np.int64),
+        np.empty(entries),
+        np.zeros(size, np.int64),
+        np.empty(size),
     )
 
 

@@ -164,7 +164,7 @@ def accumulate_mirror(
         s0, _, curvature, _ = saddle(0, -c, beta, ones, up[0, 0], r[i], float(n), s0, low)
         fine = step / math.sqrt(curvature)
         peak, quiet = 0.0, 0
-        for q in range(20000):
+        for q in range(3000):
             s = complex(s0, q * fine)
             for j in range(n):
                 b0[j], _, _ = laplace_below(r[i] + c[j], beta[j], s)
@@ -174,7 +174,7 @@ def accumulate_mirror(
                 size = _add_contour(up[k], b0, left, right, outer * omega[k], t[k], one, two)
                 if k == 0:
                     peak = max(peak, size)
-                    quiet = quiet + 1 if size < 1e-11 * peak else 0
+                    quiet = quiet + 1 if size < 1e-9 * peak else 0
             nodes += t.size
             if quiet >= 5:
                 break

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CONSISTENT = 1e-10  # A v = b counts as solvable where the best v leaves less than this part of what a row adds up
+CONSISTENT = (
+    1e-10  # A v = b counts as solvable where the best v leaves less than this part of what a row adds up
+)
 ACCEPTED, KKT = 1e-11, 1e-9  # what a solution may leave in A v = b, and in v = (y - A' mu)_+
 FIRST, STEPS = 60, 3000  # Newton's steps before a search for a contradiction, and at most
 
@@ -91,7 +93,9 @@ def analyse(A: Any, b: Floats) -> System:
 
     filled = np.diff(A.indptr) > 0
     for i in np.flatnonzero(~filled & (b != 0)):
-        raise InfeasibleError(f"no v satisfies A v = b: row {i} of A is empty, b[{i}] must be 0, got {b[i]:g}")
+        raise InfeasibleError(
+            f"no v satisfies A v = b: row {i} of A is empty, b[{i}] must be 0, got {b[i]:g}"
+        )
     rows = np.flatnonzero(filled)
     if not rows.size:
         empty = np.zeros(0)
@@ -158,7 +162,11 @@ def _matrix(A: Any, kept: Ints) -> Matrix:
     parts = [
         array
         for form in (by_row, by_column)
-        for array in (form.indptr.astype(np.int64), form.indices.astype(np.int64), form.data.astype(np.float64))
+        for array in (
+            form.indptr.astype(np.int64),
+            form.indices.astype(np.int64),
+            form.data.astype(np.float64),
+        )
     ]
     return Matrix(*parts, is_kept, kept.astype(np.int64))
 
@@ -180,7 +188,9 @@ def consistent(system: System, n: int) -> System:
         return System(system.matrix, system.b - z, system.order, system.scale, system.whole, system.rows)
     weights = _clear(system, -z, np.ones(n, np.bool_), system.whole)
     if not _contradicts(system, weights, signed=True):
-        raise ToleranceError(f"the rows of A are too nearly dependent to solve A v = b: {residual:.1e} of a row is left")
+        raise ToleranceError(
+            f"the rows of A are too nearly dependent to solve A v = b: {residual:.1e} of a row is left"
+        )
     raise InfeasibleError(_message(system, weights, "no v satisfies", "coefficients 0"))
 
 
@@ -198,7 +208,9 @@ def feasible(system: System, n: int) -> None:
     if weights is not None:
         raise InfeasibleError(_message(system, weights, "no v >= 0 satisfies", "coefficients >= 0"))
     if not system.nonnegative(least, STEPS).accurate:
-        raise ToleranceError("neither a v >= 0 with A v = b nor a proof that there is none was found in double precision")
+        raise ToleranceError(
+            "neither a v >= 0 with A v = b nor a proof that there is none was found in double precision"
+        )
 
 
 def _refute(system: System, n: int) -> Floats | None:
@@ -269,7 +281,10 @@ def _contradicts(system: System, z: Floats, signed: bool) -> bool:
     A = system.sparse()
     image, size = A.T @ z, abs(A).T @ np.abs(z)
     zero = np.abs(image) if signed else np.maximum(-image, 0.0)
-    return bool((zero <= 1e-12 * size + 1e-13 * size.max()).all() and system.b @ z < -1e-9 * (np.abs(system.b) @ np.abs(z)))
+    return bool(
+        (zero <= 1e-12 * size + 1e-13 * size.max()).all()
+        and system.b @ z < -1e-9 * (np.abs(system.b) @ np.abs(z))
+    )
 
 
 def _message(system: System, z: Floats, claim: str, left: str) -> str:

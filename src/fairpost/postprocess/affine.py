@@ -63,7 +63,9 @@ class Affine(PostProcessing):
         for i, row in enumerate(rows):
             out[i], residual = self._system.equality(row.copy())
             if not residual <= _dual.ACCEPTED:
-                raise ToleranceError(f"A v = b must hold to {_dual.ACCEPTED:g}, got {residual:.1e} in draw {i}")
+                raise ToleranceError(
+                    f"A v = b must hold to {_dual.ACCEPTED:g}, got {residual:.1e} in draw {i}"
+                )
         return Outcome(out, 0)
 
 
@@ -109,14 +111,22 @@ def _checked(A: Any, b: ArrayLike) -> tuple[Any, Floats]:
     from scipy import sparse
 
     try:
-        matrix = sparse.csr_array(A if sparse.issparse(A) else np.atleast_2d(np.asarray(A)), dtype=np.float64, copy=True)
+        matrix = sparse.csr_array(
+            A if sparse.issparse(A) else np.atleast_2d(np.asarray(A)), dtype=np.float64, copy=True
+        )
         right = np.array(b, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ParameterError("`A` must be a matrix of real numbers and `b` a vector of real numbers") from None
+        raise ParameterError(
+            "`A` must be a matrix of real numbers and `b` a vector of real numbers"
+        ) from None
     if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ParameterError(f"`A` must have one row an equality and at least one column, got shape {matrix.shape}")
+        raise ParameterError(
+            f"`A` must have one row an equality and at least one column, got shape {matrix.shape}"
+        )
     if right.shape != (matrix.shape[0],):
-        raise ParameterError(f"`b` must have one entry a row of A: {matrix.shape[0]} rows, b has shape {right.shape}")
+        raise ParameterError(
+            f"`b` must have one entry a row of A: {matrix.shape[0]} rows, b has shape {right.shape}"
+        )
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():

@@ -31,8 +31,8 @@ from fairpost.mechanisms import Laplace, Mechanism
 
 SIZES = (3, 5, 8, 12, 18, 27, 40)
 """Gauss-Laguerre rules in the order of refinement."""
-LEVELS = (3, 4, 5, 6, 7)
-"""Levels of the double-exponential rule in the order of refinement."""
+STEPS = (0.125, 0.08, 0.05, 0.03, 0.02)
+"""Steps of the double-exponential rule in the order of refinement."""
 ROUNDING = 2e-13
 """Relative accuracy of the partial transforms."""
 
@@ -88,8 +88,9 @@ def _clipped(below: Floats, times: Floats) -> tuple[float, Floats]:
     """P(every X_j <= 0), and P(X_i <= 0, some other X_j > 0): the chance that BL_i = 0."""
     with np.errstate(divide="ignore"):
         logs = np.log(below)
-    every = np.sum(times * logs)
-    return float(np.exp(every)), below * -np.expm1(np.where(below > 0, every - logs, -np.inf))
+    every = float(np.sum(times * logs))
+    others = np.subtract(every, logs, out=np.full_like(logs, -np.inf), where=below > 0)
+    return float(np.exp(every)), below * -np.expm1(others)
 
 
 def _sum_moments(x: Floats, a: Floats, times: Floats, mechanism: Mechanism) -> tuple[float, float]:
@@ -107,7 +108,7 @@ def _attempts(ratio: float) -> Iterator[tuple[bool, Rule]]:
     if ratio < 0.1:
         enough = np.log(1e-9) / (2 * np.log(max(4 * ratio, 1e-3)))
         yield from ((True, laguerre(n)) for n in SIZES if n >= enough - 1)
-    yield from ((False, exp_sinh(level)) for level in LEVELS)
+    yield from ((False, exp_sinh(step)) for step in STEPS)
 
 
 def _integrate(problem: _Problem, rule: Rule) -> _Sum:

@@ -102,72 +102,127 @@ def reach(problem: Problem, level: float) -> float:
     return high
 
 
+def chance_negative(problem: Problem) -> float:
+    """P(S < 0) = (1 / 2 pi i) int e^{K(T)} dT / T with K(T) = log E[e^{-TS}], through the saddle point.
+
+    The path bends right, where e^{-T E[S]} decays. Below e^-100 (by Chernoff's bound) the answer is 0.
+    """
+    if problem.mean == 0.0:
+        return 0.5
+    if stray(problem, problem.mean) > 100:
+        return 0.0
+    noise, mean, high = problem.mechanism, problem.mean, -problem.low
+    times, a = problem.times, problem.a
+
+    def slope(t: float) -> float:
+        return float(-(times * a) @ cumulants(noise, -t * a)[1]) - mean - 1 / t
+
+    left, right = 0.0, min(high, 2 * mean / problem.variance + 2 / np.sqrt(problem.variance))
+    for _ in range(60):
+        start = (left + right) / 2
+        left, right = (start, right) if slope(start) < 0 else (left, start)
+    width = 1 / np.sqrt(float((times * a * a) @ cumulants(noise, -start * a)[2]) + 1 / start**2)
+    scale = min(6 * width, 0.8 * start, 0.8 * (high - start))
+    bend = min(0.4 * scale, 4 / mean)
+    step = 0.5 * min(0.12, width / scale)
+    v = np.arange(0.0, 25.0, step)
+    v = v[bend * mean * np.cosh(v) + 2 * v < 90]
+    path = start + bend * (np.cosh(v) - 1) + 1j * scale * np.sinh(v)
+    speed = scale * np.cosh(v) - 1j * bend * np.sinh(v)
+    log = np.asarray(noise.cgf(-np.multiply.outer(path, a))) @ times - path * mean
+    values = (np.exp(log) * speed / path).real
+    return float(step / np.pi * (np.sum(values) - values[0] / 2))
+
+
 @dataclass(frozen=True)
 class Fineness:
-    """One stage of refinement of the rules for r and s."""
+    """One stage of refinement."""
 
     drop: float
     """The window of r ends where its density has fallen by e^-drop."""
     spacing: float
-    """The step of r in standard deviations, where the window lies inside r > 0."""
-    order: int
-    """The Gauss-Legendre order of each panel, where the window begins at 0."""
+    """The step of r, in units of its scale."""
     step: float
-    """The step along the contour, as a part of the kernel's own."""
+    """The step along the contour in s, as a part of the kernel's own."""
+    tail: float
+    """The step of the double-exponential rule in t."""
 
 
 STAGES = (
-    Fineness(22, 1.15, 20, 1.1),
-    Fineness(27, 0.95, 28, 0.88),
-    Fineness(31, 0.75, 40, 0.7),
-    Fineness(34, 0.55, 64, 0.52),
-    Fineness(36, 0.35, 120, 0.36),
+    Fineness(22, 1.15, 1.1, 0.25),
+    Fineness(27, 0.95, 0.88, 0.19),
+    Fineness(31, 0.75, 0.7, 0.14),
+    Fineness(34, 0.52, 0.52, 0.1),
+    Fineness(36, 0.34, 0.36, 0.07),
 )
 
 
-def window(problem: Problem, far: float, start: float, width: float, drop: float) -> tuple[float, float]:
-    """Where the density of r > 0 is above e^-drop of its top; the lower end is 0 where it never falls so far.
+@dataclass(frozen=True)
+class Profile:
+    """The density of r > 0 on a rough grid (logarithms), to place the nodes."""
 
-    `problem` holds the entities at risk, `start` a typical r and `width` its scale.
-    """
+    down: Floats
+    lower: Floats
+    up: Floats
+    upper: Floats
+    width: float
+    """The scale of the density about its top."""
+
+    def window(self, drop: float) -> tuple[float, float]:
+        """Where the density is above e^-drop of its top; from 0 where it never falls so far."""
+        level = max(np.max(self.lower), np.max(self.upper)) - drop
+        return _crossing(self.down, self.lower, level, 0.0), _crossing(self.up, self.upper, level, self.up[-1])
+
+
+def profile(problem: Problem, far: float, start: float, width: float) -> Profile:
+    """Outwards from a typical r in growing steps; `problem` holds the entities at risk, `far` counts the others."""
+    away = np.append(0.0, width * 1.5 ** np.arange(18))
+    up, down = start + away, start - away
+    down = np.append(down[down > 0], 1e-6 * min(start, width))
+    return Profile(down, density(problem, far, down), up, density(problem, far, up), width)
+
+
+def density(problem: Problem, far: float, r: Floats) -> Floats:
+    """The logarithm of the density of r, by the saddle-point approximation."""
     from fairpost.kernels.exact_pos import threshold_density
 
-    def density(r: Floats) -> Floats:
-        out = np.empty_like(r)
-        threshold_density(problem.noise, problem.c, problem.scale, problem.times, far, problem.low, r, out)
-        return out
-
-    away = width * 1.5 ** np.arange(18)
-    up = start + np.concatenate([[0.0], away])
-    down = start - np.concatenate([[0.0], away])
-    down = np.concatenate([down[down > 0], [1e-6 * min(start, width)]])
-    higher, lower = density(up), density(down)
-    level = max(np.max(higher), np.max(lower)) - drop
-    return _crossing(down, lower, level, 0.0), _crossing(up, higher, level, up[-1])
+    out = np.empty_like(r)
+    threshold_density(problem.noise, problem.c, problem.scale, problem.times, far, problem.low, r, out)
+    return out
 
 
-def _crossing(r: Floats, density: Floats, level: float, default: float) -> float:
+def _crossing(r: Floats, log: Floats, level: float, default: float) -> float:
     """Where the density, given outwards from the middle, last falls through the level."""
-    above = np.flatnonzero(density >= level)
+    above = np.flatnonzero(log >= level)
     last = int(above[-1]) if above.size else 0
     if last + 1 >= r.size:
         return default
-    part = (density[last] - level) / (density[last] - density[last + 1])
+    part = (log[last] - level) / (log[last] - log[last + 1])
     return float(r[last] + part * (r[last + 1] - r[last]))
 
 
-def threshold_rule(problem: Problem, low: float, high: float, deviation: float, stage: Fineness) -> Rule:
-    """Nodes and weights for r in the window.
+def threshold_rule(low: float, high: float, kinks: Floats, width: float, spacing: float) -> Rule:
+    """Nodes and weights for r in (low, high), where the density has the scale `width`.
 
-    Inside r > 0 the density is a bell: equal steps converge geometrically. At 0 it has an end: Gauss-Legendre.
-    Laplace noise has a kink in r at each c_j; where these are few, panels end there.
+    Inside r > 0 the density is a bell: equal steps converge geometrically. At 0 it has an end, and at kinks it is
+    not smooth: Gauss-Legendre on panels between these, with orders in proportion to their lengths.
     """
-    if low > 0:
-        count = int(np.ceil((high - low) / (stage.spacing * deviation)))
-        width = (high - low) / count
-        return low + width * (np.arange(count) + 0.5), np.full(count, width)
-    kinks = np.unique(problem.c[(problem.c > 0) & (problem.c < high)]) if problem.noise == 0 else np.empty(0)
-    ends = np.concatenate([[0.0], kinks if kinks.size <= 8 else [], [high]])
-    unit, weight = legendre(stage.order)
-    widths = np.diff(ends)
-    return (ends[:-1, None] + widths[:, None] * unit).ravel(), np.multiply.outer(widths, weight).ravel()
+    inside = kinks[(kinks > low) & (kinks < high)]
+    if low > 0 and inside.size == 0:
+        count = int(np.ceil((high - low) / (spacing * width)))
+        step = (high - low) / count
+        return low + step * (np.arange(count) + 0.5), np.full(count, step)
+    ends = np.concatenate([[low], inside, [high]])
+    nodes, weights = [], []
+    for start, length in zip(ends[:-1], np.diff(ends), strict=True):
+        unit, weight = legendre(5 + int(np.ceil(1.5 * length / (spacing * width))))
+        nodes.append(start + length * unit)
+        weights.append(length * weight)
+    return np.concatenate(nodes), np.concatenate(weights)
+
+
+def laplace_kinks(problem: Problem) -> Floats:
+    """Laplace noise has a kink in r at each c_j. Each weighs 1/n^2, so they matter where they are few."""
+    if problem.noise or problem.n > 60:
+        return np.empty(0)
+    return np.unique(problem.c)

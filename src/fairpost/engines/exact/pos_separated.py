@@ -20,7 +20,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.pos_plan import STAGES, Fineness, Problem, reach, stray, threshold_rule, window
+from fairpost.engines.exact.pos_plan import (
+    STAGES,
+    Fineness,
+    Problem,
+    Profile,
+    laplace_kinks,
+    profile,
+    reach,
+    stray,
+    threshold_rule,
+)
 from fairpost.engines.exact.rules import radau
 from fairpost.engines.exact.shares import Counted, reached
 from fairpost.engines.moments import Floats, Moments
@@ -51,12 +61,7 @@ class _AtRisk:
     problem: Problem
     index: Counted
     others: Problem
-    start: float
-    """The root of E[sum min(z_j, r)] = 0."""
-    deviation: float
-    """The standard deviation of r about it."""
-    width: float
-    """The scale of r where clipping is rare: the mean excess of one clipped entity, spread over n."""
+    profile: Profile
     missed: float
     """A bound on what the others' clipping would add to any share."""
 
@@ -168,7 +173,8 @@ def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
     missed = 4 * float(np.sum((problem.times * excess)[~near])) / problem.mean
     index = np.flatnonzero(near)
     index = index[np.argsort(problem.times[index], kind="stable")]
-    return _AtRisk(problem.part(index), index, problem.part(np.flatnonzero(~near)), r, deviation, width, missed)
+    part, others = problem.part(index), problem.part(np.flatnonzero(~near))
+    return _AtRisk(part, index, others, profile(part, float(others.n), r, width), missed)
 
 
 def _log_none_clipped(risk: Problem) -> float:
@@ -181,8 +187,9 @@ def _integrate(risk: _AtRisk, inverse: _Inverse, stage: Fineness) -> _Clipping:
     from fairpost.kernels.exact_pos import accumulate
 
     part, far = risk.problem, float(risk.others.n)
-    low, high = window(part, far, risk.start, risk.width, stage.drop)
-    r, weight = threshold_rule(part, low, high, risk.deviation, stage)
+    low, high = risk.profile.window(stage.drop)
+    kinks = laplace_kinks(part)
+    r, weight = threshold_rule(low, high, kinks, risk.profile.width, stage.spacing)
     log, _, _ = risk.others.tilted(inverse.t)
     far_log = log @ risk.others.times - inverse.t * risk.others.mean
 

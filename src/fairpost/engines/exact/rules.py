@@ -44,12 +44,12 @@ def legendre(n: int) -> Rule:
 
 
 @lru_cache(maxsize=64)
-def exp_sinh(level: int, reach: float = 3.7) -> Rule:
-    """The double-exponential rule u = e^{(pi/2) sinh v} with step 2^-level: for algebraic decay at infinity.
+def exp_sinh(step: float, reach: float = 3.7) -> Rule:
+    """The double-exponential rule u = e^{(pi/2) sinh v} with the given step in v: for algebraic decay at infinity.
 
-    `reach` 3.7 takes u from 1e-14 to 1e14: a tail like u^-2 is cut at 1e-14. Each level contains the one before.
+    `reach` 3.7 takes u from 1e-14 to 1e14: a tail like u^-2 is cut at 1e-14.
     """
-    steps = int(np.ceil(reach * 2**level))
-    v = np.arange(-steps, steps + 1) / 2**level
+    steps = int(np.ceil(reach / step))
+    v = step * np.arange(-steps, steps + 1)
     u = np.exp(np.pi / 2 * np.sinh(v))
-    return u, u * (np.pi / 2) * np.cosh(v) / 2**level
+    return u, u * (np.pi / 2) * np.cosh(v) * step
