@@ -3,10 +3,10 @@
 import tracemalloc
 
 import numpy as np
-from bench_simplex import usual
-from timing import best, districts, line
 
 import fairpost as fp
+from bench_simplex import usual
+from timing import best, districts, line
 
 EPSILONS = (0.1, 0.01, 0.001)
 
@@ -34,7 +34,12 @@ def table_2() -> None:
     for which, bar in (("baseline", 0.020), ("pos", 0.25)):
         for epsilon in EPSILONS:
             took = best(lambda w=which, e=epsilon: fp.audit(counts, fp.Laplace.from_epsilon(e), w, engine="exact"), 3)
-            line(f"{which}, epsilon {epsilon:g}", f"{took * 1e3:.1f} ms", f"at most {bar * 1e3:g} ms", took <= bar)
+            line(
+                f"{which}, epsilon {epsilon:g}",
+                f"{took * 1e3:.1f} ms",
+                f"at most {bar * 1e3:g} ms",
+                took <= bar,
+            )
     exact = best(whole, 3)
     runs = 200
     simulated = sum(best(lambda e=e: simulate(counts.values, 1 / e, runs), 1) for e in EPSILONS) * 200_000 / runs
@@ -49,7 +54,12 @@ def counties() -> None:
     x[rng.choice(3142, 900, replace=False)] = rng.integers(0, 60, 900)  # sub-populations: many near zero
     for mechanism in (fp.Laplace(10.0), fp.Gaussian(25.0)):
         took = best(lambda m=mechanism: fp.audit(fp.Counts(x), m, "simplex", engine="exact"), 3)
-        line(f"pi_S+ on 3,142 counties, {mechanism.name}", f"{took * 1e3:.0f} ms", "at most 500 ms", took <= 0.5)
+        line(
+            f"pi_S+ on 3,142 counties, {mechanism.name}",
+            f"{took * 1e3:.0f} ms",
+            "at most 500 ms",
+            took <= 0.5,
+        )
 
 
 def growth() -> None:
@@ -63,7 +73,12 @@ def growth() -> None:
         took = best(lambda w=which, m=mechanism: fp.audit(counts, m, w, engine="exact"), 1)
         peak = tracemalloc.get_traced_memory()[1] / 8e6
         tracemalloc.stop()
-        line(f"1,000,000 entities, {counts.distinct[0].size:,} distinct: {which}", f"{took:.2f} s", "at most 1 s", took <= 1)
+        line(
+            f"1,000,000 entities, {counts.distinct[0].size:,} distinct: {which}",
+            f"{took:.2f} s",
+            "at most 1 s",
+            took <= 1,
+        )
         line("  peak memory, in multiples of the input", f"{peak:.1f}")
 
 

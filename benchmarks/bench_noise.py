@@ -36,9 +36,7 @@ def ours() -> dict[str, Callable[[int], object]]:
         ("discrete gaussian", streams.fill_discrete_gaussian, (0.7, 3.0, 6.0, 10.0, 25.0, 1000.0)),
     ]
     return {
-        f"fairpost {name}, {spread:g}": lambda run, fill=fill, spread=spread: fill(
-            out, 0, spread, seed, np.uint64(run)
-        )
+        f"fairpost {name}, {spread:g}": lambda run, fill=fill, spread=spread: fill(out, 0, spread, seed, np.uint64(run))
         for name, fill, spreads in cases
         for spread in spreads
     }

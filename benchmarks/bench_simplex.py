@@ -4,11 +4,11 @@ The floor is what cannot be avoided: reading the vector once (a sum) and reading
 """
 
 import numpy as np
-from timing import best, districts, line
 
 import fairpost as fp
 from fairpost import parallel
 from fairpost.kernels import simplex as kernel
+from timing import best, districts, line
 
 
 def usual(v: np.ndarray, total: float = 1.0) -> np.ndarray:
@@ -42,7 +42,12 @@ def one_vector(n: int) -> None:
     line(f"n = {n:,}: project_simplex", f"{ours * 1e6:,.1f} us")
     line("  times faster", f"{numpy_time / ours:.1f}", "at least 40", numpy_time / ours >= 40)
     line("  times faster than NumPy that the floor alone would be (1 core)", f"{numpy_time / floor(y):.1f}")
-    line("  largest difference, relative to the largest share", f"{difference:.1e}", "at most 1e-14", difference <= 1e-14)
+    line(
+        "  largest difference, relative to the largest share",
+        f"{difference:.1e}",
+        "at most 1e-14",
+        difference <= 1e-14,
+    )
 
 
 def against_jaxopt() -> None:
@@ -65,7 +70,9 @@ def against_jaxopt() -> None:
 def batch() -> None:
     rng = np.random.default_rng(3)
     x = districts()[1].values
-    rows = np.ascontiguousarray(np.broadcast_to(x / x.sum(), (1000, x.size)) + rng.laplace(0, 100 / x.sum(), (1000, x.size)))
+    rows = np.ascontiguousarray(
+        np.broadcast_to(x / x.sum(), (1000, x.size)) + rng.laplace(0, 100 / x.sum(), (1000, x.size))
+    )
     out = np.empty_like(rows)
     both = best(lambda: fp.project_simplex(rows, out=out), 5)
     cores = parallel.cores

@@ -12,7 +12,19 @@ LAYERS = [
     "errors", "parallel", "counts", "kernels", "mechanisms", "postprocess", "problems", "fairness", "sumlattice", "sumlaw",
     "bounds", "engines", "result", "audit", "datasets", "__init__", "cli", "__main__",
 ]  # fmt: skip
-HEAVY = ("numba", "scipy", "matplotlib", "plotly", "pandas", "polars", "dask", "distributed", "jinja2", "click", "rich")
+HEAVY = (
+    "numba",
+    "scipy",
+    "matplotlib",
+    "plotly",
+    "pandas",
+    "polars",
+    "dask",
+    "distributed",
+    "jinja2",
+    "click",
+    "rich",
+)
 
 
 def top(module: str) -> str:
@@ -42,7 +54,9 @@ def test_a_module_imports_only_from_the_layers_above_it():
 
 def test_kernels_are_numba_and_numpy_only():
     for path in (ROOT / "kernels").glob("*.py"):
-        outside = {m.split(".")[0] for m in imports(path)} - set(sys.stdlib_module_names) - {"numpy", "numba", "fairpost"}
+        outside = (
+            {m.split(".")[0] for m in imports(path)} - set(sys.stdlib_module_names) - {"numpy", "numba", "fairpost"}
+        )
         assert not outside, f"{path.name} imports {outside}"
         assert all(m.startswith("fairpost.kernels") for m in imports(path) if m.startswith("fairpost"))
     for path in ROOT.rglob("*.py"):

@@ -5,9 +5,9 @@ import itertools
 import mpmath as mp
 import numpy as np
 import pytest
-from cases import HAWAII, MECHANISMS, noise
 
 import fairpost as fp
+from cases import HAWAII, MECHANISMS, noise
 from fairpost import sumlaw
 from fairpost.bounds import RELATIVE
 
@@ -25,6 +25,7 @@ def laplace_by_residues(u: float, n: int, b: float, k: int) -> mp.mpf:
         return mp.exp(-u * s) / s ** (k + 1) / (1 - (s / simple) ** 2) / (1 + s / multiple) ** m
 
     if m == 1:  # n = 2: both poles fall on 2/b, a double pole
+
         def joint(s):
             return mp.exp(-u * s) / s ** (k + 1) / (1 + s / multiple) ** 2
 

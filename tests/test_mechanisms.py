@@ -5,11 +5,11 @@ import dataclasses
 import mpmath as mp
 import numpy as np
 import pytest
-from cases import CONTINUOUS, MECHANISMS
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fairpost as fp
+from cases import CONTINUOUS, MECHANISMS
 from fairpost.mechanisms import MECHANISMS as REGISTRY
 from fairpost.mechanisms import calibration
 
@@ -37,8 +37,19 @@ def test_partial_transforms_against_mpmath(name, k):
     with mp.workdps(30):
         f = density(mechanism)
         for c in (-7 * sd, -sd, 0.0, 0.5 * sd, 10 * sd):
-            for s in (0.0, -1 / sd, -1 / mechanism.spread, -1 / mechanism.spread + 1e-9, 1j / sd, -0.01 + 3j / sd):
-                points = [mp.mpf(c), *([0] if c < 0 else []), *(max(c, 0) + j * sd for j in (1, 3, 6, 12, 25, 60))]
+            for s in (
+                0.0,
+                -1 / sd,
+                -1 / mechanism.spread,
+                -1 / mechanism.spread + 1e-9,
+                1j / sd,
+                -0.01 + 3j / sd,
+            ):
+                points = [
+                    mp.mpf(c),
+                    *([0] if c < 0 else []),
+                    *(max(c, 0) + j * sd for j in (1, 3, 6, 12, 25, 60)),
+                ]
                 exact = mp.quad(lambda u, c=c, s=s: (u - c) ** k * mp.exp(mp.mpmathify(s) * (u - c)) * f(u), points)
                 got = complex(mechanism.upper(c, s, k))
                 assert abs(got - complex(exact)) <= 2e-12 * abs(complex(exact)), (c, s)

@@ -5,14 +5,14 @@ simulation with NumPy's own noise, and the law must hold within a stated multipl
 """
 
 import numpy as np
-import oracles
 import pytest
-from cases import CONTINUOUS, COUNTS, HAWAII, MECHANISMS, noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
+import oracles
+from cases import CONTINUOUS, COUNTS, HAWAII, MECHANISMS, noise
 from fairpost import fairness, sumlaw
 from fairpost.postprocess import Baseline, PoS, Simplex, Sum, SumClipped
 
@@ -175,7 +175,9 @@ def test_proposition_2_integral_and_bracket(x, sigma):
     n, first, last = counts.n, min(x), max(x)
     a = np.sqrt(n / (n - 1)) / sigma
     # Phi(a t) is below 1e-300 left of t = -37/a: the integral starts there
-    integral = quad(lambda t: ndtr(a * t), max(-last, min(-first, -37 / a)), -first, epsabs=0, epsrel=1e-10, limit=200)[0]
+    integral = quad(lambda t: ndtr(a * t), max(-last, min(-first, -37 / a)), -first, epsabs=0, epsrel=1e-10, limit=200)[
+        0
+    ]
     assert found.a == pytest.approx(a, rel=1e-14)
     assert found.integral == pytest.approx(integral, rel=1e-9, abs=1e-290)
     slack = 1e-12 * found.high

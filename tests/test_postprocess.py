@@ -1,13 +1,13 @@
 """pi: values, degenerate draws, groups and errors of every post-processing."""
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
+import oracles
 from fairpost.postprocess import POSTPROCESSINGS, Baseline, Partition, PoS, Simplex, Sum, SumClipped
 
 rows = hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(2, 9)), elements=st.integers(-20, 40).map(float))
@@ -62,7 +62,9 @@ def test_groups_are_independent_problems(name, X):
     for label in dict.fromkeys(counts.groups):
         here = labels == label
         part = fp.Counts(counts.values[here], weights=counts.weights[here])
-        assert whole[:, here] == pytest.approx(POSTPROCESSINGS[name].from_counts(part)(X[:, here]), rel=1e-12, abs=1e-12)
+        assert whole[:, here] == pytest.approx(
+            POSTPROCESSINGS[name].from_counts(part)(X[:, here]), rel=1e-12, abs=1e-12
+        )
 
 
 @given(rows)
@@ -71,7 +73,9 @@ def test_pos_is_the_projection_of_the_noisy_shares(X):
     for row in X:
         total = np.sum(a * row)
         if abs(total) > 1e-9:
-            assert PoS(a)(row) == pytest.approx(oracles.simplex(a * row / total, 1.0), abs=1e-11 * (1 + abs(a * row / total).sum()))
+            assert PoS(a)(row) == pytest.approx(
+                oracles.simplex(a * row / total, 1.0), abs=1e-11 * (1 + abs(a * row / total).sum())
+            )
 
 
 @given(rows)
@@ -150,4 +154,6 @@ def test_broken_rules(call, message):
 def test_allocate_from_noisy_counts_alone():
     assert fp.allocate([3.0, -1.0, 2.0], how="baseline").tolist() == [0.6, 0.0, 0.4]
     assert fp.allocate([3.0, -1.0, 2.0]) == pytest.approx(oracles.simplex(np.array([3, -1, 2]) / 4, 1.0))
-    assert fp.allocate([[1.0, 1.0], [1.0, 3.0]], weights=[3.0, 1.0]) == pytest.approx(np.array([[0.75, 0.25], [0.5, 0.5]]))
+    assert fp.allocate([[1.0, 1.0], [1.0, 3.0]], weights=[3.0, 1.0]) == pytest.approx(
+        np.array([[0.75, 0.25], [0.5, 0.5]])
+    )

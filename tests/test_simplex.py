@@ -1,13 +1,13 @@
 """project_simplex, its kernel and its laws."""
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
+import oracles
 from fairpost.postprocess import simplex as module
 
 EPS = np.finfo(float).eps

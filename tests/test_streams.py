@@ -102,9 +102,7 @@ def test_neg_log_is_within_two_ulp() -> None:
     _logs(x, value)
     with mpmath.workdps(40):
         exact = [-mpmath.log(mpmath.mpf(float(v))) for v in x]
-        errors = [
-            abs(mpmath.mpf(float(v)) - e) / math.ulp(abs(float(e))) for v, e in zip(value, exact, strict=True)
-        ]
+        errors = [abs(mpmath.mpf(float(v)) - e) / math.ulp(abs(float(e))) for v, e in zip(value, exact, strict=True)]
     # 2 + f, the quotient and the last two sums: half a unit each at most. 1.6 units were observed.
     assert max(errors) < 2
 
@@ -254,9 +252,7 @@ def test_discrete_gaussian_tail_by_counting_words(sigma: float, depth: float) ->
     run=st.integers(0, 2**64 - 1),
 )
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_any_stretch_can_be_drawn_alone(
-    name: str, spread: float, start: int, n: int, seed: int, run: int
-) -> None:
+def test_any_stretch_can_be_drawn_alone(name: str, spread: float, start: int, n: int, seed: int, run: int) -> None:
     whole, part = np.empty(8000), np.empty(n)
     FILLS[name](whole, 0, spread, np.uint64(seed), np.uint64(run))
     FILLS[name](part, start, spread, np.uint64(seed), np.uint64(run))

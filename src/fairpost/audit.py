@@ -58,6 +58,7 @@ def audit(
         Money to allocate, for results in money.
     by_group
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
+
     """
     pi = postprocessing(postprocess, counts, total, by_group=by_group)
     rule = _engine(engine)

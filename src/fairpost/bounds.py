@@ -61,7 +61,9 @@ def theorem1(
         raise UnsupportedError("Theorem 1 under discrete noise needs counts that differ by whole numbers")
     if total is not None and not 0 < total < np.inf:
         raise ParameterError(f"Theorem 1 needs a `total` above 0, got {total!r}")
-    return _bounds(x, times, counts.n, mechanism, 0.0 if total is None else (total - counts.total) / counts.n, expected_T)
+    return _bounds(
+        x, times, counts.n, mechanism, 0.0 if total is None else (total - counts.total) / counts.n, expected_T
+    )
 
 
 def _bounds(
@@ -75,7 +77,17 @@ def _bounds(
     sharper = None if expected_T is None else lower + expected_T
     upper = theorem if sharper is None else min(theorem, sharper)
     error = RELATIVE * (float(tails[0] + tails[-1]) + total)
-    return Bounds(lower, upper, float(tails[0]) + shift, float(tails[-1]) + shift, total, spread, theorem, sharper, error)
+    return Bounds(
+        lower,
+        upper,
+        float(tails[0]) + shift,
+        float(tails[-1]) + shift,
+        total,
+        spread,
+        theorem,
+        sharper,
+        error,
+    )
 
 
 @dataclass(frozen=True)

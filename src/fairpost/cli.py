@@ -62,7 +62,9 @@ def _hawaii(console: object) -> None:
             *result.alpha_pair,
         )
     console.print(table)
-    console.print("alpha is the expected advantage, in households, of the county that gains most over the one that loses most.")
+    console.print(
+        "alpha is the expected advantage, in households, of the county that gains most over the one that loses most."
+    )
 
 
 def _districts(console: object) -> None:
@@ -90,7 +92,9 @@ def _districts(console: object) -> None:
             )
     console.print(table)
     console.print("largest, smallest: what the largest and the smallest district gain or lose a year in expectation.")
-    console.print("Clipping negative counts moves money from large districts to small ones; pos (PoS) moves far less of it.")
+    console.print(
+        "Clipping negative counts moves money from large districts to small ones; pos (PoS) moves far less of it."
+    )
 
 
 def _signed(amount: float) -> str:

@@ -55,7 +55,7 @@ def _text(name: str, given: Iterable[Any], n: int) -> tuple[str, ...]:
     if len(labels) != n:
         raise CountsError(f"`{name}` must have one entry a count: {n} counts, {len(labels)} {name}")
     for i, label in enumerate(labels):
-        if label is None or (isinstance(label, float) and label != label):
+        if label is None or (isinstance(label, float) and np.isnan(label)):
             raise CountsError(f"every entry of `{name}` must be present, got {label!r} at position {i}")
     return tuple(label if type(label) is str else str(label) for label in labels)
 
@@ -76,6 +76,7 @@ class Counts:
         One label an entity (a state, a size class), text. Default: no groups.
 
     The arrays are private read-only copies; a `Counts` never changes.
+
     """
 
     values: Floats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +52,7 @@ def alpha(bias: ArrayLike) -> Alpha:
 
 
 def alpha_interval(bias: Floats, error: Floats) -> Estimate:
-    """alpha when each bias is known to within `error`: every bias inside its own interval."""
+    """Alpha when each bias is known to within `error`: every bias inside its own interval."""
     low = max(0.0, float(np.max(bias - error) - np.min(bias + error)))
     high = float(np.max(bias + error) - np.min(bias - error))
     return Estimate(alpha(bias).value, low, high)
@@ -133,5 +134,5 @@ def by_size(bias: ArrayLike, values: ArrayLike, edges: Sequence[float] | None = 
     if cuts.size < 2 or (np.diff(cuts) <= 0).any() or x.min() < cuts[0] or x.max() >= cuts[-1]:
         raise ParameterError("size bins must have ascending edges that contain every count")
     bins = np.searchsorted(cuts, x, side="right") - 1
-    labels = [f"[{a:g}, {b:g})" for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    labels = [f"[{low:g}, {high:g})" for low, high in pairwise(cuts)]
     return tuple(_summary(label, b[bins == k]) for k, label in enumerate(labels))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ def slices(n: int, parts: int) -> list[slice]:
     """0..n in at most `parts` contiguous slices of nearly equal length."""
     parts = max(1, min(parts, n))
     edges = [n * k // parts for k in range(parts + 1)]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def over_slices(task: Callable[[slice], T], n: int, threads: int | None = None) -> list[T]:

@@ -103,8 +103,16 @@ class AuditResult:
         }
         if entities:
             out["entities"] = [
-                {"id": label, "bias": float(b), "standard_error": float(e), "standard_deviation": float(s), "zero": float(z)}
-                for label, b, e, s, z in zip(self.counts.ids, self.bias, self.error, self.deviation, self.zero, strict=True)
+                {
+                    "id": label,
+                    "bias": float(b),
+                    "standard_error": float(e),
+                    "standard_deviation": float(s),
+                    "zero": float(z),
+                }
+                for label, b, e, s, z in zip(
+                    self.counts.ids, self.bias, self.error, self.deviation, self.zero, strict=True
+                )
             ]
         return out
 

@@ -42,7 +42,8 @@ def tail_of_entry(u: Floats, n: int, mechanism: Mechanism, k: int) -> Floats:
 def mass_at_zero(u: Floats, n: int, mechanism: Mechanism) -> Floats:
     """P(u + nu = 0) for u >= 0 and n >= 2."""
     owner, v, mass, _ = _near_zero(u, n, mechanism)
-    return np.bincount(owner, mass * _tail_of_sum(np.abs(v) * n, n, mechanism, 0)[1], u.size)
+    atom = _tail_of_sum(np.abs(v) * n, n, mechanism, 0)[1]
+    return np.asarray(np.bincount(owner, mass * atom, u.size), dtype=np.float64)
 
 
 def _near_zero(u: Floats, n: int, mechanism: Mechanism) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
@@ -93,12 +94,14 @@ def _tails(m: Floats, n: int, mechanism: Mechanism) -> Floats:
     if isinstance(mechanism, DiscreteLaplace) and n < FEW:
         return _by_table(m, n, mechanism)
     if m.size <= 200 or mechanism.deviation * np.sqrt(n - 1) < 20:
-        return np.concatenate([_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1)
+        return np.concatenate(
+            [_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1
+        )
     from scipy.interpolate import BarycentricInterpolator
 
     points = (1 - np.cos(np.pi * (np.arange(96) + 0.5) / 96)) / 2 * m[-1]
     logs = np.log(_by_inversion(points, n, mechanism))
-    return np.exp(np.array([BarycentricInterpolator(points, row)(m) for row in logs]))
+    return np.asarray(np.exp(np.array([BarycentricInterpolator(points, row)(m) for row in logs])))
 
 
 def _by_table(m: Floats, n: int, mechanism: DiscreteLaplace) -> Floats:

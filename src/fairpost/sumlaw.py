@@ -11,6 +11,8 @@ Only u >= 0 is needed: symmetry gives u < 0. All terms below are positive, so de
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,7 +50,7 @@ def at_zero(u: ArrayLike, n: int, mechanism: Mechanism) -> Floats:
     """P(u + nu = 0): 0 for continuous noise and n > 1."""
     size = np.abs(np.asarray(u, dtype=np.float64))
     if n == 1:
-        return (size == 0).astype(np.float64)
+        return np.asarray(size == 0, dtype=np.float64)
     if not mechanism.discrete:
         return np.zeros_like(size)
     from fairpost.sumlattice import mass_at_zero
@@ -68,7 +70,7 @@ def at_zero(u: ArrayLike, n: int, mechanism: Mechanism) -> Floats:
 BEND, STEP = 0.4142, 1.0 / 16.0
 
 
-def _cgf(s: NDArray[np.complex128], n: int, mechanism: Mechanism) -> NDArray[np.complex128]:
+def _cgf(s: NDArray[Any], n: int, mechanism: Mechanism) -> NDArray[Any]:
     return np.asarray(mechanism.cgf(s * ((n - 1) / n)) + (n - 1) * mechanism.cgf(s / n))
 
 
@@ -84,7 +86,7 @@ def _by_contour(u: Floats, n: int, mechanism: Laplace, k: int, step: float = STE
         power = -u[:, None] * s + _cgf(s, n, mechanism) - (k + 1) * np.log(s) - level[:, None]
         values = np.where(power.real > -745, np.exp(np.where(power.real > -745, power, 0.0)), 0.0) * speed
     values[:, 0] /= 2
-    return (1.0, 1.0, 2.0)[k] * np.exp(level) * np.sum(values.imag, axis=1) * step / np.pi
+    return np.asarray((1.0, 1.0, 2.0)[k] * np.exp(level) * np.sum(values.imag, axis=1) * step / np.pi)
 
 
 def _saddle(u: Floats, n: int, mechanism: Laplace, k: int, edge: float) -> tuple[Floats, Floats]:

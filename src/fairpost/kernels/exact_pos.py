@@ -19,29 +19,43 @@ Counted = NDArray[np.int64]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def slope(
-    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, r: float, n: float, s: float
+    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, far: float, r: float, s: float
 ) -> tuple[float, float, float, float]:
-    """L(s) = s n r + sum times log(above + below(s)), L'(s), L''(s), and sum times above/(above + below)."""
-    value, first, second, share = s * n * r, n * r, 0.0, 0.0
+    """With F = e^{snr} prod psi^times and K = far + sum times above/psi: log F, K, and two derivatives of log(F K)."""
+    number = far
+    value, first, second = 0.0, 0.0, 0.0
+    k0, k1, k2 = far, 0.0, 0.0
     for j in range(c.size):
         b0, b1, b2 = below(noise, r - c[j], scale[j], s)
         inverse = 1.0 / (above[j] + b0)
-        mean = b1 * inverse
+        mean, square, share = b1 * inverse, b2 * inverse, times[j] * above[j] * inverse
+        number += times[j]
         value -= times[j] * math.log(inverse)
         first -= times[j] * mean
-        second += times[j] * (b2 * inverse - mean * mean)
-        share += times[j] * above[j] * inverse
-    return value, first, second, share
+        second += times[j] * (square - mean * mean)
+        k0 += share
+        k1 += share * mean
+        k2 += share * (2.0 * mean * mean - square)
+    k1, k2 = k1 / k0, k2 / k0
+    return value + s * number * r, k0, first + number * r + k1, second + k2 - k1 * k1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def saddle(
-    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, r: float, n: float, start: float, low: float
+    noise: int,
+    c: Floats,
+    scale: Floats,
+    times: Counted,
+    above: Floats,
+    far: float,
+    r: float,
+    start: float,
+    low: float,
 ) -> tuple[float, float, float, float]:
-    """The minimum of the convex L over s > low, to a tenth of its width: s, L, L'', share."""
+    """The minimum of the convex log(F K) over s > low, to a tenth of its width: s, log F, K, the second derivative."""
     high = np.inf
     s = start
-    value, first, second, share = slope(noise, c, scale, times, above, r, n, s)
+    value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
     for _ in range(100):
         if abs(first) <= 0.1 * math.sqrt(second):
             break
@@ -52,8 +66,8 @@ def saddle(
         s -= first / second
         if not low < s < high:
             s = 0.5 * (low + high)
-        value, first, second, share = slope(noise, c, scale, times, above, r, n, s)
-    return s, value, second, share
+        value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
+    return s, value, number, second
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -69,12 +83,11 @@ def threshold_density(
 ) -> None:
     """The logarithm of the density of r by the saddle-point approximation, to place the nodes."""
     up, lift = np.empty(c.size), np.empty(c.size)
-    n = far + times.sum()
     s = 0.0
     for i in range(r.size):
         survivors(noise, c, scale, r[i], 0.0, up, lift)
-        s, value, second, share = saddle(noise, c, scale, times, up, r[i], n, s, low)
-        out[i] = value + math.log(far + share) - 0.5 * math.log(2.0 * math.pi * second)
+        s, value, number, second = saddle(noise, c, scale, times, up, far, r[i], s, low)
+        out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -142,7 +155,9 @@ def _power(z: complex, k: int) -> complex:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
-def product_and_ratios(up: Floats, b0: Numbers, reference: Floats, turn: complex, times: Counted, g: Numbers) -> tuple[complex, complex]:
+def product_and_ratios(
+    up: Floats, b0: Numbers, reference: Floats, turn: complex, times: Counted, g: Numbers
+) -> tuple[complex, complex]:
     """prod (psi reference turn)^times and sum times up/psi, with psi = up + b0; g receives 1/psi."""
     product = 1.0 + 0.0j
     run = 1.0 + 0.0j
@@ -200,7 +215,7 @@ def accumulate(
     for i in range(r.size):
         for k in range(nt):
             survivors(noise, c, scale, r[i], t[k], up[k], lift[k])
-        s0, value, second, _ = saddle(noise, c, scale, times, up[0], r[i], n, s0, low)
+        s0, value, _, second = saddle(noise, c, scale, times, up[0], far, r[i], s0, low)
         for j in range(m):
             head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
             reference[j] = 1.0 / (up[0, j] + head)
@@ -220,8 +235,8 @@ def accumulate(
                 product, phi = product_and_ratios(up[k], b0, reference, turn, times, g)
                 product *= np.exp(far_log[k] + t[k] * far * r[i]) * outer
                 phi += far
-                size = max(size, abs(product))
                 total = (product * phi).real
+                size = max(size, abs(product * phi))
                 common[k, 0] += total
                 common[k, 1] += r[i] * total
                 common[k, 2] += r[i] * r[i] * total

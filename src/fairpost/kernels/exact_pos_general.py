@@ -53,7 +53,7 @@ def accumulate_general(
                 smallest = min(smallest, up[0, j] + below(noise, r[i] - c[j], scale[j], 0.0)[0])
             if smallest < 1e-290:  # S is then far above 1/t
                 continue
-            s0, value, curvature, _ = saddle(noise, c, scale, times, up[0], r[i], n, s0, low)
+            s0, value, _, curvature = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low)
             for j in range(m):
                 reference[j] = 1.0 / (up[0, j] + below(noise, r[i] - c[j], scale[j], s0)[0])
             space = room(noise, c, scale, r[i], s0, low)
@@ -69,8 +69,9 @@ def accumulate_general(
                 product *= speed * (weight[i] * omega[k] * math.exp(value))
                 _entities(up, b0, g, product, phi, t[k], first, second)
                 nodes += 1
-                peak = max(peak, abs(product))
-                if abs(product) < 1e-15 * peak:
+                size = abs(product * phi)
+                peak = max(peak, size)
+                if size < 1e-15 * peak:
                     break
     return nodes
 

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fairpost.kernels.exact_noise import laplace_below
-from fairpost.kernels.exact_pos import saddle
+from fairpost.kernels.exact_pos import saddle, slope
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -79,50 +79,74 @@ def _add_closed(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_contour(
-    up: Floats, b0: Numbers, left: Numbers, right: Numbers, weight: complex, t: float, first: Floats, second: Floats
-) -> float:
-    """The terms with three or more entities below r at one node; returns their size.
+def _sums(up: Floats, b0: Numbers, turn: complex, before: Numbers, after: Numbers) -> None:
+    """For each i, over the entities before and after it: the elementary symmetric sums of orders 0, 1, 2 in b0 (rows 0 to 2), the
+    product of psi = up + b0 (row 3) and sum up/psi (row 4).
 
-    left and right hold the elementary symmetric sums of orders 0, 1, 2 in b0 of the entities before and after i,
-    and (row 3) the products of psi = up + b0, (row 4) sum up/psi.
+    turn = e^{sr} goes into each entity's factor, so that e^{snr} cannot overflow.
     """
     n = b0.size
-    size = 0.0
-    for i in range(n - 1, -1, -1):  # right[:, i] belongs to the entities after i
-        nxt = i + 1
-        if nxt == n:
-            right[0, i], right[1, i], right[2, i], right[3, i], right[4, i] = 1.0, 0.0, 0.0, 1.0, 0.0
-        else:
-            _grow(up[0, nxt], b0[nxt], right, nxt, i)
-    for i in range(n):
-        if i == 0:
-            left[0, i], left[1, i], left[2, i], left[3, i], left[4, i] = 1.0, 0.0, 0.0, 1.0, 0.0
-        else:
-            _grow(up[0, i - 1], b0[i - 1], left, i - 1, i)
-        p0 = left[0, i] * right[0, i]
-        p1 = left[1, i] * right[0, i] + left[0, i] * right[1, i]
-        p2 = left[2, i] * right[0, i] + left[1, i] * right[1, i] + left[0, i] * right[2, i]
-        others, share = left[3, i] * right[3, i], left[4, i] + right[4, i]
-        kept = (weight * (others * (share + 1.0) - n * p0 - (n - 1) * p1 - (n - 2) * p2)).real
-        size = max(size, abs(others * (share + 1.0) - n * p0 - (n - 1) * p1 - (n - 2) * p2) * up[0, i])
-        if t > 0.0:
-            first[i] += up[1, i] * kept
-            second[i] += t * up[2, i] * kept
-        else:
-            first[i] += up[0, i] * kept
-            second[i] += (weight * b0[i] * (others * share - (n - 1) * p0 - (n - 2) * p1)).real
-    return size
+    for row in range(5):
+        before[row, 0] = after[row, n - 1] = 1.0 if row in (0, 3) else 0.0
+    for i in range(1, n):
+        _grow(up[i - 1] * turn, b0[i - 1] * turn, before, i - 1, i)
+        _grow(up[n - i] * turn, b0[n - i] * turn, after, n - i, n - i - 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _grow(u: float, b: complex, sums: Numbers, old: int, new: int) -> None:
+def _grow(u: complex, b: complex, sums: Numbers, old: int, new: int) -> None:
     """Take one more entity into the running sums."""
     sums[2, new] = sums[2, old] * u + sums[1, old] * b
     sums[1, new] = sums[1, old] * u + sums[0, old] * b
     sums[0, new] = sums[0, old] * u
     sums[3, new] = sums[3, old] * (u + b)
     sums[4, new] = sums[4, old] + u / (u + b)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _rest(i: int, n: int, before: Numbers, after: Numbers) -> tuple[complex, complex]:
+    """Entity i above r and three or more others below; entity i and two or more others below; the number above as weight."""
+    p0 = before[0, i] * after[0, i]
+    p1 = before[1, i] * after[0, i] + before[0, i] * after[1, i]
+    p2 = before[2, i] * after[0, i] + before[1, i] * after[1, i] + before[0, i] * after[2, i]
+    others, share = before[3, i] * after[3, i], before[4, i] + after[4, i]
+    above = others * (share + 1.0) - n * p0 - (n - 1) * p1 - (n - 2) * p2
+    return above, others * share - (n - 1) * p0 - (n - 2) * p1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_contour(
+    up: Floats,
+    b0: Numbers,
+    null: Numbers,
+    turn: complex,
+    work: Numbers,
+    weight: float,
+    t: float,
+    first: Floats,
+    second: Floats,
+) -> float:
+    """The terms with three or more entities below r at one node; returns their size.
+
+    `null` is the part -h/(1 - s beta) of b0. It is analytic to the left, so alone it integrates to 0 for n r > 0: the same
+    sums with `null` in the place of b0 are taken away, and what is left decays like s^-4.
+    """
+    n = b0.size
+    _sums(up[0], b0, turn, work[0], work[1])
+    _sums(up[0], null, turn, work[2], work[3])
+    size = 0.0
+    for i in range(n):
+        above, below = _rest(i, n, work[0], work[1])
+        above_null, below_null = _rest(i, n, work[2], work[3])
+        kept = (above - above_null) * turn
+        size = max(size, abs(kept) * up[0, i])
+        if t > 0.0:
+            first[i] += weight * up[1, i] * kept.real
+            second[i] += weight * t * up[2, i] * kept.real
+        else:
+            first[i] += weight * up[0, i] * kept.real
+            second[i] += weight * (turn * (b0[i] * below - null[i] * below_null)).real
+    return size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -145,8 +169,8 @@ def accumulate_mirror(
     low = -1.0 / beta.max()
     up = np.empty((t.size, 3, n))
     single, double = np.empty(n), np.empty((n, n))
-    b0 = np.empty(n, dtype=np.complex128)
-    left, right = np.empty((5, n), dtype=np.complex128), np.empty((5, n), dtype=np.complex128)
+    b0, null = np.empty(n, dtype=np.complex128), np.empty(n, dtype=np.complex128)
+    work = np.empty((4, 5, n), dtype=np.complex128)
     s0 = 0.0
     nodes = 0
     for i in range(r.size):
@@ -161,20 +185,26 @@ def accumulate_mirror(
             _add_closed(up[k], single, double, weight[i] * omega[k], t[k], one, two)
         if n <= 3:
             continue
-        s0, _, curvature, _ = saddle(0, -c, beta, ones, up[0, 0], r[i], float(n), s0, low)
-        fine = step / math.sqrt(curvature)
+        s0, _, _, _ = saddle(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0, low)
+        s0 = min(max(s0, 0.5 * low), -0.3 * low)  # between the poles of b0 and of `null`
+        _, _, _, curvature = slope(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0)
+        # equal steps repeat the density with the period 2 pi/fine: the copies must be past both tails
+        period = max(n * r[i] + 20.0 / (-low - s0), 6.0 * math.sqrt(curvature) + 20.0 / (s0 - low))
+        fine = step * 2.0 * math.pi / period
         peak, quiet = 0.0, 0
         for q in range(3000):
             s = complex(s0, q * fine)
             for j in range(n):
                 b0[j], _, _ = laplace_below(r[i] + c[j], beta[j], s)
-            outer = np.exp(s * n * r[i]) * (weight[i] * fine / math.pi * (0.5 if q == 0 else 1.0))
+                null[j] = -0.5 * math.exp(-(r[i] + c[j]) / beta[j]) / (1.0 - s * beta[j])
+            turn = np.exp(s * r[i])
+            outer = weight[i] * fine / math.pi * (0.5 if q == 0 else 1.0)
             for k in range(t.size):
                 one, two = (first, second) if t[k] > 0.0 else (chance, zero)
-                size = _add_contour(up[k], b0, left, right, outer * omega[k], t[k], one, two)
+                size = _add_contour(up[k], b0, null, turn, work, outer * omega[k], t[k], one, two)
                 if k == 0:
                     peak = max(peak, size)
-                    quiet = quiet + 1 if size < 1e-9 * peak else 0
+                    quiet = quiet + 1 if size < 1e-8 * peak else 0
             nodes += t.size
             if quiet >= 5:
                 break

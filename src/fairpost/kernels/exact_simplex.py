@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 
 _ROOT2 = math.sqrt(2.0)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
+_DEEP = (600.0, 38.0)  # a clip point so far below the count that its probability underflows
 _FAR = 10.0  # |q| beyond which the asymptotic series of `_mills` reaches 1e-15
 
 
@@ -93,23 +94,26 @@ def _whole(kind: Any, s: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _factor(kind: Any, c: Any, below: Any, above: Any, s: Any, whole: Any, up: Any, down: Any) -> Any:
+def _factor(kind: Any, c: Any, below: Any, above: Any, s: Any, whole: Any, mean: Any, up: Any, down: Any) -> Any:
     """E[e^{sp}], E[e^{sp}; p > 0] and E[p e^{sp}], all times e^{-lift}; e^{-lift}; and the lift, s d or 0.
 
     Laplace, c > 0: p is exponential with probability h = e^{-c}/2. c <= 0: the whole line, M = 1/(1 - s^2), less
     the part below c, h e^{-sd}/(1 + s) with h = e^c/2, which becomes h e^{-sd} at p = 0.
     Gaussian: density(c) I_k(c - s) from `_mills`, or the whole line, M = e^{s^2/2}, less its mirror image. There the
     lift is s d only where e^{sd} M is large: far out on a leaning contour it is not, and e^{-sd} would underflow.
+    Where c is so low that clipping underflows, the whole line is left (and e^{-lift}, not to be used, is 0).
     """
+    if c < -_DEEP[kind]:
+        return whole, whole, whole * (mean - c), 0j, -s * c
     if kind == 0:
         if c > 0:
             part = above * up
             return 1.0 + s * part, part, part * up, 1.0 + 0j, 0j
         shift = np.exp(s * c)
         part = below * shift * down
-        return whole + s * part, whole - part, whole * (2.0 * s * whole - c) + part * down, shift, -s * c
+        return whole + s * part, whole - part, whole * (mean - c) + part * down, shift, -s * c
     rise = s * (0.5 * s - c)
-    lifted = c <= 0 and rise.real > 0
+    lifted = c <= 0 and (rise.real > 0 or s.real < 0)
     shift, lift = (np.exp(s * c), -s * c) if lifted else (1.0 + 0j, 0j)
     q = c - s
     if q.real >= 0:
@@ -126,7 +130,7 @@ def _factor(kind: Any, c: Any, below: Any, above: Any, s: Any, whole: Any, up: A
 def _polar(p: Any) -> Any:
     """log|p|, the angle, and 1/p (for p = 0: a mass below any double, and 0)."""
     square = p.real * p.real + p.imag * p.imag
-    if square > 1e-200:
+    if 1e-200 < square < 1e200:
         return 0.5 * math.log(square), math.atan2(p.imag, p.real), p.conjugate() * (1.0 / square)
     size = abs(p)
     if size == 0.0:
@@ -143,7 +147,7 @@ def _product(kind: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: 
         copies = weight[j] - (skip if j == 0 else 0.0)
         c = m - x[j]
         below, above = _tails(kind, c)
-        psi, _, first, _, lift = _factor(kind, c, below, above, s, whole, up, down)
+        psi, _, first, _, lift = _factor(kind, c, below, above, s, whole, mean, up, down)
         log += copies * (_polar(psi)[0] + lift.real)
         slope += copies * first.real / psi.real
     return log + giants * (line.real - s.real * m) - s.real * rest, slope + giants * (mean.real - m) - rest
@@ -255,14 +259,21 @@ def invert(
         most = int(limit * (0.2 / step) ** 2) if bend < 0 else int(80.0 / gap)
         for l in range(most):
             s, ds = _contour(l * gap, tau[k], scale, bend)
-            whole, line, drift, up, down = _whole(kind, s)
+            whole, line, mean, up, down = _whole(kind, s)
             log = giants * (line - s * m[k]) - s * rest
+            lift0, scale0 = 0j, 0j
             for j in range(size):
-                p, kept, first, shift, lift = _factor(kind, c[j], below[j], above[j], s, whole, up, down)
+                p, kept, first, shift, lift = _factor(kind, c[j], below[j], above[j], s, whole, mean, up, down)
                 size_now, angle, inverse = _polar(p)
-                ratio[j] = (first - x[j] * kept if spread else shift) * inverse
                 log += weight[j] * (complex(size_now, angle) + lift)
-            q = np.exp(log) / s * ds * (gap / math.pi)
+                if spread:
+                    ratio[j] = (first - x[j] * kept) * inverse
+                    continue
+                if j == 0:
+                    lift0 = lift
+                    scale0 = np.exp(lift) if c[0] > -30.0 and abs(lift.real) < 300.0 else 0j
+                ratio[j] = (shift * scale0 if scale0 != 0 else np.exp(lift0 - lift)) * inverse
+            q = np.exp(log - lift0) / s * ds * (gap / math.pi)
             if l == 0:
                 q *= 0.5
             if bend < 0:
@@ -270,12 +281,12 @@ def invert(
             size_now = abs(q) if spread else 0.0
             if spread:
                 common[k, 0] += q.imag
-                common[k, 1] += (q * (drift - m[k])).imag
+                common[k, 1] += (q * (mean - m[k])).imag
             for j in range(size):
                 r = q * ratio[j]
                 out[k, j] += r.imag
-                if not spread:
-                    size_now = max(size_now, (abs(r.real) + abs(r.imag)) * below[j])
+                if not spread and (j == 0 or below[j] > 0.0):
+                    size_now = max(size_now, (abs(r.real) + abs(r.imag)) * (below[j] / below[0] if j > 0 else 1.0))
             nodes += 1
             largest = max(largest, size_now)
             quiet = quiet + 1 if size_now < cutoff * largest else 0
@@ -286,7 +297,7 @@ def invert(
         common[k, 1] += excess * m[k]
         for j in range(size):
             if spread:
-                _, kept, first, _, _ = _factor(kind, c[j], below[j], above[j], 0j, 1.0 + 0j, 1.0 + 0j, 1.0 + 0j)
+                _, kept, first, _, _ = _factor(kind, c[j], below[j], above[j], 0j, 1.0 + 0j, 0j, 1.0 + 0j, 1.0 + 0j)
                 out[k, j] -= excess * (first - x[j] * kept).real
             else:
                 out[k, j] -= excess
@@ -298,11 +309,11 @@ def reach(kind: int, m: float, tau: float, value: float, x: Floats) -> float:
     """The largest log(P(eta <= m - x_j) |P(H_{-j} > C) - 1{tau < 0}|), given `value` for j = 0 from `saddle`."""
     best, reference = -math.inf, 0.0
     s = complex(tau, 0.0)
-    whole, _, _, up, down = _whole(kind, s)
+    whole, _, mean, up, down = _whole(kind, s)
     for j in range(x.size):
         c = m - x[j]
         below, above = _tails(kind, c)
-        psi, _, _, _, lift = _factor(kind, c, below, above, s, whole, up, down)
+        psi, _, _, _, lift = _factor(kind, c, below, above, s, whole, mean, up, down)
         log = math.log(psi.real) + lift.real
         if j == 0:
             reference = value + log

@@ -37,7 +37,7 @@ def _polynomial(g: Any, whole: Any, skip: Any, out: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def below(
+def deficits(
     m1: float,
     tau: float,
     scale: float,
@@ -48,26 +48,67 @@ def below(
     first: NDArray[np.int64],
     giants: float,
     rest: float,
-    deficit: Floats,
-    spread: Floats,
-    common: Floats,
+    out: Floats,
 ) -> int:
-    """Integrals over m < m1 of P(eta <= m - x_i) out[., i] (deficits) and of the spread's out and common.
+    """Integrals over m < m1 of P(eta <= m - x_i) (P(H_{-i}(m) > C) - 1); returns the number of nodes.
 
     `x` holds every copy of every count at risk; `first` the place of the first copy of each distinct one. tau < 0.
     """
-    n = x.size
+    d = x - m1
+    mean = np.sum(d[1:]) - giants * m1 - rest  # without the smallest: at most 0 on average
+    g, coefficient = np.empty(x.size, np.complex128), np.empty(x.size, np.complex128)
+    largest, most = 0.0, int(80.0 / step)
+    for l in range(most):
+        s, ds = _contour(l * step, tau, scale, lean)
+        v = 1.0 / (1.0 + s)
+        whole = v / (1.0 - s)
+        for j in range(x.size):
+            g[j] = 0.5 * np.exp(-(1.0 + s) * d[j]) * s * v
+        q = np.exp(s * mean + giants * np.log(whole)) / s * ds * (step / math.pi)
+        if l == 0:
+            q *= 0.5
+        now = 0.0
+        for i in range(first.size):
+            at = first[i]
+            degree = _polynomial(g, whole, at, coefficient)
+            total = 0j
+            for k in range(degree + 1):
+                total += coefficient[k] / ((degree - k) - s * (giants + k) + 1.0)
+            total *= q * (0.5 * math.exp(-d[at])) * np.exp(-s * (d[at] - d[0]))
+            out[i] += total.imag
+            now = max(now, abs(total))
+        largest = max(largest, now)
+        if now < cutoff * largest:
+            return l + 1
+    return most
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def spread(
+    m1: float,
+    tau: float,
+    scale: float,
+    lean: float,
+    step: float,
+    cutoff: float,
+    x: Floats,
+    first: NDArray[np.int64],
+    giants: float,
+    rest: float,
+    out: Floats,
+    common: Floats,
+) -> int:
+    """Integrals over m < m1 of what `exact_simplex.invert` gives for the spread; returns the number of nodes."""
     d = x - m1
     mean = np.sum(d) - giants * m1 - rest
-    g, coefficient = np.empty(n, np.complex128), np.empty(n + 1, np.complex128)
-    largest = 0.0
-    most = int(80.0 / step)
+    g, coefficient = np.empty(x.size, np.complex128), np.empty(x.size + 1, np.complex128)
+    largest, most = 0.0, int(80.0 / step)
     for l in range(most):
         s, ds = _contour(l * step, tau, scale, lean)
         v = 1.0 / (1.0 + s)
         whole = v / (1.0 - s)
         drift = 2.0 * s * whole
-        for j in range(n):
+        for j in range(x.size):
             g[j] = 0.5 * np.exp(-(1.0 + s) * d[j]) * s * v
         q = np.exp(s * mean + giants * np.log(whole)) / s * ds * (step / math.pi)
         if l == 0:
@@ -91,10 +132,9 @@ def below(
                 twice += coefficient[k] * rate * rate
                 clipped += coefficient[k] / ((degree - k) - s * (giants + k) + 1.0)
             edge = 0.5 * np.exp(-(1.0 + s) * d[at])
-            deficit[i] += (q * clipped * edge).imag
-            now = max(now, abs(q * clipped * edge))
             kept = whole * ((drift - m1) * once + twice) + edge * (x[at] + v) * v * clipped
-            spread[i] += (q * kept).imag
+            out[i] += (q * kept).imag
+            now = max(now, abs(q * kept))
         largest = max(largest, now)
         if now < cutoff * largest:
             return l + 1

@@ -2,20 +2,19 @@
 
 Per run r and entity i, with X = x + eta, a post-processing has an error e = pi(X)_i - base_i and the part d = e - L of
 it that is left when a linear function L of the noise, whose mean is exactly 0, is taken away. Every built-in one has
-one of three forms, with a few numbers a run (`par`):
+one of two forms, with a few numbers a run (`par`):
 
-    LINEAR  none, sum                     d = 0                          L = eta - s        s = mean of eta, or 0
-    CLIP    nonnegative, sum-clipped,     d = q - min(X, m)              L = eta - s        q = s - shift
-            simplex                       (q = m = 0, q = m, and m = q + T of Lemma 2)
-    SHARE   baseline, pos                 d = (g z - m)_+ v + k w - w (X - x u)             u = sum w eta
-            with w = a / sum a x, z = w X, so that P(x) = w x and L = w (eta - x u); BL has m = 0 and v = 1 / sum (z)_+;
-            PoS has v = 1 / |S|, S = sum z = 1 + u, g = sign S; k = 1 / sum w in a draw without information (else 0)
+    release   d = min(q - min(X, m), cap)     L = eta - s      q = s - shift     s = mean of eta (0: no total is kept)
+        nonnegative q = m = 0; sum-clipped m = q; simplex m = q + T (Lemma 2); none and sum are linear: m = q, cap = 0
+    share     d = (g z - m)_+ v + k w - w (X - x u)            u = sum w eta
+        with w = a / sum a x and z = w X, so that P(x) = w x and L = w (eta - x u); BL has m = 0 and v = 1 / sum (z)_+;
+        PoS has v = 1 / |S|, S = sum z = 1 + u, g = sign S; k = 1 / sum w in a draw without information (else 0)
 
 The form of d keeps its digits where pi(X) - pi_S(X) would cancel. Sums over runs are taken of e - c and d - c, where c
 is the first run's value, and of their squares: deviations are of the size of the spread, so that no variance cancels.
 
-Rows are drawn a few at a time and then added up piece by piece, so that the sums stay in the nearest cache. Each
-entity's sums run over the runs in order: the size of the pieces changes no bit.
+Rows are drawn a few at a time and then added up piece by piece of PIECE entities, four runs at once, so that the sums
+stay in the nearest cache. What is summed in which order depends on the position of a run in its block alone.
 """
 
 from typing import Any
@@ -33,9 +32,15 @@ Ints = NDArray[np.int64]
 
 LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN = 0, 1, 2, 3
 NONE, SUM, NONNEGATIVE, SUM_CLIPPED, SIMPLEX, BASELINE, POS = 0, 1, 2, 3, 4, 5, 6
-MEAN_D, M2_D, MEAN_E, M2_E, ZEROS = 0, 1, 2, 3, 4
-"""What a block holds of each post-processing and entity: mean and sum of squared deviations of d and e, runs with 0."""
-_PIECE = 512
+
+PIECE = 256
+"""Entities a piece. A block's sums have the shape (post-processings, pieces, PLANES * PIECE)."""
+MEAN_D, M2_D, MEAN_E, M2_E, ZEROS = 0, PIECE, 2 * PIECE, 3 * PIECE, 4 * PIECE
+"""Where a piece holds the mean and the sum of squared deviations of d and of e, and the number of runs with 0."""
+PLANES = 5
+_CENTRE_D, _CENTRE_E = 5 * PIECE, 6 * PIECE  # while a block runs
+WORK_PLANES = 7
+NUMBERS = 5  # of one run and post-processing
 
 
 @njit(cache=True, nogil=True)
@@ -67,7 +72,7 @@ def _weighted(eta: Floats, x: Floats, w: Floats, z: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _threshold(z: Floats, target: float, start: float, guess: float) -> Any:
-    """The m with sum (z - m)_+ = target, from a guess (the run before) or else from `start`; `start` where none is clipped."""
+    """The m with sum (z - m)_+ = target, from a guess or else from `start`; exactly `start` where none is clipped."""
     m, active = newton(z, target, guess, 0.0)
     if active == 0.0 and guess != start:
         m, active = newton(z, target, start, 0.0)
@@ -76,151 +81,151 @@ def _threshold(z: Floats, target: float, start: float, guess: float) -> Any:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _release(code: int, eta: Floats, z: Floats, shift: float, target: float, par: Floats) -> None:
-    """par = (q, m, s) of one run; par[1] holds the guess for m (NaN: none)."""
-    if code == NONE or code == NONNEGATIVE:
-        par[:3] = 0.0
-        return
-    mean = total_of(eta) / eta.size
+    """par = (q, m, s, cap, floor) of one run; par[1] comes in as a guess for m (NaN: none).
+
+    The output is 0 where floor <= X <= m.
+    """
+    keeps = code != NONE and code != NONNEGATIVE
+    linear = code <= SUM
+    mean = total_of(eta) / eta.size if keeps else 0.0
     q = mean - shift
     guess = par[1]
     par[0], par[1], par[2] = q, q, mean
+    par[3], par[4] = 0.0 if linear else np.inf, q if linear else -np.inf
     if code == SIMPLEX:
         par[1] = _threshold(z, target, q, guess if np.isfinite(guess) else q)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _share(code: int, z: Floats, whole: float, par: Floats) -> int:
-    """par = (g, m, v, k, u) of one run; par[1] holds the guess for m (NaN: none). Returns 1 for a degenerate draw."""
+    """par = (g, m, v, k, u) of one run; par[1] comes in as a guess for m (NaN: none). Returns 1 for a degenerate draw."""
     total = total_of(z)
     guess = par[1] if par[0] == 1.0 and np.isfinite(par[1]) else 0.0
-    sign = -1.0 if code == POS and total < 0.0 else 1.0
+    turned = code == POS and total < 0.0
     size = abs(total) if code == POS else excess(z, 0.0, 0.0, 1.0)[0]
-    par[0], par[1], par[3], par[4] = sign, 0.0, 0.0, total - 1.0
+    par[0], par[1], par[3], par[4] = -1.0 if turned else 1.0, 0.0, 0.0, total - 1.0
     if size == 0.0:
         par[2], par[3] = 0.0, 1.0 / whole
         return 1
     par[2] = 1.0 / size
-    if code == POS:
-        if sign < 0.0:
-            z *= -1.0
-        par[1] = _threshold(z, size, 0.0, guess if sign > 0.0 else 0.0)
-        if sign < 0.0:
-            z *= -1.0
-            return 1
-    return 0
+    if turned:
+        par[1] = _threshold(-z, size, 0.0, 0.0)
+    elif code == POS:
+        par[1] = _threshold(z, size, 0.0, guess)
+    return 1 if turned else 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _numbers(par: Floats) -> Any:
+    """The numbers of one run as scalars, which stay in registers."""
+    return par[0], par[1], par[2], par[3], par[4]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _release_error(eta: Any, x: Any, par: Any) -> Any:
+    """d, e and whether the output is 0, of a release."""
+    q, m, mean, cap, floor = par
+    X = x + eta
+    d = q - (X if X < m else m)
+    d = d if d < cap else cap
+    return d, (eta - mean) + d, (X <= m) & (X >= floor)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _share_error(eta: Any, x: Any, w: Any, par: Any) -> Any:
+    """d, e and whether the output is 0, of a share."""
+    sign, m, v, k, u = par
+    X = x + eta
+    over = sign * (w * X) - m
+    share = (over if over > 0.0 else 0.0) * v + k * w
+    return share - w * (X - x * u), share - w * x, share == 0.0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put(sums: Floats, i: int, centre: int, mean: int, m2: int, v0: Any, v1: Any, v2: Any, v3: Any, times: Any) -> None:
+    """Four runs' values of one entity, less the centre, into its sum and sum of squares."""
+    c = sums[i + centre]
+    u0, u1, u2, u3 = (v0 - c) * times[0], (v1 - c) * times[1], (v2 - c) * times[2], (v3 - c) * times[3]
+    sums[i + mean] += (u0 + u1) + (u2 + u3)
+    sums[i + m2] += (u0 * u0 + u1 * u1) + (u2 * u2 + u3 * u3)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _count(zero: Any, times: Any) -> Any:
+    return times if zero else 0.0
+
+
+# Four runs at once, each counted times[t] = 1 or 0. All sums of a piece lie in one array, a fixed distance apart, from
+# which LLVM sees that they do not overlap.
 
 
 @njit(cache=True, nogil=True)
-def _linear_errors(eta: Floats, par: Floats, d: Floats, e: Floats) -> None:
+def _add_release(rows: Floats, t: int, lo: int, x: Floats, par: Floats, times: Floats, sums: Floats) -> None:
     wide_vectors()
-    mean = par[2]
-    for i in range(eta.size):
-        d[i] = 0.0
-        e[i] = eta[i] - mean
+    n, f = x.size, (times[t], times[t + 1], times[t + 2], times[t + 3])
+    r0, r1, r2, r3 = rows[t, lo:], rows[t + 1, lo:], rows[t + 2, lo:], rows[t + 3, lo:]
+    p0, p1, p2, p3 = _numbers(par[t]), _numbers(par[t + 1]), _numbers(par[t + 2]), _numbers(par[t + 3])
+    for i in range(n):
+        d0, e0, o0 = _release_error(r0[i], x[i], p0)
+        d1, e1, o1 = _release_error(r1[i], x[i], p1)
+        d2, e2, o2 = _release_error(r2[i], x[i], p2)
+        d3, e3, o3 = _release_error(r3[i], x[i], p3)
+        _put(sums, i, _CENTRE_D, MEAN_D, M2_D, d0, d1, d2, d3, f)
+        _put(sums, i, _CENTRE_E, MEAN_E, M2_E, e0, e1, e2, e3, f)
+        sums[i + ZEROS] += (_count(o0, f[0]) + _count(o1, f[1])) + (_count(o2, f[2]) + _count(o3, f[3]))
 
 
 @njit(cache=True, nogil=True)
-def _clip_errors(eta: Floats, x: Floats, par: Floats, d: Floats, e: Floats) -> None:
+def _add_share(rows: Floats, t: int, lo: int, x: Floats, w: Floats, par: Floats, times: Floats, sums: Floats) -> None:
     wide_vectors()
-    q, m, mean = par[0], par[1], par[2]
-    for i in range(eta.size):
-        X = x[i] + eta[i]
-        left = q - (X if X < m else m)
-        d[i] = left
-        e[i] = (eta[i] - mean) + left
+    n, f = x.size, (times[t], times[t + 1], times[t + 2], times[t + 3])
+    r0, r1, r2, r3 = rows[t, lo:], rows[t + 1, lo:], rows[t + 2, lo:], rows[t + 3, lo:]
+    p0, p1, p2, p3 = _numbers(par[t]), _numbers(par[t + 1]), _numbers(par[t + 2]), _numbers(par[t + 3])
+    for i in range(n):
+        d0, e0, o0 = _share_error(r0[i], x[i], w[i], p0)
+        d1, e1, o1 = _share_error(r1[i], x[i], w[i], p1)
+        d2, e2, o2 = _share_error(r2[i], x[i], w[i], p2)
+        d3, e3, o3 = _share_error(r3[i], x[i], w[i], p3)
+        _put(sums, i, _CENTRE_D, MEAN_D, M2_D, d0, d1, d2, d3, f)
+        _put(sums, i, _CENTRE_E, MEAN_E, M2_E, e0, e1, e2, e3, f)
+        sums[i + ZEROS] += (_count(o0, f[0]) + _count(o1, f[1])) + (_count(o2, f[2]) + _count(o3, f[3]))
 
 
 @njit(cache=True, nogil=True)
-def _share_errors(eta: Floats, x: Floats, w: Floats, par: Floats, d: Floats, e: Floats) -> None:
-    wide_vectors()
-    sign, m, v, k, u = par[0], par[1], par[2], par[3], par[4]
-    for i in range(eta.size):
-        X = x[i] + eta[i]
-        over = sign * (w[i] * X) - m
-        share = (over if over > 0.0 else 0.0) * v + k * w[i]
-        e[i] = share - w[i] * x[i]
-        d[i] = share - w[i] * (X - x[i] * u)
+def _centre(code: int, eta: Floats, x: Floats, w: Floats, par: Floats, sums: Floats) -> None:
+    """The first run of a block sets the centres of one piece."""
+    p = _numbers(par)
+    for i in range(x.size):
+        d, e, _ = _release_error(eta[i], x[i], p) if code <= SIMPLEX else _share_error(eta[i], x[i], w[i], p)
+        sums[i + _CENTRE_D], sums[i + _CENTRE_E] = d, e
 
 
 @njit(cache=True, nogil=True)
-def _linear_zeros(eta: Floats, x: Floats, par: Floats, zeros: Floats, one: float) -> None:
-    wide_vectors()
-    q = par[0]
-    for i in range(eta.size):
-        zeros[i] += one if x[i] + eta[i] == q else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _clip_zeros(eta: Floats, x: Floats, par: Floats, zeros: Floats, one: float) -> None:
-    wide_vectors()
-    m = par[1]
-    for i in range(eta.size):
-        zeros[i] += one if x[i] + eta[i] <= m else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _share_zeros(eta: Floats, x: Floats, w: Floats, par: Floats, zeros: Floats, one: float) -> None:
-    wide_vectors()
-    sign, m = par[0], par[1]
-    if par[3] > 0.0:
-        return
-    for i in range(eta.size):
-        zeros[i] += one if sign * (w[i] * (x[i] + eta[i])) <= m else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _add(value: Floats, centre: Floats, total: Floats, squares: Floats) -> None:
-    wide_vectors()
-    for i in range(value.size):
-        u = value[i] - centre[i]
-        total[i] += u
-        squares[i] += u * u
-
-
-@njit(cache=True, nogil=True)
-def add_errors(d: Floats, e: Floats, centres: Floats, sums: Floats, lo: int, first: bool) -> None:
-    """Entities lo, lo + 1, ... of one run into their sums; the first run of a block sets the centres."""
-    hi = lo + d.size
-    if first:
-        centres[0, lo:hi] = d
-        centres[1, lo:hi] = e
-    _add(d, centres[0, lo:hi], sums[0, lo:hi], sums[1, lo:hi])
-    _add(e, centres[1, lo:hi], sums[2, lo:hi], sums[3, lo:hi])
-
-
-@njit(cache=True, nogil=True)
-def _add_piece(
-    code: int, rows: Floats, x: Floats, w: Floats, par: Floats, lo: int, centres: Floats, sums: Floats, first: bool
+def _add_batch(
+    code: int, rows: Floats, x: Floats, w: Floats, par: Floats, times: Floats, sums: Floats, first: bool
 ) -> None:
-    """All rows of a batch for the entities of one piece."""
-    hi = min(lo + _PIECE, x.size)
-    d, e = np.empty(hi - lo), np.empty(hi - lo)
-    here, weight, zeros = x[lo:hi], w[lo:hi], sums[ZEROS, lo:hi]
-    for t in range(rows.shape[0]):
-        eta = rows[t, lo:hi]
-        if code <= SUM:
-            _linear_errors(eta, par[t], d, e)
-            _linear_zeros(eta, here, par[t], zeros, 1.0)
-        elif code <= SIMPLEX:
-            _clip_errors(eta, here, par[t], d, e)
-            _clip_zeros(eta, here, par[t], zeros, 1.0)
-        else:
-            _share_errors(eta, here, weight, par[t], d, e)
-            _share_zeros(eta, here, weight, par[t], zeros, 1.0)
-        add_errors(d, e, centres, sums, lo, first and t == 0)
+    """All rows of a batch into the sums of one post-processing, piece by piece."""
+    for k in range(sums.shape[0]):
+        lo, hi = k * PIECE, min((k + 1) * PIECE, x.size)
+        here, weight = x[lo:hi], w[lo:hi]
+        if first:
+            _centre(code, rows[0, lo:hi], here, weight, par[0], sums[k])
+        for t in range(0, rows.shape[0], 4):
+            if code <= SIMPLEX:
+                _add_release(rows, t, lo, here, par, times, sums[k])
+            else:
+                _add_share(rows, t, lo, here, weight, par, times, sums[k])
 
 
 @njit(cache=True, nogil=True)
 def _pair_difference(eta: Floats, x: Floats, who: Ints, split: int, par: Floats) -> tuple[float, float]:
-    """The mean of d over who[:split] less that over who[split:], and the same of e, for the form CLIP."""
-    q, m, mean = par[0], par[1], par[2]
-    d, e = 0.0, 0.0
+    """The mean of d over who[:split] less that over who[split:], and the same of e, of a release."""
+    p, d, e = _numbers(par), 0.0, 0.0
     for k in range(who.size):
-        i = who[k]
-        left = q - min(x[i] + eta[i], m)
+        left, error, _ = _release_error(eta[who[k]], x[who[k]], p)
         weight = 1.0 / split if k < split else -1.0 / (who.size - split)
         d += weight * left
-        e += weight * (eta[i] - mean + left)
+        e += weight * error
     return d, e
 
 
@@ -229,10 +234,11 @@ def _add_pair(d: float, e: float, pair: Floats, first: bool) -> None:
     """pair = (centre, sum, squares) of d, then of e."""
     if first:
         pair[0], pair[3] = d, e
-    for k, value in ((0, d), (3, e)):
-        u = value - pair[k]
-        pair[k + 1] += u
-        pair[k + 2] += u * u
+    u, v = d - pair[0], e - pair[3]
+    pair[1] += u
+    pair[2] += u * u
+    pair[4] += v
+    pair[5] += v * v
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -240,7 +246,7 @@ def _solve(
     codes: Ints, which: Ints, shifts: Floats, targets: Floats, x: Floats, weights: Floats, whole: Floats,
     eta: Floats, z: Floats, par: Floats, degenerate: Ints,
 ) -> None:  # fmt: skip
-    """The numbers of one run for each post-processing; on entry par holds those of the run before (NaN: none)."""
+    """The numbers of one run for each post-processing; par comes in with those of the run before (NaN: none)."""
     filled = -1
     for p in range(codes.size):
         if which[p] != filled and codes[p] >= SIMPLEX:
@@ -255,57 +261,76 @@ def _solve(
 @njit(cache=True, nogil=True)
 def simulate(
     kind: int, spread: float, seed: Any, first: int, runs: int, x: Floats, codes: Ints, which: Ints, shifts: Floats,
-    targets: Floats, weights: Floats, whole: Floats, who: Ints, split: int, paired: Ints,
-    rows: Floats, z: Floats, centres: Floats, sums: Floats, pairs: Floats, degenerate: Ints,
+    targets: Floats, weights: Floats, whole: Floats, who: Ints, split: int,
+    rows: Floats, z: Floats, sums: Floats, pairs: Floats, degenerate: Ints,
 ) -> None:  # fmt: skip
     """Runs first, ..., first + runs - 1 of every post-processing p, added into sums[p], pairs[p] and degenerate[p].
 
-    rows (batch, n), z (n) and centres (post-processings, 2, n) are work space; sums, pairs and degenerate come in as 0.
+    rows (a multiple of 4, n) and z (n) are work space; rows, sums, pairs and degenerate come in as 0. The pair of
+    entities (or of classes) that `who` and `split` name is followed for a release alone.
     """
-    par = np.full((rows.shape[0], codes.size, 5), np.nan)
-    last = np.full((codes.size, 5), np.nan)
-    for begin in range(0, runs, rows.shape[0]):
-        batch = min(rows.shape[0], runs - begin)
+    size, count = rows.shape[0], codes.size
+    par = np.full((count, size, NUMBERS), np.nan)
+    last = np.full((count, NUMBERS), np.nan)
+    times = np.zeros(size)
+    for begin in range(0, runs, size):
+        batch = min(size, runs - begin)
+        for t in range(size):
+            times[t] = 1.0 if t < batch else 0.0
         for t in range(batch):
             draw(kind, rows[t], spread, seed, np.uint64(first + begin + t))
-            par[t] = last
-            _solve(codes, which, shifts, targets, x, weights, whole, rows[t], z, par[t], degenerate)
-            last[:] = par[t]
-            for p in range(codes.size):
-                if paired[p]:
-                    d, e = _pair_difference(rows[t], x, who, split, par[t, p])
+            _solve(codes, which, shifts, targets, x, weights, whole, rows[t], z, last, degenerate)
+            par[:, t] = last
+            for p in range(count):
+                if codes[p] <= SIMPLEX and who.size > 0:
+                    d, e = _pair_difference(rows[t], x, who, split, last[p])
                     _add_pair(d, e, pairs[p], begin + t == 0)
-        for lo in range(0, x.size, _PIECE):
-            for p in range(codes.size):
-                _add_piece(
-                    codes[p], rows[:batch], x, weights[which[p]], par[:batch, p], lo, centres[p], sums[p], begin == 0
-                )  # fmt: skip
+        for t in range(batch, size):
+            par[:, t] = last
+        for p in range(count):
+            _add_batch(codes[p], rows, x, weights[which[p]], par[p], times, sums[p], begin == 0)
 
 
 @njit(cache=True, nogil=True)
-def add_rows(d: Floats, e: Floats, zero: NDArray[np.bool_], centres: Floats, sums: Floats, first: bool) -> None:
-    """Rows of d and e of any post-processing into its sums; `first` where the first row is the first run of the block."""
-    for t in range(d.shape[0]):
-        add_errors(d[t], e[t], centres, sums, 0, first and t == 0)
-        for i in range(zero.shape[1]):
-            sums[ZEROS, i] += 1.0 if zero[t, i] else 0.0
+def add_rows(d: Floats, e: Floats, zero: NDArray[np.bool_], sums: Floats, first: bool) -> None:
+    """Rows of d and e of any post-processing into its sums; `first` where row 0 is the first run of the block."""
+    n = d.shape[1]
+    for k in range(sums.shape[0]):
+        lo, piece = k * PIECE, sums[k]
+        for t in range(d.shape[0]):
+            for i in range(min(PIECE, n - lo)):
+                if first and t == 0:
+                    piece[i + _CENTRE_D], piece[i + _CENTRE_E] = d[t, lo + i], e[t, lo + i]
+                u, v = d[t, lo + i] - piece[i + _CENTRE_D], e[t, lo + i] - piece[i + _CENTRE_E]
+                piece[i + MEAN_D] += u
+                piece[i + M2_D] += u * u
+                piece[i + MEAN_E] += v
+                piece[i + M2_E] += v * v
+                piece[i + ZEROS] += 1.0 if zero[t, lo + i] else 0.0
 
 
 @njit(cache=True, nogil=True)
-def finish(centres: Floats, sums: Floats, runs: int) -> None:
-    """Sums about a centre to the mean and the sum of squared deviations from it, in place."""
+def _settle(piece: Floats, centre: int, mean: int, m2: int, runs: int) -> None:
+    for i in range(PIECE):
+        total = piece[i + mean]
+        piece[i + mean] = piece[i + centre] + total / runs
+        piece[i + m2] = max(piece[i + m2] - total * (total / runs), 0.0)
+
+
+@njit(cache=True, nogil=True)
+def finish(sums: Floats, pairs: Floats, runs: int) -> None:
+    """Sums about a centre to the mean and the sum of squared deviations from it, in place; pairs likewise.
+
+    The memory of `sums` then begins with (post-processings, pieces, PLANES * PIECE), without the centres.
+    """
+    flat, place = sums.reshape(-1), 0
     for p in range(sums.shape[0]):
-        for k in range(2):
-            for i in range(sums.shape[2]):
-                total = sums[p, 2 * k, i]
-                sums[p, 2 * k, i] = centres[p, k, i] + total / runs
-                sums[p, 2 * k + 1, i] = max(sums[p, 2 * k + 1, i] - total * (total / runs), 0.0)
-
-
-@njit(cache=True, nogil=True)
-def finish_pairs(pairs: Floats, runs: int) -> None:
-    """(centre, sum, squares) to (mean, sum of squared deviations, 0), in place."""
-    for p in range(pairs.shape[0]):
+        for k in range(sums.shape[1]):
+            _settle(sums[p, k], _CENTRE_D, MEAN_D, M2_D, runs)
+            _settle(sums[p, k], _CENTRE_E, MEAN_E, M2_E, runs)
+            for i in range(PLANES * PIECE):  # place never passes what is still to be read
+                flat[place] = sums[p, k, i]
+                place += 1
         for k in (0, 3):
             total = pairs[p, k + 1]
             pairs[p, k] += total / runs
@@ -314,46 +339,52 @@ def finish_pairs(pairs: Floats, runs: int) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _merged(mean: float, m2: float, done: float, new_mean: float, new_m2: float, more: float) -> Any:
+def _merged(mean: Any, m2: Any, done: Any, new_mean: Any, new_m2: Any, more: Any) -> Any:
     """Chan, Golub and LeVeque 1979: the mean and sum of squared deviations of two samples together."""
     step = new_mean - mean
     return mean + step * (more / (done + more)), m2 + new_m2 + step * step * (done / (done + more) * more)
 
 
 @njit(cache=True, nogil=True)
-def _class_means(mean: Floats, label: Ints, times: Floats, out: Floats) -> None:
-    out[:] = 0.0
+def _merge_ties(
+    ties: Floats, sums: Floats, label: Ints, count: Floats, scratch: Floats, done: float, more: float
+) -> None:
+    """The block's mean of d over each class of equal entities into ties = (mean, sum of squares between blocks)."""
+    scratch[:] = 0.0
     for i in range(label.size):
-        out[label[i]] += mean[i]
-    for c in range(out.size):
-        out[c] /= times[c]
+        scratch[label[i]] += sums[i // PIECE, i % PIECE + MEAN_D]
+    for c in range(scratch.size):
+        mean = scratch[c] / max(count[c], 1.0)
+        ties[0, c], ties[1, c] = _merged(ties[0, c], ties[1, c], done, mean, 0.0, more)
 
 
 @njit(cache=True, nogil=True)
 def merge(
-    tally: Ints, sums: Floats, pairs: Floats, ties: Floats, degenerate: Ints,
-    more: int, new_sums: Floats, new_pairs: Floats, new_degenerate: Ints, labels: Ints, times: Floats, scratch: Floats,
+    tally: Ints, sums: Floats, pairs: Floats, ties: Floats, degenerate: Ints, more: int,
+    new_sums: Floats, new_pairs: Floats, new_degenerate: Ints, labels: Ints, counts: Floats, scratch: Floats,
 ) -> None:  # fmt: skip
     """A block of `more` runs into the totals. tally = (runs, blocks) changes in the same call: all or nothing.
 
-    ties[p] = (mean, sum of squares between blocks) of the mean of d over the entities of each class; labels[p, i] is
-    the class of entity i and times[p] the number of entities of each class.
+    labels[p, i] is the class of entity i under post-processing p and counts[p] the number of entities of each class.
     """
     done, extra = float(tally[0]), float(more)
     for p in range(sums.shape[0]):
-        _class_means(new_sums[p, MEAN_D], labels[p], times[p], scratch)
-        for c in range(scratch.size):
-            ties[p, 0, c], ties[p, 1, c] = _merged(ties[p, 0, c], ties[p, 1, c], done, scratch[c], 0.0, extra)
-        for k in (MEAN_D, MEAN_E):
-            for i in range(sums.shape[2]):
-                sums[p, k, i], sums[p, k + 1, i] = _merged(
-                    sums[p, k, i], sums[p, k + 1, i], done, new_sums[p, k, i], new_sums[p, k + 1, i], extra
+        for k in range(sums.shape[1]):
+            old, new = sums[p, k], new_sums[p, k]
+            for i in range(PIECE):
+                old[i + MEAN_D], old[i + M2_D] = _merged(
+                    old[i + MEAN_D], old[i + M2_D], done, new[i + MEAN_D], new[i + M2_D], extra
                 )
-        sums[p, ZEROS] += new_sums[p, ZEROS]
+                old[i + MEAN_E], old[i + M2_E] = _merged(
+                    old[i + MEAN_E], old[i + M2_E], done, new[i + MEAN_E], new[i + M2_E], extra
+                )
+                old[i + ZEROS] += new[i + ZEROS]
         for k in (0, 3):
             pairs[p, k], pairs[p, k + 1] = _merged(
                 pairs[p, k], pairs[p, k + 1], done, new_pairs[p, k], new_pairs[p, k + 1], extra
             )
+        if labels.shape[0] > 0:
+            _merge_ties(ties[p], new_sums[p], labels[p], counts[p], scratch, done, extra)
         degenerate[p] += new_degenerate[p]
     tally[0] += more
     tally[1] += 1

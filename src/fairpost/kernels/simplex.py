@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from fairpost.kernels.vectors import wide_vectors
 
 Floats = NDArray[np.float64]
-REORDER: Any = {"reassoc", "nsz", "contract", "arcp"}  # sums may be reordered; NaN and infinity keep their meaning
+REORDER: Any = {
+    "reassoc",
+    "nsz",
+    "contract",
+    "arcp",
+}  # sums may be reordered; NaN and infinity keep their meaning
 BLOCK = 8192  # partial sums a block long keep the rounding error of a sum near that of pairwise summation
 
 
@@ -57,7 +62,7 @@ def excess(y: Floats, m: float, zero: float, one: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def write(y: Floats, m: float, out: Floats, zero: float, one: float) -> float:
-    """out = (y - m)_+ (y and out may be the same array); returns K(m)."""
+    """Out = (y - m)_+ (y and out may be the same array); returns K(m)."""
     wide_vectors()
     active = zero
     for i in range(y.size):
@@ -69,17 +74,17 @@ def write(y: Floats, m: float, out: Floats, zero: float, one: float) -> float:
 
 @njit(cache=True, nogil=True)
 def newton(y: Floats, target: float, m: float, settled: float) -> tuple[float, float]:
-    """Newton steps from m until K changes by at most `settled` between two of them: (m, the K it was made with).
+    """Newton steps from a point m left of the root until K falls by at most `settled`: (m, the K it was made with).
 
-    From any start with K(m) > 0 the first step lands at or left of the root, the others climb to it.
+    From the left K never grows but by rounding, when an entry lies on the threshold itself; that ends the steps too.
     """
-    before = -np.inf
+    before = np.inf
     while True:
         h, active = excess(y, m, 0.0, 1.0)
         if active == 0.0:
             return m, active
         m += (h - target) / active
-        if abs(active - before) <= settled:
+        if active >= before - settled:
             return m, active
         before = active
 
@@ -88,8 +93,8 @@ def newton(y: Floats, target: float, m: float, settled: float) -> tuple[float, f
 def project(y: Floats, target: float, out: Floats) -> float:
     """out = the projection of y onto the simplex of sum `target`; returns the threshold m, not finite where y is not.
 
-    Newton's error after a step that changed K by k is about k^2/n entries, so below sqrt(n)/2 the next pass
-    may write. y and out may be the same array only where no second step can be needed (never, from outside).
+    Newton's error after a step that changed K by k is about k^2/n entries, so below sqrt(n)/2 the next pass may write;
+    it counts K again, and where that differs the steps go on until K stands still.
     """
     n = y.size
     m = (total_of(y) - target) / n
@@ -97,14 +102,13 @@ def project(y: Floats, target: float, out: Floats) -> float:
         return m
     if target == 0.0:
         return _nothing(y, out)
-    settled = np.floor(0.5 * np.sqrt(n)) if n >= 64 else 0.0
-    while True:
+    for settled in (np.floor(0.5 * np.sqrt(n)), 0.0):
         m, active = newton(y, target, m, settled)
         if abs(m) > 4.0 * target:  # digits of m would be lost against the target: measure from the largest entry
             return _from_top(y, target, out)
         if write(y, m, out, 0.0, 1.0) == active:
-            return m
-        settled = 0.0
+            break
+    return m
 
 
 @njit(cache=True, nogil=True)

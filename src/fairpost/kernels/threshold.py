@@ -27,7 +27,12 @@ from fairpost.kernels.simplex import total_of
 from fairpost.kernels.vectors import wide_vectors
 
 Floats = NDArray[np.float64]
-REORDER: Any = {"reassoc", "nsz", "contract", "arcp"}  # sums may be reordered; NaN and infinity keep their meaning
+REORDER: Any = {
+    "reassoc",
+    "nsz",
+    "contract",
+    "arcp",
+}  # sums may be reordered; NaN and infinity keep their meaning
 BLOCK = 8192  # partial sums a block long keep the rounding error of a sum near that of pairwise summation
 CHUNK = 64  # entries looked at together when the edges inside a bracket are gathered
 FEW = 48  # edges that are worth sorting rather than one more pass

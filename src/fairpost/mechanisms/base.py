@@ -99,7 +99,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def cgf(self, s: ArrayLike) -> Numbers:
-        """log E[e^{s eta}], real or complex s inside the strip."""
+        """Log E[e^{s eta}], real or complex s inside the strip."""
 
     @abstractmethod
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
@@ -111,7 +111,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def sample(self, n: int, stream: Stream) -> Floats:
-        """n draws for simulation; entry i depends on (seed, run, i) alone."""
+        """N draws for simulation; entry i depends on (seed, run, i) alone."""
 
     def describe(self) -> dict[str, Any]:
         """The mechanism as plain data, for JSON and reports."""

@@ -26,7 +26,7 @@ def _probability(name: str, value: float) -> float:
 
 
 def laplace_scale(epsilon: float, sensitivity: float = 1.0) -> float:
-    """b = D1 / epsilon: pure epsilon-DP (Dwork, McSherry, Nissim, Smith 2006), Laplace and discrete Laplace."""
+    """B = D1 / epsilon: pure epsilon-DP (Dwork, McSherry, Nissim, Smith 2006), Laplace and discrete Laplace."""
     return positive("sensitivity", sensitivity) / positive("epsilon", epsilon)
 
 
@@ -36,7 +36,7 @@ def pure_from_rho(rho: float) -> float:
 
 
 def gaussian_sigma_classic(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """sigma = D2 sqrt(2 ln(1.25/delta)) / epsilon (Dwork and Roth 2014, Theorem 3.22; the paper's Section 3).
+    """Sigma = D2 sqrt(2 ln(1.25/delta)) / epsilon (Dwork and Roth 2014, Theorem 3.22; the paper's Section 3).
 
     The proof needs epsilon <= 1 (and the bound c^2 > 2 ln(1.25/delta) is an infimum: this is its limit).
     Above 1 the rule can promise more than it keeps, so it is refused there.
@@ -48,7 +48,7 @@ def gaussian_sigma_classic(epsilon: float, delta: float, sensitivity: float = 1.
 
 
 def _log_delta(epsilon: float, ratio: float) -> float:
-    """log of Balle and Wang's delta(epsilon) = Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m), m = D2/sigma = ratio."""
+    """Log of Balle and Wang's delta(epsilon) = Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m), m = D2/sigma = ratio."""
     from scipy.special import log_ndtr
 
     first = float(log_ndtr(ratio / 2 - epsilon / ratio))
@@ -85,12 +85,12 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
 
 
 def gaussian_sigma_zcdp(rho: float, sensitivity: float = 1.0) -> float:
-    """sigma = D2 / sqrt(2 rho): rho-zCDP, Gaussian (Bun and Steinke 2016) and discrete Gaussian (Canonne et al. 2020)."""
+    """Sigma = D2 / sqrt(2 rho): rho-zCDP, Gaussian (Bun and Steinke 2016) and discrete Gaussian (Canonne et al. 2020)."""
     return positive("sensitivity", sensitivity) / math.sqrt(2 * positive("rho", rho))
 
 
 def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
-    """rho = D2^2 / (2 sigma^2)."""
+    """Rho = D2^2 / (2 sigma^2)."""
     return (positive("sensitivity", sensitivity) / positive("sigma", sigma)) ** 2 / 2
 
 

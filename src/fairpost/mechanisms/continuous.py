@@ -13,7 +13,7 @@ from fairpost.mechanisms.base import Floats, Mechanism, Numbers, Stream, positiv
 
 
 def _growth(z: Numbers, head: Numbers, tail: Numbers, k: int) -> Numbers:
-    """head * integral_0^1 u^k e^{z u} du, given tail = head * e^z.
+    """Head * integral_0^1 u^k e^{z u} du, given tail = head * e^z.
 
     Integration by parts gives the recurrence; where |z| < 1 it would cancel, and the series is used.
     """
@@ -102,14 +102,14 @@ class Laplace(Mechanism):
         head, tail = np.exp(-d / b), np.exp(s * d)
         below = d ** (k + 1) / (2 * b) * _growth((s + 1 / b) * d, head, tail, k)
         above = sum(factorial[k] / factorial[j] * d**j / (1 / b - s) ** (k - j + 1) for j in range(k + 1))
-        return np.where(cut > 0, right, below + tail * above / (2 * b))
+        return np.asarray(np.where(cut > 0, right, below + tail * above / (2 * b)))
 
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper`."""
-        return (-1) ** k * self.upper(-np.asarray(c, dtype=np.float64), -np.asarray(s), k)
+        return np.asarray((-1) ** k * self.upper(-np.asarray(c, dtype=np.float64), -np.asarray(s), k))
 
     def sample(self, n: int, stream: Stream) -> Floats:
-        """n draws for simulation."""
+        """N draws for simulation."""
         from fairpost.kernels import streams
 
         return streams.laplace(n, self.scale, stream.seed, stream.run)
@@ -167,7 +167,7 @@ class Gaussian(Mechanism):
     def density(self, u: ArrayLike) -> Floats:
         """e^{-u^2 / 2 sigma^2} / (sigma sqrt(2 pi))."""
         t = np.asarray(u, dtype=np.float64) / self.sigma
-        return np.exp(-t * t / 2) / (self.sigma * np.sqrt(2 * np.pi))
+        return np.asarray(np.exp(-t * t / 2) / (self.sigma * np.sqrt(2 * np.pi)))
 
     def cdf(self, u: ArrayLike) -> Floats:
         """P(eta <= u)."""
@@ -210,10 +210,10 @@ class Gaussian(Mechanism):
 
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper`."""
-        return (-1) ** k * self.upper(-np.asarray(c, dtype=np.float64), -np.asarray(s), k)
+        return np.asarray((-1) ** k * self.upper(-np.asarray(c, dtype=np.float64), -np.asarray(s), k))
 
     def sample(self, n: int, stream: Stream) -> Floats:
-        """n draws for simulation."""
+        """N draws for simulation."""
         from fairpost.kernels import streams
 
         return streams.gaussian(n, self.sigma, stream.seed, stream.run)

@@ -19,7 +19,9 @@ MAX_TABLE = 2**25
 
 def _table(reach: float, name: str) -> int:
     if 2 * reach + 1 > MAX_TABLE:
-        raise UnsupportedError(f"{name}: sums over its masses need a table of {2 * reach:.3g} entries, the limit is {MAX_TABLE}")
+        raise UnsupportedError(
+            f"{name}: sums over its masses need a table of {2 * reach:.3g} entries, the limit is {MAX_TABLE}"
+        )
     return int(np.ceil(reach))
 
 
@@ -93,19 +95,20 @@ class DiscreteLaplace(Mechanism):
         """The mass at u: tanh(1 / 2b) e^{-|u|/b} on whole numbers, 0 elsewhere."""
         point = np.asarray(u, dtype=np.float64)
         mass = np.tanh(0.5 / self.scale) * np.exp(-np.abs(point) / self.scale)
-        return np.where(point == np.floor(point), mass, 0.0)
+        return np.asarray(np.where(point == np.floor(point), mass, 0.0))
 
     def cdf(self, u: ArrayLike) -> Floats:
         """P(eta <= u) = q^{-floor u} / (1 + q) for u < 0."""
         m = np.floor(np.asarray(u, dtype=np.float64))
         q = np.exp(-1 / self.scale)
-        return np.where(m < 0, np.exp(-np.abs(m) / self.scale), 1 + q - np.exp(-(np.abs(m) + 1) / self.scale)) / (1 + q)
+        far = np.exp(-(np.abs(m) + (m >= 0)) / self.scale) / (1 + q)
+        return np.where(m < 0, far, 1.0 - far)
 
     def cgf(self, s: ArrayLike) -> Numbers:
         """log((1 - q)^2 / ((1 - q e^s)(1 - q e^{-s})))."""
         s = np.asarray(s)
         rate = 1 / self.scale
-        return 2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate))
+        return np.asarray(2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate)))
 
     def _masses(self) -> tuple[Floats, int]:
         return _laplace_masses(self.scale)
@@ -119,7 +122,7 @@ class DiscreteLaplace(Mechanism):
         return _mirror(self, c, s, k)
 
     def sample(self, n: int, stream: Stream) -> Floats:
-        """n draws for simulation, as floats that are whole numbers."""
+        """N draws for simulation, as floats that are whole numbers."""
         from fairpost.kernels import streams
 
         return streams.discrete_laplace(n, self.scale, stream.seed, stream.run)
@@ -162,7 +165,7 @@ class DiscreteGaussian(Mechanism):
 
     @property
     def variance(self) -> float:
-        """sum k^2 p(k)."""
+        """Sum k^2 p(k)."""
         mass, reach = self._masses()
         k = np.arange(-reach, reach + 1, dtype=np.float64)
         return float(np.sum(mass * k * k))
@@ -179,7 +182,7 @@ class DiscreteGaussian(Mechanism):
         return np.where(point == np.floor(point), mass, 0.0)
 
     def _log_norm(self) -> float:
-        """log sum_k e^{-k^2/2 sigma^2}, by the masses or (Poisson summation) by the dual sum, whichever is short."""
+        """Log sum_k e^{-k^2/2 sigma^2}, by the masses or (Poisson summation) by the dual sum, whichever is short."""
         if self.sigma < 1:
             k = np.arange(1, 40)
             return float(np.log1p(2 * np.sum(np.exp(-((k / self.sigma) ** 2) / 2))))
@@ -189,13 +192,13 @@ class DiscreteGaussian(Mechanism):
     def cdf(self, u: ArrayLike) -> Floats:
         """P(eta <= u)."""
         mass, reach = self._masses()
-        below = np.concatenate([[0.0], np.cumsum(mass[: reach + 1])])  # below[i] = P(eta < -reach + i), to the centre
+        below = np.concatenate([[0.0], np.cumsum(mass[: reach + 1])])  # below[i] = P(eta < i - reach), to the centre
         m = np.floor(np.asarray(u, dtype=np.float64))
         tail = below[np.clip(reach + 1 - np.abs(m + (m >= 0)), 0, reach + 1).astype(np.int64)]
-        return np.where(m < 0, tail, 1.0 - tail)
+        return np.asarray(np.where(m < 0, tail, 1.0 - tail))
 
     def cgf(self, s: ArrayLike) -> Numbers:
-        """log E[e^{s eta}].
+        """Log E[e^{s eta}].
 
         Completing the square moves the centre of the lattice sum to s sigma^2; the sum around the nearest whole
         number (sigma < 1) or, by Poisson summation, its dual (sigma >= 1) converges in a few terms.
@@ -206,14 +209,15 @@ class DiscreteGaussian(Mechanism):
             j = centre[..., None] + np.arange(-40, 41)
             exponent = s[..., None] * j - (j / self.sigma) ** 2 / 2
             peak = exponent.real.max(axis=-1)
-            return peak + np.log(np.sum(np.exp(exponent - peak[..., None]), axis=-1)) - self._log_norm()
+            whole = np.sum(np.exp(exponent - peak[..., None]), axis=-1)
+            return np.asarray(peak + np.log(whole) - self._log_norm())
         # sum_k e^{sk - k^2/2v} = sigma sqrt(2 pi) sum_m e^{v (s + 2 pi i m)^2 / 2}
         v = self.sigma**2
         turn = np.round(s.imag / (2 * np.pi)) if np.iscomplexobj(s) else np.zeros(s.shape)
         base = s - 2j * np.pi * turn
         dual = sum(np.exp(v * ((2j * np.pi * m) ** 2 / 2 + 2j * np.pi * m * base)) for m in (-3, -2, -1, 1, 2, 3))
         value = v * base**2 / 2 + np.log1p(dual) + np.log(self.sigma * np.sqrt(2 * np.pi)) - self._log_norm()
-        return value if np.iscomplexobj(s) else value.real
+        return np.asarray(value if np.iscomplexobj(s) else value.real)
 
     def _masses(self) -> tuple[Floats, int]:
         return _gaussian_masses(self.sigma, self._log_norm())
@@ -227,7 +231,7 @@ class DiscreteGaussian(Mechanism):
         return _mirror(self, c, s, k)
 
     def sample(self, n: int, stream: Stream) -> Floats:
-        """n draws for simulation, as floats that are whole numbers."""
+        """N draws for simulation, as floats that are whole numbers."""
         from fairpost.kernels import streams
 
         return streams.discrete_gaussian(n, self.sigma, stream.seed, stream.run)
@@ -237,7 +241,7 @@ def _mirror(mechanism: DiscreteLaplace | DiscreteGaussian, c: ArrayLike, s: Arra
     """`lower` by symmetry; eta <= c becomes -eta >= -c, so an atom at c itself is added (it matters for k = 0 only)."""
     cut = np.asarray(c, dtype=np.float64)
     value = mechanism.upper(-cut, -np.asarray(s), k)
-    return (-1) ** k * value + (mechanism.density(cut) if k == 0 else 0.0)
+    return np.asarray((-1) ** k * value + (mechanism.density(cut) if k == 0 else 0.0))
 
 
 @lru_cache(maxsize=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +65,10 @@ class Partition:
     def sums(self, gathered: Floats) -> Floats:
         """The sum of each group along the last axis of gathered values."""
         if len(self.labels) == 1:
-            return np.sum(gathered, axis=-1, keepdims=True)
+            return np.asarray(np.sum(gathered, axis=-1, keepdims=True))
         return np.asarray(np.add.reduceat(gathered, self.starts[:-1], axis=-1))
 
-    def spread(self, per_group: Floats) -> Floats:
+    def spread(self, per_group: NDArray[Any]) -> NDArray[Any]:
         """One value a group repeated for each of its entities, in gathered order."""
         return np.repeat(per_group, self.sizes, axis=-1)
 

@@ -56,27 +56,45 @@ def _project_large(y: Floats, target: float, out: Floats) -> float:
     """
     from fairpost.kernels import simplex as kernel
 
-    n = y.size
-    whole = sum(over_slices(lambda part: kernel.total_of(y[part]), n))
-    start = (whole - target) / n
-    if not np.isfinite(start):
-        return float(start)
-    sample = np.ascontiguousarray(y[: n // 8192 * 8192].reshape(-1, 8192)[:, :512]).reshape(-1)
-    room = kernel.total_of(sample) - (whole - target) * (sample.size / n)
-    m = kernel.newton(sample, room, start, 0.0)[0] if room > 0 else start
-    before = -1.0
-    while True:
-        sums = over_slices(lambda part, m=m: kernel.excess(y[part], m, 0.0, 1.0), n)  # type: ignore[misc]
-        h, active = sum(s[0] for s in sums), sum(s[1] for s in sums)
-        if active == 0:
-            m, before = start, -1.0
-            continue
-        settled = abs(active - before) <= 0.5 * np.sqrt(n)
-        m, before = m + (h - target) / active, active
+    def excess(m: float) -> tuple[float, float]:
+        parts = over_slices(lambda part: kernel.excess(y[part], m, 0.0, 1.0), y.size)
+        return float(sum(h for h, _ in parts)), float(sum(active for _, active in parts))
+
+    def write(m: float) -> float:
+        return float(sum(over_slices(lambda part: kernel.write(y[part], m, out[part], 0.0, 1.0), y.size)))
+
+    m = _start(y, target)
+    if not np.isfinite(m):
+        return m
+    h, active = excess(m)
+    m += (h - target) / active  # from either side a step lands at or left of the root; from there K only falls
+    for settled in (0.5 * np.sqrt(y.size), 0.0):
+        before = np.inf
+        while True:
+            h, active = excess(m)
+            m += (h - target) / active
+            if active >= before - settled:
+                break
+            before = active
         if abs(m) > 4.0 * target:
             return float(kernel.project(y, target, out))
-        if settled and sum(over_slices(lambda part, m=m: kernel.write(y[part], m, out[part], 0.0, 1.0), n)) == active:  # type: ignore[misc]
-            return float(m)
+        if write(m) == active:
+            break
+    return m
+
+
+def _start(y: Floats, target: float) -> float:
+    """A guess at the threshold, with at least one entry above it; not finite where y is not."""
+    from fairpost.kernels import simplex as kernel
+
+    n = y.size
+    whole = float(sum(over_slices(lambda part: kernel.total_of(y[part]), n)))
+    left = (whole - target) / n
+    sample = np.ascontiguousarray(y[: n // 8192 * 8192].reshape(-1, 8192)[:, :512]).reshape(-1)
+    room = kernel.total_of(sample) - (whole - target) * (sample.size / n)
+    if not np.isfinite(left) or room <= 0:
+        return left
+    return min(float(kernel.newton(sample, room, left, 0.0)[0]), float(np.max(sample)) - room / sample.size)
 
 
 def thresholds_of_rows(rows: Floats, starts: NDArray[np.int64], targets: Floats, out: Floats) -> Floats:

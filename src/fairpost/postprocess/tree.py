@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.errors import CountsError, ParameterError
+from fairpost.errors import CountsError
 from fairpost.postprocess.base import nonnegative_total
 
 Floats = NDArray[np.float64]
@@ -31,21 +31,14 @@ class Tree:
     def from_labels(cls, levels: Sequence[Iterable[Any]], n: int | None = None) -> Tree:
         """The tree of n leaves with one label a level, coarsest level first: `[states, counties]`.
 
-        Labels are text. A node is its whole path, so that two states may each have a county "001". No level at
-        all leaves the root alone, and needs n.
+        Labels are text. A node is its whole path, so that two states may each have a county "001". Without
+        any level there is the root alone, and n is needed.
         """
         columns = [_labels(level, depth) for depth, level in enumerate(levels)]
         size = len(columns[0]) if columns else n
-        if (
-            size is None
-            or size < 1
-            or any(len(column) != size for column in columns)
-            or n not in (None, size)
-        ):
-            lengths = [len(column) for column in columns]
-            raise CountsError(
-                f"every level must have one label a leaf, at least one, got {lengths} labels (n = {n})"
-            )
+        lengths = [len(column) for column in columns]
+        if size is None or size < 1 or {*lengths, size if n is None else n} != {size}:
+            raise CountsError(f"every level must have one label a leaf, got {lengths} labels a level, n = {n}")
         nodes: list[tuple[str, ...]] = [()]
         above, at = [-1], np.zeros(size, dtype=np.int64)
         for column in columns:
@@ -61,7 +54,7 @@ class Tree:
         return int(self.leaf_parent.size)
 
     def membership(self) -> Any:
-        """The sparse 0/1 matrix that has a row a node and a column a leaf: 1 where the leaf lies below the node."""
+        """The sparse matrix with a row a node and a column a leaf: 1 where the leaf lies below the node."""
         from scipy import sparse
 
         rows, columns = [], []
@@ -86,9 +79,9 @@ class Tree:
         return self.membership(), self.totals(values)
 
     def over_nodes(self, total: float) -> tuple[Any, Floats]:
-        """A and b over leaves and nodes together (n leaves first, then `nodes`), where every level was measured.
+        """A and b over leaves and nodes together (leaves first, then `nodes`), for noise on every level.
 
-        One equality a node, node = sum of its children, and a last one, root = `total`, the only public number.
+        One equality a node, sum of its children = node, and a last one, root = `total`, all that is public.
         """
         from scipy import sparse
 
@@ -109,9 +102,7 @@ class Tree:
     def _leaves(self, values: ArrayLike) -> Floats:
         leaves = np.asarray(values, dtype=np.float64)
         if leaves.shape != (self.n,):
-            raise ParameterError(
-                f"`values` must have one entry a leaf: {self.n} leaves, got shape {leaves.shape}"
-            )
+            raise CountsError(f"`values` must have one entry a leaf: {self.n} leaves, shape {leaves.shape}")
         return leaves
 
 
@@ -129,7 +120,7 @@ def _labels(level: Iterable[Any], depth: int) -> list[str]:
         raise CountsError(f"level {depth} must be a sequence with one label a leaf, got the text {level!r}")
     labels = list(level)
     for i, label in enumerate(labels):
-        if label is None or (isinstance(label, float) and label != label):
+        if label is None or (isinstance(label, float) and np.isnan(label)):
             raise CountsError(f"every label must be present, got {label!r} at position {i} of level {depth}")
     return [label if type(label) is str else str(label) for label in labels]
 

@@ -41,7 +41,12 @@ def keeps_sum(x: Floats, n: int, shift: float, mechanism: Mechanism) -> Moments:
     """pi_S: unbiased when C = sum x (Lemma 1)."""
     bias = np.full_like(x, shift)
     mse = np.full_like(x, sumlaw.variance(mechanism, n) + shift**2)
-    return Moments(bias, np.full_like(x, 4e-16 * (abs(shift) + float(x.max()))) * (shift != 0), mse, sumlaw.at_zero(x + shift, n, mechanism))
+    return Moments(
+        bias,
+        np.full_like(x, 4e-16 * (abs(shift) + float(x.max()))) * (shift != 0),
+        mse,
+        sumlaw.at_zero(x + shift, n, mechanism),
+    )
 
 
 def sum_clipped(x: Floats, n: int, shift: float, mechanism: Mechanism) -> Moments:

@@ -13,7 +13,17 @@ from fairpost.counts import Counts
 from fairpost.engines.moments import Moments
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.mechanisms import Mechanism
-from fairpost.postprocess import Baseline, Nonnegative, Partition, PoS, PostProcessing, Simplex, Sum, SumClipped, Unchanged
+from fairpost.postprocess import (
+    Baseline,
+    Nonnegative,
+    Partition,
+    PoS,
+    PostProcessing,
+    Simplex,
+    Sum,
+    SumClipped,
+    Unchanged,
+)
 
 Floats = NDArray[np.float64]
 Evaluate = Callable[[Counts, Mechanism, PostProcessing, float], Moments]

@@ -8,6 +8,6 @@ from fairpost.engines.exact.pos_general import general
 
 
 def pos(x, a, times, mechanism, rtol=1e-6):
-    p=Problem.build(x, a, times, mechanism)
-    m=separated(p, rtol)
-    return m if m is not None else general(p,rtol)
+    p = Problem.build(x, a, times, mechanism)
+    m = separated(p, rtol)
+    return m if m is not None else general(p, rtol)

@@ -93,12 +93,12 @@ def _locate(problem: Problem) -> Profile:
 
 
 def _scale(problem: Problem, top: float) -> float:
-    """The distance above the top over which the density falls by e^-2, halved."""
-    level = density(problem, 0.0, np.array([top]))[0] - 2
-    width = 1e-3 * top
+    """A quarter of the distance above the top over which the density falls by e^-8: a bell's standard deviation."""
+    level = density(problem, 0.0, np.array([top]))[0] - 8
+    width = 1e-2 * top
     while density(problem, 0.0, np.array([top + width]))[0] > level:
         width *= 1.3
-    return width / 2
+    return width / 4
 
 
 def _side(problem: Problem, shape: Profile, stage: Fineness) -> _Side:

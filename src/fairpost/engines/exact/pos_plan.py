@@ -176,7 +176,7 @@ class Profile:
 
 def profile(problem: Problem, far: float, start: float, width: float) -> Profile:
     """Outwards from a typical r in growing steps; `problem` holds the entities at risk, `far` counts the others."""
-    away = np.append(0.0, width * 1.5 ** np.arange(18))
+    away = np.append(0.0, width * 1.5 ** np.arange(-2, 16))
     up, down = start + away, start - away
     down = np.append(down[down > 0], 1e-6 * min(start, width))
     return Profile(down, density(problem, far, down), up, density(problem, far, up), width)

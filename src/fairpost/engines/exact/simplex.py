@@ -37,9 +37,7 @@ IDENTITY = 1e-8
 """How far E[m] + (C - sum x)/n and mean(D), two ways to E[T], may differ, in units of the noise scale."""
 
 
-def simplex(
-    x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: float, rtol: float = 1e-6
-) -> Moments:
+def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: float, rtol: float = 1e-6) -> Moments:
     """Moments of the projection of noisy counts onto {v >= 0, sum v = total}.
 
     Parameters
@@ -124,9 +122,7 @@ def _biases(population: Population, deficit: Floats, before: Floats) -> tuple[Fl
     return drift + (deficit - mean), moved + rounding
 
 
-def _reached(
-    population: Population, bias: Floats, error: Floats, deficit: Floats, before: Floats, rtol: float
-) -> bool:
+def _reached(population: Population, bias: Floats, error: Floats, deficit: Floats, before: Floats, rtol: float) -> bool:
     """Whether alpha has its tolerance; with one distinct count (alpha = 0) whether E[T] has."""
     if population.x.size > 1:
         alpha, slack = range_error(bias, error)

@@ -66,16 +66,19 @@ class Population:
         shift, variance, kept = kernel.moments(self.kind, m, self.x, weight)
         return shift - self.surplus - skip * float(self.x[0]), variance, kept
 
-    def noiseless(self) -> float:
-        """The m with sum_j (x_j - m)_+ = C: C is shared by the largest counts, all those above m."""
-        if self.surplus >= -self.n * self.x[0]:
-            return -self.surplus / self.n
-        number = np.cumsum(self.times[::-1])[::-1]
-        above = np.cumsum((number[1:] * np.diff(self.x))[::-1])[::-1]  # sum_j (x_j - x_k)_+ at m = x_k
-        total = self.surplus + self.n * float(self.x[0]) + float(above[0])
-        k = int(np.flatnonzero(np.append(above, 0.0) >= total)[-1])
-        reached = float(above[k]) if k < above.size else 0.0
-        return float(self.x[k] + (reached - total) / number[min(k + 1, number.size - 1)])
+    def noiseless(self, skip: int) -> float:
+        """The m with sum_j (x_j - m)_+ = C: C is shared by the counts above m, the largest ones."""
+        gone = int(self.times[0] == skip)
+        x, times = self.x[gone:], self.times[gone:].copy()
+        times[0] -= skip * (1 - gone)
+        surplus, n = self.surplus + skip * float(self.x[0]), self.n - skip
+        if surplus >= -n * x[0]:
+            return -surplus / n
+        number = np.cumsum(times[::-1])[::-1]  # of entities from x_k up
+        excess = np.append(np.cumsum((number[1:] * np.diff(x))[::-1])[::-1], 0.0)  # sum_j (x_j - x_k)_+
+        over = excess - excess[0] - (surplus + n * float(x[0]))  # ... less C
+        k = int(np.flatnonzero(over > 0)[-1])
+        return float(x[k] + over[k] / number[k + 1])
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def find_window(population: Population, skip: int) -> Window:
 
     Which counts are giants depends on the window's upper end, which depends on them: a few rounds settle it.
     """
-    centre, true = _root(population, skip), population.noiseless()
+    centre, true = _root(population, skip), population.noiseless(skip)
     _, variance, kept = population.moments(centre, skip)
     scale = min(1.0, math.sqrt(variance) / kept) if kept > 0 else 1.0
     high = centre + 11 * scale
@@ -155,7 +155,9 @@ def _panels(win: Window, law: Law) -> Floats:
         breaks.add(min(max(win.true, win.low), win.high))
     edges = np.array(sorted(breaks))
     parts = np.ceil(np.diff(edges) / (4.5 * win.scale)).astype(np.int64)
-    edges = np.concatenate([np.linspace(a, b, k, endpoint=False) for a, b, k in zip(edges, edges[1:], parts)] + [edges[-1:]])
+    edges = np.concatenate(
+        [np.linspace(a, b, k, endpoint=False) for a, b, k in zip(edges, edges[1:], parts)] + [edges[-1:]]
+    )
     return edges
 
 
@@ -226,16 +228,17 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
     values, common = np.zeros((m.size, law.x.size)), np.zeros((m.size, 2))
 
     def part(rows: slice) -> int:
-        return int(
-            kernel.invert(
-                law.kind, win.skip == 0, m[rows], tau[rows], width[rows], upright[rows], LEAN[law.kind], level.step,
-                level.cutoff, LINE, law.x, law.weight, law.giants, law.rest, values[rows], common[rows],
-            )
+        mine, shared = np.zeros((m[rows].size, law.x.size)), np.zeros((m[rows].size, 2))
+        count = kernel.invert(
+            law.kind, win.skip == 0, *(a[rows].copy() for a in (m, tau, width, upright)), LEAN[law.kind], level.step,
+            level.cutoff, LINE, law.x, law.weight, law.giants, law.rest, mine, shared,
         )  # fmt: skip
+        values[rows], common[rows] = mine, shared
+        return int(count)
 
     if m.size * law.x.size < 4000:
         count = part(slice(None))
-    else:
+    else:  # neighbours have contours of much the same length: every second m to each thread
         with ThreadPoolExecutor(2) as pool:
             count = sum(pool.map(part, (slice(0, None, 2), slice(1, None, 2))))
     tail, tail_common, more = _below(win, law, level)
@@ -246,14 +249,14 @@ def _below(win: Window, law: Law, level: Level) -> tuple[Floats, Floats, int]:
     """The part m < low in closed form, and the number of nodes."""
     from fairpost.kernels import exact_simplex_below as kernel
 
-    deficit, spread, common = np.zeros(law.x.size), np.zeros(law.x.size), np.zeros(2)
+    values, common = np.zeros(law.x.size), np.zeros(2)
     if not win.closed:
-        return deficit, common, 0
+        return values, common, 0
     tau, width, _ = _mark(law, win.low, -1.0, win.skip)
     times = law.weight.astype(np.int64)
     first = np.concatenate([[0], np.cumsum(times)[:-1]])
-    count = kernel.below(
-        win.low, tau, 1.0 / width, LEAN[0], level.step / 4, level.cutoff, np.repeat(law.x, times), first, law.giants,
-        law.rest, deficit, spread, common,
-    )  # fmt: skip
-    return deficit if win.skip else spread, common, int(count)
+    contour = (win.low, tau, 1.0 / width, LEAN[0], level.step / 4, level.cutoff)
+    counts = (np.repeat(law.x, times), first, law.giants, law.rest)
+    if win.skip:
+        return values, common, int(kernel.deficits(*contour, *counts, values))
+    return values, common, int(kernel.spread(*contour, *counts, values, common))

@@ -29,9 +29,7 @@ def cumulants(mechanism: Mechanism, s: Floats) -> tuple[Floats, Floats, Floats]:
     raise NotImplementedError(mechanism.name)
 
 
-def clipped_tilts(
-    mechanism: Mechanism, x: Floats, s: Floats, centred: bool
-) -> tuple[Floats, Floats, Floats]:
+def clipped_tilts(mechanism: Mechanism, x: Floats, s: Floats, centred: bool) -> tuple[Floats, Floats, Floats]:
     """Y = (x + eta)_+ under the tilt e^{-sY}: log E[e^{-sY}], the mean (less x where `centred`), the variance.
 
     `x` has the shape of the last axis of `s`. Three forms, each where it does not cancel:

@@ -1,0 +1,193 @@
+"""Sparse L D L' of A_F A_F', where F is the set of free variables, and products with A.
+
+Rows of A come scaled to norms near 1 and in an order with little fill (`postprocess/_dual.py`). A column that
+meets many rows would fill A_F A_F'; such columns are *kept* as extra unknowns u instead, which leaves
+
+    [ A_S A_S' + ridge   A_K ] [mu]   [g]
+    [ A_K'               -I  ] [ u] = [0]      (S: sparse columns, K: kept columns; eliminate u to see it),
+
+quasi-definite, so that L D L' exists in every order; rows come first, kept columns last.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Matrix(NamedTuple):
+    """A by rows and by columns (row numbers ascending in each column)."""
+
+    row_start: Ints
+    row_column: Ints
+    row_value: Floats
+    column_start: Ints
+    column_row: Ints
+    column_value: Floats
+    is_kept: Bools  # one a column
+    kept: Ints  # the kept columns
+
+
+class Factor(NamedTuple):
+    """D, and L by columns without its unit diagonal; `start` and `parent` depend on the pattern alone."""
+
+    start: Ints
+    parent: Ints
+    row: Ints
+    value: Floats
+    filled: Ints  # entries of each column of L in use
+    pivot: Floats
+
+
+@njit(cache=True, nogil=True)
+def symbolic(start: Ints, row: Ints) -> tuple[Ints, Ints]:
+    """The elimination tree and the column starts of L, from the symmetric pattern by columns."""
+    size = start.size - 1
+    parent, count, mark = np.full(size, -1), np.zeros(size + 1, np.int64), np.full(size, -1)
+    for k in range(size):
+        mark[k] = k
+        for p in range(start[k], start[k + 1]):
+            i = row[p]
+            while i < k and mark[i] != k:
+                if parent[i] < 0:
+                    parent[i] = k
+                count[i + 1] += 1
+                mark[i] = k
+                i = parent[i]
+    for k in range(size):
+        count[k + 1] += count[k]
+    return parent, count
+
+
+@njit(cache=True, nogil=True)
+def new_factor(start: Ints, parent: Ints) -> Factor:
+    """Room for one factor."""
+    size, entries = parent.size, start[-1]
+    row, value = np.empty(entries, np.int64), np.empty(entries)
+    return Factor(start, parent, row, value, np.zeros(size, np.int64), np.empty(size))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _reach(i: int, k: int, top: int, parent: Ints, path: Ints, mark: Ints) -> int:
+    """Adds the rows from i up to k in the elimination tree to path[top:], in an order for a solve."""
+    length = 0
+    while mark[i] != k:
+        path[length] = i
+        length += 1
+        mark[i] = k
+        i = parent[i]
+    while length > 0:
+        top -= 1
+        length -= 1
+        path[top] = path[length]
+    return top
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _eliminate(k: int, pivot: float, path: Ints, line: Floats, L: Factor) -> float:
+    """Row k of L from row k of the matrix in `line`; returns the pivot. `line` is zero again afterwards."""
+    start, row, value, filled, pivots = L.start, L.row, L.value, L.filled, L.pivot
+    for i in path:
+        entry, line[i] = line[i], 0.0
+        end = start[i] + filled[i]
+        for p in range(start[i], end):
+            line[row[p]] -= value[p] * entry
+        row[end], value[end] = k, entry / pivots[i]
+        filled[i] += 1
+        pivot -= value[end] * entry
+    return pivot
+
+
+@njit(cache=True, nogil=True)
+def factorise(A: Matrix, free: Bools, ridge: float, L: Factor) -> None:
+    """Up-looking L D L', one row at a time, into L.
+
+    `ridge` is relative to each diagonal entry; a row without free variables gets it as its pivot.
+    """
+    row_start, row_column, row_value, column_start, column_row, column_value, is_kept, kept = A
+    m, size, parent = row_start.size - 1, L.parent.size, L.parent
+    line, path, mark = np.zeros(size), np.empty(size, np.int64), np.full(size, -1)
+    for k in range(size):
+        L.filled[k] = 0
+    for k in range(m):
+        mark[k], top = k, size
+        for p in range(row_start[k], row_start[k + 1]):
+            j = row_column[p]
+            if free[j] and not is_kept[j]:
+                for q in range(column_start[j], column_start[j + 1]):
+                    i = column_row[q]
+                    if i > k:
+                        break
+                    line[i] += row_value[p] * column_value[q]
+                    top = _reach(i, k, top, parent, path, mark)
+        diagonal, line[k] = line[k], 0.0
+        floor = ridge * diagonal if diagonal > 0.0 else ridge
+        L.pivot[k] = max(_eliminate(k, diagonal + floor, path[top:], line, L), floor)
+    for k in range(m, size):
+        mark[k], top = k, size
+        j = kept[k - m]
+        if free[j]:
+            for q in range(column_start[j], column_start[j + 1]):
+                line[column_row[q]] = column_value[q]
+                top = _reach(column_row[q], k, top, parent, path, mark)
+        L.pivot[k] = min(_eliminate(k, -1.0, path[top:], line, L), -1.0)
+
+
+@njit(cache=True, nogil=True)
+def solve(L: Factor, g: Floats) -> Floats:
+    """The mu with (A_F A_F' + ridge) mu = g."""
+    size = L.parent.size
+    x = np.zeros(size)
+    for i in range(g.size):
+        x[i] = g[i]
+    for i in range(size):
+        for p in range(L.start[i], L.start[i] + L.filled[i]):
+            x[L.row[p]] -= L.value[p] * x[i]
+    for i in range(size - 1, -1, -1):
+        x[i] /= L.pivot[i]
+        for p in range(L.start[i], L.start[i] + L.filled[i]):
+            x[i] -= L.value[p] * x[L.row[p]]
+    return x[: g.size]
+
+
+@njit(cache=True, nogil=True)
+def combine(A: Matrix, mu: Floats) -> Floats:
+    """The combination A' mu of the rows of A."""
+    out = np.zeros(A.is_kept.size)
+    for j in range(out.size):
+        for q in range(A.column_start[j], A.column_start[j + 1]):
+            out[j] += A.column_value[q] * mu[A.column_row[q]]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _two_product(a: float, b: float) -> tuple[float, float]:
+    """A product and its rounding error (Dekker)."""
+    p = a * b
+    t = 134217729.0 * a
+    high_a = t - (t - a)
+    t = 134217729.0 * b
+    high_b = t - (t - b)
+    low_a, low_b = a - high_a, b - high_b
+    return p, ((high_a * high_b - p) + high_a * low_b + low_a * high_b) + low_a * low_b
+
+
+@njit(cache=True, nogil=True)
+def residual(A: Matrix, b: Floats, v: Floats) -> Floats:
+    """The residual b - A v, summed in twice the working precision: large totals hide no bits of v."""
+    out = np.empty(b.size)
+    for k in range(b.size):
+        total, carry = b[k], 0.0
+        for p in range(A.row_start[k], A.row_start[k + 1]):
+            term, error = _two_product(-A.row_value[p], v[A.row_column[p]])
+            new = total + term
+            part = new - total
+            carry += ((total - (new - part)) + (term - part)) + error
+            total = new
+        out[k] = total + carry
+    return out
