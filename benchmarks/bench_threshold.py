@@ -17,7 +17,7 @@ import fairpost as fp
 from fairpost.engines.exact.threshold import pos_threshold
 from fairpost.kernels import simplex, threshold
 from fairpost.postprocess.allocation import PoS
-from fairpost.postprocess.threshold import PosThreshold, Threshold
+from fairpost.postprocess.threshold import PosThreshold, SimplexThreshold, Threshold
 
 Floats = NDArray[np.float64]
 RUNS, SEED, BLOCK = 4000, 20190, 50
@@ -33,7 +33,7 @@ def saipe(column: str) -> Floats:
 
 
 def simulate(x: Floats, scale: float, rules: list[Callable[[Floats], Floats]]) -> list[tuple[Floats, float, Floats]]:
-    """Bias of the shares (with control variates), root of the mean total squared error, P(0); common noise for all rules."""
+    """Bias of the shares (control variates), root of the mean total squared error, P(0); the same noise for all."""
     rng, whole = np.random.default_rng(SEED), x.sum()
     shares = x / whole
     bias, squares, nothing = np.zeros((len(rules), x.size)), np.zeros(len(rules)), np.zeros((len(rules), x.size))
@@ -63,9 +63,7 @@ def cost(bias: Floats) -> float:
 
 
 def table() -> None:
-    print(
-        f"SAIPE 2019, weights 1, Laplace, {RUNS} runs with control variates; `model`: the expansion, `bound`: the theorem's"
-    )
+    print(f"SAIPE 2019, weights 1, Laplace, {RUNS} runs; model: the expansion (costs too), bound: the theorem's")
     print("column     epsilon | alpha PoS  new        ratio  model      bound      bound/new | cost PoS   new        "
           "| RMSE PoS   new       ratio | P(0) at count 0: PoS  new | sd there: PoS  new")  # fmt: skip
     for column in ("poor_5_17", "pop_5_17"):
@@ -87,55 +85,53 @@ def table() -> None:
             zeros = [float(run[2][small].mean()) for run in (old, new)]
             deviations = [float(np.sqrt(m.mse[0] - m.bias[0] ** 2)) for m in models]
             print(
-                f"{column:10} {epsilon:7g} | {before:.3e}  {after:.3e}  {before / after:.3f}  {np.ptp(models[1].bias):.3e}  "
+                f"{column:10} {epsilon:7g} | {before:.3e}  {after:.3e}  {before / after:.3f}  "
+                f"{np.ptp(models[1].bias):.3e}  "
                 f"{bound:.3e}  {bound / after:9.4f} | {costs[0]:.3e}  {costs[1]:.3e}  | {old[1]:.3e}  {new[1]:.3e} "
                 f"{new[1] / old[1]:.3f} | {zeros[0]:19.3f} {zeros[1]:5.3f} | {deviations[0]:.3e} {deviations[1]:.3e}",
                 flush=True,
             )
 
 
-def microseconds(call: Callable[[], object], rows: int, repeats: int = 60) -> float:
-    """Per row, the fastest of `repeats` calls."""
-    call()
-    best = float("inf")
+def microseconds(calls: list[Callable[[], object]], rows: int, repeats: int = 200) -> list[float]:
+    """Per row, the fastest of `repeats` calls, taken in turns."""
+    best = [float("inf")] * len(calls)
     for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - begin)
-    return 1e6 * best / rows
+        for i, call in enumerate(calls):
+            begin = time.perf_counter()
+            call()
+            best[i] = min(best[i], time.perf_counter() - begin)
+    return [1e6 * seconds / rows for seconds in best]
+
+
+def keeper(z: Floats, levels: Floats, steepness: float | None) -> Callable[[], object]:
+    """One call of a kernel on these rows; no steepness: PoS's."""
+    targets, starts = z.sum(axis=1, keepdims=True), np.array([0, z.shape[1]])
+    out, shifts = np.empty_like(z), np.empty_like(targets)
+    if steepness is None:
+        return lambda: simplex.project_rows(z, starts, targets, out, shifts)
+    return lambda: threshold.keep_rows(z, levels, steepness, starts, targets, out, shifts)
 
 
 def speed() -> None:
-    print(
-        "\nmicroseconds a row of 13,184, one thread: PoS's kernel, threshold (weights 1), threshold (weights), ramp; ratios"
-    )
-    rng, rows = np.random.default_rng(SEED), 20
+    print("\nmicroseconds a row of 13,184, one thread, fastest of 200; in brackets the ratio to PoS on the same rows")
+    print(f"{'':19}{'PoS':>8}{'jump, weights 1':>20}{'jump, weights':>20}{'ramp, weights 1':>20}{'ramp, weights':>20}")
+    rng, rows, none = np.random.default_rng(SEED), 8, np.zeros(1)
     for column in ("poor_5_17", "pop_5_17"):
         x = saipe(column)
-        n = x.size
-        starts, out, shifts = np.array([0, n]), np.empty((rows, n)), np.empty((rows, 1))
-        weights = rng.uniform(0.5, 2.0, n)
+        a = rng.uniform(0.5, 2.0, x.size)
         for epsilon in (0.1, 0.01, 0.001):
             b = 1 / epsilon
-            z = x + rng.laplace(scale=b, size=(rows, n))
-            whole = np.round(z)
+            z = x + rng.laplace(scale=b, size=(rows, x.size))
             ramp = Threshold.best(fp.DiscreteLaplace(b))
-            cases = [
-                lambda z=z: simplex.project_rows(z, starts, z.sum(axis=1, keepdims=True), out, shifts),
-                lambda z=z, t=np.array([b]): threshold.keep_rows(
-                    z, t, np.inf, starts, z.sum(axis=1, keepdims=True), out, shifts
-                ),
-                lambda z=weights * z, t=weights * b: threshold.keep_rows(
-                    z, t, np.inf, starts, z.sum(axis=1, keepdims=True), out, shifts
-                ),
-                lambda z=whole, t=np.array([ramp.level]), s=ramp.steepness: threshold.keep_rows(
-                    z, t, s, starts, z.sum(axis=1, keepdims=True), out, shifts
-                ),
-            ]
-            sums = microseconds(lambda z=z: z.sum(axis=1, keepdims=True), rows)
-            times = [microseconds(case, rows) - sums for case in cases]
-            ratios = "  ".join(f"{value / times[0]:.2f}" for value in times[1:])
-            print(f"{column:10} {epsilon:7g}  " + "  ".join(f"{value:6.1f}" for value in times) + f"   {ratios}")
+            level, s, whole = ramp.level, ramp.steepness, np.round(z)
+            one = np.ones(1)
+            calls = [keeper(z, none, None), keeper(a * z, none, None), keeper(z, b * one, np.inf)]
+            calls += [keeper(a * z, b * a, np.inf), keeper(whole, level * one, s), keeper(a * whole, level * a, s)]
+            plain, weighted, *rest = microseconds(calls, rows)
+            pairs = zip(rest, (plain, weighted, plain, weighted), strict=True)
+            text = "".join(f"{value:12.1f} ({value / base:4.2f}) " for value, base in pairs)
+            print(f"{column:10} {epsilon:7g} {plain:8.1f}{text}", flush=True)
 
 
 def hard_rows(rng: np.random.Generator, rows: int, n: int) -> tuple[Floats, Floats]:
@@ -169,7 +165,7 @@ def million(goal: int = 1_000_000, block: int = 5000) -> tuple[int, int]:
         shares = PosThreshold(weights, threshold=rule)(z)
         bad += broken(shares, np.ones(block))
         total = float(rng.choice([0.0, 1e-9, 1.0, 10.0, 1e6]))
-        counts = fp.postprocess.threshold.SimplexThreshold(total, threshold=rule)(z)
+        counts = SimplexThreshold(total, threshold=rule)(z)
         bad += broken(counts, np.full(block, total))
         done += 2 * block
     return done, bad

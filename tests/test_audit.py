@@ -7,7 +7,7 @@ import pytest
 
 import fairpost as fp
 from cases import COUNTS, HAWAII, MECHANISMS, noise
-from fairpost.postprocess import POSTPROCESSINGS
+from fairpost.postprocess import POSTPROCESSINGS, SumClipped
 from fairpost.result import CONFIDENTIAL
 
 CLOSED = ["none", "nonnegative", "sum", "sum-clipped"]
@@ -96,7 +96,7 @@ def test_groups_are_audited_as_problems_of_their_own(which):
 def test_objects_and_names_are_the_same():
     counts = fp.Counts([1, 8, 30])
     by_name = fp.audit(counts, fp.Gaussian(4.0), "sum-clipped")
-    by_object = fp.audit(counts, fp.Gaussian(4.0), fp.SumClipped(39.0), engine=fp.Exact(rtol=1e-8))
+    by_object = fp.audit(counts, fp.Gaussian(4.0), SumClipped(39.0), engine=fp.Exact(rtol=1e-8))
     assert np.array_equal(by_name.bias, by_object.bias)
 
 

@@ -170,7 +170,7 @@ def test_linear_ones_are_exact() -> None:
 
 
 def test_affine_ones_have_a_control() -> None:
-    one_sum = np.ones((1, SMALL.n)), [SMALL.total]
+    one_sum = np.ones((1, SMALL.n)), np.array([SMALL.total])
     linear, clipped = MonteCarlo(2000, confidence=SURE).moments(
         SMALL, fp.Laplace(6.0), [Affine(*one_sum), AffineNonnegative(*one_sum)]
     )
@@ -178,7 +178,8 @@ def test_affine_ones_have_a_control() -> None:
     assert np.abs(linear.bias).max() < 1e-9
     # The same noise and the same projection; classes of ties average the bias of the simplex.
     assert clipped.plain == pytest.approx(simplex.plain, abs=1e-8)
-    assert clipped.plain_error.min() > 1.1 * clipped.standard_error.max() / 2
+    assert clipped.reduction is not None
+    assert clipped.reduction > 2
 
 
 def test_degenerate_draws_are_counted() -> None:
@@ -266,7 +267,7 @@ def test_student_quantiles() -> None:
 
 
 def everything(counts: fp.Counts) -> list[PostProcessing]:
-    own = Custom(lambda noisy: np.rint(noisy), name="rounded", linear=lambda noise: noise)
+    own = Custom(np.rint, name="rounded", linear=lambda noise: noise)
     return [own, *(made(name, counts) for name in NAMES), made("simplex", counts, by_group=True)]
 
 
@@ -310,7 +311,7 @@ def test_blocks_differ_by_rounding_alone() -> None:
 
 
 def test_stop_rule() -> None:
-    given = dict(seed=2, rtol=0.1, block=256)
+    given = {"seed": 2, "rtol": 0.1, "block": 256}
     pi, mechanism = made("simplex", SMALL), fp.Laplace(6.0)
     stopped = one(MonteCarlo(10**6, **given), SMALL, mechanism, pi)
     width = max(stopped.alpha.high - stopped.alpha.value, stopped.alpha.value - stopped.alpha.low)
@@ -319,7 +320,7 @@ def test_stop_rule() -> None:
     assert stopped.runs // 256 in {4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}
     assert same_bits(stopped, one(MonteCarlo(10**6, threads=1, **given), SMALL, mechanism, pi))
     assert same_bits(stopped, one(MonteCarlo(stopped.runs, seed=2, block=256), SMALL, mechanism, pi))
-    assert one(MonteCarlo(1100, **given), SMALL, mechanism, pi).runs == 1100
+    assert one(MonteCarlo(900, **given), SMALL, mechanism, pi).runs == 900
 
 
 def test_progress_and_ctrl_c() -> None:
@@ -346,7 +347,7 @@ def test_resumes_to_the_same_bits(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     file, pis = tmp_path / "job.npz", everything(SMALL)
-    given = dict(runs=1000, block=64, checkpoint=file, checkpoint_every=0.0)
+    given = {"runs": 1000, "block": 64, "checkpoint": file, "checkpoint_every": 0.0}
     assert MonteCarlo(**given, progress=stop).moments(SMALL, fp.Laplace(6.0), pis)[0].interrupted
     seen: list[int] = []
     resumed = MonteCarlo(**given, progress=lambda done, _: seen.append(done)).moments(SMALL, fp.Laplace(6.0), pis)
@@ -366,7 +367,8 @@ counts = fp.Counts(range(400))
 def tell(done, limit):
     print(done, flush=True)
 pi = fp.Simplex.from_counts(counts)
-MonteCarlo(10**8, block=64, checkpoint=sys.argv[1], checkpoint_every=0.0, progress=tell).moments(counts, fp.Laplace(3.0), [pi])
+engine = MonteCarlo(10**8, block=64, checkpoint=sys.argv[1], checkpoint_every=0.0, progress=tell)
+engine.moments(counts, fp.Laplace(3.0), [pi])
 """
 
 
@@ -390,7 +392,7 @@ def test_survives_a_kill(tmp_path: Path) -> None:
 
 def test_refuses_another_jobs_checkpoint(tmp_path: Path) -> None:
     file = tmp_path / "job.npz"
-    given = dict(block=64, checkpoint=file)
+    given = {"block": 64, "checkpoint": file}
     one(MonteCarlo(640, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
     for engine, counts, mechanism, name in [
         (MonteCarlo(640, seed=1, **given), SMALL, fp.Laplace(6.0), "pos"),
@@ -478,9 +480,9 @@ def test_memory_does_not_grow_with_runs() -> None:
     MonteCarlo(24, block=4, threads=threads).moments(counts, fp.Laplace(3.0), pis)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # Numbers an entity: a block's 7 a post-processing, threads + 2 times; 4 rows and one more a thread; totals,
+    # Numbers an entity: a block's 6 a post-processing, threads + 2 times; 4 rows and one more a thread; totals,
     # labels and classes 9 a post-processing; weights and the result's arrays.
-    numbers = 14 * (threads + 2) + 5 * threads + 18 + 30
+    numbers = 12 * (threads + 2) + 5 * threads + 18 + 30
     assert peak < 8 * n * numbers
 
 

@@ -25,12 +25,14 @@ from fairpost.errors import (
 )
 from fairpost.fairness import Estimate
 from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
-from fairpost.postprocess import Baseline, Nonnegative, PoS, Simplex, Sum, SumClipped, project_simplex
+from fairpost.postprocess import Affine, AffineNonnegative, Baseline, PoS, Simplex, project_simplex
 from fairpost.result import AuditResult
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Affine",
+    "AffineNonnegative",
     "AuditResult",
     "Baseline",
     "Bounds",
@@ -45,13 +47,10 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "Laplace",
-    "Nonnegative",
     "ParameterError",
     "PoS",
     "Simplex",
     "Stream",
-    "Sum",
-    "SumClipped",
     "ToleranceError",
     "UnsupportedError",
     "allocate",

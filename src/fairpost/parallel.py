@@ -7,9 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
+from threading import current_thread
 from typing import TypeVar
 
 T = TypeVar("T")
+NAME = "fairpost-slice"
 
 
 def cores() -> int:
@@ -22,7 +24,7 @@ def cores() -> int:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="fairpost")
+    return ThreadPoolExecutor(threads, thread_name_prefix=NAME)
 
 
 def slices(n: int, parts: int) -> list[slice]:
@@ -33,8 +35,11 @@ def slices(n: int, parts: int) -> list[slice]:
 
 
 def over_slices(task: Callable[[slice], T], n: int, threads: int | None = None) -> list[T]:
-    """`task` on each slice of 0..n, one slice a thread; the results in order. One thread: no pool."""
+    """`task` on each slice of 0..n, one slice a thread; the results in order. One thread: no pool.
+
+    Inside one of its own threads it runs the slices one after the other: a pool that waits for itself never ends.
+    """
     parts = slices(n, cores() if threads is None else threads)
-    if len(parts) == 1:
-        return [task(parts[0])]
+    if len(parts) == 1 or current_thread().name.startswith(NAME):
+        return [task(part) for part in parts]
     return list(_pool(len(parts)).map(task, parts))

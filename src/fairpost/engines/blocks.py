@@ -136,7 +136,7 @@ def run_block(spec: Spec, seed: int, block: Block) -> Partial:
     pairs, degenerate = np.zeros((spec.count, 6)), np.zeros(spec.count, dtype=np.int64)
     if many:
         f = spec.fast
-        rows = np.zeros((4 * max(1, min(16, 2**15 // (4 * n))), n))
+        rows = np.zeros((4 * max(1, min(16, 2**15 // n)), n))
         kernel.simulate(
             KINDS[type(spec.mechanism)], spec.mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x,
             f.codes, f.which, f.shifts, f.targets, f.weights, f.whole, f.who, f.split,

@@ -87,9 +87,9 @@ class Checkpoint:
 
     def _read(self) -> dict[str, Any]:
         try:
-            with np.load(self.path, allow_pickle=False) as held:
+            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as held:
                 state = {name: held[name] for name in held.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError):
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, AttributeError):
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost") from None
         if not {"fingerprint", "tally", "sums", "pairs", "ties", "degenerate"} <= set(state):
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost")

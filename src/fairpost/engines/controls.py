@@ -33,9 +33,11 @@ from fairpost.postprocess import (
     SumClipped,
     Unchanged,
 )
-from fairpost.postprocess.affine import Affine
+from fairpost.postprocess.affine import Affine, AffineNonnegative
+from fairpost.postprocess.allocation import _Shares
 from fairpost.postprocess.base import same_length
 from fairpost.postprocess.custom import Custom
+from fairpost.postprocess.release import _KeepsTotal
 from fairpost.problems import PROBLEMS
 
 Floats = NDArray[np.float64]
@@ -84,7 +86,7 @@ class _Linearised:
 
 @dataclass(frozen=True, eq=False)
 class _Projected:
-    pi: Affine
+    pi: Affine | AffineNonnegative
     x: Floats
     centre: Floats
 
@@ -102,15 +104,23 @@ def control(counts: Counts, mechanism: Mechanism, pi: PostProcessing) -> Control
     if isinstance(pi, (Unchanged, Nonnegative)):
         unseen = 0.0 if isinstance(pi, Unchanged) else mechanism.deviation
         return Control(x, np.zeros(n), _itself, np.full(n, unseen), _labels(x))
-    if isinstance(pi, (Sum, SumClipped, Simplex)):
+    if isinstance(pi, _KeepsTotal):
         return _keeps_total(counts, mechanism, pi)
-    if isinstance(pi, (Baseline, PoS)):
+    if isinstance(pi, _Shares):
         return _shares(counts, mechanism, pi)
-    if isinstance(pi, Affine):
+    if isinstance(pi, (Affine, AffineNonnegative)):
         return _affine(counts, mechanism, pi)
     linear = _user_linear(pi, n) if isinstance(pi, Custom) and pi.linear is not None else None
     unseen = mechanism.deviation if pi.task == "release" else 1.0
     return Control(PROBLEMS[pi.task](counts), np.zeros(n), linear, np.full(n, unseen), None)
+
+
+JUMP = 10.0
+"""How many standard deviations of the noise a map may add to d in one run, where it is not one that only clips."""
+
+
+def _jump(pi: PostProcessing) -> float:
+    return 1.0 if isinstance(pi, (SumClipped, Simplex, Baseline, PoS)) else JUMP
 
 
 def _user_linear(pi: Custom, n: int) -> Linear:
@@ -122,12 +132,12 @@ def _user_linear(pi: Custom, n: int) -> Linear:
     return pi.linear_rows
 
 
-def _keeps_total(counts: Counts, mechanism: Mechanism, pi: Sum | SumClipped | Simplex) -> Control:
+def _keeps_total(counts: Counts, mechanism: Mechanism, pi: _KeepsTotal) -> Control:
     partition, totals = pi._parts(counts.n)
     same_length(counts.values, partition.n)
     shift = (totals - partition.sums(partition.gather(counts.values))) / partition.sizes
     offset = partition.scatter(np.asarray(partition.spread(shift)))
-    unseen = 0.0 if isinstance(pi, Sum) else mechanism.deviation
+    unseen = 0.0 if isinstance(pi, Sum) else _jump(pi) * mechanism.deviation
     labels = _labels(counts.values, _members(pi.partition))
     return Control(counts.values, offset, _Centred(partition), np.full(counts.n, unseen), labels)
 
@@ -139,7 +149,7 @@ def _members(partition: Partition | None) -> Floats | None:
     return partition.scatter(partition.spread(np.arange(len(partition.labels), dtype=np.float64)))
 
 
-def _shares(counts: Counts, mechanism: Mechanism, pi: Baseline | PoS) -> Control:
+def _shares(counts: Counts, mechanism: Mechanism, pi: _Shares) -> Control:
     """The linearised share; Var L_i = Var[eta] (w_i^2 (1 - 2 P_i) + P_i^2 sum_j w_j^2), of the entity's group."""
     partition = Partition.whole(counts.n) if pi.partition is None else pi.partition
     a = np.ones(counts.n) if pi.weights is None else np.asarray(pi.weights)
@@ -151,16 +161,16 @@ def _shares(counts: Counts, mechanism: Mechanism, pi: Baseline | PoS) -> Control
     share = w * x
     truth = np.where(need > 0, share, weight / partition.spread(partition.sums(weight)))
     variance = w * w * (1 - 2 * share) + share**2 * partition.spread(partition.sums(w * w))
-    scale = np.where(need > 0, mechanism.deviation * np.sqrt(np.maximum(variance, 0.0)), 1.0)
+    scale = np.where(need > 0, _jump(pi) * mechanism.deviation * np.sqrt(np.maximum(variance, 0.0)), 1.0)
     back = partition.scatter
     labels = _labels(counts.values, a, _members(pi.partition))
     return Control(back(truth), np.zeros(counts.n), _Linearised(partition, w, share), back(scale), labels)
 
 
-def _affine(counts: Counts, mechanism: Mechanism, pi: Affine) -> Control:
+def _affine(counts: Counts, mechanism: Mechanism, pi: Affine | AffineNonnegative) -> Control:
     same_length(counts.values, pi.n)
     centre = pi._system.equality(counts.values.copy())[0]
-    unseen = 0.0 if type(pi) is Affine else mechanism.deviation
+    unseen = 0.0 if isinstance(pi, Affine) else mechanism.deviation
     linear = _Projected(pi, counts.values, centre)
     return Control(counts.values, centre - counts.values, linear, np.full(counts.n, unseen), None)
 

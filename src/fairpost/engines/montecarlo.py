@@ -52,6 +52,7 @@ class MonteCarlo:
         A file to resume from and to write the state to, every `checkpoint_every` seconds and at the end.
     cluster
         The address of a Dask scheduler, or a `distributed.Client`, instead of threads.
+
     """
 
     runs: int = 10_000

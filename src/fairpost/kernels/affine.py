@@ -11,7 +11,7 @@ Bools = NDArray[np.bool_]
 
 RIDGE = 1e-11  # refinement removes its effect
 SHORT, COARSER, COARSEST = 1e-3, 1e4, 1.0  # after a step below SHORT the ridge grows by COARSER
-CLOSE, NEAR = 1e-15, 1e-13  # Newton ends at the relative error CLOSE, or below NEAR where it falls no further
+CLOSE, NEAR = 1e-15, 1e-13  # Newton ends at the relative error CLOSE, or below NEAR where no more is to be had
 SNAP, ROUND = 1e-11, 1e-15  # zero: at most SNAP of its noisy count plus ROUND of what its rows add up
 FAR = 1e-2  # how much of a rounding error reaches rows that are not neighbours
 
@@ -27,17 +27,6 @@ def _largest(x: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _above(w: Floats, floor: Floats, free: Bools) -> bool:
-    """Puts w > floor into `free`; whether anything changed."""
-    changed = False
-    for j in range(w.size):
-        now = w[j] > floor[j]
-        changed = changed or now != free[j]
-        free[j] = now
-    return changed
-
-
-@njit(cache=True, nogil=True)
 def _only(w: Floats, free: Bools) -> Floats:
     """The free entries of w, zeros elsewhere."""
     out = np.zeros(w.size)
@@ -48,27 +37,50 @@ def _only(w: Floats, free: Bools) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _scales(A: Matrix, b: Floats, free: Bools, size: Floats) -> tuple[Floats, Floats]:
-    """What rounding errors are relative to: one scale a row, one a column.
+def _above(A: Matrix, w: Floats, floor: Floats, free: Bools, weight: Floats) -> bool:
+    """Puts w > floor (one floor a class) into `free` and its counts into `weight`; whether anything changed."""
+    changed = False
+    for c in range(weight.size):
+        weight[c] = 0.0
+        for j in range(A.first[c], A.first[c + 1]):
+            now = w[j] > floor[c]
+            changed = changed or now != free[j]
+            free[j] = now
+            weight[c] += now
+    return changed
 
-    R_i = |b_i| + |A_iF| size_F is what row i adds up; a column takes the largest R of its rows, a row the
-    largest of its columns, because an error in one row moves the variables that it shares with others.
+
+@njit(cache=True, nogil=True)
+def _scales(A: Matrix, b: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """What rounding errors are relative to: one scale a row, one a class.
+
+    R_i = |b_i| + sum |A_ic| total_c is what row i adds up; a class takes the largest R of its rows, a row the
+    largest of its classes, because an error in one row moves the variables that it shares with others.
     """
-    own, rows, columns, largest = np.zeros(b.size), np.zeros(b.size), np.zeros(size.size), 0.0
+    own, rows, classes, largest = np.zeros(b.size), np.zeros(b.size), np.zeros(total.size), 0.0
     for k in range(b.size):
         own[k] = abs(b[k])
         for p in range(A.row_start[k], A.row_start[k + 1]):
-            j = A.row_column[p]
-            if free[j]:
-                own[k] += abs(A.row_value[p]) * size[j]
+            own[k] += abs(A.row_value[p]) * total[A.row_column[p]]
         largest = max(largest, own[k])
-    for j in range(size.size):
-        for q in range(A.column_start[j], A.column_start[j + 1]):
-            columns[j] = max(columns[j], own[A.column_row[q]], FAR * largest)
+    for c in range(total.size):
+        for q in range(A.column_start[c], A.column_start[c + 1]):
+            classes[c] = max(classes[c], own[A.column_row[q]], FAR * largest)
     for k in range(b.size):
         for p in range(A.row_start[k], A.row_start[k + 1]):
-            rows[k] = max(rows[k], columns[A.row_column[p]])
-    return rows, columns
+            rows[k] = max(rows[k], classes[A.row_column[p]])
+    return rows, classes
+
+
+@njit(cache=True, nogil=True)
+def _totals(A: Matrix, y: Floats, v: Floats, free: Bools) -> Floats:
+    """The sum of |y| + |v| over the free variables of each class."""
+    out = np.zeros(A.is_kept.size)
+    for c in range(out.size):
+        for j in range(A.first[c], A.first[c + 1]):
+            if free[j]:
+                out[c] += abs(y[j]) + abs(v[j])
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -82,8 +94,18 @@ def _relative(left: Floats, scale: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _refine(A: Matrix, b: Floats, free: Bools, L: Factor, v: Floats) -> Floats:
-    """Moves the free part of v along A_F' until A v = b to rounding, in place; returns b - A v.
+def _shifted(A: Matrix, y: Floats, shift: Floats) -> Floats:
+    """The differences y - shift, one shift a class."""
+    out = np.empty(y.size)
+    for c in range(shift.size):
+        for j in range(A.first[c], A.first[c + 1]):
+            out[j] = y[j] - shift[c]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _refine(A: Matrix, b: Floats, free: Bools, L: Factor, v: Floats) -> tuple[Floats, Floats]:
+    """Moves the free part of v along A_F' until A v = b to rounding; returns v and b - A v.
 
     v_F stays in y_F + range(A_F'), so that it converges to the projection of y_F onto A_F v_F = b.
     """
@@ -91,72 +113,49 @@ def _refine(A: Matrix, b: Floats, free: Bools, L: Factor, v: Floats) -> Floats:
     before = _largest(left)
     for _ in range(8):
         change = combine(A, solve(L, left))
-        trial = v.copy()
-        for j in range(v.size):
-            if free[j]:
-                trial[j] += change[j]
+        for c in range(change.size):
+            change[c] = -change[c]
+        trial = _only(_shifted(A, v, change), free)
         after = residual(A, b, trial)
         size = _largest(after)
         if not size < before:
             break
-        for j in range(v.size):
-            v[j] = trial[j]
-        left = after
+        v, left = trial, after
         if size > 0.25 * before:
             break
         before = size
-    return left
+    return v, left
 
 
 @njit(cache=True, nogil=True)
-def _slack(A: Matrix, y: Floats, mu: Floats) -> tuple[Floats, Floats]:
-    """The differences w = y - A' mu, and the sizes of the terms in each."""
-    w, size = y.copy(), np.empty(y.size)
-    for j in range(y.size):
-        size[j] = abs(y[j])
-        for q in range(A.column_start[j], A.column_start[j + 1]):
-            term = A.column_value[q] * mu[A.column_row[q]]
-            w[j] -= term
-            size[j] += abs(term)
-    return w, size
-
-
-@njit(cache=True, nogil=True)
-def _sizes(y: Floats, v: Floats) -> Floats:
-    """The sizes |y| + |v|."""
-    out = np.empty(y.size)
-    for j in range(y.size):
-        out[j] = abs(y[j]) + abs(v[j])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _along(w: Floats, s: Floats, slope: float, t: float) -> tuple[float, float]:
+def _along(A: Matrix, w: Floats, s: Floats, slope: float, t: float) -> tuple[float, float]:
     """The derivative and the change of phi at mu + t d, where s = A' d and slope = phi'(0) < 0.
 
     All terms but the first are positive: nothing cancels, however large the counts are.
     """
     derivative, change = slope, t * slope
-    for j in range(w.size):
-        u = w[j] - t * s[j]
-        if w[j] > 0.0 and u > 0.0:
-            derivative += t * s[j] * s[j]
-            change += 0.5 * (t * s[j]) ** 2
-        elif w[j] > 0.0:
-            derivative += s[j] * w[j]
-            change += w[j] * (t * s[j] - 0.5 * w[j])
-        elif u > 0.0:
-            derivative -= s[j] * u
-            change += 0.5 * u * u
+    for c in range(s.size):
+        step = t * s[c]
+        for j in range(A.first[c], A.first[c + 1]):
+            u = w[j] - step
+            if w[j] > 0.0 and u > 0.0:
+                derivative += step * s[c]
+                change += 0.5 * step * step
+            elif w[j] > 0.0:
+                derivative += s[c] * w[j]
+                change += w[j] * (step - 0.5 * w[j])
+            elif u > 0.0:
+                derivative -= s[c] * u
+                change += 0.5 * u * u
     return derivative, change
 
 
 @njit(cache=True, nogil=True)
-def _search(w: Floats, s: Floats, slope: float) -> float:
+def _search(A: Matrix, w: Floats, s: Floats, slope: float) -> float:
     """A step: 1 where that is good enough, else where phi' has lost nine tenths of its size."""
     t, low, low_value, high, high_value = 1.0, 0.0, slope, np.inf, 0.0
     for trial in range(100):
-        derivative, change = _along(w, s, slope, t)
+        derivative, change = _along(A, w, s, slope, t)
         if abs(derivative) <= -0.1 * slope:
             break
         if t == 1.0 and abs(derivative) <= -0.9 * slope and change <= 1e-4 * slope:
@@ -175,6 +174,19 @@ def _search(w: Floats, s: Floats, slope: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _error(A: Matrix, b: Floats, y: Floats, mu: Floats, free: Bools, g: Floats) -> float:
+    """How large the gradient is beside the terms of y_F - A_F' mu, which is what rounding lets one see."""
+    total = _totals(A, y, y, free)
+    for c in range(total.size):
+        size = 0.0
+        for q in range(A.column_start[c], A.column_start[c + 1]):
+            size += abs(A.column_value[q] * mu[A.column_row[q]])
+        for j in range(A.first[c], A.first[c + 1]):
+            total[c] += size * free[j]
+    return _relative(g, _scales(A, b, total)[0])
+
+
+@njit(cache=True, nogil=True)
 def _newton(A: Matrix, b: Floats, y: Floats, mu: Floats, L: Factor, limit: int) -> int:
     """Minimises phi(mu) = |(y - A' mu)_+|^2 / 2 + b' mu in place; returns the steps, at most `limit`.
 
@@ -183,26 +195,24 @@ def _newton(A: Matrix, b: Floats, y: Floats, mu: Floats, L: Factor, limit: int) 
     turns the step into the flat directions, and the line search limits it.
     """
     ridge, settled, last = RIDGE, False, np.inf
-    free, zero = np.zeros(y.size, np.bool_), np.zeros(y.size)
+    zero, weight, free = np.zeros(A.is_kept.size), np.zeros(A.is_kept.size), np.zeros(y.size, np.bool_)
     for step in range(limit):
-        w, size = _slack(A, y, mu)
-        settled = not _above(w, zero, free) and settled
+        w = _shifted(A, y, combine(A, mu))
+        settled = not _above(A, w, zero, free, weight) and settled
         g = residual(A, b, _only(w, free))
-        error = _relative(g, _scales(A, b, free, size)[0])
+        error = _error(A, b, y, mu, free, g)
         if error <= CLOSE or ((settled or error <= NEAR) and error > 0.25 * last):
             return step
         last = error
-        factorise(A, free, ridge, L)
-        d = solve(L, g)  # downhill is -d, because g is the gradient
+        factorise(A, weight, ridge, L)
+        d = solve(L, g)
         slope = 0.0
         for k in range(b.size):
             slope -= g[k] * d[k]
-        s = combine(A, d)
-        for j in range(y.size):
-            s[j] = -s[j]
-        t = _search(w, s, slope)
+            d[k] = -d[k]
+        t = _search(A, w, combine(A, d), slope)
         for k in range(b.size):
-            mu[k] -= t * d[k]
+            mu[k] += t * d[k]
         settled = t == 1.0 and ridge == RIDGE
         if t < SHORT:
             ridge = min(ridge * COARSER, COARSEST)
@@ -219,32 +229,31 @@ def _polish(A: Matrix, b: Floats, y: Floats, mu: Floats, L: Factor, snap: bool) 
     the zeros, which happens at ties only. The scale leaves the multipliers out: where they grow without bound
     there is no solution, and the residual must show it.
     """
-    w, _ = _slack(A, y, mu)
-    free, floor = np.zeros(y.size, np.bool_), np.zeros(y.size)
-    _above(w, floor, free)
+    v = _shifted(A, y, combine(A, mu))
+    floor, weight, free = np.zeros(A.is_kept.size), np.zeros(A.is_kept.size), np.zeros(y.size, np.bool_)
+    _above(A, v, floor, free, weight)
     if snap:
-        columns = _scales(A, b, free, _sizes(y, w))[1]
+        scale = _scales(A, b, _totals(A, y, v, free))[1]
+        for c in range(floor.size):
+            floor[c] = ROUND * scale[c]
         for j in range(y.size):
-            floor[j] = SNAP * abs(y[j]) + ROUND * columns[j]
-        _above(w, floor, free)
-        for j in range(y.size):
-            floor[j] = ROUND * columns[j]
-    v = _only(w, free)
+            if v[j] <= SNAP * abs(y[j]):
+                v[j] = 0.0
+        _above(A, v, floor, free, weight)
     for _ in range(8):
-        factorise(A, free, RIDGE, L)
-        left = _refine(A, b, free, L, v)
-        if not _above(v, floor, free):
-            return v, _relative(left, _scales(A, b, free, _sizes(y, v))[0])
-        v = _only(v, free)
+        factorise(A, weight, RIDGE, L)
+        v, left = _refine(A, b, free, L, _only(v, free))
+        if not _above(A, v, floor, free, weight):
+            return v, _relative(left, _scales(A, b, _totals(A, y, v, free))[0])
     return v, np.inf
 
 
 @njit(cache=True, nogil=True)
 def equality(A: Matrix, b: Floats, y: Floats, whole: Factor) -> tuple[Floats, float]:
     """(P): the projection of y onto A v = b with every variable free, and its relative residual."""
-    v, free = y.copy(), np.ones(y.size, np.bool_)
-    left = _refine(A, b, free, whole, v)
-    return v, _relative(left, _scales(A, b, free, _sizes(y, v))[0])
+    free = np.ones(y.size, np.bool_)
+    v, left = _refine(A, b, free, whole, y)
+    return v, _relative(left, _scales(A, b, _totals(A, y, v, free))[0])
 
 
 @njit(cache=True, nogil=True)
@@ -263,7 +272,7 @@ def nonnegative(A: Matrix, b: Floats, y: Floats, whole: Factor, limit: int) -> t
             trial, after = _polish(A, b, y, mu, L, snap)
             if after < left or snap:
                 v, left = trial, after
-    w, _ = _slack(A, y, mu)
+    w = _shifted(A, y, combine(A, mu))
     for j in range(y.size):
         w[j] = v[j] - max(w[j], 0.0)
     gap = _largest(w)

@@ -21,23 +21,32 @@ Counted = NDArray[np.int64]
 def slope(
     noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, far: float, r: float, s: float
 ) -> tuple[float, float, float, float]:
-    """With F = e^{snr} prod psi^times and K = far + sum times above/psi: log F, K, and two derivatives of log(F K)."""
-    number = far
-    value, first, second = 0.0, 0.0, 0.0
-    k0, k1, k2 = far, 0.0, 0.0
+    """With F = e^{snr} prod psi^times, psi = above + below: log F, K, and two derivatives of log(F K).
+
+    K is the number above the threshold where at least one is below: sum times above/psi - n prod above/psi. Where few are below
+    that cancels, and n (1 - prod above/psi) - sum times below/psi is used.
+    """
+    n = far
+    value, mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
+    k0, fallen, log_none = far, 0.0, 0.0
     for j in range(c.size):
         b0, b1, b2 = below(noise, r - c[j], scale[j], s)
         inverse = 1.0 / (above[j] + b0)
-        mean, square, share = b1 * inverse, b2 * inverse, times[j] * above[j] * inverse
-        number += times[j]
+        y, square, share = b1 * inverse, b2 * inverse, times[j] * above[j] * inverse
+        n += times[j]
         value -= times[j] * math.log(inverse)
-        first -= times[j] * mean
-        second += times[j] * (square - mean * mean)
+        log_none -= times[j] * math.log1p(b0 / above[j])
+        mean += times[j] * y
+        spread += times[j] * (square - y * y)
+        fallen += times[j] * b0 * inverse
         k0 += share
-        k1 += share * mean
-        k2 += share * (2.0 * mean * mean - square)
-    k1, k2 = k1 / k0, k2 / k0
-    return value + s * number * r, k0, first + number * r + k1, second + k2 - k1 * k1
+        k1 += share * y
+        k2 += share * (2.0 * y * y - square)
+    none = math.exp(log_none)
+    k0 = k0 - n * none if none < 0.5 else -n * math.expm1(log_none) - fallen
+    k1 = (k1 - n * none * mean) / k0
+    k2 = (k2 - n * none * (mean * mean - spread)) / k0
+    return value + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fairpost.kernels.exact_simplex import _contour
+from fairpost.kernels.exact_simplex import contour
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ def deficits(
     g, coefficient = np.empty(x.size, np.complex128), np.empty(x.size, np.complex128)
     largest, most = 0.0, int(80.0 / step)
     for l in range(most):
-        s, ds = _contour(l * step, tau, scale, lean)
+        s, ds = contour(l * step, tau, scale, lean)
         v = 1.0 / (1.0 + s)
         whole = v / (1.0 - s)
         for j in range(x.size):
@@ -104,7 +104,7 @@ def spread(
     g, coefficient = np.empty(x.size, np.complex128), np.empty(x.size + 1, np.complex128)
     largest, most = 0.0, int(80.0 / step)
     for l in range(most):
-        s, ds = _contour(l * step, tau, scale, lean)
+        s, ds = contour(l * step, tau, scale, lean)
         v = 1.0 / (1.0 + s)
         whole = v / (1.0 - s)
         drift = 2.0 * s * whole

@@ -1,7 +1,9 @@
 """Sparse L D L' of A_F A_F', where F is the set of free variables, and products with A.
 
-Rows of A come scaled to norms near 1 and in an order with little fill (`postprocess/_dual.py`). A column that
-meets many rows would fill A_F A_F'; such columns are *kept* as extra unknowns u instead, which leaves
+Variables with the same column in A form a class and stand side by side, so A is held with one column a class, and
+A_F A_F' = sum over the classes of (free variables of the class) a a'. Rows of A come scaled to norms near 1 and in
+an order with little fill (`postprocess/_dual.py`). A column that meets many rows would fill A_F A_F'; such columns
+are *kept* as extra unknowns u instead, which leaves
 
     [ A_S A_S' + ridge   A_K ] [mu]   [g]
     [ A_K'               -I  ] [ u] = [0]      (S: sparse columns, K: kept columns; eliminate u to see it),
@@ -21,7 +23,7 @@ Bools = NDArray[np.bool_]
 
 
 class Matrix(NamedTuple):
-    """A by rows and by columns (row numbers ascending in each column)."""
+    """A with one column a class, by rows and by columns (row numbers ascending in each column)."""
 
     row_start: Ints
     row_column: Ints
@@ -29,8 +31,9 @@ class Matrix(NamedTuple):
     column_start: Ints
     column_row: Ints
     column_value: Floats
-    is_kept: Bools  # one a column
-    kept: Ints  # the kept columns
+    first: Ints  # the variables of class c are first[c]:first[c + 1]
+    is_kept: Bools  # one a class
+    kept: Ints  # the kept classes
 
 
 class Factor(NamedTuple):
@@ -104,12 +107,12 @@ def _eliminate(k: int, pivot: float, path: Ints, line: Floats, L: Factor) -> flo
 
 
 @njit(cache=True, nogil=True)
-def factorise(A: Matrix, free: Bools, ridge: float, L: Factor) -> None:
-    """Up-looking L D L', one row at a time, into L.
+def factorise(A: Matrix, weight: Floats, ridge: float, L: Factor) -> None:
+    """Up-looking L D L' into L, one row at a time; `weight` is the number of free variables of each class.
 
     `ridge` is relative to each diagonal entry; a row without free variables gets it as its pivot.
     """
-    row_start, row_column, row_value, column_start, column_row, column_value, is_kept, kept = A
+    row_start, row_column, row_value, column_start, column_row, column_value, _, is_kept, kept = A
     m, size, parent = row_start.size - 1, L.parent.size, L.parent
     line, path, mark = np.zeros(size), np.empty(size, np.int64), np.full(size, -1)
     for k in range(size):
@@ -117,23 +120,23 @@ def factorise(A: Matrix, free: Bools, ridge: float, L: Factor) -> None:
     for k in range(m):
         mark[k], top = k, size
         for p in range(row_start[k], row_start[k + 1]):
-            j = row_column[p]
-            if free[j] and not is_kept[j]:
-                for q in range(column_start[j], column_start[j + 1]):
+            c = row_column[p]
+            if weight[c] > 0.0 and not is_kept[c]:
+                for q in range(column_start[c], column_start[c + 1]):
                     i = column_row[q]
                     if i > k:
                         break
-                    line[i] += row_value[p] * column_value[q]
+                    line[i] += weight[c] * row_value[p] * column_value[q]
                     top = _reach(i, k, top, parent, path, mark)
         diagonal, line[k] = line[k], 0.0
         floor = ridge * diagonal if diagonal > 0.0 else ridge
         L.pivot[k] = max(_eliminate(k, diagonal + floor, path[top:], line, L), floor)
     for k in range(m, size):
         mark[k], top = k, size
-        j = kept[k - m]
-        if free[j]:
-            for q in range(column_start[j], column_start[j + 1]):
-                line[column_row[q]] = column_value[q]
+        c = kept[k - m]
+        if weight[c] > 0.0:
+            for q in range(column_start[c], column_start[c + 1]):
+                line[column_row[q]] = np.sqrt(weight[c]) * column_value[q]
                 top = _reach(column_row[q], k, top, parent, path, mark)
         L.pivot[k] = min(_eliminate(k, -1.0, path[top:], line, L), -1.0)
 
@@ -157,12 +160,20 @@ def solve(L: Factor, g: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def combine(A: Matrix, mu: Floats) -> Floats:
-    """The combination A' mu of the rows of A."""
+    """The combination A' mu of the rows of A, one number a class."""
     out = np.zeros(A.is_kept.size)
-    for j in range(out.size):
-        for q in range(A.column_start[j], A.column_start[j + 1]):
-            out[j] += A.column_value[q] * mu[A.column_row[q]]
+    for c in range(out.size):
+        for q in range(A.column_start[c], A.column_start[c + 1]):
+            out[c] += A.column_value[q] * mu[A.column_row[q]]
     return out
+
+
+@njit(cache=True, nogil=True)
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    """A sum and its rounding error (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
 
 
 @njit(cache=True, nogil=True)
@@ -180,14 +191,23 @@ def _two_product(a: float, b: float) -> tuple[float, float]:
 @njit(cache=True, nogil=True)
 def residual(A: Matrix, b: Floats, v: Floats) -> Floats:
     """The residual b - A v, summed in twice the working precision: large totals hide no bits of v."""
+    classes = A.is_kept.size
+    high, low = np.zeros(classes), np.zeros(classes)
+    for c in range(classes):
+        total, carry = 0.0, 0.0
+        for j in range(A.first[c], A.first[c + 1]):
+            if v[j] != 0.0:
+                total, error = _two_sum(total, v[j])
+                carry += error
+        high[c], low[c] = total, carry
     out = np.empty(b.size)
     for k in range(b.size):
         total, carry = b[k], 0.0
         for p in range(A.row_start[k], A.row_start[k + 1]):
-            term, error = _two_product(-A.row_value[p], v[A.row_column[p]])
-            new = total + term
-            part = new - total
-            carry += ((total - (new - part)) + (term - part)) + error
-            total = new
+            c = A.row_column[p]
+            term, error = _two_product(-A.row_value[p], high[c])
+            carry += error - A.row_value[p] * low[c]
+            total, error = _two_sum(total, term)
+            carry += error
         out[k] = total + carry
     return out

@@ -6,12 +6,13 @@ one of two forms, with a few numbers a run (`par`):
 
     release   d = min(q - min(X, m), cap)     L = eta - s      q = s - shift     s = mean of eta (0: no total is kept)
         nonnegative q = m = 0; sum-clipped m = q; simplex m = q + T (Lemma 2); none and sum are linear: m = q, cap = 0
-    share     d = (g z - m)_+ v + k w - w (X - x u)            u = sum w eta
+    share     d = (v z - m |v|)_+ - z + w x u                  u = sum w eta
         with w = a / sum a x and z = w X, so that P(x) = w x and L = w (eta - x u); BL has m = 0 and v = 1 / sum (z)_+;
-        PoS has v = 1 / |S|, S = sum z = 1 + u, g = sign S; k = 1 / sum w in a draw without information (else 0)
+        PoS has v = 1 / S, S = sum z = 1 + u; a draw without information has the shares k w, k = 1 / sum w
 
-The form of d keeps its digits where pi(X) - pi_S(X) would cancel. Sums over runs are taken of e - c and d - c, where c
-is the first run's value, and of their squares: deviations are of the size of the spread, so that no variance cancels.
+The form of d keeps its digits where pi(X) - pi_S(X) would cancel. Sums over runs are taken of d - c and e - c, where c
+is the first run's d, and of their squares. d and e have the same mean, so both deviations are of the size of the spread
+and no variance cancels.
 
 Rows are drawn a few at a time and then added up piece by piece of PIECE entities, four runs at once, so that the sums
 stay in the nearest cache. What is summed in which order depends on the position of a run in its block alone.
@@ -20,11 +21,11 @@ stay in the nearest cache. What is summed in which order depends on the position
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from fairpost.kernels.philox import wide_vectors
-from fairpost.kernels.simplex import excess, newton, total_of
 from fairpost.kernels.streams import fill_discrete_gaussian, fill_discrete_laplace, fill_gaussian, fill_laplace
 
 Floats = NDArray[np.float64]
@@ -38,9 +39,22 @@ PIECE = 256
 MEAN_D, M2_D, MEAN_E, M2_E, ZEROS = 0, PIECE, 2 * PIECE, 3 * PIECE, 4 * PIECE
 """Where a piece holds the mean and the sum of squared deviations of d and of e, and the number of runs with 0."""
 PLANES = 5
-_CENTRE_D, _CENTRE_E = 5 * PIECE, 6 * PIECE  # while a block runs
-WORK_PLANES = 7
+_CENTRE = 5 * PIECE  # while a block runs
+WORK_PLANES = 6
 NUMBERS = 5  # of one run and post-processing
+_LANES = 64
+_STRETCH = 4 * _LANES
+
+
+def _emit_fma(_typing: Any, a: Any, b: Any, c: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+_fma: Any = intrinsic(_emit_fma)
+"""a b + c, rounded once. Written out, because what the compiler fuses by itself depends on the place."""
 
 
 @njit(cache=True, nogil=True)
@@ -63,19 +77,124 @@ def draw_rows(kind: int, out: Floats, spread: float, seed: Any, first: int) -> N
         draw(kind, out[t], spread, seed, np.uint64(first + t))
 
 
+# Sums over entities. A sum that the compiler may reorder (fastmath) has other last bits when it is compiled in another
+# place, such as in a second process that loads it from the cache. So the order is written down: STRETCH entries at a
+# time are added as four rows to running sums, one a column, which vectorises as it stands on any processor.
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _over(d: Any) -> Any:
+    return (d, 1.0) if d > 0.0 else (0.0, 0.0)
+
+
 @njit(cache=True, nogil=True)
-def _weighted(eta: Floats, x: Floats, w: Floats, z: Floats) -> None:
+def _short_total(y: Floats) -> Any:
+    """`total_of` where every lane has one entry at most."""
+    total = 0.0
+    for i in range(y.size):
+        total += y[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _short_excess(y: Floats, m: float) -> Any:
+    """`excess` where every lane has one entry at most."""
+    total, count = 0.0, 0.0
+    for i in range(y.size):
+        d, c = _over(y[i] - m)
+        total += d
+        count += c
+    return total, count
+
+
+@njit(cache=True, nogil=True)
+def total_of(y: Floats) -> Any:
+    """The sum of y."""
     wide_vectors()
-    for i in range(z.size):
-        z[i] = w[i] * (x[i] + eta[i])
+    if y.size <= _LANES:
+        return _short_total(y)
+    lanes, whole = np.zeros(_LANES), y.size - y.size % _STRETCH
+    for start in range(0, whole, _STRETCH):
+        part = y[start : start + _STRETCH]
+        for k in range(_LANES):
+            lanes[k] += (part[k] + part[k + _LANES]) + (part[k + 2 * _LANES] + part[k + 3 * _LANES])
+    for start in range(whole, y.size, _LANES):
+        part = y[start : start + _LANES]
+        for k in range(part.size):
+            lanes[k] += part[k]
+    total = 0.0
+    for k in range(min(_LANES, y.size)):
+        total += lanes[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _weighted(eta: Floats, x: Floats, w: Floats, z: Floats) -> Any:
+    """z = w (x + eta), and its sum, a stretch at a time."""
+    wide_vectors()
+    lanes = np.zeros(_LANES)
+    for start in range(0, z.size, _LANES):
+        stop = min(start + _LANES, z.size)
+        out, noise, count, weight = z[start:stop], eta[start:stop], x[start:stop], w[start:stop]
+        for k in range(out.size):
+            out[k] = weight[k] * (count[k] + noise[k])
+            lanes[k] += out[k]
+    return _short_total(lanes)
+
+
+@njit(cache=True, nogil=True)
+def excess(y: Floats, m: float) -> Any:
+    """sum (y - m)_+ and the number of entries above m."""
+    wide_vectors()
+    if y.size <= _LANES:
+        return _short_excess(y, m)
+    lanes, whole = np.zeros(2 * _LANES), y.size - y.size % _STRETCH
+    for start in range(0, whole, _STRETCH):
+        part = y[start : start + _STRETCH]
+        for k in range(_LANES):
+            d0, c0 = _over(part[k] - m)
+            d1, c1 = _over(part[k + _LANES] - m)
+            d2, c2 = _over(part[k + 2 * _LANES] - m)
+            d3, c3 = _over(part[k + 3 * _LANES] - m)
+            lanes[k] += (d0 + d1) + (d2 + d3)
+            lanes[k + _LANES] += (c0 + c1) + (c2 + c3)
+    for start in range(whole, y.size, _LANES):
+        part = y[start : start + _LANES]
+        for k in range(part.size):
+            d, c = _over(part[k] - m)
+            lanes[k] += d
+            lanes[k + _LANES] += c
+    total, count = 0.0, 0.0
+    for k in range(min(_LANES, y.size)):
+        total += lanes[k]
+        count += lanes[k + _LANES]
+    return total, count
+
+
+@njit(cache=True, nogil=True)
+def _newton(z: Floats, target: float, m: float) -> Any:
+    """Newton steps on sum (z - m)_+ = target from m: the root and how many entries lie above the last point.
+
+    The first step lands at or left of the root and the others climb to it, until two see the same entries. Where the
+    root lies on an entry rounding can change the set for ever: a step that does not climb ends it too.
+    """
+    before, step = -1.0, 0
+    while True:
+        h, active = excess(z, m)
+        if active == 0.0:
+            return m, active
+        new = m + (h - target) / active
+        if active == before or (step > 0 and new <= m):
+            return new, active
+        m, before, step = new, active, step + 1
 
 
 @njit(cache=True, nogil=True)
 def _threshold(z: Floats, target: float, start: float, guess: float) -> Any:
     """The m with sum (z - m)_+ = target, from a guess or else from `start`; exactly `start` where none is clipped."""
-    m, active = newton(z, target, guess, 0.0)
+    m, active = _newton(z, target, guess)
     if active == 0.0 and guess != start:
-        m, active = newton(z, target, start, 0.0)
+        m, active = _newton(z, target, start)
     return start if active == z.size else m
 
 
@@ -85,7 +204,7 @@ def _release(code: int, eta: Floats, z: Floats, shift: float, target: float, par
 
     The output is 0 where floor <= X <= m.
     """
-    keeps = code != NONE and code != NONNEGATIVE
+    keeps = code not in (NONE, NONNEGATIVE)
     linear = code <= SUM
     mean = total_of(eta) / eta.size if keeps else 0.0
     q = mean - shift
@@ -97,22 +216,18 @@ def _release(code: int, eta: Floats, z: Floats, shift: float, target: float, par
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _share(code: int, z: Floats, whole: float, par: Floats) -> int:
-    """par = (g, m, v, k, u) of one run; par[1] comes in as a guess for m (NaN: none). Returns 1 for a degenerate draw."""
-    total = total_of(z)
-    guess = par[1] if par[0] == 1.0 and np.isfinite(par[1]) else 0.0
+def _share(code: int, z: Floats, total: float, whole: float, par: Floats) -> int:
+    """par = (v, m, k, u, b) of one run, b = m |v|; par[1] comes in as a guess for m. Returns 1 for a degenerate draw."""
+    guess = par[1] if par[0] > 0.0 else 0.0
     turned = code == POS and total < 0.0
-    size = abs(total) if code == POS else excess(z, 0.0, 0.0, 1.0)[0]
-    par[0], par[1], par[3], par[4] = -1.0 if turned else 1.0, 0.0, 0.0, total - 1.0
-    if size == 0.0:
-        par[2], par[3] = 0.0, 1.0 / whole
-        return 1
-    par[2] = 1.0 / size
-    if turned:
-        par[1] = _threshold(-z, size, 0.0, 0.0)
-    elif code == POS:
-        par[1] = _threshold(z, size, 0.0, guess)
-    return 1 if turned else 0
+    size = abs(total) if code == POS else excess(z, 0.0)[0]
+    lost = size == 0.0
+    m = 0.0
+    if code == POS and not lost:
+        m = _threshold(-z, size, 0.0, 0.0) if turned else _threshold(z, size, 0.0, guess)
+    v = 0.0 if lost else 1.0 / size
+    par[0], par[1], par[2], par[3], par[4] = -v if turned else v, m, 1.0 / whole if lost else 0.0, total - 1.0, m * v
+    return 1 if turned or lost else 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -126,28 +241,27 @@ def _release_error(eta: Any, x: Any, par: Any) -> Any:
     """d, e and whether the output is 0, of a release."""
     q, m, mean, cap, floor = par
     X = x + eta
-    d = q - (X if X < m else m)
+    d = q - (X if m > X else m)
     d = d if d < cap else cap
-    return d, (eta - mean) + d, (X <= m) & (X >= floor)
+    return d, (eta - mean) + d, (m >= X) & (floor <= X)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _share_error(eta: Any, x: Any, w: Any, par: Any) -> Any:
-    """d, e and whether the output is 0, of a share."""
-    sign, m, v, k, u = par
-    X = x + eta
-    over = sign * (w * X) - m
-    share = (over if over > 0.0 else 0.0) * v + k * w
-    return share - w * (X - x * u), share - w * x, share == 0.0
+    """d, e and whether the output is 0, of a share in a draw with information."""
+    z = w * (x + eta)
+    over = _fma(par[0], z, -par[4])
+    share = over if over > 0.0 else 0.0
+    return _fma(w * x, par[3], share - z), share - w * x, share == 0.0
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _put(sums: Floats, i: int, centre: int, mean: int, m2: int, v0: Any, v1: Any, v2: Any, v3: Any, times: Any) -> None:
+def _put(sums: Floats, i: int, mean: int, m2: int, v0: Any, v1: Any, v2: Any, v3: Any, times: Any) -> None:
     """Four runs' values of one entity, less the centre, into its sum and sum of squares."""
-    c = sums[i + centre]
+    c = sums[i + _CENTRE]
     u0, u1, u2, u3 = (v0 - c) * times[0], (v1 - c) * times[1], (v2 - c) * times[2], (v3 - c) * times[3]
     sums[i + mean] += (u0 + u1) + (u2 + u3)
-    sums[i + m2] += (u0 * u0 + u1 * u1) + (u2 * u2 + u3 * u3)
+    sums[i + m2] += _fma(u0, u0, u1 * u1) + _fma(u2, u2, u3 * u3)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -170,8 +284,8 @@ def _add_release(rows: Floats, t: int, lo: int, x: Floats, par: Floats, times: F
         d1, e1, o1 = _release_error(r1[i], x[i], p1)
         d2, e2, o2 = _release_error(r2[i], x[i], p2)
         d3, e3, o3 = _release_error(r3[i], x[i], p3)
-        _put(sums, i, _CENTRE_D, MEAN_D, M2_D, d0, d1, d2, d3, f)
-        _put(sums, i, _CENTRE_E, MEAN_E, M2_E, e0, e1, e2, e3, f)
+        _put(sums, i, MEAN_D, M2_D, d0, d1, d2, d3, f)
+        _put(sums, i, MEAN_E, M2_E, e0, e1, e2, e3, f)
         sums[i + ZEROS] += (_count(o0, f[0]) + _count(o1, f[1])) + (_count(o2, f[2]) + _count(o3, f[3]))
 
 
@@ -186,25 +300,43 @@ def _add_share(rows: Floats, t: int, lo: int, x: Floats, w: Floats, par: Floats,
         d1, e1, o1 = _share_error(r1[i], x[i], w[i], p1)
         d2, e2, o2 = _share_error(r2[i], x[i], w[i], p2)
         d3, e3, o3 = _share_error(r3[i], x[i], w[i], p3)
-        _put(sums, i, _CENTRE_D, MEAN_D, M2_D, d0, d1, d2, d3, f)
-        _put(sums, i, _CENTRE_E, MEAN_E, M2_E, e0, e1, e2, e3, f)
+        _put(sums, i, MEAN_D, M2_D, d0, d1, d2, d3, f)
+        _put(sums, i, MEAN_E, M2_E, e0, e1, e2, e3, f)
         sums[i + ZEROS] += (_count(o0, f[0]) + _count(o1, f[1])) + (_count(o2, f[2]) + _count(o3, f[3]))
 
 
 @njit(cache=True, nogil=True)
 def _centre(code: int, eta: Floats, x: Floats, w: Floats, par: Floats, sums: Floats) -> None:
-    """The first run of a block sets the centres of one piece."""
+    """The first run of a block sets the centres of one piece: its d."""
     p = _numbers(par)
     for i in range(x.size):
-        d, e, _ = _release_error(eta[i], x[i], p) if code <= SIMPLEX else _share_error(eta[i], x[i], w[i], p)
-        sums[i + _CENTRE_D], sums[i + _CENTRE_E] = d, e
+        d, _, _ = _release_error(eta[i], x[i], p) if code <= SIMPLEX else _share_error(eta[i], x[i], w[i], p)
+        sums[i + _CENTRE] = d
+
+
+@njit(cache=True, nogil=True)
+def _add_lost(eta: Floats, x: Floats, w: Floats, par: Floats, sums: Floats) -> None:
+    """A draw without information: shares w / sum w."""
+    for i in range(x.size):
+        share = par[2] * w[i]
+        u = (share - w[i] * (x[i] + eta[i])) + w[i] * x[i] * par[3] - sums[i + _CENTRE]
+        v = share - w[i] * x[i] - sums[i + _CENTRE]
+        sums[i + MEAN_D] += u
+        sums[i + M2_D] += u * u
+        sums[i + MEAN_E] += v
+        sums[i + M2_E] += v * v
 
 
 @njit(cache=True, nogil=True)
 def _add_batch(
     code: int, rows: Floats, x: Floats, w: Floats, par: Floats, times: Floats, sums: Floats, first: bool
 ) -> None:
-    """All rows of a batch into the sums of one post-processing, piece by piece."""
+    """All rows of a batch into the sums of one post-processing, piece by piece; rows with times[t] = 0 are left out."""
+    usual, lost = times.copy(), code > SIMPLEX
+    for t in range(times.size):
+        if lost and par[t, 2] > 0.0:
+            usual[t] = 0.0
+    lost = lost and usual.sum() < times.sum()
     for k in range(sums.shape[0]):
         lo, hi = k * PIECE, min((k + 1) * PIECE, x.size)
         here, weight = x[lo:hi], w[lo:hi]
@@ -212,9 +344,13 @@ def _add_batch(
             _centre(code, rows[0, lo:hi], here, weight, par[0], sums[k])
         for t in range(0, rows.shape[0], 4):
             if code <= SIMPLEX:
-                _add_release(rows, t, lo, here, par, times, sums[k])
+                _add_release(rows, t, lo, here, par, usual, sums[k])
             else:
-                _add_share(rows, t, lo, here, weight, par, times, sums[k])
+                _add_share(rows, t, lo, here, weight, par, usual, sums[k])
+        if lost:
+            for t in range(times.size):
+                if usual[t] != times[t]:
+                    _add_lost(rows[t, lo:hi], here, weight, par[t], sums[k])
 
 
 @njit(cache=True, nogil=True)
@@ -247,15 +383,15 @@ def _solve(
     eta: Floats, z: Floats, par: Floats, degenerate: Ints,
 ) -> None:  # fmt: skip
     """The numbers of one run for each post-processing; par comes in with those of the run before (NaN: none)."""
-    filled = -1
+    filled, total = -1, 0.0
     for p in range(codes.size):
         if which[p] != filled and codes[p] >= SIMPLEX:
             filled = which[p]
-            _weighted(eta, x, weights[filled], z)
+            total = _weighted(eta, x, weights[filled], z)
         if codes[p] <= SIMPLEX:
             _release(codes[p], eta, z, shifts[p], targets[p], par[p])
         else:
-            degenerate[p] += _share(codes[p], z, whole[which[p]], par[p])
+            degenerate[p] += _share(codes[p], z, total, whole[which[p]], par[p])
 
 
 @njit(cache=True, nogil=True)
@@ -300,8 +436,8 @@ def add_rows(d: Floats, e: Floats, zero: NDArray[np.bool_], sums: Floats, first:
         for t in range(d.shape[0]):
             for i in range(min(PIECE, n - lo)):
                 if first and t == 0:
-                    piece[i + _CENTRE_D], piece[i + _CENTRE_E] = d[t, lo + i], e[t, lo + i]
-                u, v = d[t, lo + i] - piece[i + _CENTRE_D], e[t, lo + i] - piece[i + _CENTRE_E]
+                    piece[i + _CENTRE] = d[t, lo + i]
+                u, v = d[t, lo + i] - piece[i + _CENTRE], e[t, lo + i] - piece[i + _CENTRE]
                 piece[i + MEAN_D] += u
                 piece[i + M2_D] += u * u
                 piece[i + MEAN_E] += v
@@ -310,10 +446,10 @@ def add_rows(d: Floats, e: Floats, zero: NDArray[np.bool_], sums: Floats, first:
 
 
 @njit(cache=True, nogil=True)
-def _settle(piece: Floats, centre: int, mean: int, m2: int, runs: int) -> None:
+def _settle(piece: Floats, mean: int, m2: int, runs: int) -> None:
     for i in range(PIECE):
         total = piece[i + mean]
-        piece[i + mean] = piece[i + centre] + total / runs
+        piece[i + mean] = piece[i + _CENTRE] + total / runs
         piece[i + m2] = max(piece[i + m2] - total * (total / runs), 0.0)
 
 
@@ -326,8 +462,8 @@ def finish(sums: Floats, pairs: Floats, runs: int) -> None:
     flat, place = sums.reshape(-1), 0
     for p in range(sums.shape[0]):
         for k in range(sums.shape[1]):
-            _settle(sums[p, k], _CENTRE_D, MEAN_D, M2_D, runs)
-            _settle(sums[p, k], _CENTRE_E, MEAN_E, M2_E, runs)
+            _settle(sums[p, k], MEAN_D, M2_D, runs)
+            _settle(sums[p, k], MEAN_E, M2_E, runs)
             for i in range(PLANES * PIECE):  # place never passes what is still to be read
                 flat[place] = sums[p, k, i]
                 place += 1

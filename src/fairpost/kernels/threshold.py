@@ -1,4 +1,4 @@
-"""Keep z_i - r where it is large enough, give 0 otherwise, with r set so that the kept amounts sum to a target C.
+"""Keep z_i - r where it is large enough, give 0 otherwise, with r set so that the sum is a target C.
 
 With u = z_i - r, an entity's own threshold t_i >= 0 and a common steepness s >= 1 the amount kept is
 
@@ -7,11 +7,12 @@ With u = z_i - r, an entity's own threshold t_i >= 0 and a common steepness s >=
 
 Every amount falls as r rises, so their sum G(r) falls strictly where it is above 0 and crosses C once.
 
-Jump: G falls by t_i as entity i drops out at its *edge* w_i = z_i - t_i. Passes over z bracket the crossing until few
-edges lie inside; those are sorted and walked. Where C lies inside a jump, r is that edge and the entity there gets
-the remainder C - G(r). Entities that share the edge each get the same fraction of their own t_i, so equal noisy
-counts get equal amounts, whatever their order. Ramp: G is continuous and piecewise linear; Newton steps inside a
-bracket, final once two steps see as many entities on the ramp and above it (these sets are nested in r).
+Jump: G falls by t_i as entity i drops out at its *edge* w_i = z_i - t_i. Passes over z bracket the crossing until
+few edges lie inside; those are sorted and walked. Where C lies inside a jump, r is that edge and the entity there
+gets the remainder C - G(r). Entities that share the edge each get the same fraction of their own t_i, so equal
+noisy counts get equal amounts, whatever their order. Ramp: G is continuous and piecewise linear; secants in a
+bracket, then Newton steps, the last one once it sees as many entities on the ramp and above it as the one before
+(these sets are nested in r).
 
 t has one entry an entity, or a single one for all. The loops select between run-time values `zero` and `one`
 because LLVM then vectorises the reductions.
@@ -36,7 +37,8 @@ REORDER: Any = {
 BLOCK = 8192  # partial sums a block long keep the rounding error of a sum near that of pairwise summation
 CHUNK = 64  # entries looked at together when the edges inside a bracket are gathered
 FEW = 48  # edges that are worth sorting rather than one more pass
-ROUNDS = 60  # passes at most; then the edges that are left are sorted (jump) or the amounts scaled (ramp)
+ROUNDS = 60  # passes at most (ramp: twice as many); then the edges left are sorted, or the amounts scaled
+ROUNDED = 1e-14  # of a sum, relative
 FAR = 4.0  # |r| beyond this multiple of C leaves C too few digits: measure from the top edge
 
 
@@ -82,7 +84,7 @@ def write(z: Floats, t: Floats, r: float, cut: float, out: Floats, zero: float) 
 
 @njit(cache=True, nogil=True)
 def top_edge(z: Floats, t: Floats) -> float:
-    """max w."""
+    """The highest edge."""
     top = -np.inf
     for i in range(z.size):
         top = max(top, z[i] - (t[i] if t.size > 1 else t[0]))
@@ -127,11 +129,11 @@ def _sort(edges: Floats, who: NDArray[np.int64]) -> None:
 
 @njit(cache=True, nogil=True)
 def bracket(z: Floats, t: Floats, target: float, r: float) -> tuple[float, float, float, float, int]:
-    """lo and hi with G(lo) > C >= G(hi) and few edges between: (lo, hi, G(hi), kept at hi, edges between).
+    """Ends with G(lo) > C >= G(hi) and few edges between: (lo, hi, G(hi), kept at hi, edges between).
 
-    A step (G - C)/K from the right of the crossing cannot fall short of it, since every entity that comes in adds to
-    G. Between two ends: the line through them, moved past its estimate by about the scatter of the edges, so that
-    both ends close in on the crossing.
+    A step (G - C)/K from the right of the crossing cannot fall short of it, since every entity that comes in adds
+    to G. Between two ends: the line through them, moved past its estimate by about the scatter of the edges, so
+    that both ends close in on the crossing.
     """
     lo, hi, g_lo, g_hi, k_lo, k_hi = -np.inf, np.inf, np.inf, 0.0, float(z.size), 0.0
     same, last = 0, 0
@@ -164,7 +166,7 @@ def bracket(z: Floats, t: Floats, target: float, r: float) -> tuple[float, float
 
 @njit(cache=True, nogil=True)
 def walk(edges: Floats, levels: Floats, target: float, r: float, g: float, k: float) -> tuple[float, int, int]:
-    """From G(r) = g <= C with k kept, down the sorted edges to the crossing: (r, first and last edge of the jump).
+    """From G(r) = g <= C with k kept, down the sorted edges to the crossing: r and the jump first:last.
 
     first == last: the crossing lies between edges, and just the edges before `first` are kept.
     """
@@ -256,33 +258,45 @@ def write_ramp(z: Floats, t: Floats, s: float, r: float, out: Floats, zero: floa
 
 @njit(cache=True, nogil=True)
 def _ramp(z: Floats, t: Floats, s: float, target: float, r: float, out: Floats) -> float:
-    """The ramp from any finite first guess of r."""
-    lo, hi, g_lo, g_hi = -np.inf, np.inf, 0.0, 0.0
-    before, on_before = -1.0, -1.0
-    for _ in range(ROUNDS):
+    """The ramp from any finite first guess of r.
+
+    Once a step changes few numbers the next pass writes: a sum that is C to rounding shows that it was the last.
+    """
+    lo, hi, g_lo, g_hi, width = -np.inf, np.inf, 0.0, 0.0, np.inf
+    few = 4.0 if z.size >= 64 else 0.0
+    before, on_before, slow, newton = -np.inf, -np.inf, 0, False
+    for _ in range(2 * ROUNDS):
         g, full, partly = climbed(z, t, s, r, 0.0, 1.0)
-        if full == before and partly == on_before:
-            break
-        before, on_before = full, partly
         if g > target:
             lo, g_lo = r, g
         else:
             hi, g_hi = r, g
-        step = r + (g - target) / (full + s * partly) if full + partly > 0.0 else top_edge(z, t) - target
-        if not lo < step < hi and lo > -np.inf and hi < np.inf:
-            step = lo + (hi - lo) * min(max((g_lo - target) / (g_lo - g_hi), 0.1), 0.9)
-            before = -1.0
-        if step == r or g == target:
+        some = full + partly > 0.0
+        changed = abs(full - before) + abs(partly - on_before) if some else np.inf
+        last = newton and changed == 0.0  # a Newton step that stayed in its piece
+        before, on_before = full, partly
+        slow = slow + 1 if hi - lo > 0.5 * width else 0
+        width = hi - lo if slow == 0 else width
+        step = r + (g - target) / (full + s * partly) if some else top_edge(z, t) - target
+        newton = some
+        if hi - lo < np.inf and not last and (slow > 3 or changed > few or not lo < step < hi):
+            part = (g_lo - target) / (g_lo - g_hi) if slow <= 3 and changed > few else 0.5
+            step, newton, slow = lo + (hi - lo) * part, False, 0 if slow > 3 else slow
+        if newton and changed <= few:
+            total = write_ramp(z, t, s, step, out, 0.0)
+            if abs(total - target) <= ROUNDED * target:
+                return step
+        if step == r or last:
             break
         r = step
-    _settle(out, write_ramp(z, t, s, r, out, 0.0), target)
-    return r
+    _settle(out, write_ramp(z, t, s, step, out, 0.0), target)
+    return step
 
 
 @njit(cache=True, nogil=True)
 def _settle(out: Floats, total: float, target: float) -> None:
-    """Scale away a difference beyond the rounding of a sum: steep ramps and single edges can leave one."""
-    if total > 0.0 and abs(total - target) > 1e-14 * target:
+    """Scale away a difference beyond the rounding of a sum: a steep ramp can leave one."""
+    if total > 0.0 and abs(total - target) > ROUNDED * target:
         factor = target / total
         for i in range(out.size):
             out[i] *= factor
@@ -290,27 +304,31 @@ def _settle(out: Floats, total: float, target: float) -> None:
 
 @njit(cache=True, nogil=True)
 def _from_top(z: Floats, t: Floats, s: float, target: float, out: Floats) -> float:
-    """Measured from the top edge, so that a small target keeps its digits; what the top edge's own jump holds, at once."""
-    top = top_edge(z, t)
-    held = 0.0
-    shifted = np.empty(z.size)
+    """Measured from the top edge, so that a small target keeps its digits.
+
+    Jump: a target that the top edge's own jump holds is given there at once. Ramp: nobody is above it while C is
+    less than its height at the lowest threshold; then s (w - r)_+ has the sum C, a jump without a threshold.
+    """
+    top, lowest = top_edge(z, t), np.min(t)
+    edges, held = np.empty(z.size), 0.0
     for i in range(z.size):
         level = t[i] if t.size > 1 else t[0]
-        shifted[i] = z[i] - top
-        held += level if z[i] - level == top else 0.0
-    if s < np.inf:
-        return top + _ramp(shifted, t, s, target, top_edge(shifted, t) - target, out)
-    if held < target:
-        return top + _jump(shifted, t, target, top_edge(shifted, t) - target, out)
-    for i in range(z.size):
-        level = t[i] if t.size > 1 else t[0]
-        out[i] = target * (level / held) if z[i] - level == top else 0.0
-    return top
+        edges[i] = z[i] - level - top
+        held += level if edges[i] == 0.0 else 0.0
+    if s < np.inf and target * (s - 1.0) <= lowest * s:
+        return top + _jump(s * edges, np.zeros(1), target, -1.5 * target, out) / s
+    if s == np.inf and target <= held:
+        for i in range(z.size):
+            out[i] = target * ((t[i] if t.size > 1 else t[0]) / held) if edges[i] == 0.0 else 0.0
+        return top
+    shifted = edges + t
+    start = top_edge(shifted, t) - 1.5 * target
+    return top + (_ramp(shifted, t, s, target, start, out) if s < np.inf else _jump(shifted, t, target, start, out))
 
 
 @njit(cache=True, nogil=True)
 def keep(z: Floats, t: Floats, s: float, target: float, out: Floats) -> float:
-    """out = what is kept of z, of sum `target` >= 0; returns r, not finite where z is not."""
+    """Into `out` what is kept of z, of sum `target` >= 0; returns r, not finite where z is not."""
     r = (total_of(z) - target) / z.size
     if not np.isfinite(r):
         return r

@@ -1,16 +1,32 @@
-"""pi: the post-processings by name."""
+"""pi: the post-processings. Those that need nothing but counts have a name; the affine ones need A and b."""
 
+from fairpost.postprocess.affine import Affine, AffineNonnegative
 from fairpost.postprocess.allocation import Baseline, PoS
 from fairpost.postprocess.base import Outcome, PostProcessing
 from fairpost.postprocess.partition import Partition
 from fairpost.postprocess.release import Nonnegative, Simplex, Sum, SumClipped, Unchanged
 from fairpost.postprocess.simplex import project_simplex
+from fairpost.postprocess.tree import Tree, tree_constraints
 
 POSTPROCESSINGS: dict[str, type[PostProcessing]] = {
     kind.name: kind for kind in (Unchanged, Nonnegative, Sum, SumClipped, Simplex, Baseline, PoS)
 }
 
 __all__ = [
-    "POSTPROCESSINGS", "Baseline", "Nonnegative", "Outcome", "Partition", "PoS", "PostProcessing", "Simplex",
-    "Sum", "SumClipped", "Unchanged", "project_simplex",
-]  # fmt: skip
+    "POSTPROCESSINGS",
+    "Affine",
+    "AffineNonnegative",
+    "Baseline",
+    "Nonnegative",
+    "Outcome",
+    "Partition",
+    "PoS",
+    "PostProcessing",
+    "Simplex",
+    "Sum",
+    "SumClipped",
+    "Tree",
+    "Unchanged",
+    "project_simplex",
+    "tree_constraints",
+]

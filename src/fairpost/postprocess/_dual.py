@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,8 @@ class System:
     """The row of A that stands at each place."""
     scale: Floats
     """What that row was multiplied by."""
+    columns: Ints
+    """The column of A that stands at each place: equal columns side by side."""
     whole: Factor
     """L D L' of A A'."""
     rows: int
@@ -60,8 +63,8 @@ class System:
 
         if not self.b.size:
             return y.copy(), 0.0
-        v, residual = affine.equality(self.matrix, self.b, y, self.whole)
-        return v, float(residual)
+        v, residual = affine.equality(self.matrix, self.b, y[self.columns], self.whole)
+        return self.placed(v), float(residual)
 
     def nonnegative(self, y: Floats, limit: int = STEPS) -> Solution:
         """(P_+) for one vector."""
@@ -69,8 +72,14 @@ class System:
 
         if not self.b.size:
             return Solution(np.maximum(y, 0.0), np.zeros(self.rows), 0.0, 0.0, 0)
-        v, mu, residual, gap, steps = affine.nonnegative(self.matrix, self.b, y, self.whole, limit)
-        return Solution(v, self.original(mu), float(residual), float(gap), int(steps))
+        v, mu, residual, gap, steps = affine.nonnegative(self.matrix, self.b, y[self.columns], self.whole, limit)
+        return Solution(self.placed(v), self.original(mu), float(residual), float(gap), int(steps))
+
+    def placed(self, v: Floats) -> Floats:
+        """Values of the moved columns in the order of A."""
+        out = np.empty_like(v)
+        out[self.columns] = v
+        return out
 
     def original(self, weights: Floats) -> Floats:
         """Weights of the scaled rows as weights of the rows of A."""
@@ -79,7 +88,7 @@ class System:
         return out
 
     def sparse(self) -> Any:
-        """The scaled and ordered matrix for SciPy."""
+        """The scaled and ordered rows, with each distinct column once, for SciPy."""
         from scipy import sparse
 
         parts = (self.matrix.row_value, self.matrix.row_column, self.matrix.row_start)
@@ -98,13 +107,32 @@ def analyse(A: Any, b: Floats) -> System:
     rows = np.flatnonzero(filled)
     scale = _row_scales(A[rows])
     scaled = A[rows].multiply(scale[:, None]).tocsr()
-    kept = _dense_columns(scaled)
-    place, pattern = _ordering(scaled, kept)
-    matrix = _matrix(scaled[place], kept)
+    member, some = _classes(scaled)
+    distinct = scaled[:, some]
+    kept = _dense_columns(distinct)
+    place, pattern = _ordering(distinct, kept)
+    distinct = distinct[place]
+    near = _neighbours(distinct)
+    place_of = np.argsort(near)
+    columns = np.argsort(place_of[member], kind="stable")
+    sizes = np.bincount(place_of[member], minlength=near.size)
+    matrix = _matrix(distinct[:, near], np.concatenate([[0], np.cumsum(sizes)]), place_of[kept])
     parent, start = ldl.symbolic(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64))
     whole = ldl.new_factor(start, parent)
-    ldl.factorise(matrix, np.ones(A.shape[1], np.bool_), affine.RIDGE, whole)
-    return System(matrix, (b[rows] * scale)[place], rows[place], scale[place], whole, b.size)
+    ldl.factorise(matrix, sizes.astype(np.float64), affine.RIDGE, whole)
+    return System(matrix, (b[rows] * scale)[place], rows[place], scale[place], columns, whole, b.size)
+
+
+def _classes(A: Any) -> tuple[Ints, Ints]:
+    """Which columns are equal: the class of each column, and one column of each class."""
+    by_column = A.tocsc()
+    by_column.sort_indices()
+    start, index, value = by_column.indptr.tolist(), by_column.indices, by_column.data
+    known: dict[bytes, int] = {}
+    member = np.empty(A.shape[1], np.int64)
+    for j, (p, q) in enumerate(pairwise(start)):
+        member[j] = known.setdefault(index[p:q].tobytes() + value[p:q].tobytes(), len(known))
+    return member, np.unique(member, return_index=True)[1]
 
 
 def _row_scales(A: Any) -> Floats:
@@ -149,10 +177,21 @@ def _ordering(A: Any, kept: Ints) -> tuple[Ints, Any]:
     return place, sparse.csc_array(pattern)
 
 
-def _matrix(A: Any, kept: Ints) -> Matrix:
+def _neighbours(A: Any) -> Ints:
+    """The columns by the first row that they meet, so that a row finds its own side by side in memory."""
+    by_column = A.tocsc()
+    by_column.sort_indices()
+    first = np.full(A.shape[1], A.shape[0])
+    filled = np.flatnonzero(np.diff(by_column.indptr))
+    first[filled] = by_column.indices[by_column.indptr[filled]]
+    return np.argsort(first, kind="stable")
+
+
+def _matrix(A: Any, first: Ints, kept: Ints) -> Matrix:
     from fairpost.kernels.ldl import Matrix
 
     by_row, by_column = A.tocsr(), A.tocsc()
+    by_row.sort_indices()
     by_column.sort_indices()
     is_kept = np.zeros(A.shape[1], np.bool_)
     is_kept[kept] = True
@@ -163,6 +202,7 @@ def _matrix(A: Any, kept: Ints) -> Matrix:
         by_column.indptr.astype(np.int64),
         by_column.indices.astype(np.int64),
         by_column.data.astype(np.float64),
+        first.astype(np.int64),
         is_kept,
         kept.astype(np.int64),
     )

@@ -35,10 +35,10 @@ def consistent(system: System, n: int) -> System:
     v, error = system.equality(np.zeros(n))
     if error <= 1e-14:
         return system
-    r = ldl.residual(system.matrix, system.b, v)
+    r = ldl.residual(system.matrix, system.b, v[system.columns])
     if error <= CONSISTENT:
         return replace(system, b=system.b - r)
-    z = _clear(system, -r, np.ones(n, np.bool_), system.whole)
+    z = _clear(system, -r, np.diff(system.matrix.first).astype(np.float64), system.whole)
     if not _proves(system, z, signed=True):
         raise ToleranceError(f"rows of A are too nearly dependent: A v = b leaves {error:.1e} of what a row adds up")
     raise InfeasibleError(_message(system, z, "no v satisfies", "coefficients 0"))
@@ -54,27 +54,25 @@ def feasible(system: System, n: int) -> None:
     found = system.nonnegative(least, FIRST)
     if found.accurate and found.values.max() <= 1e3 * np.abs(least).max():
         return
-    z = _refute(system, n)
+    z = _refute(system)
     if z is not None:
         raise InfeasibleError(_message(system, z, "no v >= 0 satisfies", "coefficients >= 0"))
     if not system.nonnegative(least).accurate:
         raise ToleranceError("neither a v >= 0 with A v = b nor a proof that there is none was found")
 
 
-def _refute(system: System, n: int) -> Floats | None:
+def _refute(system: System) -> Floats | None:
     """A proof that no v >= 0 solves the system, or None.
 
     Rows that a candidate hardly uses are left out and the rest is tried again: what contradicts itself in
     some of the rows does so in all.
     """
-    from scipy import sparse
-
     A, b = system.sparse(), system.b
     for e in (1e-2, 1e-4, 1e-6):
         rows = np.arange(b.size)
         while rows.size:
-            part = analyse(sparse.csr_array(A[rows]), b[rows])
-            weights = part.original(_elastic(part, n, e))
+            part = analyse(A[rows], b[rows])
+            weights = part.original(_elastic(part, e))
             z = np.zeros(b.size)
             z[rows] = weights
             if _proves(system, z, signed=False):
@@ -87,7 +85,7 @@ def _refute(system: System, n: int) -> Floats | None:
     return z if _proves(system, z, signed=False) else None
 
 
-def _elastic(system: System, n: int, e: float) -> Floats:
+def _elastic(system: System, e: float) -> Floats:
     """A candidate: the smallest residual z = A v - b over v >= 0, which is a proof unless it is 0.
 
     The program min |v|^2 + |p|^2 + |q|^2 with A v + e (p - q) = b and v, p, q >= 0 always has a solution, and
@@ -97,12 +95,13 @@ def _elastic(system: System, n: int, e: float) -> Floats:
 
     from fairpost.kernels import affine, ldl
 
-    eye = sparse.eye_array(system.b.size)
-    elastic = analyse(sparse.csr_array(sparse.hstack([system.sparse(), e * eye, -e * eye])), system.b)
-    v = elastic.nonnegative(np.zeros(n + 2 * system.b.size)).values[:n]
+    A, eye = system.sparse(), sparse.eye_array(system.b.size)
+    elastic = analyse(sparse.csr_array(sparse.hstack([A, e * eye, -e * eye])), system.b)
+    v = elastic.nonnegative(np.zeros(A.shape[1] + 2 * system.b.size)).values[: A.shape[1]]
+    free = (v > 0).astype(np.float64)
     factor = ldl.new_factor(system.whole.start, system.whole.parent)
-    ldl.factorise(system.matrix, v > 0, affine.RIDGE, factor)
-    return _clear(system, -ldl.residual(system.matrix, system.b, v), v > 0, factor)
+    ldl.factorise(system.matrix, free, affine.RIDGE, factor)
+    return _clear(system, A @ v - system.b, free, factor)
 
 
 def _by_simplex(A: Any, b: Floats) -> Floats:
@@ -113,14 +112,13 @@ def _by_simplex(A: Any, b: Floats) -> Floats:
     return np.zeros(b.size) if found.x is None else np.asarray(found.x)
 
 
-def _clear(system: System, z: Floats, free: NDArray[np.bool_], factor: Factor) -> Floats:
+def _clear(system: System, z: Floats, weight: Floats, factor: Factor) -> Floats:
     """Takes from z its part in the range of A_F, and entries that are rounding."""
     from fairpost.kernels import ldl
 
-    zero = np.zeros(z.size)
+    A = system.sparse()
     for _ in range(4):
-        image = np.where(free, ldl.combine(system.matrix, z), 0.0)
-        z = z + ldl.solve(factor, ldl.residual(system.matrix, zero, image))
+        z = z - ldl.solve(factor, A @ (weight * (A.T @ z)))
     return np.where(np.abs(z) > 1e-14 * np.abs(z).max(), z, 0.0)
 
 

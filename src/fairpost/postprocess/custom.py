@@ -32,6 +32,7 @@ class Custom(PostProcessing):
     linear
         Optional: noise -> the linear part of `function` applied to the noise. The engine subtracts it, which changes
         no expectation (the noise is symmetric and `linear` is odd) and takes away most of the variance.
+
     """
 
     function: Callable[[Floats], Floats]

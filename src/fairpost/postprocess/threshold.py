@@ -1,9 +1,10 @@
 """pi with a threshold: `pos-threshold` and `simplex-threshold`, the least unfairness that Laplace noise allows.
 
-PoS and pi_S+ keep z_i - r where that is above 0 (z = a X; r makes the total hold). These two keep z_i - r only where it is
-above a threshold a_i tau as well. Fewer small entities are kept, the others need not give up as much (r falls),
-and the range of the biases shrinks: for Laplace noise and tau = b to the smallest value that any non-negative
-output of this kind can have (docs/threshold.md). The price is a larger variance and more entities that receive 0.
+PoS and pi_S+ keep z_i - r where that is above 0 (z = a X; r makes the total hold). These two keep z_i - r only where
+it is above a threshold a_i tau as well. Fewer small entities are kept, the others need not give up as much (r
+falls), and the range of the biases shrinks: for Laplace noise and tau = b to the smallest value that any
+non-negative output of this kind can have (docs/threshold.md). The price is a larger variance, and more entities that
+receive 0.
 
 The best data-independent threshold, that is for the range of m(x) - x over all x >= 0 without a shift:
 
@@ -33,7 +34,7 @@ from fairpost.postprocess.release import _KeepsTotal
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 GAUSSIAN = 0.7517915247
-"""The tau that maximises tau P(eta > tau) for the standard normal; the range of the biases is twice that maximum."""
+"""The tau that maximises tau P(eta > tau) for the standard normal; the range is twice that maximum, 0.33994."""
 SMOOTH = 16.0
 """From this sigma on the discrete Gaussian's best ramp is the Gaussian's threshold, centred."""
 
@@ -42,8 +43,8 @@ SMOOTH = 16.0
 class Threshold:
     """With u = X - r: keep min(u, s (u - tau)_+), or for infinite s keep u where u > tau and 0 otherwise.
 
-    tau is in counts. A finite steepness s = (tau + 1)/1 makes a ramp of width 1, which whole-number noise needs: there
-    one lattice point lies on the ramp, and the total is a continuous function of r.
+    tau is in counts. The finite steepness s = tau + 1 makes a ramp of width 1, which whole-number noise needs: one
+    lattice point lies on the ramp, and the total is a continuous function of r.
     """
 
     level: float
@@ -76,8 +77,8 @@ class Threshold:
     def gain(self, mechanism: Mechanism, c: ArrayLike) -> Floats:
         """E[kept - u] where c = tau + r - x: the bias is this gain less the shift r, m(x) - x = gain - r.
 
-        A jump loses u below tau, -E[u; eta <= c] = -(L_1 + tau L_0) with L_k = E[(eta - c)^k; eta <= c]. A ramp is the
-        difference of two clippings, which gives -s L_1(c) + (s - 1) L_1(c + width).
+        A jump loses u below tau, -E[u; eta <= c] = -(L_1 + tau L_0) with L_k = E[(eta - c)^k; eta <= c]. A ramp is
+        the difference of two clippings, which gives -s L_1(c) + (s - 1) L_1(c + width).
         """
         cut, s = np.asarray(c, dtype=np.float64), self.steepness
         first = mechanism.lower(cut, 0.0, 1)
@@ -92,10 +93,10 @@ class Threshold:
         return self.level / (self.steepness - 1) if self.steepness > 1 else 0.0
 
     def bias_range(self, mechanism: Mechanism, shift: float = 0.0) -> float:
-        """sup - inf of m(x) - x over all x >= 0 for the given shift, in counts: the curve to minimise over tau.
+        """The range of m(x) - x over all x >= 0 for a given shift r, in counts: the curve to minimise over tau.
 
-        Continuous noise: a grid in x, refined. Whole-number noise: m is piecewise linear in x, with its corners where c is
-        a whole number, so these (and x = 0) are enough.
+        Continuous noise: a grid in x, refined. Whole-number noise: m is piecewise linear in x, with corners where c
+        is a whole number, so these (and x = 0) are enough.
         """
         top = self.level + shift
         if mechanism.discrete:
@@ -112,7 +113,7 @@ class Threshold:
 
 @lru_cache(maxsize=64)
 def _discrete_gaussian(sigma: float) -> float:
-    """The level whose ramp has the least range of biases: by a grid and golden sections, or the Gaussian's, centred."""
+    """The level whose ramp has the least range of biases: searched for, or the Gaussian's, centred."""
     if sigma >= SMOOTH:
         return GAUSSIAN * sigma - 0.5
     from scipy.optimize import minimize_scalar
@@ -156,8 +157,8 @@ def _shifts_of_rows(
 class PosThreshold(_Shares):
     """Shares from z = a X: with S = sum z keep z_i - r where z_i > r + a_i tau, of sum S, and divide by S.
 
-    S < 0 and S = 0 are handled, and counted as degenerate, as for PoS. In a jump the entity at the edge gets the
-    remainder; entities at the same edge each get the same fraction of their a_i tau.
+    S < 0 and S = 0 are handled, and counted as degenerate, as for PoS. In a jump the entity at the edge gets
+    the remainder; entities at the same edge each get the same fraction of their a_i tau.
     """
 
     name: ClassVar[str] = "pos-threshold"

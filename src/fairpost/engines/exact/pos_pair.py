@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairpost.engines.exact.pos_plan import Problem, chance_negative
+from fairpost.engines.exact.pos_problem import Problem, chance_negative
 from fairpost.engines.exact.rules import exp_sinh, legendre
 from fairpost.engines.exact.shares import reached, refusal
 from fairpost.engines.moments import Floats, Moments

@@ -20,17 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.pos_plan import (
-    STAGES,
-    Fineness,
-    Problem,
-    Profile,
-    laplace_kinks,
-    profile,
-    reach,
-    stray,
-    threshold_rule,
-)
+from fairpost.engines.exact.pos_nodes import STAGES, Fineness, Profile, profile, sharp_points, threshold_rule
+from fairpost.engines.exact.pos_problem import Chernoff, Problem
 from fairpost.engines.exact.rules import radau
 from fairpost.engines.exact.shares import Counted, reached
 from fairpost.engines.moments import Floats, Moments
@@ -97,17 +88,18 @@ def _inverse(problem: Problem, tolerance: float) -> _Inverse | None:
     The mean square of f = S rho(S) - 1 is summed over shells: |S - E S| > x_k has probability <= 2 e^{-l_k}.
     """
     mean = problem.mean
-    level = min(60.0, stray(problem, 0.75 * mean))
+    bound = Chernoff.of(problem)
+    level = min(60.0, bound.level(0.75 * mean))
     if level < 20:
         return None
     levels = np.append(np.arange(1.0, level, 3.0), level)
-    x = np.minimum([reach(problem, float(l)) for l in levels], 0.75 * mean)
+    x = np.minimum([bound.distance(float(l)) for l in levels], 0.75 * mean)
     chance = np.append(1.0, 2 * np.exp(-levels[:-1]))
     for size in range(3, 24):
         u, weight = radau(size)
         inverse = _Inverse(u / mean, weight / mean, 0.0, 32 * np.exp(-level))
-        if problem.noise == 0 and inverse.t[-1] > -0.9 * problem.low:
-            return None
+        if inverse.t[-1] > bound.tilt[np.argmin((level + bound.log) / bound.tilt)]:
+            return None  # e^{-tS} would be largest where S is least
         f = [np.abs(s * inverse(s) - 1) for s in (mean - x, mean + x)]
         rms = float(np.sqrt(np.sum(chance * np.maximum(*f) ** 2)))
         if rms <= tolerance:
@@ -118,6 +110,9 @@ def _inverse(problem: Problem, tolerance: float) -> _Inverse | None:
 def _refine(problem: Problem, inverse: _Inverse, rtol: float) -> Moments | None:
     """Stages of the rule for (r, s) until two agree to the tolerance."""
     bias0, mse0 = _unclipped(problem, inverse)
+    nothing = _without_clipping(problem, inverse, bias0, mse0)
+    if reached(bias0, nothing.error, problem.shares, 0.01 * rtol):
+        return nothing
     risk = _at_risk(problem, rtol)
     exact = -np.expm1(_log_none_clipped(risk.problem))
     previous: Floats | None = None
@@ -148,6 +143,15 @@ def _unclipped(problem: Problem, inverse: _Inverse) -> tuple[Floats, Floats]:
     gap = mean - np.multiply.outer(mean @ problem.times, p)
     scatter = (1 - p) ** 2 * variance + p**2 * ((variance @ problem.times)[:, None] - variance)
     return weight @ gap, (weight * inverse.t) @ (gap**2 + scatter)
+
+
+def _without_clipping(problem: Problem, inverse: _Inverse, bias: Floats, mse: Floats) -> Moments:
+    """The answer where clipping can be neglected: |m_i| <= sum (-z_j)_+, whose mean bounds the change of a share."""
+    from fairpost.kernels.exact_pos import shortfall
+
+    fallen, _, _ = shortfall(problem.noise, problem.c, problem.scale, problem.times, 0.0)
+    error = np.sqrt(mse) * inverse.rms + inverse.tail + 4 * fallen / problem.mean + ROUNDING * np.abs(bias)
+    return Moments(bias, error, mse, problem.mechanism.cdf(-problem.c / problem.a))
 
 
 def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
@@ -187,15 +191,13 @@ def _integrate(risk: _AtRisk, inverse: _Inverse, stage: Fineness) -> _Clipping:
     from fairpost.kernels.exact_pos import accumulate
 
     part, far = risk.problem, float(risk.others.n)
-    low, high = risk.profile.window(stage.drop)
-    kinks = laplace_kinks(part)
-    r, weight = threshold_rule(low, high, kinks, risk.profile.width, stage.spacing)
+    r, weight = threshold_rule(risk.profile, sharp_points(part), stage)
     log, _, _ = risk.others.tilted(inverse.t)
     far_log = log @ risk.others.times - inverse.t * risk.others.mean
 
     def work(nodes: slice) -> _Clipping:
         sums = (np.zeros(part.c.size), np.zeros(part.c.size), np.zeros(part.c.size), np.zeros((inverse.t.size, 3)))
-        entities = (part.noise, part.c, part.scale, part.times, far, part.low, 1.0 if part.noise == 0 else 0.4)
+        entities = (part.noise, part.c, part.scale, part.times, far, part.low, 0.4 if part.gaussian else 1.0)
         rule = (r[nodes], weight[nodes], stage.step, inverse.t, inverse.omega, far_log)
         return _Clipping(*sums, nodes=accumulate(*entities, *rule, *sums))
 

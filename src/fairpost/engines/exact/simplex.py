@@ -20,19 +20,23 @@ The contour crosses the real axis near the saddle point, so the far tails keep t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex_law import Population
-from fairpost.engines.exact.simplex_rule import LEVELS, Level, Window, find_window, integrate
+from fairpost.engines.exact.simplex_rule import LEVELS, Level, integrate
+from fairpost.engines.exact.simplex_window import Window, find_window
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.mechanisms import Gaussian, Laplace, Mechanism
 
 TINY = 1e-280
 """A deficit below this (in units of the noise scale) is 0: doubles end there."""
+SLOW = 10.0
+"""The safety factor where refinement gains little at a time."""
 IDENTITY = 1e-8
 """How far E[m] + (C - sum x)/n and mean(D), two ways to E[T], may differ, in units of the noise scale."""
 
@@ -44,6 +48,8 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: fl
     ----------
     x, times
         The distinct true counts, ascending, and how many entities have each.
+    mechanism
+        Laplace or Gaussian noise.
     total
         C >= 0; it need not be the sum of the counts.
     rtol
@@ -55,24 +61,25 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: fl
         For noise other than Laplace and Gaussian.
     ToleranceError
         Where the finest rule does not reach the tolerance.
+
     """
     if not isinstance(mechanism, (Laplace, Gaussian)):
         raise UnsupportedError(f"simplex: the exact rule covers laplace and gaussian noise, not {mechanism.name}")
     n = int(np.sum(times))
     surplus = math.fsum([total, *(-x * times).tolist()])
     if total == 0 or n == 1:
-        return _certain(x, surplus if n == 1 else -x, n)
+        return _certain(x, total, surplus)
     unit = type(mechanism)(1.0)
     spread = mechanism.spread
     population = Population(unit, x / spread, times.astype(np.float64), float(n), surplus / spread)
     return _in_counts(_evaluate(population, rtol), spread)
 
 
-def _certain(x: Floats, bias: Floats | float, n: int) -> Moments:
-    """One entity (v = C) or C = 0 (v = 0, and T is not unique): nothing random is left."""
-    exact = np.broadcast_to(np.asarray(bias, dtype=np.float64), x.shape).copy()
-    rounding = np.spacing(np.abs(exact))
-    return Moments(exact, rounding, exact**2, np.full(x.size, float(n > 1)), 0.0 if n == 1 else None)
+def _certain(x: Floats, total: float, surplus: float) -> Moments:
+    """C = 0 (v = 0; every large T serves, so there is none) or one entity (v = C, T = 0): nothing random is left."""
+    bias = -x if total == 0 else np.array([surplus])
+    zero = np.full(x.size, float(total == 0))
+    return Moments(bias, np.spacing(np.abs(bias)), bias**2, zero, None if total == 0 else 0.0)
 
 
 def _in_counts(unit: Moments, spread: float) -> Moments:
@@ -87,14 +94,14 @@ def _evaluate(population: Population, rtol: float) -> Moments:
     win = find_window(population, 1)
     if win.peak < math.log(TINY):
         return _never(population)
-    before = _deficits(population, win, LEVELS[0])[0]
+    before = _deficits(population, win, LEVELS[0])
     for place, level in enumerate(LEVELS[1:], start=1):
-        deficit, zero, nodes = _deficits(population, win, level)
-        bias, error = _biases(population, deficit, before)
-        if _reached(population, bias, error, deficit, before, rtol):
-            mse, more = _spread(population, LEVELS[place:], _mean(population, deficit))
-            return Moments(bias, error, mse, zero, _mean(population, deficit), nodes=nodes + more)
-        before = deficit
+        now = _deficits(population, win, level)
+        bias, error = _biases(population, now, before)
+        if _reached(population, bias, error, now, before, rtol):
+            mse, nodes = _spread(population, LEVELS[place:], now.mean)
+            return Moments(bias, error, mse, now.zero, now.mean, nodes=now.nodes + nodes)
+        before = now
     raise refusal("simplex", bias, error, rtol)
 
 
@@ -106,34 +113,47 @@ def _never(population: Population) -> Moments:
     return Moments(bias, np.spacing(np.abs(bias)) + TINY, mse, np.zeros(population.x.size), 0.0)
 
 
-def _mean(population: Population, deficit: Floats) -> float:
-    return float(np.sum(population.times * deficit) / population.n)
+@dataclass(frozen=True)
+class Deficits:
+    """D_i, their mean over the entities, P(v_i = 0), and how the rule went."""
+
+    values: Floats
+    mean: float
+    zero: Floats
+    nodes: int
+    slow: bool
 
 
-def _biases(population: Population, deficit: Floats, before: Floats) -> tuple[Floats, Floats]:
+def _biases(population: Population, now: Deficits, before: Deficits) -> tuple[Floats, Floats]:
     """The biases and their error: the most that the last refinement changed any of them, and rounding.
 
-    Rounding: log prod psi_j is a sum of n terms of size 1/sqrt n or less, each with a relative error of 1e-16.
+    A rule cut off in a slowly decaying tail gains about a factor 2 at a level, where others gain 10 and more: the
+    change is taken SLOW times. Rounding: log prod psi_j is a sum of n terms of size 1/sqrt n or less. With one
+    distinct count the biases are equal by symmetry.
     """
-    mean = _mean(population, deficit)
     drift = population.surplus / population.n
-    moved = np.max(np.abs((deficit - mean) - (before - _mean(population, before))))
-    rounding = 4e-16 * ((20 + math.sqrt(population.n)) * (deficit + mean) + abs(drift))
-    return drift + (deficit - mean), moved + rounding
+    if population.x.size == 1:
+        return np.array([drift]), np.spacing(np.array([abs(drift)]))
+    moved = float(np.max(np.abs((now.values - now.mean) - (before.values - before.mean))))
+    rounding = 4e-16 * ((20 + math.sqrt(population.n)) * (now.values + now.mean) + abs(drift))
+    return drift + (now.values - now.mean), (SLOW if now.slow else 1.0) * moved + rounding
 
 
-def _reached(population: Population, bias: Floats, error: Floats, deficit: Floats, before: Floats, rtol: float) -> bool:
-    """Whether alpha has its tolerance; with one distinct count (alpha = 0) whether E[T] has."""
+def _reached(population: Population, bias: Floats, error: Floats, now: Deficits, before: Deficits, rtol: float) -> bool:
+    """Whether alpha has its tolerance, or rounding of the biases is all that is left.
+
+    With one distinct count alpha is 0 by symmetry, and E[T] has to have the tolerance.
+    """
     if population.x.size > 1:
         alpha, slack = range_error(bias, error)
     else:
-        alpha, slack = float(deficit[0]), abs(float(deficit[0] - before[0]))
+        alpha, slack = now.mean, abs(now.mean - before.mean)
     floor = 1e-14 * abs(population.surplus / population.n)
     return bool(slack <= max(rtol * alpha, floor, TINY))
 
 
-def _deficits(population: Population, win: Window, level: Level) -> tuple[Floats, Floats, int]:
-    """D_i, P(v_i = 0), and the number of nodes. Ratios to the value at m0 vary slowly in x: they are interpolated."""
+def _deficits(population: Population, win: Window, level: Level) -> Deficits:
+    """D_i and P(v_i = 0). Their ratios to the values at m = m0 vary slowly in x: those are interpolated."""
     parts = integrate(population, win, level)
     law, unit = parts.law, population.unit
     deficit, zero = np.zeros(population.x.size), np.zeros(population.x.size)
@@ -146,9 +166,11 @@ def _deficits(population: Population, win: Window, level: Level) -> tuple[Floats
 
     for out, weight, start in ((deficit, unit.cdf, missing), (zero, unit.density, clipped)):
         # below every count the density of Laplace noise is its distribution function: one closed part for both
-        value = start(law.x) + parts.against(weight) + parts.below[0]
+        value = start(law.x) + parts.against(weight) + parts.below
         out[: law.members.size] = law.at_members(value, start)
-    return np.maximum(deficit, 0.0), np.clip(zero, 0.0, 1.0), parts.nodes
+    deficit, zero = np.maximum(deficit, 0.0), np.clip(zero, 0.0, 1.0)
+    mean = float(np.sum(population.times * deficit)) / population.n
+    return Deficits(deficit, mean, zero, parts.nodes, parts.slow)
 
 
 def _spread(population: Population, levels: tuple[Level, ...], threshold: float) -> tuple[Floats, int]:
@@ -157,9 +179,9 @@ def _spread(population: Population, levels: tuple[Level, ...], threshold: float)
     gap = math.inf
     for level in levels:
         parts = integrate(population, win, level)
-        mean = win.centre + float(parts.weight @ parts.common[:, 0] + parts.below[1][0])
+        mean = win.centre + float(parts.weight @ parts.common[:, 0] + parts.below_common[0])
         gap = abs(mean + population.surplus / population.n - threshold)
-        if gap <= IDENTITY * min(max(1.0, abs(mean)), population.total):
+        if gap <= max(IDENTITY * min(max(1.0, abs(mean)), population.total), 1e-13):
             break
     else:
         raise ToleranceError(f"simplex: two ways to E[T] differ by {gap:.2g} noise scales, over {IDENTITY:g}")
@@ -167,8 +189,8 @@ def _spread(population: Population, levels: tuple[Level, ...], threshold: float)
     c0 = win.centre - law.x
     kept, first, second = (unit.upper(c0, 0.0, k) for k in range(3))
     start = law.x**2 * (unit.cdf(c0) + kept) - 2 * law.x * first + second
-    risk = start - 2 * (parts.weight @ parts.values + parts.below[0])
-    giant = unit.variance + win.centre**2 - 2 * float(parts.weight @ parts.common[:, 1] + parts.below[1][1])
+    risk = start - 2 * (parts.weight @ parts.values + parts.below)
+    giant = unit.variance + win.centre**2 - 2 * float(parts.weight @ parts.common[:, 1] + parts.below_common[1])
     mse = np.full(population.x.size, giant)
     mse[: law.members.size] = law.at_members(risk)
     return np.maximum(mse, 0.0), parts.nodes

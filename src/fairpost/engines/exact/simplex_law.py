@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
@@ -147,9 +148,9 @@ def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> 
     label[0] = -1.0
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(label)) + 1, [x.size]])
     parts = []
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts.tolist()):
         many = 2 * (stop - start) > 3 * nodes and not inside[start]
-        parts.append(Segment(int(start), int(stop), nodes if many else 0))
+        parts.append(Segment(start, stop, nodes if many else 0))
     return tuple(parts)
 
 

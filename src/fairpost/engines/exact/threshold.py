@@ -1,29 +1,32 @@
-"""Moments of `pos-threshold` and `simplex-threshold` without simulation: mean field and its first correction in 1/n.
+"""Moments of `pos-threshold` and `simplex-threshold` without simulation: mean field and its first correction.
 
 Entity i outputs v_i = f_i(z_i - r), f_i(u) = a_i f(u / a_i) with the threshold f, z = a X, and r solves
 F(r) = sum_j h_j = 0 where h_j = f_j(z_j - r) - z_j (allocation) or f_j(z_j - r) - C/n (release).
 
 Mean field. r is replaced by the root rbar of E[F], and E[v_i] by m_i(rbar) = E[f_i(z_i - rbar)]: closed form.
 
-First correction. Let D = -E[F]'(rbar) = sum_j rate_j, V = sum_j Var[h_j], and h~ = h - E[h]. Given z_i, the root r has mean
-rbar + nu + h~_i/D and variance V/D^2, up to smaller terms: the other entities move it, and so does i itself. Hence
+First correction, of relative size 1/n. Let D = -E[F]'(rbar) = sum_j rate_j, V = sum_j Var[h_j] and h~ = h - E[h].
+Given z_i, the root r has mean rbar + nu + h~_i/D and variance V/D^2, up to smaller terms: the other entities move
+it, and so does i itself. Hence
 
-    E[v_i] = m_i + nu m_i' + (V/D^2) m_i''/2 - E[f_i' h~_i]/D.
+    E[v_i] = E[m_i(rbar + N(0, V/D^2))] + nu m_i' - E[f_i' h~_i]/D.
 
-In the last term, the entity's own effect, f' has mass tau at a jump, where h~ is taken half way: inside the jump the
-entity gets the remainder, which is uniform between 0 and tau. The unknown nu, common to all, follows from the exact
-total: the corrections sum to 0. So no law of r is needed.
+In the last term, the entity's own effect, f' has mass tau at a jump, where h~ is taken half way: inside the jump
+the entity gets the remainder, which is uniform between 0 and tau. The unknown nu, common to all, follows from the
+exact total: the corrections sum to 0. So the law of r beyond its variance is not needed.
 
-Allocation divides by S = sum z, of mean S_0 = sum a x. With e_i = v_i - P_i S, kappa^2 = Var[S]/S_0^2 and (e_i, S) nearly
-normal, E[e_i/S] = E[e_i] E[1/S] + Cov(e_i, S)/Var[S] (1 - S_0 E[1/S]), S_0 E[1/S] = 1 + kappa^2 + 3 kappa^4 + 15 kappa^6,
+Allocation divides by S = sum z, of mean S_0 = sum a x. With e_i = v_i - P_i S, kappa^2 = Var[S]/S_0^2 and (e_i, S)
+nearly normal, S_0 E[1/S] = 1 + kappa^2 + 3 kappa^4 + 15 kappa^6 + ... and
 
+    E[e_i/S] = E[e_i] E[1/S] + Cov(e_i, S)/Var[S] (1 - S_0 E[1/S]),
     Cov(v_i, S) = Cov(f_i, z_i) + m_i' Gamma/D,    Gamma = sum_j Cov(h_j, z_j),
 
 which sums to Var[S] over i, as it must.
 
-The error of a bias. What is left out is smaller than the correction by the factor by which r, in units of the noise scale,
-and 1/sqrt(D) are small; the stated error is the sum of the absolute parts of the correction times that factor (with a
-constant from tests against exact results and simulation). The other moments are of leading order.
+The error of a bias. What is left out is smaller than the correction by about the deviation of r, in units of the
+noise's, and 1/sqrt(D): the stated error is the sum of the absolute parts of the correction times these, times a margin
+that tests against exact results and simulation set (the true errors seen are at most half of it). The mean squared
+error and P(v_i = 0) are of leading order: their relative error is of the size 1/n.
 """
 
 from __future__ import annotations
@@ -40,8 +43,10 @@ from fairpost.mechanisms import Mechanism
 from fairpost.postprocess.threshold import Threshold
 
 Counted = NDArray[np.int64]
-MARGIN = 2.0
-"""The stated error over the size of the first term left out, from tests."""
+MARGIN, LATTICE_MARGIN = 2.0, 6.0
+"""The stated error over the size of what is left out; whole-number noise has corners that the expansion smooths."""
+LEAST = 16.0
+"""The least D, the number of entities that share the shift."""
 LARGEST = 0.35
 """The largest deviation of r, in units of the noise's, for which the expansion is used."""
 SPREAD = 0.2
@@ -52,7 +57,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class _Local:
-    """Expectations over one entity's own noise at a fixed shift k, in counts: f is what is kept of u = X - k."""
+    """Expectations over an entity's own noise at a fixed shift k, in counts: f is what is kept of u = X - k."""
 
     gain: Floats
     """E[f - u], so that m(x) - x = gain - k."""
@@ -66,8 +71,6 @@ class _Local:
     """E[f' (f - u)], a jump taken half way."""
     up: Floats
     """E[f' f] - m, a jump taken half way."""
-    zero: Floats
-    """P(f = 0)."""
 
     @property
     def variance(self) -> Floats:
@@ -78,8 +81,8 @@ class _Local:
 def _local(x: Floats, k: Floats, rule: Threshold, mechanism: Mechanism) -> _Local:
     """At c = k + tau - x, with L_j = E[(eta - c)^j; eta <= c].
 
-    Below the threshold f - u = -u = -(eta - c) - tau, above it 0. On a ramp (c, c'], c' = c + width, f' = s and
-    f - u = (s - 1)(eta - c'); as it narrows into a jump (s - 1) P(ramp) tends to tau p(c).
+    Below the threshold f - u = -u = -(eta - c) - tau, above it 0. On a ramp (c, c'], c' = c + width, f' = s
+    and f - u = (s - 1)(eta - c'); as it narrows into a jump (s - 1) P(ramp) tends to tau p(c).
     """
     tau, s, c = rule.level, rule.steepness, k + rule.level - x
     low = [mechanism.lower(c, 0.0, j) for j in range(3)]
@@ -88,7 +91,7 @@ def _local(x: Floats, k: Floats, rule: Threshold, mechanism: Mechanism) -> _Loca
     noise = -(low[2] + (c + tau) * low[1] + c * tau * low[0])
     if s == np.inf:
         mass = tau * mechanism.density(c)
-        return _Local(gain, 1 - low[0] + mass, square, noise, -tau / 2 * mass, tau / 2 * mass, low[0])
+        return _Local(gain, 1 - low[0] + mass, square, noise, -tau / 2 * mass, tau / 2 * mass)
     width = rule.width
     end = [mechanism.lower(c + width, 0.0, j) for j in range(3)]
     mass = end[0] - low[0]
@@ -101,7 +104,6 @@ def _local(x: Floats, k: Floats, rule: Threshold, mechanism: Mechanism) -> _Loca
         noise=noise + (s - 1) * (second + (c + width) * first),
         down=s * (s - 1) * first,
         up=s * (s - 1) * (first + width * mass),
-        zero=low[0],
     )
 
 
@@ -109,8 +111,6 @@ def _local(x: Floats, k: Floats, rule: Threshold, mechanism: Mechanism) -> _Loca
 class _Field:
     """The mean field at its shift, and the fluctuation of r around it; sums run over all entities."""
 
-    shift: float
-    """rbar, in units of z."""
     local: _Local
     slope: float
     """D."""
@@ -120,6 +120,8 @@ class _Field:
     """E[v_i] - a_i x_i, with the first correction, in units of z."""
     error: Floats
     """Of `bias`."""
+    zero: Floats
+    """P(v_i = 0)."""
 
 
 def _shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Mechanism) -> float:
@@ -163,20 +165,32 @@ def _field(
     parts = (curved, own, -common * local.rate)
     small = deviation / (a * mechanism.deviation) + 1 / np.sqrt(slope)
     size = np.sum(np.abs(parts), axis=0)
-    error = MARGIN * small * size + np.abs(curved - averaged(1.0)) + ROUNDING * a * (np.abs(local.gain) + np.abs(k))
-    return _Field(r, local, slope, deviation, a * (local.gain - k) + np.sum(parts, axis=0), error)
+    margin = LATTICE_MARGIN if mechanism.discrete else MARGIN
+    error = margin * small * size + np.abs(curved - averaged(1.0))
+    error += ROUNDING * a * (np.abs(local.gain) + np.abs(k))
+    bias = a * (local.gain - k) + np.sum(parts, axis=0)
+    zero = _nothing((r + common) / a + rule.level - x, deviation / a, mechanism)
+    return _Field(local, slope, deviation, bias, error, zero)
+
+
+def _nothing(c: Floats, deviation: Floats, mechanism: Mechanism) -> Floats:
+    """P(eta <= c) averaged over the fluctuation of r, which moves c past whole numbers; 33 quantiles of the normal."""
+    from scipy.special import ndtri
+
+    nodes = ndtri((np.arange(33) + 0.5) / 33)
+    return np.asarray(np.mean([mechanism.cdf(c + node * deviation) for node in nodes], axis=0))
 
 
 def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> None:
-    if slope < 16 or deviation > LARGEST * scale:
+    if slope < LEAST or deviation > LARGEST * scale:
         raise ToleranceError(
-            f"a threshold of {rule.level:g} with a shift that fluctuates by {deviation / scale:.2g} noise deviations "
-            f"(at most {LARGEST:g}) over {slope:.3g} kept entities (at least 16) is beyond the expansion: simulate"
+            f"threshold {rule.level:g}: the expansion needs {LEAST:g} entities that share the shift, got {slope:.3g}, "
+            f"and a shift within {LARGEST:g} noise deviations, got {deviation / scale:.2g}: simulate instead"
         )
 
 
 def simplex_threshold(x: Floats, times: Counted, mechanism: Mechanism, total: float, rule: Threshold) -> Moments:
-    """Moments of `simplex-threshold` for the distinct counts x with multiplicities `times`, in counts."""
+    """Moments of `simplex-threshold` for the distinct counts x, each `times` often, in counts."""
     if total == 0:
         nothing = np.zeros_like(x)
         return Moments(-x, nothing, x**2, np.ones_like(x))
@@ -186,11 +200,11 @@ def simplex_threshold(x: Floats, times: Counted, mechanism: Mechanism, total: fl
     local = field.local
     alone = mechanism.variance + 2 * local.noise + local.variance
     variance = alone * (1 - 2 * local.rate / field.slope) + (field.deviation * local.rate) ** 2
-    return Moments(field.bias, field.error, np.maximum(variance, 0.0) + field.bias**2, local.zero)
+    return Moments(field.bias, field.error, np.maximum(variance, 0.0) + field.bias**2, field.zero)
 
 
 def pos_threshold(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rule: Threshold) -> Moments:
-    """Moments of `pos-threshold` for the distinct pairs (x, a) with multiplicities `times`, in shares of 1."""
+    """Moments of `pos-threshold` for the distinct pairs (x, a), each `times` often, in shares of 1."""
     many = times.astype(np.float64)
     whole = float(np.sum(many * a * x))
     spread = float(np.sqrt(np.sum(many * a**2) * mechanism.variance))
@@ -213,4 +227,4 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, ru
     own = mechanism.variance + 2 * local.noise + local.variance
     cross = -2 * shares * (a**2 * (mechanism.variance + local.noise) - local.rate * drift)
     mse = (a**2 * own + (field.deviation * local.rate) ** 2 + field.bias**2 + cross + shares**2 * v2) / whole**2
-    return Moments(bias, error, np.maximum(mse, 0.0), local.zero)
+    return Moments(bias, error, np.maximum(mse, 0.0), field.zero)

@@ -1,0 +1,432 @@
+"""The exact moments of pi_S+ against brute force, simulation, closed forms and finer rules."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import oracles
+import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr, ndtri
+from scipy.stats import norm
+
+from fairpost.engines.exact import simplex as module
+from fairpost.engines.exact import simplex_law, simplex_rule
+from fairpost.engines.exact.simplex import simplex
+from fairpost.errors import ToleranceError, UnsupportedError
+from fairpost.mechanisms import DiscreteLaplace, Gaussian, Laplace
+
+HAWAII = np.array([53.0, 22563.0, 54381.0, 67054.0, 311451.0])
+NOISES = [Laplace, Gaussian]
+
+
+def distinct(x):
+    values, times = np.unique(np.asarray(x, dtype=np.float64), return_counts=True)
+    return values, times.astype(np.int64)
+
+
+def evaluate(x, mechanism, total=None, rtol=1e-6):
+    return simplex(*distinct(x), mechanism, float(np.sum(x)) if total is None else total, rtol)
+
+
+def alpha(moments):
+    return float(np.max(moments.bias) - np.min(moments.bias))
+
+
+# ---- reference values and closed forms -------------------------------------------------------------------
+
+
+# One county at risk: alpha = 1.25 B((pi_S)_+)_1 exactly (its clipped excess is taken from the four others), and
+# B((pi_S)_+)_1 is a closed form for Gaussian noise; the Laplace value is 1.25 times the published 0.00687027203.
+@pytest.mark.parametrize(
+    ("mechanism", "value", "digits"),
+    [(Laplace(10.0), 1.25 * 0.00687027203, 1e-9), (Gaussian(25.0), 0.08314343362, 1e-10)],
+)
+def test_hawaii(mechanism, value, digits):
+    moments = evaluate(HAWAII, mechanism)
+    assert alpha(moments) == pytest.approx(value, rel=digits)
+    assert np.ptp(moments.bias[1:]) < 1e-12  # the giants give up the same amount each
+    assert moments.zero[1:].max() == 0
+    assert 2 * moments.error.max() < 1e-6 * alpha(moments)
+
+
+def test_hawaii_gaussian_in_closed_form():
+    """y_1 ~ N(x_1, s^2): E[(y_1)_-] = s (phi - (x/s) Phi(-x/s)); E[T] is a quarter of it."""
+    s = 25.0 * math.sqrt(4 / 5)
+    below = s * norm.pdf(53 / s) - 53 * norm.cdf(-53 / s)
+    moments = evaluate(HAWAII, Gaussian(25.0))
+    assert moments.bias[0] == pytest.approx(below, rel=1e-10)
+    assert moments.bias[1] == pytest.approx(-below / 4, rel=1e-10)
+    assert moments.threshold == pytest.approx(below / 4, rel=1e-10)
+    assert moments.zero[0] == pytest.approx(norm.cdf(-53 / s), rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_far_tails_keep_relative_accuracy(noise):
+    """n = 2 with clipping down to 1e-177: D_1 is a one-dimensional integral of the definition's two tails."""
+    for x in ((5.0, 300.0), (8.0, 8.5), (20.0, 21.0)):
+        moments = evaluate(x, noise(1.0))
+        first, second = (two_deficit(noise, x, sum(x), i) for i in (0, 1))
+        assert alpha(moments) == pytest.approx(first - second, rel=1e-9)
+        assert moments.threshold == pytest.approx((first + second) / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_where_clipping_underflows_the_sum_projection_is_left(noise):
+    x = [5000.0, 6000.0, 9000.0]
+    moments = evaluate(x, noise(1.0), 20_030.0)
+    assert (moments.bias == 10).all()
+    assert (moments.zero == 0).all()
+    assert moments.threshold == 0
+    assert moments.mse == pytest.approx(noise(1.0).variance * 2 / 3 + 100, rel=1e-14)
+
+
+def test_one_entity_and_a_total_of_zero():
+    one = evaluate([7.0], Laplace(3.0), 5.0)
+    assert (one.bias[0], one.mse[0], one.zero[0], one.threshold) == (-2, 4, 0, 0)
+    none = evaluate([0.0, 3.0, 3.0], Gaussian(2.0), 0.0)
+    assert none.bias.tolist() == [0, -3]
+    assert none.mse.tolist() == [0, 9]
+    assert none.zero.tolist() == [1, 1]
+    assert none.threshold is None
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("count", "n", "spread"), [(3.0, 2, 5.0), (4.0, 40, 9.0), (1.0, 10**6, 30.0), (900.0, 7, 3.0)])
+def test_equal_counts_have_no_bias(noise, count, n, spread):
+    moments = simplex(np.array([count]), np.array([n]), noise(spread), count * n)
+    assert moments.bias[0] == 0
+    assert moments.threshold >= 0
+    assert moments.mse[0] <= noise(spread).variance  # a projection contracts, onto a set that holds x
+
+
+# ---- brute force for two and three entities --------------------------------------------------------------
+
+
+def tail(noise, c):
+    """P(eta > c) for scale 1."""
+    if noise is Gaussian:
+        return 0.5 * math.erfc(c / math.sqrt(2))
+    return 0.5 * math.exp(-c) if c > 0 else 1 - 0.5 * math.exp(c)
+
+
+def two_deficit(noise, x, total, i):
+    """D_i = int P(X_i <= m) P(X_j > m + C) dm, piece by piece."""
+    low, high = x[i], x[1 - i] - total
+    points = sorted({p + q for p in (low, high) for q in (-40, -8, -3, -1, 0, 1, 3, 8, 40)} | {(low + high) / 2})
+    whole = 0.0
+    for a, b in zip(points, points[1:], strict=False):
+        whole += quad(lambda m: tail(noise, x[i] - m) * tail(noise, m + total - x[1 - i]), a, b, epsabs=0)[0]
+    return whole
+
+
+def difference_density(noise, u, v):
+    """The density of (eta_1 - eta_3, eta_2 - eta_3): for Laplace noise int e^{-|u+w|-|v+w|-|w|} dw / 8."""
+    if noise is Gaussian:
+        return np.exp(-(u * u - u * v + v * v) / 3) / (2 * math.pi * math.sqrt(3))
+    a, m, c = np.sort(np.stack(np.broadcast_arrays(0.0 * u * v, -u + 0 * v, -v + 0 * u)), axis=0)
+    near, far = np.exp(-(m - a)), np.exp(-(c - m))
+    return np.exp(-(c - a)) * (2 - near - far + (near + far) / 3) / 8
+
+
+def three(noise, x, total):
+    """E[v - y], E[(v - x)^2], P(v = 0) by two-dimensional Gauss-Legendre, broken where the projection or the density has
+    a kink: y_i = 0, y_i + y_j / 2 = 0 (a second entity is clipped), u = 0, v = 0, u = v."""
+    x = np.asarray(x)
+    shift = (total - x.sum()) / 3
+    slope = np.array([[2, -1], [-1, 2], [-1, -1]]) / 3
+    lines = [(*slope[i], x[i] + shift) for i in range(3)]
+    for i in range(3):
+        for j in range(3):
+            if i != j:
+                lines.append((*(slope[i] + slope[j] / 2), x[i] + x[j] / 2 + 1.5 * shift))
+    lines += [(1, 0, 0), (0, 1, 0), (1, -1, 0)]
+    reach = 42.0 if noise is Laplace else 13.0
+    corners = {-reach, reach}
+    for (a, b, c), (d, e, f) in combinations(lines, 2):
+        if abs(a * e - b * d) > 1e-9 and abs((b * f - c * e) / (a * e - b * d)) < reach:
+            corners.add((b * f - c * e) / (a * e - b * d))
+    node, weight = np.polynomial.legendre.leggauss(14)
+    sums = np.zeros((3, 3))
+
+    def pieces(points, longest):
+        for a, b in zip(points, points[1:], strict=False):
+            if b > a:
+                edges = np.linspace(a, b, math.ceil((b - a) / longest) + 1)
+                for p, q in zip(edges, edges[1:], strict=False):
+                    yield (p + q) / 2 + (q - p) / 2 * node, (q - p) / 2 * weight
+
+    for us, uw in pieces(sorted(corners), 2.5):
+        for u, wu in zip(us, uw, strict=True):
+            cuts = [-(a * u + c) / b for a, b, c in lines if abs(b) > 1e-12]
+            inner = list(pieces(sorted({-reach, reach, *(v for v in cuts if abs(v) < reach)}), 3.0))
+            v, wv = np.concatenate([p for p, _ in inner]), np.concatenate([w for _, w in inner])
+            y = x + shift + np.stack([np.full_like(v, u), v], axis=1) @ slope.T
+            z = project(y, total)
+            mass = wu * wv * difference_density(noise, u, v)
+            sums += np.stack([mass @ (z - y), mass @ (z - x) ** 2, mass @ (z == 0)])
+    return sums
+
+
+def project(y, total):
+    """Rows onto {v >= 0, sum v = total}, by sorting."""
+    u = -np.sort(-y, axis=1)
+    thresholds = (np.cumsum(u, axis=1) - total) / np.arange(1, y.shape[1] + 1)
+    last = np.sum(u > thresholds, axis=1) - 1
+    return np.maximum(y - np.take_along_axis(thresholds, last[:, None], axis=1), 0)
+
+
+def test_the_brute_force_projects_as_the_oracle_does():
+    rng = np.random.default_rng(0)
+    y = rng.normal(0, 3, (200, 5))
+    for row, got in zip(y, project(y, 4.0), strict=True):
+        assert got == pytest.approx(oracles.simplex(row, 4.0), abs=1e-12)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(
+    ("x", "total"),
+    [((0.0, 0.5), 0.5), ((0.3, 2.0), 2.3), ((1.0, 1.5), 2.5), ((0.1, 0.1001), 0.2001), ((1.0, 2.0), 9.0), ((3.0, 4.0), 6.9)],
+)
+def test_two_entities(noise, x, total):
+    """Differences D_1 - D_2 = bias_1 - bias_2 and E[T] = (D_1 + D_2)/2 by one-dimensional quadrature (1e-12 or better).
+
+    v_1 is y_1 clipped to [0, C], y_1 = x_1 + (C - sum x)/2 + z with z = (eta_1 - eta_2)/2: its moments over z.
+    """
+    moments = evaluate(x, noise(1.0), total)
+    first, second = (two_deficit(noise, x, total, i) for i in (0, 1))
+    assert moments.bias[0] - moments.bias[1] == pytest.approx(first - second, rel=1e-6, abs=1e-14)
+    assert abs(moments.bias[0] - moments.bias[1] - (first - second)) <= moments.error.sum() + 1e-14
+    assert moments.threshold == pytest.approx((first + second) / 2, rel=1e-6)
+    for i in (0, 1):
+        centre = x[i] + (total - sum(x)) / 2
+        cuts = sorted({-25.0, min(-centre, 25.0), 0.0, min(total - centre, 25.0), 25.0})
+
+        def density(z):
+            if noise is Gaussian:
+                return math.exp(-z * z) / math.sqrt(math.pi)
+            return (0.5 + abs(z)) * math.exp(-2 * abs(z))
+
+        def square(z, centre=centre, i=i):
+            return (min(max(centre + z, 0.0), total) - x[i]) ** 2 * density(z)
+
+        mse = sum(quad(square, a, b, epsabs=1e-14)[0] for a, b in zip(cuts, cuts[1:], strict=False))
+        zero = sum(quad(density, a, b, epsabs=1e-14)[0] for a, b in zip(cuts, cuts[1:], strict=False) if b <= -centre)
+        assert moments.mse[i] == pytest.approx(mse, rel=1e-6)
+        assert moments.zero[i] == pytest.approx(zero, abs=1e-8)
+
+
+# The Gauss-Legendre rule is good to 2e-9 here: halving its panels moves no entry by more.
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(
+    ("x", "total"), [((0.0, 0.4, 1.5), 1.9), ((0.0, 0.0, 3.0), 3.0), ((1.0, 2.0, 2.5), 5.5), ((0.5, 1.0, 20.0), 22.0)]
+)
+def test_three_entities(noise, x, total):
+    values, _ = distinct(x)
+    moments = evaluate(x, noise(1.0), total)
+    at = np.searchsorted(values, x)
+    bias, mse, zero = three(noise, x, total)
+    assert np.abs(moments.bias[at] - (bias + (total - sum(x)) / 3)).max() < 1e-8
+    assert moments.mse[at] == pytest.approx(mse, rel=1e-7)
+    assert moments.zero[at] == pytest.approx(zero, abs=1e-7)
+
+
+# ---- simulation ------------------------------------------------------------------------------------------
+
+SIMULATED = {
+    "twenty": (np.array([0.0, 0, 1, 2, 2, 3, 5, 8, 8, 9, 11, 12, 15, 20, 26, 31, 40, 55, 90, 200]), None),
+    "all near zero": (np.array([0.0, 1, 1, 2, 3, 4]), None),
+    "one giant": (np.array([0.0] * 12 + [3.0, 5.0, 4000.0]), None),
+    "total below the sum": (np.arange(16.0) * 4, 420.0),
+    "total above the sum": (np.arange(16.0) * 4, 560.0),
+}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("name", SIMULATED)
+def test_against_simulation(name, noise):
+    """300,000 runs with pi_S as the control variate, so that only clipped runs add variance.
+
+    300 means are compared in all (2 noises, 5 cases, at most 20 counts; bias, mse, zero): |z| < 5.2 for each keeps a
+    false alarm below 300 * 2e-7 = 6e-5 a run of this file, and the seed is fixed.
+    """
+    x, total = SIMULATED[name]
+    total = float(x.sum()) if total is None else total
+    mechanism = noise(10.0)
+    rng = np.random.default_rng([7, list(SIMULATED).index(name), NOISES.index(noise)])
+    eta = rng.laplace(0, 10, (300_000, x.size)) if noise is Laplace else rng.normal(0, 10, (300_000, x.size))
+    y = x + eta - eta.mean(axis=1, keepdims=True) + (total - x.sum()) / x.size
+    v = project(y, total)
+    moments = evaluate(x, mechanism, total)
+    at = np.searchsorted(np.unique(x), x)
+    drift = (total - x.sum()) / x.size
+    for sample, value in ((v - y + drift, moments.bias), ((v - x) ** 2, moments.mse), (v == 0, moments.zero)):
+        mean, error = sample.mean(axis=0), sample.std(axis=0) / math.sqrt(len(sample))
+        assert (np.abs(mean - value[at]) <= 5.2 * error + 1e-12).all()
+
+
+# ---- laws ------------------------------------------------------------------------------------------------
+
+
+def random_case(rng, regime):
+    """Counts and a noise scale from one of the regimes of the design."""
+    if regime == "dense":
+        x = np.round(np.exp(rng.normal(rng.uniform(1, 4), rng.uniform(0.5, 2), int(rng.integers(50, 400)))))
+        return x, float(np.exp(rng.uniform(0, 5)))
+    if regime == "rare":
+        x = np.round(np.exp(rng.normal(7, 1.2, int(rng.integers(5, 400))))) + 1
+        return x, float(x.min() / rng.uniform(2, 15))
+    if regime == "small":
+        return np.round(rng.uniform(0, 20, int(rng.integers(2, 9)))) + np.array([1.0] + [0.0] * 0), float(
+            np.exp(rng.uniform(-1, 3))
+        )
+    if regime == "giants":
+        near = np.round(rng.uniform(0, 10, int(rng.integers(2, 30))))
+        return np.append(near, np.round(rng.uniform(1e4, 1e6, int(rng.integers(1, 4))))), float(np.exp(rng.uniform(-1, 3)))
+    if regime == "zeros":
+        some = np.round(rng.uniform(1, 200, int(rng.integers(1, 20))))
+        return np.append(np.zeros(int(rng.integers(2, 200))), some), float(np.exp(rng.uniform(0, 4)))
+    if regime == "billion":
+        return np.round(rng.uniform(0, 1, int(rng.integers(5, 150))) ** 3 * 1e8), float(np.exp(rng.uniform(2, 14)))
+    return np.exp(rng.normal(3, 1, int(rng.integers(80, 200)))), float(np.exp(rng.uniform(0, 4)))  # no ties
+
+
+REGIMES = ["dense", "rare", "small", "giants", "zeros", "billion", "fractions"]
+
+
+@pytest.fixture(scope="module")
+def cases():
+    rng = np.random.default_rng(2024)
+    out = []
+    for k in range(70):
+        x, spread = random_case(rng, REGIMES[k % 7])
+        mechanism = NOISES[k // 7 % 2](spread)
+        out.append((x, mechanism, evaluate(x, mechanism)))
+    return out
+
+
+def test_sums_order_and_ranges(cases):
+    """sum bias = C - sum x = 0; Lemma 3: the bias falls in x; probabilities fall in x; E[T] >= 0; mse >= bias^2."""
+    for x, mechanism, moments in cases:
+        _, times = distinct(x)
+        scale = moments.threshold + np.abs(moments.bias)
+        assert abs(np.sum(times * moments.bias)) <= 1e-15 * np.sum(times * scale) * 8
+        slack = moments.error[1:] + moments.error[:-1]
+        assert (np.diff(moments.bias) <= slack).all()
+        assert (np.diff(moments.zero) <= 1e-9).all()
+        assert moments.threshold >= 0
+        assert (moments.mse >= moments.bias**2 * (1 - 1e-6)).all()
+        assert moments.nodes > 0
+        assert mechanism.spread > 0
+
+
+def test_theorem_one_brackets_alpha_under_gaussian_noise(cases):
+    """B((pi_S)_+)_i = E[(y_i)_-] with y_i ~ N(x_i, sigma^2 (n-1)/n): Proposition 2's closed form, and Proposition 1's
+    sum of negative parts above."""
+    checked = 0
+    for x, mechanism, moments in cases:
+        if not isinstance(mechanism, Gaussian):
+            continue
+        s = mechanism.sigma * math.sqrt((x.size - 1) / x.size)
+        negative = s * norm.pdf(np.sort(x) / s) - np.sort(x) * ndtr(-np.sort(x) / s)
+        lower = negative[0] - negative[-1]
+        slack = 2 * moments.error.max() + 1e-12 * lower
+        assert lower - slack <= alpha(moments) <= min(np.ptp(x), lower + negative.sum()) + slack
+        assert moments.threshold <= negative.sum() + slack
+        checked += 1
+    assert checked == 35
+
+
+def test_stated_errors_are_honest(cases, monkeypatch):
+    """Against a rule with about three times the nodes in m and on each contour, a wider window and no interpolation
+    between counts, the true error is below the stated one for every entry of every case."""
+    monkeypatch.setattr(simplex_law, "FEW", 10**9)
+    finer = (simplex_rule.Level(30, 0.1, 1e-16, 30), simplex_rule.Level(36, 0.08, 1e-16, 30))
+    monkeypatch.setattr(module, "LEVELS", finer)
+    for x, mechanism, moments in cases:
+        truth = evaluate(x, mechanism, rtol=1e-8)
+        rounding = 1e-15 * (np.abs(truth.bias) + truth.threshold)  # of the finer rule
+        assert (np.abs(moments.bias - truth.bias) <= moments.error + rounding).all()
+        assert (2 * moments.error <= 1e-6 * alpha(moments)).all()
+        assert moments.mse == pytest.approx(truth.mse, rel=1e-6)
+        assert np.abs(moments.zero - truth.zero).max() < 1e-7
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_scaling(noise):
+    """Counts, noise and total times k: biases times k, bit for bit where k is a power of 2."""
+    x = np.array([0.0, 1, 1, 4, 9, 30, 31, 100])
+    one = evaluate(x, noise(6.0))
+    two = evaluate(8 * x, noise(48.0))
+    assert (two.bias == 8 * one.bias).all()
+    assert (two.mse == 64 * one.mse).all()
+    assert (two.zero == one.zero).all()
+    odd = evaluate(3.7 * x, noise(3.7 * 6.0))
+    assert odd.bias == pytest.approx(3.7 * one.bias, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_many_distinct_counts_are_interpolated_and_few_are_not(noise, monkeypatch):
+    """800 fractions (Chebyshev nodes stand for them) against the same without interpolation."""
+    x = np.sort(np.random.default_rng(5).exponential(40, 800))
+    fast = evaluate(x, noise(12.0))
+    monkeypatch.setattr(simplex_law, "FEW", 10**9)
+    plain = evaluate(x, noise(12.0))
+    assert np.abs(fast.bias - plain.bias).max() <= fast.error.max() + plain.error.max()
+    assert fast.mse == pytest.approx(plain.mse, rel=1e-8)
+    assert fast.zero == pytest.approx(plain.zero, abs=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_ties_count_once_each(noise):
+    """A split of a tie by 1e-9 changes nothing beyond 1e-9: multiplicities and separate counts agree."""
+    tied = evaluate(np.array([1.0] * 6 + [3.0] * 5 + [20.0] * 4), noise(4.0))
+    split = evaluate(np.concatenate([1 + 1e-9 * np.arange(6), 3 + 1e-9 * np.arange(5), 20 + 1e-9 * np.arange(4)]), noise(4.0))
+    assert split.bias[[0, 6, 11]] == pytest.approx(tied.bias, abs=1e-7)
+    assert split.mse[[0, 6, 11]] == pytest.approx(tied.mse, rel=1e-7)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_million_entities(noise):
+    rng = np.random.default_rng(3)
+    x = np.minimum(np.round(np.exp(rng.normal(5, 1.2, 1_000_000))), 4999)
+    moments = evaluate(x, noise(100.0))
+    _, times = distinct(x)
+    assert abs(np.sum(times * moments.bias)) < 1e-6
+    assert 2 * moments.error.max() < 1e-6 * alpha(moments)
+    lower = clipped_sum_range(x, noise(100.0))
+    assert lower <= alpha(moments) <= lower + moments.threshold  # Lemma 3 with Lemma 2's T
+
+
+def clipped_sum_range(x, mechanism):
+    """B((pi_S)_+)_1 - B((pi_S)_+)_n for n so large that the mean of the noise is 0 to 1e-3 of its scale."""
+    below = -mechanism.lower(-np.array([x.min(), x.max()]), 0.0, 1)
+    return float(below[0] - below[1]) * (1 - 1e-3)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------
+
+
+def test_other_noise_is_refused_by_name():
+    with pytest.raises(UnsupportedError, match="discrete-laplace"):
+        evaluate([1.0, 2.0], DiscreteLaplace(1.0))
+
+
+def test_a_tolerance_beyond_rounding_is_refused_by_name():
+    with pytest.raises(ToleranceError, match=r"alpha = .* misses the relative tolerance 1e-18"):
+        evaluate([1.0, 2.0, 5.0], Gaussian(2.0), rtol=1e-18)
+
+
+def test_the_slow_corner_is_refused_or_right():
+    """Two counts under Laplace noise and a total below their sum: the transform decays slowly and cannot be bent."""
+    for x, total in (((0.0, 3.0), 2.0), ((1.0, 2.0), 0.3), ((0.0, 4.0), 3.9)):
+        try:
+            moments = evaluate(x, Laplace(1.0), total)
+        except ToleranceError:
+            continue
+        truth = two_deficit(Laplace, x, total, 0) - two_deficit(Laplace, x, total, 1)
+        assert abs(alpha(moments) - truth) <= moments.error.sum()
+
+
+def test_quantile_used_for_the_simulation():
+    assert -ndtri(1e-7) == pytest.approx(5.2, abs=0.01)

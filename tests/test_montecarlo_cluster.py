@@ -1,0 +1,99 @@
+"""The Monte-Carlo engine on a Dask cluster: the same bits as on threads, also where a worker dies in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.errors import ParameterError
+from fairpost.postprocess.custom import Custom
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own threads and sockets
+
+COUNTS = fp.Counts(np.floor(10 ** np.linspace(0, 3, 500)) - 1, groups=["a", "b"] * 250)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    settings = {"distributed.scheduler.allowed-failures": 20, "distributed.worker.daemon": False}
+    import dask
+
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as made,
+    ):
+        yield made
+
+
+def pis() -> list[Any]:
+    own = Custom(np.rint, name="rounded", linear=lambda noise: noise)
+    return [fp.Simplex.from_counts(COUNTS), fp.Baseline.from_counts(COUNTS), fp.PoS.from_counts(COUNTS), own]
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    arrays = ("bias", "standard_error", "half_width", "deviation", "mse", "zero", "plain", "plain_error")
+    return a.alpha == b.alpha and all(getattr(a, k).tobytes() == getattr(b, k).tobytes() for k in arrays)
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    return MonteCarlo(6000, seed=3, block=50, threads=1).moments(COUNTS, fp.Laplace(5.0), pis())
+
+
+def test_same_bits_by_address(cluster: Any, expected: Any) -> None:
+    engine = MonteCarlo(6000, seed=3, block=50, cluster=cluster.scheduler_address)
+    found = engine.moments(COUNTS, fp.Laplace(5.0), pis())
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_same_bits_when_workers_are_killed(cluster: Any, expected: Any) -> None:
+    """After 1000 runs one worker process gets SIGKILL, after 3000 both."""
+    with distributed.Client(cluster) as client:
+        killed: list[int] = []
+
+        def kill(done: int, limit: int) -> None:
+            if done in (1000, 3000):
+                processes = [worker.process.pid for worker in cluster.workers.values() if worker.process is not None]
+                for pid in processes[: 1 if done == 1000 else 2]:
+                    _kill(pid)
+                    killed.append(pid)
+
+        engine = MonteCarlo(6000, seed=3, block=50, cluster=client, progress=kill)
+        found = engine.moments(COUNTS, fp.Laplace(5.0), pis())
+    assert len(killed) == 3
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def _kill(pid: int) -> None:
+    import os
+    import signal
+
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_interrupt_and_resume_on_threads(cluster: Any, expected: Any, tmp_path: Any) -> None:
+    def stop(done: int, limit: int) -> None:
+        if done == 2000:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "job.npz"
+    given: dict[str, Any] = {"runs": 6000, "seed": 3, "block": 50, "checkpoint": file}
+    with distributed.Client(cluster) as client:
+        begun = MonteCarlo(**given, cluster=client, progress=stop).moments(COUNTS, fp.Laplace(5.0), pis())
+    assert begun[0].interrupted
+    assert begun[0].runs == 2000
+    found = MonteCarlo(**given).moments(COUNTS, fp.Laplace(5.0), pis())
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_wrong_address_is_named() -> None:
+    with pytest.raises(ParameterError, match="`cluster` must be the address of a Dask scheduler, got 'tcp://127"):
+        MonteCarlo(10, cluster="tcp://127.0.0.1:1").moments(COUNTS, fp.Laplace(5.0), pis()[:1])
