@@ -1,15 +1,15 @@
 """The exact moments of pi_S+ against brute force, simulation, closed forms and finer rules."""
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
-import oracles
 import pytest
 from scipy.integrate import quad
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 from scipy.stats import norm
 
+import oracles
 from fairpost.engines.exact import simplex as module
 from fairpost.engines.exact import simplex_law, simplex_rule
 from fairpost.engines.exact.simplex import simplex
@@ -115,7 +115,7 @@ def two_deficit(noise, x, total, i):
     low, high = x[i], x[1 - i] - total
     points = sorted({p + q for p in (low, high) for q in (-40, -8, -3, -1, 0, 1, 3, 8, 40)} | {(low + high) / 2})
     whole = 0.0
-    for a, b in zip(points, points[1:], strict=False):
+    for a, b in pairwise(points):
         whole += quad(lambda m: tail(noise, x[i] - m) * tail(noise, m + total - x[1 - i]), a, b, epsabs=0)[0]
     return whole
 
@@ -130,8 +130,8 @@ def difference_density(noise, u, v):
 
 
 def three(noise, x, total):
-    """E[v - y], E[(v - x)^2], P(v = 0) by two-dimensional Gauss-Legendre, broken where the projection or the density has
-    a kink: y_i = 0, y_i + y_j / 2 = 0 (a second entity is clipped), u = 0, v = 0, u = v."""
+    """E[v - y], E[(v - x)^2], P(v = 0) by two-dimensional Gauss-Legendre, broken where projection or density has a
+    kink: y_i = 0, y_i + y_j / 2 = 0 (a second entity is clipped), u = 0, v = 0, u = v."""
     x = np.asarray(x)
     shift = (total - x.sum()) / 3
     slope = np.array([[2, -1], [-1, 2], [-1, -1]]) / 3
@@ -150,10 +150,10 @@ def three(noise, x, total):
     sums = np.zeros((3, 3))
 
     def pieces(points, longest):
-        for a, b in zip(points, points[1:], strict=False):
+        for a, b in pairwise(points):
             if b > a:
                 edges = np.linspace(a, b, math.ceil((b - a) / longest) + 1)
-                for p, q in zip(edges, edges[1:], strict=False):
+                for p, q in pairwise(edges):
                     yield (p + q) / 2 + (q - p) / 2 * node, (q - p) / 2 * weight
 
     for us, uw in pieces(sorted(corners), 2.5):
@@ -186,7 +186,14 @@ def test_the_brute_force_projects_as_the_oracle_does():
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     ("x", "total"),
-    [((0.0, 0.5), 0.5), ((0.3, 2.0), 2.3), ((1.0, 1.5), 2.5), ((0.1, 0.1001), 0.2001), ((1.0, 2.0), 9.0), ((3.0, 4.0), 6.9)],
+    [
+        ((0.0, 0.5), 0.5),
+        ((0.3, 2.0), 2.3),
+        ((1.0, 1.5), 2.5),
+        ((0.1, 0.1001), 0.2001),
+        ((1.0, 2.0), 9.0),
+        ((3.0, 4.0), 6.9),
+    ],
 )
 def test_two_entities(noise, x, total):
     """Differences D_1 - D_2 = bias_1 - bias_2 and E[T] = (D_1 + D_2)/2 by one-dimensional quadrature (1e-12 or better).
@@ -210,8 +217,8 @@ def test_two_entities(noise, x, total):
         def square(z, centre=centre, i=i):
             return (min(max(centre + z, 0.0), total) - x[i]) ** 2 * density(z)
 
-        mse = sum(quad(square, a, b, epsabs=1e-14)[0] for a, b in zip(cuts, cuts[1:], strict=False))
-        zero = sum(quad(density, a, b, epsabs=1e-14)[0] for a, b in zip(cuts, cuts[1:], strict=False) if b <= -centre)
+        mse = sum(quad(square, a, b, epsabs=1e-14)[0] for a, b in pairwise(cuts))
+        zero = sum(quad(density, a, b, epsabs=1e-14)[0] for a, b in pairwise(cuts) if b <= -centre)
         assert moments.mse[i] == pytest.approx(mse, rel=1e-6)
         assert moments.zero[i] == pytest.approx(zero, abs=1e-8)
 
@@ -247,8 +254,9 @@ SIMULATED = {
 def test_against_simulation(name, noise):
     """300,000 runs with pi_S as the control variate, so that only clipped runs add variance.
 
-    300 means are compared in all (2 noises, 5 cases, at most 20 counts; bias, mse, zero): |z| < 5.2 for each keeps a
-    false alarm below 300 * 2e-7 = 6e-5 a run of this file, and the seed is fixed.
+    600 means are compared in all (2 noises, 5 cases, at most 20 counts; bias, mse, zero): |z| < 5.2 for each keeps a
+    false alarm below 600 * 2e-7 = 1.2e-4 over all, and the seeds are fixed. An event that the runs may miss moves a
+    mean by its size / runs: a dozen of those are let through (P(12 or more | 1 expected) < 1e-9).
     """
     x, total = SIMULATED[name]
     total = float(x.sum()) if total is None else total
@@ -260,9 +268,13 @@ def test_against_simulation(name, noise):
     moments = evaluate(x, mechanism, total)
     at = np.searchsorted(np.unique(x), x)
     drift = (total - x.sum()) / x.size
-    for sample, value in ((v - y + drift, moments.bias), ((v - x) ** 2, moments.mse), (v == 0, moments.zero)):
+    for sample, value, size in (
+        (v - y + drift, moments.bias, 10.0),
+        ((v - x) ** 2, moments.mse, 100.0),
+        (v == 0, moments.zero, 1.0),
+    ):
         mean, error = sample.mean(axis=0), sample.std(axis=0) / math.sqrt(len(sample))
-        assert (np.abs(mean - value[at]) <= 5.2 * error + 1e-12).all()
+        assert (np.abs(mean - value[at]) <= 5.2 * error + 12 * size / len(sample)).all()
 
 
 # ---- laws ------------------------------------------------------------------------------------------------
@@ -277,12 +289,12 @@ def random_case(rng, regime):
         x = np.round(np.exp(rng.normal(7, 1.2, int(rng.integers(5, 400))))) + 1
         return x, float(x.min() / rng.uniform(2, 15))
     if regime == "small":
-        return np.round(rng.uniform(0, 20, int(rng.integers(2, 9)))) + np.array([1.0] + [0.0] * 0), float(
-            np.exp(rng.uniform(-1, 3))
-        )
+        return np.round(rng.uniform(0, 20, int(rng.integers(2, 9)))) + 1, float(np.exp(rng.uniform(-1, 3)))
     if regime == "giants":
         near = np.round(rng.uniform(0, 10, int(rng.integers(2, 30))))
-        return np.append(near, np.round(rng.uniform(1e4, 1e6, int(rng.integers(1, 4))))), float(np.exp(rng.uniform(-1, 3)))
+        return np.append(near, np.round(rng.uniform(1e4, 1e6, int(rng.integers(1, 4))))), float(
+            np.exp(rng.uniform(-1, 3))
+        )
     if regime == "zeros":
         some = np.round(rng.uniform(1, 200, int(rng.integers(1, 20))))
         return np.append(np.zeros(int(rng.integers(2, 200))), some), float(np.exp(rng.uniform(0, 4)))
@@ -307,17 +319,18 @@ def cases():
 
 def test_sums_order_and_ranges(cases):
     """sum bias = C - sum x = 0; Lemma 3: the bias falls in x; probabilities fall in x; E[T] >= 0; mse >= bias^2."""
-    for x, mechanism, moments in cases:
+    for x, _, moments in cases:
         _, times = distinct(x)
+        surplus = math.fsum([float(np.sum(x)), *(-x)])  # what rounding of the total leaves
         scale = moments.threshold + np.abs(moments.bias)
-        assert abs(np.sum(times * moments.bias)) <= 1e-15 * np.sum(times * scale) * 8
+        assert abs(np.sum(times * moments.bias) - surplus) <= 8e-15 * np.sum(times * scale)
         slack = moments.error[1:] + moments.error[:-1]
         assert (np.diff(moments.bias) <= slack).all()
         assert (np.diff(moments.zero) <= 1e-9).all()
         assert moments.threshold >= 0
         assert (moments.mse >= moments.bias**2 * (1 - 1e-6)).all()
-        assert moments.nodes > 0
-        assert mechanism.spread > 0
+        assert (moments.nodes > 0) == (moments.threshold > 0)
+        assert moments.zero[0] <= 1
 
 
 def test_theorem_one_brackets_alpha_under_gaussian_noise(cases):
@@ -347,7 +360,7 @@ def test_stated_errors_are_honest(cases, monkeypatch):
         truth = evaluate(x, mechanism, rtol=1e-8)
         rounding = 1e-15 * (np.abs(truth.bias) + truth.threshold)  # of the finer rule
         assert (np.abs(moments.bias - truth.bias) <= moments.error + rounding).all()
-        assert (2 * moments.error <= 1e-6 * alpha(moments)).all()
+        assert (2 * moments.error <= 1e-6 * alpha(moments) + 1e-270).all()
         assert moments.mse == pytest.approx(truth.mse, rel=1e-6)
         assert np.abs(moments.zero - truth.zero).max() < 1e-7
 
@@ -381,7 +394,9 @@ def test_many_distinct_counts_are_interpolated_and_few_are_not(noise, monkeypatc
 def test_ties_count_once_each(noise):
     """A split of a tie by 1e-9 changes nothing beyond 1e-9: multiplicities and separate counts agree."""
     tied = evaluate(np.array([1.0] * 6 + [3.0] * 5 + [20.0] * 4), noise(4.0))
-    split = evaluate(np.concatenate([1 + 1e-9 * np.arange(6), 3 + 1e-9 * np.arange(5), 20 + 1e-9 * np.arange(4)]), noise(4.0))
+    split = evaluate(
+        np.concatenate([1 + 1e-9 * np.arange(6), 3 + 1e-9 * np.arange(5), 20 + 1e-9 * np.arange(4)]), noise(4.0)
+    )
     assert split.bias[[0, 6, 11]] == pytest.approx(tied.bias, abs=1e-7)
     assert split.mse[[0, 6, 11]] == pytest.approx(tied.mse, rel=1e-7)
 
@@ -426,7 +441,3 @@ def test_the_slow_corner_is_refused_or_right():
             continue
         truth = two_deficit(Laplace, x, total, 0) - two_deficit(Laplace, x, total, 1)
         assert abs(alpha(moments) - truth) <= moments.error.sum()
-
-
-def test_quantile_used_for_the_simulation():
-    assert -ndtri(1e-7) == pytest.approx(5.2, abs=0.01)

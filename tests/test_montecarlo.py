@@ -109,7 +109,7 @@ def test_control_variates_have_mean_exactly_zero(name: str, by_group: bool) -> N
 
 
 def test_variance_does_not_cancel() -> None:
-    """A bias a million times its spread: pi_S+ onto a small total takes nearly the same T from every entity in each run."""
+    """A bias a million times its spread: onto a small total pi_S+ takes nearly the same from everyone in each run."""
     counts = fp.Counts(np.full(400, 1e6) + np.arange(400))
     pi = Simplex(3e8)
     found = one(MonteCarlo(512, block=64), counts, fp.Gaussian(1.0), pi)

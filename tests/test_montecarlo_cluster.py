@@ -95,5 +95,8 @@ def test_interrupt_and_resume_on_threads(cluster: Any, expected: Any, tmp_path: 
 
 
 def test_a_wrong_address_is_named() -> None:
-    with pytest.raises(ParameterError, match="`cluster` must be the address of a Dask scheduler, got 'tcp://127"):
+    import dask
+
+    message = "`cluster` must be the address of a Dask scheduler, got 'tcp://127"
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(ParameterError, match=message):
         MonteCarlo(10, cluster="tcp://127.0.0.1:1").moments(COUNTS, fp.Laplace(5.0), pis()[:1])

@@ -11,14 +11,15 @@ import oracles
 from fairpost.postprocess import POSTPROCESSINGS, Baseline, Partition, PoS, Simplex, Sum, SumClipped
 
 rows = hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(2, 9)), elements=st.integers(-20, 40).map(float))
-KEEPS_TOTAL = ["sum", "simplex"]
-NONNEGATIVE = ["nonnegative", "sum-clipped", "simplex", "baseline", "pos"]
+KEEPS_TOTAL = ["sum", "simplex", "simplex-threshold"]
+NONNEGATIVE = [name for name in POSTPROCESSINGS if name not in ("none", "sum")]
+NOISE = fp.Laplace(3.0)
 
 
 def built(name: str, n: int, *, by_group: bool = False):
     groups = ["g", "h"] * n
     counts = fp.Counts(np.arange(1.0, n + 1), weights=np.linspace(0.5, 3, n), groups=groups[:n])
-    return counts, POSTPROCESSINGS[name].from_counts(counts, by_group=by_group)
+    return counts, POSTPROCESSINGS[name].from_counts(counts, by_group=by_group).for_mechanism(NOISE)
 
 
 @pytest.mark.parametrize("name", POSTPROCESSINGS)
@@ -62,9 +63,8 @@ def test_groups_are_independent_problems(name, X):
     for label in dict.fromkeys(counts.groups):
         here = labels == label
         part = fp.Counts(counts.values[here], weights=counts.weights[here])
-        assert whole[:, here] == pytest.approx(
-            POSTPROCESSINGS[name].from_counts(part)(X[:, here]), rel=1e-12, abs=1e-12
-        )
+        alone = POSTPROCESSINGS[name].from_counts(part).for_mechanism(NOISE)
+        assert whole[:, here] == pytest.approx(alone(X[:, here]), rel=1e-12, abs=1e-12)
 
 
 @given(rows)
@@ -111,8 +111,8 @@ def test_pos_with_a_sum_near_zero_stays_on_the_simplex():
 def test_one_entity():
     counts = fp.Counts([5.0])
     for name, kind in POSTPROCESSINGS.items():
-        v = kind.from_counts(counts)([-2.0])
-        assert v == pytest.approx({"none": -2.0, "nonnegative": 0.0, "baseline": 1.0, "pos": 1.0}.get(name, 5.0))
+        pi = kind.from_counts(counts).for_mechanism(NOISE)
+        assert pi([-2.0]) == pytest.approx(1.0 if pi.task == "allocation" else {"none": -2.0, "nonnegative": 0.0}.get(name, 5.0))
 
 
 def test_totals_by_group_label_or_order():
@@ -143,7 +143,7 @@ def test_totals_by_group_label_or_order():
         (lambda: Sum(1.0)(["a"]), "must be numbers"),
         (lambda: Sum.from_counts(fp.Counts([1.0]), by_group=True), "need counts with groups"),
         (lambda: PoS.from_counts(fp.Counts([1.0]), by_group=True), "need counts with groups"),
-        (lambda: fp.allocate([1.0], how="best"), "`how` must be one of baseline, pos, got 'best'"),
+        (lambda: fp.allocate([1.0], how="best"), "`how` must be one of baseline, pos, pos-threshold, got 'best'"),
     ],
 )
 def test_broken_rules(call, message):

@@ -115,6 +115,14 @@ def test_a_tiny_total_keeps_its_digits():
     assert v[1] == pytest.approx(1e-6, rel=1e-14)
 
 
+@pytest.mark.parametrize("n", [7, 200])
+@pytest.mark.parametrize("total", [1e-9, 1e-3])
+def test_a_tiny_total_below_a_largest_entry_of_zero(n, total):
+    y = np.random.default_rng(1).normal(size=(2000, n)) * 10
+    y -= y.max(axis=1, keepdims=True)
+    assert fp.project_simplex(y, total).sum(axis=1) == pytest.approx(total, rel=1e-13)
+
+
 def test_rows_equal_vectors_bit_for_bit():
     rows = np.random.default_rng(2).normal(0, 3, (257, 511))
     batch = fp.project_simplex(rows, 40.0)

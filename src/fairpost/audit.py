@@ -12,8 +12,7 @@ from fairpost.engines.exact.engine import Exact
 from fairpost.engines.moments import Moments
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.mechanisms import Mechanism
-from fairpost.postprocess import POSTPROCESSINGS, Partition, PostProcessing, Simplex
-from fairpost.postprocess.allocation import ALLOCATIONS
+from fairpost.postprocess import ALLOCATIONS, POSTPROCESSINGS, Partition, PostProcessing, Simplex
 from fairpost.problems import PROBLEMS
 from fairpost.result import AuditResult, CostOfPrivacy
 
@@ -60,7 +59,7 @@ def audit(
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
 
     """
-    pi = postprocessing(postprocess, counts, total, by_group=by_group)
+    pi = postprocessing(postprocess, counts, total, by_group=by_group).for_mechanism(mechanism)
     rule = _engine(engine)
     moments = rule.moments(counts, mechanism, pi)
     truth = _truth(counts, pi)
@@ -133,11 +132,15 @@ def _bounds(counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: M
         return None
 
 
-def allocate(noisy: ArrayLike, weights: ArrayLike | None = None, how: str = "pos") -> Floats:
-    """Shares of 1 from noisy counts alone: "pos" (the paper's projection) or "baseline".
+def allocate(
+    noisy: ArrayLike, weights: ArrayLike | None = None, how: str = "pos", mechanism: Mechanism | None = None
+) -> Floats:
+    """Shares of 1 from noisy counts alone: "pos" (the paper's projection), "baseline" or "pos-threshold".
 
-    One vector, or the rows of a matrix. Nothing true is needed, so nothing private is spent.
+    One vector, or the rows of a matrix. Nothing true is needed, so nothing private is spent; "pos-threshold" needs to
+    know the mechanism that made the noise, which is public.
     """
     if how not in ALLOCATIONS:
         raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
-    return ALLOCATIONS[how](weights)(noisy)
+    pi = ALLOCATIONS[how](weights)
+    return (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy)

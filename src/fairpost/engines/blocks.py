@@ -84,7 +84,7 @@ class Spec:
 def compiled(counts: Counts, mechanism: Mechanism, pi: PostProcessing) -> bool:
     """Whether the compiled block covers this case.
 
-    Groups go the general way, and so do totals too small for a threshold that is measured from 0, and shares of nothing.
+    Groups go the general way, as do totals too small for a threshold that is measured from 0, and shares of nothing.
     """
     if type(mechanism) not in KINDS or type(pi) not in CODES or getattr(pi, "partition", None) is not None:
         return False
@@ -214,9 +214,9 @@ class Totals:
         )  # fmt: skip
 
     def plane(self, p: int, k: int) -> Floats:
-        """One quantity of post-processing p, one entry an entity: 0 mean d, 1 its squares, 2 mean e, 3 its squares, 4 zeros."""
+        """One quantity of post-processing p: 0 mean d, 1 its squares, 2 mean e, 3 its squares, 4 zeros."""
         piece = self.sums.shape[2] // 5
-        return self.sums[p].reshape(-1, 5, piece)[:, k].reshape(-1)[: self.labels.shape[1]]
+        return np.asarray(self.sums[p].reshape(-1, 5, piece)[:, k].reshape(-1)[: self.labels.shape[1]])
 
     def state(self) -> dict[str, NDArray[np.float64] | Ints]:
         """The arrays that change, by name."""

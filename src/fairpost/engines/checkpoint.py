@@ -1,8 +1,8 @@
 """A file from which a long simulation goes on: the merged blocks, written whole or not at all.
 
-The file is written under another name in the same folder, flushed to the disk and then moved into place, so that at any
-moment the name holds one whole state. A fingerprint says what the state belongs to: counts, mechanism, post-processings,
-seed, size of a block and version; another command's file is refused.
+The file is written under another name in the same folder, flushed to the disk and then moved into place, so that at
+any moment the name holds one whole state. A fingerprint says what the state belongs to: counts, mechanism,
+post-processings, seed, size of a block and version; another command's file is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAYOUT = 1
 
 
 def fingerprint(parts: Iterable[Any]) -> str:
-    """A digest of plain data: numbers, text, arrays, sequences, mappings, dataclasses, sparse matrices and functions."""
+    """A digest of numbers, text, arrays, sequences, mappings, dataclasses, sparse matrices and functions."""
     digest = hashlib.sha256()
     for part in parts:
         _feed(digest.update, part)

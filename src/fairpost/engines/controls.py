@@ -1,7 +1,7 @@
 """What simulation may subtract: for each post-processing a linear function of the noise whose mean is exactly 0.
 
-pi(X)_i - P(x)_i = offset_i + L(eta)_i + d_i, where offset is known, E[L(eta)] = 0 because the noise is symmetric about 0,
-and d is what is left to average. A post-processing without a linear part has L = 0, and d is its plain error.
+pi(X)_i - P(x)_i = offset_i + L(eta)_i + d_i, where offset is known, E[L(eta)] = 0 because the noise is symmetric about
+0, and d is what is left to average. A post-processing without a linear part has L = 0, and d is its plain error.
 
     none, nonnegative       L = eta
     sum, sum-clipped,       L = eta - its group's mean          offset = (C - sum x) / n of the group (pi_S is unbiased)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol
 
 from fairpost.engines.blocks import Block, Partial, Spec, run_block
@@ -92,10 +93,10 @@ class Cluster:
                 client.close()
 
     def _results(self, distributed: Any, client: Any, spec: Spec, seed: int) -> Results:
-        shared = [client.scatter(spec, broadcast=True, hash=False)]
         threads = sum(client.nthreads().values())
         if threads == 0:
-            raise UnsupportedError(f"the cluster at {client.scheduler.address} has no workers")
+            raise UnsupportedError(f"a cluster must have workers, the one at {client.scheduler.address} has none")
+        shared = [client.scatter(spec, broadcast=True, hash=False)]
 
         def submit(block: Block) -> Any:
             return client.submit(run_block, shared[0], seed, block, pure=False, retries=ATTEMPTS)
@@ -116,14 +117,13 @@ class Cluster:
 
 def _distributed() -> Any:
     try:
-        import distributed
+        return import_module("distributed")
     except ImportError:
         raise UnsupportedError("a cluster needs dask.distributed: install fairpost[cluster]") from None
-    return distributed
 
 
 def _connected(distributed: Any, address: str) -> Any:
     try:
-        return distributed.Client(address, timeout=10)
+        return distributed.Client(address)
     except (OSError, ValueError, TimeoutError) as error:
         raise ParameterError(f"`cluster` must be the address of a Dask scheduler, got {address!r}: {error}") from None

@@ -10,15 +10,15 @@ standard deviation of the noise in the output), has not occurred in R runs, p <=
 delta/2, and p s is the second term; with events seen it has the form of Bernstein's inequality. It falls as 1/R, the
 first term as 1/sqrt(R), so it costs nothing where events are many.
 
-Ties. Entities with the same count and weight have the same bias, so their estimates are averaged. Their d are correlated,
-so the standard error of the average comes from the averages of the blocks (from `BLOCKS` blocks on; below that the mean of
-the members' standard errors, which is never too small).
+Ties. Entities with the same count and weight have the same bias, so their estimates are averaged. Their d are
+correlated, so the standard error of the average comes from the averages of the blocks (from `BLOCKS` blocks on; below
+that it is the mean of the members' standard errors, which is never too small).
 
 alpha = max B - min B. The range of noisy biases is too large in expectation: the largest of 13,000 estimates is not the
 estimate of the largest. So every class gets an interval at level delta / classes (Bonferroni), all hold together with
-chance 1 - delta, and on that event max(b - h) - min(b + h) <= alpha <= max(b + h) - min(b - h). Where a theorem names the
-two entities that attain alpha (the smallest and the largest count: Theorem 1 for the projection; for clipping alone the
-bias falls with the count) their difference, run by run, has a standard error of its own and nothing is left to choose.
+chance 1 - delta, and on that event max(b - h) - min(b + h) <= alpha <= max(b + h) - min(b - h). Where a theorem names
+the two entities that attain alpha (the smallest and the largest count: Theorem 1 for the projection; for clipping alone
+the bias falls with the count) their difference, run by run, has a standard error of its own: nothing is left to choose.
 """
 
 from __future__ import annotations

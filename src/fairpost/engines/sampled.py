@@ -23,7 +23,7 @@ class Sampled:
     """
 
     bias: Floats
-    """B_i = E[pi(X)_i] - P(x)_i, estimated with the control variate; entities known to have the same bias share one estimate."""
+    """B_i = E[pi(X)_i] - P(x)_i, with the control variate; entities that must have the same bias share one estimate."""
     standard_error: Floats
     """The standard error of each bias, from the sample."""
     half_width: Floats

@@ -59,7 +59,8 @@ def accumulate_general(
             space = room(noise, c, scale, r[i], s0, low)
             width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
             peak = 0.0
-            for q in range(2000):
+            last = 8.0 if left > 0.0 else 4.0  # upright, a small part does not decay: the caller's checks see it
+            for q in range(int(last / fine)):
                 v = q * fine
                 offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
                 speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))

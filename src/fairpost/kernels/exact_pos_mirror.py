@@ -81,7 +81,7 @@ def _add_closed(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sums(up: Floats, b0: Numbers, turn: complex, before: Numbers, after: Numbers) -> None:
     """For each i, over the entities before and after it: the elementary symmetric sums of orders 0, 1, 2 in b0 (rows 0 to 2), the
-    product of psi = up + b0 (row 3) and sum up/psi (row 4).
+    product of psi = up + b0 (row 3) and that product weighted by the number above (row 4).
 
     turn = e^{sr} goes into each entity's factor, so that e^{snr} cannot overflow.
     """
@@ -99,8 +99,8 @@ def _grow(u: complex, b: complex, sums: Numbers, old: int, new: int) -> None:
     sums[2, new] = sums[2, old] * u + sums[1, old] * b
     sums[1, new] = sums[1, old] * u + sums[0, old] * b
     sums[0, new] = sums[0, old] * u
+    sums[4, new] = sums[4, old] * (u + b) + sums[3, old] * u
     sums[3, new] = sums[3, old] * (u + b)
-    sums[4, new] = sums[4, old] + u / (u + b)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -109,9 +109,10 @@ def _rest(i: int, n: int, before: Numbers, after: Numbers) -> tuple[complex, com
     p0 = before[0, i] * after[0, i]
     p1 = before[1, i] * after[0, i] + before[0, i] * after[1, i]
     p2 = before[2, i] * after[0, i] + before[1, i] * after[1, i] + before[0, i] * after[2, i]
-    others, share = before[3, i] * after[3, i], before[4, i] + after[4, i]
-    above = others * (share + 1.0) - n * p0 - (n - 1) * p1 - (n - 2) * p2
-    return above, others * share - (n - 1) * p0 - (n - 2) * p1
+    others = before[3, i] * after[3, i]
+    counted = before[4, i] * after[3, i] + before[3, i] * after[4, i]
+    above = counted + others - n * p0 - (n - 1) * p1 - (n - 2) * p2
+    return above, counted - (n - 1) * p0 - (n - 2) * p1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

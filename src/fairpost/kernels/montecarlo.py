@@ -25,8 +25,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from fairpost.kernels.philox import wide_vectors
 from fairpost.kernels.streams import fill_discrete_gaussian, fill_discrete_laplace, fill_gaussian, fill_laplace
+from fairpost.kernels.vectors import wide_vectors
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -129,17 +129,11 @@ def total_of(y: Floats) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _weighted(eta: Floats, x: Floats, w: Floats, z: Floats) -> Any:
-    """z = w (x + eta), and its sum, a stretch at a time."""
+def _weighted(eta: Floats, x: Floats, w: Floats, z: Floats) -> None:
+    """z = w (x + eta)."""
     wide_vectors()
-    lanes = np.zeros(_LANES)
-    for start in range(0, z.size, _LANES):
-        stop = min(start + _LANES, z.size)
-        out, noise, count, weight = z[start:stop], eta[start:stop], x[start:stop], w[start:stop]
-        for k in range(out.size):
-            out[k] = weight[k] * (count[k] + noise[k])
-            lanes[k] += out[k]
-    return _short_total(lanes)
+    for i in range(z.size):
+        z[i] = w[i] * (x[i] + eta[i])
 
 
 @njit(cache=True, nogil=True)
@@ -217,7 +211,7 @@ def _release(code: int, eta: Floats, z: Floats, shift: float, target: float, par
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _share(code: int, z: Floats, total: float, whole: float, par: Floats) -> int:
-    """par = (v, m, k, u, b) of one run, b = m |v|; par[1] comes in as a guess for m. Returns 1 for a degenerate draw."""
+    """par = (v, m, k, u, b = m |v|) of one run; par[1] comes in as a guess for m. Returns 1 for a degenerate draw."""
     guess = par[1] if par[0] > 0.0 else 0.0
     turned = code == POS and total < 0.0
     size = abs(total) if code == POS else excess(z, 0.0)[0]
@@ -387,7 +381,8 @@ def _solve(
     for p in range(codes.size):
         if which[p] != filled and codes[p] >= SIMPLEX:
             filled = which[p]
-            total = _weighted(eta, x, weights[filled], z)
+            _weighted(eta, x, weights[filled], z)
+            total = total_of(z)
         if codes[p] <= SIMPLEX:
             _release(codes[p], eta, z, shifts[p], targets[p], par[p])
         else:

@@ -102,7 +102,9 @@ def project(y: Floats, target: float, out: Floats) -> float:
         return m
     if target == 0.0:
         return _nothing(y, out)
-    for settled in (np.floor(0.5 * np.sqrt(n)), 0.0):
+    # a step much longer than the target leaves its rounding in m: the last one must start from the final active set
+    early = np.floor(0.5 * np.sqrt(n)) if n >= 64 and abs(m) < target else 0.0
+    for settled in (early, 0.0):
         m, active = newton(y, target, m, settled)
         if abs(m) > 4.0 * target:  # digits of m would be lost against the target: measure from the largest entry
             return _from_top(y, target, out)

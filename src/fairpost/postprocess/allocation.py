@@ -99,5 +99,3 @@ class PoS(_Shares):
         thresholds_of_rows(z, partition.starts, size, out)
         return out / partition.spread(size), lost, turned
 
-
-ALLOCATIONS: dict[str, type[Baseline] | type[PoS]] = {kind.name: kind for kind in (Baseline, PoS)}

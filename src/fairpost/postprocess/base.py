@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairpost.counts import Counts
 from fairpost.errors import CountsError, ParameterError
+from fairpost.mechanisms.base import Mechanism
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +45,10 @@ class PostProcessing(ABC):
 
         By group: each group of `counts.groups` keeps its own total (release) or shares 1 (allocation).
         """
+
+    def for_mechanism(self, mechanism: Mechanism) -> Self:
+        """The post-processing tuned to the noise, where it has something to tune; else itself."""
+        return self
 
     @abstractmethod
     def _apply(self, rows: Floats) -> Outcome:

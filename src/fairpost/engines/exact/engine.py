@@ -18,8 +18,10 @@ from fairpost.postprocess import (
     Nonnegative,
     Partition,
     PoS,
+    PosThreshold,
     PostProcessing,
     Simplex,
+    SimplexThreshold,
     Sum,
     SumClipped,
     Unchanged,
@@ -86,7 +88,7 @@ def _release(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: flo
     elif isinstance(pi, Nonnegative):
         found = closed.nonnegative(x, mechanism)
     else:
-        assert isinstance(pi, (Sum, SumClipped, Simplex)) and not isinstance(pi.total, (tuple, list, dict))
+        assert isinstance(pi, (Sum, SumClipped, Simplex))
         total = float(pi.total)  # type: ignore[arg-type]
         shift = (total - float(np.dot(times, x))) / n
         if isinstance(pi, Sum):
@@ -109,9 +111,24 @@ def _allocation(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: 
     return _spread(rule(x, a, times, mechanism, rtol), inverse)
 
 
+def _threshold(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: float) -> Moments:
+    """An expansion in 1/n, which states its error; `rtol` plays no part."""
+    from fairpost.engines.exact.threshold import pos_threshold, simplex_threshold
+
+    assert isinstance(pi, (PosThreshold, SimplexThreshold))
+    rule = pi.for_mechanism(mechanism).threshold
+    assert rule is not None
+    if isinstance(pi, SimplexThreshold):
+        x, _, times, inverse = Counts(counts.values).distinct
+        return _spread(simplex_threshold(x, times, mechanism, float(pi.total), rule), inverse)  # type: ignore[arg-type]
+    x, a, times, inverse = Counts(counts.values, weights=pi.weights).distinct
+    return _spread(pos_threshold(x, a, times, mechanism, rule), inverse)
+
+
 EVALUATORS: dict[type[PostProcessing], Evaluate] = {
     **dict.fromkeys((Unchanged, Nonnegative, Sum, SumClipped, Simplex), _release),
     **dict.fromkeys((Baseline, PoS), _allocation),
+    **dict.fromkeys((SimplexThreshold, PosThreshold), _threshold),
 }
 
 
@@ -135,6 +152,10 @@ def _by_group(counts: Counts, mechanism: Mechanism, pi: PostProcessing, partitio
 
 
 def _for_group(pi: PostProcessing, partition: Partition, g: int, who: NDArray[np.int64]) -> PostProcessing:
+    if isinstance(pi, PosThreshold):
+        return replace(pi, weights=None if pi.weights is None else np.asarray(pi.weights)[who], partition=None)
+    if isinstance(pi, SimplexThreshold):
+        return replace(pi, total=np.asarray(pi.total)[g].item(), partition=None)
     if isinstance(pi, (Baseline, PoS)):
         return type(pi)(None if pi.weights is None else np.asarray(pi.weights)[who])
     assert isinstance(pi, (Sum, SumClipped, Simplex))

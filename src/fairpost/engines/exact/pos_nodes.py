@@ -68,10 +68,11 @@ class Profile:
         return np.asarray(np.sqrt(2 * np.maximum(self.log[self.top] - self.log, 0.0)))
 
     def bell(self, drop: float) -> float | None:
-        """The standard deviation, where the whole window looks like a bell inside r > 0."""
-        (low, high), (left, right) = self.window(drop), self.window(4.5)
-        core = (right - left) / 6
-        return core if low > 0 and high - low < 2.8 * np.sqrt(2 * drop) * core else None
+        """The standard deviation, where the whole window looks like one bell inside r > 0."""
+        (low, high), (left, right), top = self.window(drop), self.window(4.5), self.r[self.top]
+        core, reach = (right - left) / 6, np.sqrt(2 * drop)
+        halves = np.array([(top - low) / reach, (high - top) / reach, (top - left) / 3, (right - top) / 3]) / core
+        return float(core) if low > 0 and halves.min() > 0.7 and halves.max() < 1.4 else None
 
     def breaks(self) -> Floats:
         """Ends of panels: outwards from the top, wherever the depth has changed by 1.5 or the distance fourfold."""

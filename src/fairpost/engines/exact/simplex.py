@@ -37,8 +37,10 @@ TINY = 1e-280
 """A deficit below this (in units of the noise scale) is 0: doubles end there."""
 SLOW = 10.0
 """The safety factor where refinement gains little at a time."""
+SETTLED = 1e-6
+"""The relative change of every mean squared error at which refinement stops."""
 IDENTITY = 1e-8
-"""How far E[m] + (C - sum x)/n and mean(D), two ways to E[T], may differ, in units of the noise scale."""
+"""How far E[m] + (C - sum x)/n and mean(D), two ways to E[T], may differ, in units of the noise scale (or of m)."""
 
 
 def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: float, rtol: float = 1e-6) -> Moments:
@@ -99,7 +101,7 @@ def _evaluate(population: Population, rtol: float) -> Moments:
         now = _deficits(population, win, level)
         bias, error = _biases(population, now, before)
         if _reached(population, bias, error, now, before, rtol):
-            mse, nodes = _spread(population, LEVELS[place:], now.mean)
+            mse, nodes = _spread(population, LEVELS[place - 1 :], now, before)
             return Moments(bias, error, mse, now.zero, now.mean, nodes=now.nodes + nodes)
         before = now
     raise refusal("simplex", bias, error, rtol)
@@ -173,24 +175,33 @@ def _deficits(population: Population, win: Window, level: Level) -> Deficits:
     return Deficits(deficit, mean, zero, parts.nodes, parts.slow)
 
 
-def _spread(population: Population, levels: tuple[Level, ...], threshold: float) -> tuple[Floats, int]:
-    """E[(v_i - x_i)^2] and the number of nodes, at the first level where E[T] comes out as mean(D)."""
+def _spread(population: Population, levels: tuple[Level, ...], now: Deficits, before: Deficits) -> tuple[Floats, int]:
+    """E[(v_i - x_i)^2] and the number of nodes, refined until it settles; E[T] has to come out as mean(D)."""
     win = find_window(population, 0)
-    gap = math.inf
-    for level in levels:
-        parts = integrate(population, win, level)
-        mean = win.centre + float(parts.weight @ parts.common[:, 0] + parts.below_common[0])
-        gap = abs(mean + population.surplus / population.n - threshold)
-        if gap <= max(IDENTITY * min(max(1.0, abs(mean)), population.total), 1e-13):
-            break
-    else:
-        raise ToleranceError(f"simplex: two ways to E[T] differ by {gap:.2g} noise scales, over {IDENTITY:g}")
+    mse, _, _ = _squares(population, win, levels[0])
+    known = IDENTITY + 2 * abs(now.mean - before.mean)
+    for level in levels[1:]:
+        last = mse
+        mse, threshold, nodes = _squares(population, win, level)
+        moved, gap = float(np.max(np.abs(mse - last) / mse)), abs(threshold - now.mean)
+        if moved <= SETTLED and gap <= known * max(1.0, abs(threshold)):
+            return mse, nodes
+    raise ToleranceError(
+        f"simplex: the last refinement changed a mean squared error by {moved:.2g} of it (at most {SETTLED:g}), "
+        f"and two ways to E[T] differ by {gap:.2g} noise scales (at most {known:.2g})"
+    )
+
+
+def _squares(population: Population, win: Window, level: Level) -> tuple[Floats, float, int]:
+    """E[(v_i - x_i)^2], E[T] = E[m] + (C - sum x)/n and the number of nodes."""
+    parts = integrate(population, win, level)
     law, unit = parts.law, population.unit
     c0 = win.centre - law.x
     kept, first, second = (unit.upper(c0, 0.0, k) for k in range(3))
     start = law.x**2 * (unit.cdf(c0) + kept) - 2 * law.x * first + second
     risk = start - 2 * (parts.weight @ parts.values + parts.below)
-    giant = unit.variance + win.centre**2 - 2 * float(parts.weight @ parts.common[:, 1] + parts.below_common[1])
-    mse = np.full(population.x.size, giant)
+    mean, giant = parts.weight @ parts.common + parts.below_common
+    mse = np.full(population.x.size, unit.variance + win.centre**2 - 2 * giant)
     mse[: law.members.size] = law.at_members(risk)
-    return np.maximum(mse, 0.0), parts.nodes
+    threshold = win.centre + float(mean) + population.surplus / population.n
+    return np.maximum(mse, np.finfo(float).tiny), threshold, parts.nodes

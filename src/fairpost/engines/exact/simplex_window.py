@@ -17,6 +17,9 @@ DROP = 36.0
 """The window of m ends where the integrand is e^-DROP of its peak."""
 CLOSED = 40
 """Up to this number of entities at risk, m below every count is integrated in closed form (Laplace)."""
+NEAR = 1e-6
+"""A noiseless threshold this little above the smallest count is taken to be there: rounding of the total puts it
+there, and a leaning contour bears it (e^{s NEAR} is 1 until the integrand has died out)."""
 NODES = 20
 """Chebyshev nodes for each cell of counts, while the window is sought."""
 
@@ -111,6 +114,8 @@ def find_window(population: Population, skip: int) -> Window:
     Which counts are giants depends on the window's upper end, which depends on them: a few rounds settle it.
     """
     centre, true = _root(population, skip), population.noiseless(skip)
+    if 0 < true - population.x[0] < NEAR:
+        true = float(population.x[0])
     _, variance, kept = population.moments(centre, skip)
     scale = min(1.0, math.sqrt(variance) / kept) if kept > 0 else 1.0
     high = centre + 11 * scale

@@ -25,8 +25,8 @@ which sums to Var[S] over i, as it must.
 
 The error of a bias. What is left out is smaller than the correction by about the deviation of r, in units of the
 noise's, and 1/sqrt(D): the stated error is the sum of the absolute parts of the correction times these, times a margin
-that tests against exact results and simulation set (the true errors seen are at most half of it). The mean squared
-error and P(v_i = 0) are of leading order: their relative error is of the size 1/n.
+that tests against exact results and simulation set. The mean squared error and P(v_i = 0) are of leading order:
+their relative error is of the size 1/n.
 """
 
 from __future__ import annotations
