@@ -112,7 +112,7 @@ def report(what: str, ratio: float, bar: float, sense: str) -> None:
 
 def threads(counts: fp.Counts) -> None:
     pis = [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)]
-    runs = 2048
+    runs = 4096
     jobs = {str(k): lambda k=k: MonteCarlo(runs, threads=k).moments(counts, MECHANISM, pis) for k in (1, 2)}
     times = fastest(jobs, 7)
     print(
@@ -145,10 +145,9 @@ def workers(counts: fp.Counts) -> None:
 
 def hawaii() -> None:
     found = MonteCarlo(1_000_000).moments(HAWAII, fp.Gaussian(25.0), [fp.Simplex.from_counts(HAWAII)])[0]
-    half = (found.alpha.high - found.alpha.low) / 2
     assert found.reduction is not None
-    # runs for a relative standard error of 1 %: variance / (0.01 alpha)^2
-    se = half / 1.96
+    # The half-width is t se + log(2 / 0.05) sigma / R; 1 % needs variance / (0.01 alpha)^2 runs.
+    se = ((found.alpha.high - found.alpha.low) / 2 - np.log(40) * 25.0 / found.runs) / 1.96
     needed = found.runs * (se / (0.01 * found.alpha.value)) ** 2
     print(f"Hawaii, Gaussian 25, projection: {found.statement}")
     print(f"  runs for 1 %: {needed:,.0f}; plain estimator: {needed * found.reduction:,.0f}")

@@ -100,6 +100,48 @@ def test_objects_and_names_are_the_same():
     assert np.array_equal(by_name.bias, by_object.bias)
 
 
+def test_auto_says_when_and_why_it_simulates():
+    counts = fp.Counts([0, 3, 40])
+    exact = fp.audit(counts, fp.Laplace(4.0), "simplex")
+    assert (exact.method, exact.note, exact.runs) == ("exact", None, None)
+    drawn = fp.audit(counts, fp.DiscreteLaplace(4.0), "simplex", runs=4000, seed=3)
+    assert (drawn.method, drawn.runs, drawn.seed) == ("monte-carlo", 4000, 3)
+    assert "simulated, because the exact engine covers 'simplex' under continuous noise only" in drawn.note
+    assert "with 95 % confidence" in drawn.note
+    assert drawn.to_dict()["note"] == drawn.note
+    assert drawn.bounds.lower <= drawn.alpha.high
+
+
+def test_simulation_agrees_with_the_exact_engine():
+    """All biases inside the simultaneous 99.99 % intervals; alpha inside its own."""
+    counts = fp.Counts([0, 2, 9, 400, 750], weights=[1, 2, 1, 3, 1])
+    names = ["nonnegative", "sum-clipped", "simplex", "baseline", "pos"]
+    for mechanism in (fp.Laplace(5.0), fp.Gaussian(7.0)):
+        drawn = fp.compare(counts, mechanism, names, engine="monte-carlo", runs=40_000, seed=8, confidence=0.9999)
+        for name, sampled in zip(names, drawn, strict=True):
+            exact = fp.audit(counts, mechanism, name, engine="exact")
+            assert (np.abs(sampled.bias - exact.bias) <= sampled.sample.half_width + exact.error).all(), name
+            assert sampled.alpha.low <= exact.alpha.value <= sampled.alpha.high, name
+
+
+def test_a_comparison_sees_the_same_noise_as_an_audit():
+    counts = fp.Counts([0, 3, 40])
+    options = {"engine": "monte-carlo", "runs": 2000, "seed": 5}
+    both = fp.compare(counts, fp.Laplace(4.0), ["simplex", "nonnegative"], **options)
+    for name, result in zip(["simplex", "nonnegative"], both, strict=True):
+        assert np.array_equal(result.bias, fp.audit(counts, fp.Laplace(4.0), name, **options).bias)
+
+
+def test_a_function_of_ones_own_is_simulated():
+    counts = fp.Counts([0, 3, 40])
+    result = fp.audit(counts, fp.Laplace(4.0), lambda noisy: np.maximum(noisy, 0), runs=20_000, confidence=0.9999)
+    exact = fp.audit(counts, fp.Laplace(4.0), "nonnegative", engine="exact")
+    assert result.method == "monte-carlo"
+    assert (np.abs(result.bias - exact.bias) <= result.sample.half_width).all()
+    with pytest.raises(fp.UnsupportedError, match="no integral for the post-processing 'custom'"):
+        fp.audit(counts, fp.Laplace(4.0), np.abs, engine="exact")
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [

@@ -32,7 +32,7 @@ SURE = 1 - 1e-7
 HAWAII = fp.Counts([53, 22563, 54381, 67054, 311451])
 SMALL = fp.Counts([0, 0, 3, 7, 7, 20, 55, 90], weights=[1, 1, 2, 1, 1, 0.5, 3, 1], groups=list("ababaabb"))
 MECHANISMS = [fp.Laplace(6.0), fp.Gaussian(9.0), fp.DiscreteLaplace(6.0), fp.DiscreteGaussian(9.0)]
-NAMES = list(POSTPROCESSINGS)
+NAMES = ["none", "nonnegative", "sum", "sum-clipped", "simplex", "baseline", "pos"]
 
 
 def made(name: str, counts: fp.Counts, **given: Any) -> PostProcessing:
@@ -141,6 +141,17 @@ def test_agrees_with_the_exact_engine(mechanism: Any, by_group: bool) -> None:
         assert sample.mse == pytest.approx(truth.mse, rel=6 * np.sqrt(12 / 20_000))
         assert sample.zero == pytest.approx(truth.zero, abs=6 * 0.5 / np.sqrt(20_000))
         assert sample.degenerate / 20_000 == pytest.approx(truth.degenerate, abs=6 * 0.5 / np.sqrt(20_000))
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_thresholds_have_a_control_too(by_group: bool) -> None:
+    mechanism = fp.Laplace(6.0)
+    names = [name for name in POSTPROCESSINGS if name not in NAMES]
+    pis = [made(name, SMALL, by_group=by_group) for name in names]
+    for pi, sample in zip(pis, MonteCarlo(20_000, confidence=SURE).moments(SMALL, mechanism, pis), strict=True):
+        assert controls.control(SMALL, mechanism, pi).linear is not None
+        assert (np.abs(sample.plain - sample.bias) <= 6 * sample.plain_error + sample.half_width).all()
+        assert sample.reduction is not None
 
 
 def test_total_other_than_the_sum() -> None:

@@ -112,7 +112,9 @@ def test_one_entity():
     counts = fp.Counts([5.0])
     for name, kind in POSTPROCESSINGS.items():
         pi = kind.from_counts(counts).for_mechanism(NOISE)
-        assert pi([-2.0]) == pytest.approx(1.0 if pi.task == "allocation" else {"none": -2.0, "nonnegative": 0.0}.get(name, 5.0))
+        assert pi([-2.0]) == pytest.approx(
+            1.0 if pi.task == "allocation" else {"none": -2.0, "nonnegative": 0.0}.get(name, 5.0)
+        )
 
 
 def test_totals_by_group_label_or_order():

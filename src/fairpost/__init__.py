@@ -10,10 +10,11 @@ problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of pr
     0.00858784
 """
 
-from fairpost.audit import allocate, audit
+from fairpost.audit import allocate, audit, compare
 from fairpost.bounds import Bounds, proposition2, theorem1
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
+from fairpost.engines.montecarlo import MonteCarlo
 from fairpost.errors import (
     CountsError,
     FairpostError,
@@ -47,6 +48,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "Laplace",
+    "MonteCarlo",
     "ParameterError",
     "PoS",
     "Simplex",
@@ -55,6 +57,7 @@ __all__ = [
     "UnsupportedError",
     "allocate",
     "audit",
+    "compare",
     "project_simplex",
     "proposition2",
     "theorem1",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,33 +13,46 @@ from fairpost.bounds import Bounds, theorem1
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.moments import Moments
-from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
 from fairpost.mechanisms import Mechanism
-from fairpost.postprocess import ALLOCATIONS, POSTPROCESSINGS, Partition, PostProcessing, Simplex
+from fairpost.postprocess import ALLOCATIONS, POSTPROCESSINGS, Custom, Partition, PostProcessing, Simplex
 from fairpost.problems import PROBLEMS
 from fairpost.result import AuditResult, CostOfPrivacy
 
+if TYPE_CHECKING:
+    from fairpost.engines.montecarlo import MonteCarlo
+    from fairpost.engines.sampled import Sampled
+
 Floats = NDArray[np.float64]
-ENGINES = ("auto", "exact")
+Chosen = str | PostProcessing | Callable[[Floats], Floats]
+ENGINES = ("auto", "exact", "monte-carlo")
+RTOL = 1e-6
+"""The exact engine's relative tolerance on alpha."""
 
 
 def postprocessing(
-    which: str | PostProcessing, counts: Counts, total: float | None = None, *, by_group: bool = False
+    which: Chosen, counts: Counts, total: float | None = None, *, by_group: bool = False
 ) -> PostProcessing:
-    """A post-processing by name, for these counts; an object passes through as it is."""
+    """A post-processing by name, for these counts; an object passes as it is, a bare function becomes `Custom`."""
     if isinstance(which, PostProcessing):
         return which
-    if which not in POSTPROCESSINGS:
-        raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
-    return POSTPROCESSINGS[which].from_counts(counts, total, by_group=by_group)
+    if isinstance(which, str) and which in POSTPROCESSINGS:
+        return POSTPROCESSINGS[which].from_counts(counts, total, by_group=by_group)
+    if callable(which):
+        return Custom(which)
+    raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
 
 
 def audit(
     counts: Counts,
     mechanism: Mechanism,
-    postprocess: str | PostProcessing,
+    postprocess: Chosen,
     *,
-    engine: str | Exact = "auto",
+    engine: str | Exact | MonteCarlo = "auto",
+    runs: int = 10_000,
+    seed: int = 0,
+    rtol: float | None = None,
+    confidence: float = 0.95,
     total: float | None = None,
     budget: float | None = None,
     by_group: bool = False,
@@ -48,9 +64,14 @@ def audit(
     counts, mechanism
         x with its weights, and M.
     postprocess
-        pi, by name ("simplex", "pos", ...) or as an object.
+        pi: a name ("simplex", "pos", ...), an object, or a function from noisy counts to counts.
     engine
-        "exact" or "auto" (exact where it covers the case), or an engine object such as Exact(rtol=1e-8).
+        "exact"; "monte-carlo"; "auto": exact where it covers the case and reaches its tolerance, else simulation, and
+        `result.note` says which and why; or an engine object such as Exact(rtol=1e-8) or MonteCarlo(runs=10**6).
+    runs, seed, confidence
+        For simulation: how many runs (with `rtol`: at most), from which seed, and how surely intervals cover.
+    rtol
+        The relative tolerance on alpha: 1e-6 for the exact engine by default; none for simulation.
     total
         C, for the post-processings that keep a total; default: the sum of the counts.
     budget
@@ -59,21 +80,85 @@ def audit(
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
 
     """
-    pi = postprocessing(postprocess, counts, total, by_group=by_group).for_mechanism(mechanism)
-    rule = _engine(engine)
-    moments = rule.moments(counts, mechanism, pi)
-    truth = _truth(counts, pi)
-    cost = None
-    if pi.task == "allocation":
-        share = fairness.cost_interval(moments.bias, moments.error)
-        cost = CostOfPrivacy(share, None if budget is None else share.scaled(fairness._budget(budget)))
+    return compare(
+        counts,
+        mechanism,
+        [postprocess],
+        engine=engine,
+        runs=runs,
+        seed=seed,
+        rtol=rtol,
+        confidence=confidence,
+        total=total,
+        budget=budget,
+        by_group=by_group,
+    )[0]
+
+
+def compare(
+    counts: Counts,
+    mechanism: Mechanism,
+    postprocesses: Sequence[Chosen],
+    *,
+    engine: str | Exact | MonteCarlo = "auto",
+    runs: int = 10_000,
+    seed: int = 0,
+    rtol: float | None = None,
+    confidence: float = 0.95,
+    total: float | None = None,
+    budget: float | None = None,
+    by_group: bool = False,
+) -> tuple[AuditResult, ...]:
+    """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
+    pis = [postprocessing(p, counts, total, by_group=by_group).for_mechanism(mechanism) for p in postprocesses]
+    money = None if budget is None else fairness._budget(budget)
+    exact, simulation = _engines(engine, runs, seed, rtol, confidence)
+    found: dict[int, AuditResult] = {}
+    notes: dict[int, str | None] = {}
+    for i, pi in enumerate(pis):
+        notes[i] = None
+        if exact is None:
+            continue
+        try:
+            found[i] = _from_moments(counts, mechanism, pi, exact.moments(counts, mechanism, pi), money)
+        except (UnsupportedError, ToleranceError) as refusal:
+            if simulation is None:
+                raise
+            notes[i] = f"simulated, because {refusal}"
+    rest = [i for i in range(len(pis)) if i not in found]
+    if rest:
+        assert simulation is not None
+        for i, s in zip(rest, simulation.moments(counts, mechanism, [pis[i] for i in rest]), strict=True):
+            found[i] = _from_sample(counts, mechanism, pis[i], s, money, notes[i])
+    return tuple(found[i] for i in range(len(pis)))
+
+
+def _engines(
+    engine: str | Exact | MonteCarlo, runs: int, seed: int, rtol: float | None, confidence: float
+) -> tuple[Exact | None, MonteCarlo | None]:
+    """The engine to ask first, and the one for what it refuses (None: nobody)."""
+    if isinstance(engine, Exact):
+        return engine, None
+    from fairpost.engines.montecarlo import MonteCarlo
+
+    if isinstance(engine, MonteCarlo):
+        return None, engine
+    if engine not in ENGINES:
+        raise ParameterError(f"`engine` must be one of {', '.join(ENGINES)} or an engine object, got {engine!r}")
+    exact = None if engine == "monte-carlo" else Exact(RTOL if rtol is None else rtol)
+    return exact, None if engine == "exact" else MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence)
+
+
+def _from_moments(
+    counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: Moments, budget: float | None
+) -> AuditResult:
     return AuditResult(
         counts=counts,
         mechanism=mechanism,
         postprocess=pi.name,
         task=pi.task,
-        method=rule.name,
-        truth=truth,
+        method=Exact.name,
+        truth=_truth(counts, pi),
         bias=moments.bias,
         error=moments.error,
         deviation=np.sqrt(np.maximum(moments.mse - moments.bias**2, 0.0)),
@@ -81,20 +166,50 @@ def audit(
         zero=moments.zero,
         alpha=fairness.alpha_interval(moments.bias, moments.error),
         alpha_pair=_pair(counts, pi, moments),
-        bounds=_bounds(counts, mechanism, pi, moments),
-        cost_of_privacy=cost,
+        bounds=_bounds(counts, mechanism, pi, moments.threshold),
+        cost_of_privacy=_cost(pi, moments.bias, moments.error, budget),
         expected_T=moments.threshold,
         degenerate=moments.degenerate,
         budget=budget,
     )
 
 
-def _engine(engine: str | Exact) -> Exact:
-    if isinstance(engine, Exact):
-        return engine
-    if engine not in ENGINES:
-        raise ParameterError(f"`engine` must be one of {', '.join(ENGINES)} or an engine object, got {engine!r}")
-    return Exact()
+def _from_sample(
+    counts: Counts, mechanism: Mechanism, pi: PostProcessing, s: Sampled, budget: float | None, note: str | None
+) -> AuditResult:
+    partition: Partition | None = getattr(pi, "partition", None)
+    problems = s.runs * (1 if partition is None else len(partition.labels))
+    return AuditResult(
+        counts=counts,
+        mechanism=mechanism,
+        postprocess=pi.name,
+        task=pi.task,
+        method="monte-carlo",
+        truth=_truth(counts, pi),
+        bias=s.bias,
+        error=s.standard_error,
+        deviation=s.deviation,
+        mse=s.mse,
+        zero=s.zero,
+        alpha=s.alpha,
+        alpha_pair=(counts.ids[s.pair[0]], counts.ids[s.pair[1]]),
+        bounds=_bounds(counts, mechanism, pi, None),
+        cost_of_privacy=_cost(pi, s.bias, s.half_width, budget),
+        expected_T=None,
+        degenerate=s.degenerate / problems,
+        budget=budget,
+        runs=s.runs,
+        seed=s.seed,
+        note="; ".join(part for part in (note, s.statement) if part),
+        sample=s,
+    )
+
+
+def _cost(pi: PostProcessing, bias: Floats, error: Floats, budget: float | None) -> CostOfPrivacy | None:
+    if pi.task != "allocation":
+        return None
+    share = fairness.cost_interval(bias, error)
+    return CostOfPrivacy(share, None if budget is None else share.scaled(budget))
 
 
 def _truth(counts: Counts, pi: PostProcessing) -> Floats:
@@ -113,8 +228,8 @@ def _truth(counts: Counts, pi: PostProcessing) -> Floats:
 def _pair(counts: Counts, pi: PostProcessing, moments: Moments) -> tuple[str, str]:
     """The ids of the largest and the smallest bias.
 
-    For the projection onto one simplex Lemma 3 names them: the smallest and the largest count. Biases of large counts differ by
-    less than any error, so the numbers alone would pick one of them by rounding.
+    For the projection onto one simplex Lemma 3 names them: the smallest and the largest count. Biases of large counts
+    differ by less than any error, so the numbers alone would pick one of them by rounding.
     """
     if isinstance(pi, Simplex) and pi.partition is None:
         return counts.ids[int(np.argmin(counts.values))], counts.ids[int(np.argmax(counts.values))]
@@ -122,12 +237,12 @@ def _pair(counts: Counts, pi: PostProcessing, moments: Moments) -> tuple[str, st
     return counts.ids[found.most], counts.ids[found.least]
 
 
-def _bounds(counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: Moments) -> Bounds | None:
+def _bounds(counts: Counts, mechanism: Mechanism, pi: PostProcessing, expected_T: float | None) -> Bounds | None:
     """Theorem 1 where it applies: the projection onto one simplex with a positive total."""
     if not isinstance(pi, Simplex) or pi.partition is not None or pi.total == 0:
         return None
     try:
-        return theorem1(counts, mechanism, float(pi.total), moments.threshold)  # type: ignore[arg-type]
+        return theorem1(counts, mechanism, float(pi.total), expected_T)  # type: ignore[arg-type]
     except UnsupportedError:
         return None
 

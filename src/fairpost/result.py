@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from fairpost.bounds import Bounds
 from fairpost.counts import Counts
 from fairpost.fairness import Estimate, Summary
 from fairpost.mechanisms import Mechanism
+
+if TYPE_CHECKING:
+    from fairpost.engines.sampled import Sampled
 
 Floats = NDArray[np.float64]
 CONFIDENTIAL = "confidential: computed from true counts"
@@ -68,6 +71,10 @@ class AuditResult:
     budget: float | None = None
     runs: int | None = None
     seed: int | None = None
+    note: str | None = None
+    """Simulation: what the runs have shown, and why the exact engine was not used."""
+    sample: Sampled | None = None
+    """Simulation: everything the engine returned (plain estimator, variance reduction, simultaneous intervals)."""
     mark: str = CONFIDENTIAL
 
     @property
@@ -99,6 +106,7 @@ class AuditResult:
             else {"share": cost.share.value, "amount": None if cost.amount is None else cost.amount.value},
             "expected_T": self.expected_T,
             "degenerate": self.degenerate,
+            "note": self.note,
             "mark": self.mark,
         }
         if entities:

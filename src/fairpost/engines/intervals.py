@@ -116,7 +116,10 @@ def alpha_of_classes(found: Classes) -> tuple[Estimate, int, int]:
 
 
 def alpha_of_pair(mean: float, squares: float, scale: float, runs: int, level: float) -> Estimate:
-    """alpha where the pair is known: the mean over runs of the difference of its d. `scale` counts for both ends."""
+    """alpha where the pair is known: the mean over runs of the difference of its d.
+
+    What has not been seen at one end counts against what has not been seen at the other, so `scale` is the larger one.
+    """
     se = np.sqrt(squares / max(runs - 1, 1) / runs)
     h = float(half_width(se, scale, runs, level, runs - 1))
     value = max(mean, 0.0)

@@ -93,8 +93,9 @@ class MonteCarlo:
         """
         if not pis:
             raise ParameterError("there must be at least one post-processing, got none")
-        order = sorted(range(len(pis)), key=lambda i: not compiled(counts, mechanism, pis[i]))
-        job = _Job(self, counts, mechanism, [pis[i] for i in order])
+        bound = [pi.for_mechanism(mechanism) for pi in pis]
+        order = sorted(range(len(pis)), key=lambda i: not compiled(counts, mechanism, bound[i]))
+        job = _Job(self, counts, mechanism, [bound[i] for i in order])
         interrupted = job.run()
         found = [job.result(p, interrupted) for p in range(len(pis))]
         return tuple(found[order.index(i)] for i in range(len(pis)))

@@ -86,7 +86,7 @@ def sampled(
     pair = totals.pairs[p]
     if known:
         most, least = ends
-        scale = float(np.hypot(split.scale[most], split.scale[least]))
+        scale = float(max(split.scale[most], split.scale[least]))
         alpha = intervals.alpha_of_pair(float(pair[0]), float(pair[1]), scale, runs, level)
     squares = (pair[4], pair[1]) if known else (squares_e[[most, least]].sum(), squares_d[[most, least]].sum())
     inverse = found.inverse

@@ -24,4 +24,4 @@ def _drop_stale_cache() -> None:
             stamp.write_text(digest.hexdigest())
 
 
-# _drop_stale_cache()
+_drop_stale_cache()

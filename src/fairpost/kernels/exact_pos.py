@@ -61,12 +61,12 @@ def saddle(
     start: float,
     low: float,
 ) -> tuple[float, float, float, float]:
-    """The minimum of the convex log(F K) over s > low, to a tenth of its width: s, log F, K, the second derivative."""
+    """The minimum of the convex log(F K) over s > low, to a third of its width: s, log F, K, the second derivative."""
     high = np.inf
     s = start
     value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
     for _ in range(100):
-        if abs(first) <= 0.1 * math.sqrt(second):
+        if abs(first) <= 0.3 * math.sqrt(second):
             break
         if first > 0.0:
             high = s

@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
 Counted = NDArray[np.int64]
 
+ROWS = 512
+"""The most nodes on one contour."""
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def accumulate_general(
@@ -31,50 +34,65 @@ def accumulate_general(
     t: Floats,
     omega: Floats,
     first: Floats,
-    second: Floats,
+    second_sum: Floats,
 ) -> int:
-    """Add the nodes (r, s, t) to the sums; returns how many there were.
+    """Add the nodes (r, s, t) to the sums; returns how many there were. A contour serves while the saddle point stays near.
 
     t > 0: first[i] += omega E[p e^{-tS}] and second[i] += omega t E[p^2 e^{-tS}], p = (z_i - r)_+.
     t = 0: first[i] += omega P(z_i > r) and second[i] += omega P(z_i < r).   All over r > 0.
     """
     m = c.size
     n = float(times.sum())
-    up = np.empty((3, m))
-    b0, g = np.empty(m, dtype=np.complex128), np.empty(m, dtype=np.complex128)
-    reference = np.empty(m)
+    up, base, reference = np.empty((3, m)), np.empty(m), np.empty(m)
+    table, g = np.empty((ROWS, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
     nodes = 0
     for i in range(r.size):
-        s0 = 0.0
+        s0, curvature, known = 0.0, 0.0, 0  # the contour in use, and how many of its nodes are in the table
+        width, bend, fine = 0.0, 0.0, 0.0
         for k in range(t.size):
-            smallest = 1.0
-            for j in range(m):
-                up[0, j], up[1, j], up[2, j] = below(noise, c[j] - r[i], scale[j], t[k])
-                smallest = min(smallest, up[0, j] + below(noise, r[i] - c[j], scale[j], 0.0)[0])
-            if smallest < 1e-290:  # S is then far above 1/t
+            if not _above(noise, c, scale, r[i], t[k], up):
                 continue
-            s0, value, _, curvature = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low)
+            s, _, _, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low)
+            if known == 0 or s != s0 or not 0.6 < second / curvature < 1.6:
+                s0, curvature, known = s, second, 0
+                space = room(noise, c, scale, r[i], s0, low)
+                width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
+                for j in range(m):
+                    base[j], _, _ = below(noise, r[i] - c[j], scale[j], s0)
+            value = s0 * n * r[i]
             for j in range(m):
-                reference[j] = 1.0 / (up[0, j] + below(noise, r[i] - c[j], scale[j], s0)[0])
-            space = room(noise, c, scale, r[i], s0, low)
-            width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
+                reference[j] = 1.0 / (up[0, j] + base[j])
+                value -= times[j] * math.log(reference[j])
             peak = 0.0
             last = 8.0 if left > 0.0 else 4.0  # upright, a small part does not decay: the caller's checks see it
-            for q in range(int(last / fine)):
+            for q in range(min(int(last / fine), ROWS)):
                 v = q * fine
                 offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
                 speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
-                for j in range(m):
-                    b0[j], _, _ = below(noise, r[i] - c[j], scale[j], s0 + offset)
-                product, phi = product_and_ratios(up[0], b0, reference, np.exp(offset * r[i]), times, g)
+                if q == known:
+                    for j in range(m):
+                        table[q, j], _, _ = below(noise, r[i] - c[j], scale[j], s0 + offset)
+                    known += 1
+                product, phi = product_and_ratios(up[0], table[q], reference, np.exp(offset * r[i]), times, g)
                 product *= speed * (weight[i] * omega[k] * math.exp(value))
-                _entities(up, b0, g, product, phi, t[k], first, second)
+                _entities(up, table[q], g, product, phi, t[k], first, second_sum)
                 nodes += 1
                 size = abs(product * phi)
                 peak = max(peak, size)
                 if size < 1e-15 * peak:
                     break
     return nodes
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _above(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats) -> bool:
+    """E[p^k e^{-tp}; p > 0], p = z - r, for k = 0, 1, 2; False where S is so far above 1/t that nothing is left."""
+    enough = True
+    for j in range(c.size):
+        up[0, j], up[1, j], up[2, j] = below(noise, c[j] - r, scale[j], t)
+        if up[0, j] < 1e-290 and below(noise, r - c[j], scale[j], 0.0)[0] < 1e-290:
+            enough = False
+    return enough
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

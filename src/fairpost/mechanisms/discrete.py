@@ -102,7 +102,7 @@ class DiscreteLaplace(Mechanism):
         m = np.floor(np.asarray(u, dtype=np.float64))
         q = np.exp(-1 / self.scale)
         far = np.exp(-(np.abs(m) + (m >= 0)) / self.scale) / (1 + q)
-        return np.where(m < 0, far, 1.0 - far)
+        return np.asarray(np.where(m < 0, far, 1.0 - far))
 
     def cgf(self, s: ArrayLike) -> Numbers:
         """log((1 - q)^2 / ((1 - q e^s)(1 - q e^{-s})))."""

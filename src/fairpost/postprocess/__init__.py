@@ -3,6 +3,7 @@
 from fairpost.postprocess.affine import Affine, AffineNonnegative
 from fairpost.postprocess.allocation import Baseline, PoS
 from fairpost.postprocess.base import Outcome, PostProcessing
+from fairpost.postprocess.custom import Custom
 from fairpost.postprocess.partition import Partition
 from fairpost.postprocess.release import Nonnegative, Simplex, Sum, SumClipped, Unchanged
 from fairpost.postprocess.simplex import project_simplex
@@ -23,6 +24,7 @@ __all__ = [
     "Affine",
     "AffineNonnegative",
     "Baseline",
+    "Custom",
     "Nonnegative",
     "Outcome",
     "Partition",

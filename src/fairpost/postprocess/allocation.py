@@ -98,4 +98,3 @@ class PoS(_Shares):
         out = np.empty_like(z)
         thresholds_of_rows(z, partition.starts, size, out)
         return out / partition.spread(size), lost, turned
-

@@ -140,7 +140,7 @@ class Simplex(_KeepsTotal):
         return out
 
     def T(self, noisy: ArrayLike) -> Floats:
-        """Lemma 2's threshold T(pi_S(X)) >= 0: one a group, for a matrix one row a draw."""
+        """The threshold T >= 0 of Lemma 2: one a group, for a matrix one row a draw."""
         given = finite_rows(noisy)
         rows = np.atleast_2d(given)
         partition, totals = self._parts(rows.shape[1])

@@ -148,7 +148,8 @@ def _by_group(counts: Counts, mechanism: Mechanism, pi: PostProcessing, partitio
             values[who] = getattr(found, name)
         regular *= 1 - found.degenerate
         nodes = max(nodes, found.nodes)
-    return Moments(**fields, degenerate=1 - regular, nodes=nodes)
+    bias, error, mse, zero = fields.values()
+    return Moments(bias, error, mse, zero, degenerate=1 - regular, nodes=nodes)
 
 
 def _for_group(pi: PostProcessing, partition: Partition, g: int, who: NDArray[np.int64]) -> PostProcessing:

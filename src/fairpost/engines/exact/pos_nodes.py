@@ -36,7 +36,7 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Profile:
-    """The logarithm of the density of r > 0 times (r/top)^2 above its top, on a rough grid.
+    """The logarithm of the density of r > 0 on a rough grid, times r^2 beyond its core.
 
     The square stands for what a large r does to the shares: it comes from a large clipped entity.
     """
@@ -103,7 +103,8 @@ def profile(problem: Problem, far: float, start: float, width: float) -> Profile
         if np.ptp(log[low : high + 1]) < 0.5:
             break
         start, width = float(r[top]), float(r[high] - r[low]) / 2
-    return Profile(r, log + 2 * np.log(np.maximum(r / r[top], 1.0)))
+    _, core = Profile(r, log).window(4.5)
+    return Profile(r, log + 2 * np.log(np.maximum(r / core, 1.0)))
 
 
 def _scan(problem: Problem, far: float, start: float, width: float, seen: dict[float, float]) -> None:
@@ -157,7 +158,7 @@ def sharp_points(problem: Problem) -> Floats:
 
     Laplace noise: a kink at each c_j (it weighs 1/n^2). Either noise: within a few scales of c_j where the scale is small.
     """
-    if problem.n > 60:
+    if problem.n > 300:
         return np.empty(0)
     small = problem.scale < 0.3 * np.max(problem.scale)
     around = np.add.outer(problem.c[small], [0.0]) + np.multiply.outer(problem.scale[small], [-3, -1, 1, 3])

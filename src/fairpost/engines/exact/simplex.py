@@ -103,6 +103,8 @@ def _evaluate(population: Population, rtol: float) -> Moments:
         if _reached(population, bias, error, now, before, rtol):
             mse, nodes = _spread(population, LEVELS[place - 1 :], now, before)
             return Moments(bias, error, mse, now.zero, now.mean, nodes=now.nodes + nodes)
+        if now.slow and range_error(bias, error)[1] > 30 * rtol * np.ptp(bias):
+            break  # finer rules would gain less than that
         before = now
     raise refusal("simplex", bias, error, rtol)
 
