@@ -8,7 +8,7 @@ demo: .venv/.base
 	$(BIN)/fairpost demo
 
 test: .venv/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 8
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

@@ -131,9 +131,24 @@ def _pole(tau: Any, scale: Any, bend: Any, step: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _decay(kind: Any, spread: Any, c: Any, below: Any, above: Any, s: Any, weight: Any, giants: Any) -> Any:
+    """log|prod psi_j(s) / prod psi_j(Re s)|; for the deficits without the factor that decays most."""
+    foot = complex(s.real, 0.0)
+    line, base = whole_line(kind, s), whole_line(kind, foot)
+    total, most = giants * (line[1] - base[1]).real, 0.0
+    for j in range(c.size):
+        psi, _, _, _, lift = factor(kind, c[j], below[j], above[j], s, line)
+        real, _, _, _, level = factor(kind, c[j], below[j], above[j], foot, base)
+        change = polar(psi)[0] - polar(real)[0] + (lift - level).real
+        total += weight[j] * change
+        most = min(most, change)
+    return total if spread else total - most
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _shape(
-    kind: Any, m: Any, tau: Any, width: Any, upright: Any, lean: Any, step: Any, limit: Any, x: Any, weight: Any,
-    giants: Any, rest: Any,
+    kind: Any, spread: Any, tau: Any, width: Any, upright: Any, lean: Any, step: Any, limit: Any, c: Any, below: Any,
+    above: Any, weight: Any, giants: Any,
 ) -> Any:  # fmt: skip
     """Step, scale, bend and the largest number of nodes of the contour at m.
 
@@ -145,9 +160,7 @@ def _shape(
     if upright:
         turn = math.sqrt(0.2 / step) * max(14.0 * width, 40.0 / (1.0 - abs(tau)))
         return step, 2.0 * math.pi / (step * turn), -1.0, int(limit * 0.2 / step)
-    foot, _ = _product(kind, m, complex(tau, 0.0), x, weight, giants, rest, 0.0)
-    head, _ = _product(kind, m, complex(tau, 14.0 / width), x, weight, giants, rest, 0.0)
-    if head - foot < -34.0:
+    if _decay(kind, spread, c, below, above, complex(tau, 14.0 / width), weight, giants) < -36.0:
         return step, 4.0 / width, 0.0, int(80.0 / step)
     return 0.5 * step, 1.0 / width, lean, int(160.0 / step)
 
@@ -242,7 +255,7 @@ def invert(
             c[j] = m[k] - x[j]
             below[j], above[j] = tails(kind, c[j])
         gap, scale, bend, most = _shape(
-            kind, m[k], tau[k], width[k], upright[k], lean, step, limit, x, weight, giants, rest
+            kind, spread, tau[k], width[k], upright[k], lean, step, limit, c, below, above, weight, giants
         )
         largest, quiet, last = 0.0, 0, 0
         for l in range(most):
@@ -253,7 +266,7 @@ def invert(
                 q *= 0.5 * math.erfc(22.0 * (l / most - 0.75))
             now = _add(spread, m[k], q, mean, ratio, below, out[k], common[k])
             largest = max(largest, now)
-            quiet = quiet + 1 if now < cutoff * largest else 0
+            quiet = quiet + 1 if now <= cutoff * largest else 0
             last = l
             if quiet == 2:
                 break

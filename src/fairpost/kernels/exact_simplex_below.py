@@ -78,7 +78,7 @@ def deficits(
             out[i] += total.imag
             now = max(now, abs(total))
         largest = max(largest, now)
-        if now < cutoff * largest:
+        if now <= cutoff * largest:
             return l + 1
     return most
 
@@ -136,6 +136,6 @@ def spread(
             out[i] += (q * kept).imag
             now = max(now, abs(q * kept))
         largest = max(largest, now)
-        if now < cutoff * largest:
+        if now <= cutoff * largest:
             return l + 1
     return most

@@ -49,11 +49,6 @@ class Population:
     """C - sum x."""
 
     @property
-    def total(self) -> float:
-        """C."""
-        return self.surplus + float(np.sum(self.times * self.x))
-
-    @property
     def kind(self) -> int:
         """0 for Laplace, 1 for Gaussian noise."""
         return 0 if isinstance(self.unit, Laplace) else 1

@@ -82,8 +82,9 @@ def mark(law: Law, m: float, side: float, skip: int) -> tuple[float, float, floa
 
     limit = TILT[law.kind]
     if law.kind == 1 and law.giants == 0 and m > law.members[-1]:
-        # E[e^{sp}; p > 0] ~ e^{s^2/2 - sc}: right of s = c it would grow along a leaning contour
-        limit = min(limit, max(1.0, m - float(law.members[-1])))
+        # All counts below m: one excess p = C has its saddle point at c + C. Further right the product still falls, as
+        # e^{-sC} alone, but it would grow along a leaning contour.
+        limit = min(limit, m - float(law.members[-1]) + law.rest)
     counts = (law.x, law.weight, law.giants, law.rest)
     tau, curvature, value = kernel.saddle(law.kind, m, side, limit, *counts, float(skip))
     log = kernel.reach(law.kind, m, tau, value, law.x) if skip else value
