@@ -130,8 +130,8 @@ def _random_case(k: int) -> tuple[fp.Counts, fp.Laplace | fp.Gaussian, str]:
     spread = float(np.exp(rng.uniform(np.log(1.0), np.log(30.0))))
     mechanism = fp.Laplace(spread) if k % 2 else fp.Gaussian(spread)
     which = ("simplex", "baseline", "pos", "sum-clipped")[k // 2 % 4]
-    if which == "pos" and n > 3:  # where the sign of the sum is unsure a case costs seconds: three such are enough
-        x, a = x[:12] + (0.0 if k < 30 else 3 * mechanism.deviation), a[:12]
+    if which == "pos":  # heavy weights among few make the sign of the sum unsure, which costs seconds a case
+        x, a = x[:12] + (0.0 if k < 30 else 3 * mechanism.deviation), np.ones(x[:12].size)
     return fp.Counts(x, weights=a), mechanism, which
 
 

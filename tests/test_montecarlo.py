@@ -133,7 +133,11 @@ def test_agrees_with_the_exact_engine(mechanism: Any, by_group: bool) -> None:
         assert (np.abs(sample.plain - sample.bias) <= joint).all()
         if exact.supports(mechanism, pi) is not None:
             continue
-        truth = exact.moments(SMALL, mechanism, pi)
+        try:
+            truth = exact.moments(SMALL, mechanism, pi)
+        except fp.ToleranceError:  # few entities, much noise: PoS may be out of the exact engine's reach
+            assert pi.name == "pos"
+            continue
         assert (np.abs(sample.bias - truth.bias) <= sample.half_width + truth.error).all()
         alpha = float(np.ptp(truth.bias))
         assert sample.alpha.low - 1e-9 <= alpha <= sample.alpha.high + 1e-9

@@ -85,7 +85,7 @@ class Profile:
                 if change > 1.5 or distance > 4 * last > 0:
                     out.append(float(self.r[i]))
                     change, last = 0.0, distance
-                before = i
+                before = int(i)
         return np.unique(out)
 
 
@@ -141,7 +141,9 @@ def threshold_rule(shape: Profile, kinks: Floats, stage: Fineness) -> Rule:
     if deviation is not None and inside.size == 0:
         count = int(np.ceil((high - low) / (stage.spacing * deviation)))
         step = (high - low) / count
-        return low + step * (np.arange(count) + 0.5), np.full(count, step)
+        return np.asarray(low + step * (np.arange(count) + 0.5), dtype=np.float64), np.full(
+            count, step, dtype=np.float64
+        )
     ends = np.unique(np.clip(np.concatenate([[low, high], inside, shape.breaks()]), low, high))
     travel = np.append(0.0, np.cumsum(np.abs(np.diff(shape.depth))))
     spans = np.diff(np.interp(ends, shape.r, travel))

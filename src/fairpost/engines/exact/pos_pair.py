@@ -11,6 +11,7 @@ smooth between the centres c_1, c_2 of the two densities.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ def pair(problem: Problem, rtol: float) -> Moments:
     """Moments of PoS for n = 2."""
     negative = chance_negative(problem)
     if problem.c.size == 1:  # a tie: both have 1/2, by symmetry
-        problem = replace(problem, **{k: np.repeat(getattr(problem, k), 2) for k in ("c", "scale", "shares", "a")})
-        problem = replace(problem, times=np.ones(2, dtype=np.int64))
+        both: dict[str, Any] = {k: np.repeat(getattr(problem, k), 2) for k in ("c", "scale", "shares", "a")}
+        problem = replace(problem, times=np.ones(2, dtype=np.int64), **both)
         full = pair(problem, rtol)
         return replace(full, **{k: getattr(full, k)[:1] for k in ("bias", "error", "mse", "zero")})
     alone = _wrong_signs(problem)
