@@ -98,12 +98,7 @@ class Counts:
             place = int(np.flatnonzero(x < 0)[0])
             raise CountsError(f"every count must be at least 0, got {x[place]} at position {place}")
         n = x.size
-        a = _numbers("weights", np.ones(n) if weights is None else weights)
-        if a.size != n:
-            raise CountsError(f"`weights` must have one entry a count: {n} counts, {a.size} weights")
-        if (a <= 0).any():
-            place = int(np.flatnonzero(a <= 0)[0])
-            raise CountsError(f"every weight must be above 0, got {a[place]} at position {place}")
+        a = positive_weights(np.ones(n) if weights is None else weights, n)
         labels = tuple(map(str, range(n))) if ids is None else _text("ids", ids, n)
         if ids is not None and len(set(labels)) < n:
             raise CountsError(_first_duplicate(labels))
@@ -136,10 +131,26 @@ class Counts:
         Entities with the same count and weight have the same bias, so an engine evaluates each pair once.
         Sorted by count, then by weight.
         """
-        pairs = np.empty(self.n, dtype=np.complex128)  # complex numbers sort by real, then imaginary part
-        pairs.real, pairs.imag = self.values, self.weights
-        unique, inverse, times = np.unique(pairs, return_inverse=True, return_counts=True)
-        return unique.real.copy(), unique.imag.copy(), times.astype(np.int64), inverse.astype(np.int64)
+        return distinct_pairs(self.values, self.weights)
+
+
+def positive_weights(given: ArrayLike, n: int) -> Floats:
+    """Weights a, one an entity, finite and above 0."""
+    a = _numbers("weights", given)
+    if a.size != n:
+        raise CountsError(f"`weights` must have one entry a count: {n} counts, {a.size} weights")
+    if (a <= 0).any():
+        place = int(np.flatnonzero(a <= 0)[0])
+        raise CountsError(f"every weight must be above 0, got {a[place]} at position {place}")
+    return a
+
+
+def distinct_pairs(x: Floats, a: Floats) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct pairs (x, a): both, how often each occurs, and which pair each entity has."""
+    pairs = np.empty(x.size, dtype=np.complex128)  # complex numbers sort by real, then imaginary part
+    pairs.real, pairs.imag = x, a
+    unique, inverse, times = np.unique(pairs, return_inverse=True, return_counts=True)
+    return unique.real.copy(), unique.imag.copy(), times.astype(np.int64), inverse.astype(np.int64)
 
 
 def _first_duplicate(labels: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.counts import Counts
+from fairpost.counts import Counts, positive_weights
 from fairpost.errors import CountsError
 from fairpost.postprocess.base import Outcome, PostProcessing, same_length
 from fairpost.postprocess.partition import Partition
@@ -36,8 +36,7 @@ class _Shares(PostProcessing):
 
     def __post_init__(self) -> None:
         if self.weights is not None:
-            n = np.size(self.weights)
-            object.__setattr__(self, "weights", Counts(np.zeros(n), weights=self.weights).weights)
+            object.__setattr__(self, "weights", positive_weights(self.weights, np.size(self.weights)))
 
     @classmethod
     def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:

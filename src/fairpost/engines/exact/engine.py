@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.counts import Counts
+from fairpost.counts import Counts, distinct_pairs
 from fairpost.engines.moments import Moments
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.mechanisms import Mechanism
@@ -80,8 +80,7 @@ def _release(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: flo
     from fairpost.engines.exact import closed
     from fairpost.engines.exact.simplex import simplex
 
-    values = Counts(counts.values)  # a release does not look at weights
-    x, _, times, inverse = values.distinct
+    x, _, times, inverse = distinct_pairs(counts.values, np.ones(counts.n))  # a release does not look at weights
     n = counts.n
     if isinstance(pi, Unchanged):
         found = closed.unchanged(x, mechanism)
@@ -100,13 +99,16 @@ def _release(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: flo
     return _spread(found, inverse)
 
 
+def _weights(pi: Baseline | PoS | PosThreshold, n: int) -> Floats:
+    return np.ones(n) if pi.weights is None else np.asarray(pi.weights)
+
+
 def _allocation(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: float) -> Moments:
     from fairpost.engines.exact.baseline import baseline
     from fairpost.engines.exact.pos import pos
 
     assert isinstance(pi, (Baseline, PoS))
-    weighted = Counts(counts.values, weights=pi.weights)
-    x, a, times, inverse = weighted.distinct
+    x, a, times, inverse = distinct_pairs(counts.values, _weights(pi, counts.n))
     rule = baseline if isinstance(pi, Baseline) else pos
     return _spread(rule(x, a, times, mechanism, rtol), inverse)
 
@@ -119,9 +121,9 @@ def _threshold(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: f
     rule = pi.for_mechanism(mechanism).threshold
     assert rule is not None
     if isinstance(pi, SimplexThreshold):
-        x, _, times, inverse = Counts(counts.values).distinct
+        x, _, times, inverse = distinct_pairs(counts.values, np.ones(counts.n))
         return _spread(simplex_threshold(x, times, mechanism, float(pi.total), rule), inverse)  # type: ignore[arg-type]
-    x, a, times, inverse = Counts(counts.values, weights=pi.weights).distinct
+    x, a, times, inverse = distinct_pairs(counts.values, _weights(pi, counts.n))
     return _spread(pos_threshold(x, a, times, mechanism, rule), inverse)
 
 
