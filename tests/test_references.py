@@ -1,9 +1,9 @@
 """Reference values on real data, to seven digits: school districts, SAIPE 2019, weights 1, Laplace scale 1/epsilon."""
 
 import pytest
-from cases import saipe
 
 import fairpost as fp
+from cases import saipe
 
 TABLE = [
     # column, epsilon, which, alpha, cost of privacy as a share of the budget
