@@ -75,6 +75,12 @@ def cost_interval(bias: Floats, error: Floats, times: ArrayLike = 1) -> Estimate
     return Estimate(float(losses[1]), float(losses[0]), float(losses[2]))
 
 
+def loss_interval(bias: Floats, error: Floats) -> Estimate:
+    """The largest expected loss of any entity, max(0, -B_i), when each bias is known to within `error`."""
+    value, low, high = (max(0.0, float(np.max(-(bias + s * error)))) for s in (0.0, 1.0, -1.0))
+    return Estimate(value, low, high)
+
+
 def misallocation(bias: ArrayLike, budget: float) -> Floats:
     """The money that each entity gains (or, negative, loses) in expectation: B_i times the budget."""
     return np.asarray(bias, dtype=np.float64) * _budget(budget)

@@ -79,8 +79,20 @@ class AuditResult:
 
     @property
     def money(self) -> Floats | None:
-        """What each entity gains or loses in expectation, in the unit of the budget."""
-        return None if self.budget is None else fairness.misallocation(self.bias, self.budget)
+        """What each entity gains or loses in expectation, in the unit of the budget; None for a release of counts."""
+        if self.budget is None or self.task != "allocation":
+            return None
+        return fairness.misallocation(self.bias, self.budget)
+
+    @property
+    def half_width(self) -> Floats:
+        """Every bias lies within bias +- half_width: exact, by the error bound; simulated, all with `confidence`."""
+        return self.error if self.sample is None else self.sample.half_width
+
+    @property
+    def largest_loss(self) -> tuple[Estimate, str]:
+        """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
+        return fairness.loss_interval(self.bias, self.half_width), self.counts.ids[int(np.argmin(self.bias))]
 
     def by_group(self) -> tuple[Summary, ...]:
         """The biases by group, every group listed; empty where the counts have no groups."""

@@ -3,9 +3,16 @@
 from fairpost.mechanisms.base import Mechanism, Stream
 from fairpost.mechanisms.continuous import Gaussian, Laplace
 from fairpost.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from fairpost.mechanisms.promise import MECHANISMS, Neighbours, mechanism_of
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
-}
-
-__all__ = ["MECHANISMS", "DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace", "Mechanism", "Stream"]
+__all__ = [
+    "MECHANISMS",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "Neighbours",
+    "Stream",
+    "mechanism_of",
+]
