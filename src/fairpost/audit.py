@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,21 +13,30 @@ from fairpost.bounds import Bounds, theorem1
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.moments import Moments
+from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.sampled import Sampled
 from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
 from fairpost.mechanisms import Mechanism
 from fairpost.postprocess import ALLOCATIONS, POSTPROCESSINGS, Custom, Partition, PostProcessing, Simplex
 from fairpost.problems import PROBLEMS
 from fairpost.result import AuditResult, CostOfPrivacy
 
-if TYPE_CHECKING:
-    from fairpost.engines.montecarlo import MonteCarlo
-    from fairpost.engines.sampled import Sampled
-
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]
 ENGINES = ("auto", "exact", "monte-carlo")
 RTOL = 1e-6
 """The exact engine's relative tolerance on alpha."""
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Exact where that engine covers the case and reaches its tolerance, else simulation; `result.note` says which."""
+
+    exact: Exact = field(default_factory=Exact)
+    simulation: MonteCarlo = field(default_factory=MonteCarlo)
+
+
+Engine = str | Exact | MonteCarlo | Auto
 
 
 def postprocessing(
@@ -48,7 +57,7 @@ def audit(
     mechanism: Mechanism,
     postprocess: Chosen,
     *,
-    engine: str | Exact | MonteCarlo = "auto",
+    engine: Engine = "auto",
     runs: int = 10_000,
     seed: int = 0,
     rtol: float | None = None,
@@ -100,7 +109,7 @@ def compare(
     mechanism: Mechanism,
     postprocesses: Sequence[Chosen],
     *,
-    engine: str | Exact | MonteCarlo = "auto",
+    engine: Engine = "auto",
     runs: int = 10_000,
     seed: int = 0,
     rtol: float | None = None,
@@ -112,7 +121,7 @@ def compare(
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     pis = [postprocessing(p, counts, total, by_group=by_group).for_mechanism(mechanism) for p in postprocesses]
     money = None if budget is None else fairness._budget(budget)
-    exact, simulation = _engines(engine, runs, seed, rtol, confidence)
+    exact, simulation = _pair_of_engines(engine_of(engine, runs, seed, rtol, confidence))
     found: dict[int, AuditResult] = {}
     notes: dict[int, str | None] = {}
     for i, pi in enumerate(pis):
@@ -133,20 +142,23 @@ def compare(
     return tuple(found[i] for i in range(len(pis)))
 
 
-def _engines(
-    engine: str | Exact | MonteCarlo, runs: int, seed: int, rtol: float | None, confidence: float
-) -> tuple[Exact | None, MonteCarlo | None]:
-    """The engine to ask first, and the one for what it refuses (None: nobody)."""
-    if isinstance(engine, Exact):
-        return engine, None
-    from fairpost.engines.montecarlo import MonteCarlo
-
-    if isinstance(engine, MonteCarlo):
-        return None, engine
+def engine_of(engine: Engine, runs: int, seed: int, rtol: float | None, confidence: float) -> Exact | MonteCarlo | Auto:
+    """An engine by its name, with these settings; an object passes as it is."""
+    if not isinstance(engine, str):
+        return engine
     if engine not in ENGINES:
         raise ParameterError(f"`engine` must be one of {', '.join(ENGINES)} or an engine object, got {engine!r}")
-    exact = None if engine == "monte-carlo" else Exact(RTOL if rtol is None else rtol)
-    return exact, None if engine == "exact" else MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence)
+    if engine == "exact":
+        return Exact(RTOL if rtol is None else rtol)
+    simulation = MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence)
+    return simulation if engine == "monte-carlo" else Auto(Exact(RTOL if rtol is None else rtol), simulation)
+
+
+def _pair_of_engines(engine: Exact | MonteCarlo | Auto) -> tuple[Exact | None, MonteCarlo | None]:
+    """The engine to ask first, and the one for what it refuses (None: nobody)."""
+    if isinstance(engine, Auto):
+        return engine.exact, engine.simulation
+    return (engine, None) if isinstance(engine, Exact) else (None, engine)
 
 
 def _from_moments(

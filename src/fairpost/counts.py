@@ -54,6 +54,8 @@ def _text(name: str, given: Iterable[Any], n: int) -> tuple[str, ...]:
     labels = list(given)
     if len(labels) != n:
         raise CountsError(f"`{name}` must have one entry a count: {n} counts, {len(labels)} {name}")
+    if set(map(type, labels)) == {str}:
+        return tuple(labels)
     for i, label in enumerate(labels):
         if label is None or (isinstance(label, float) and np.isnan(label)):
             raise CountsError(f"every entry of `{name}` must be present, got {label!r} at position {i}")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from fairpost.audit import Chosen, compare
+from fairpost.audit import Chosen, Engine, compare
 from fairpost.counts import Counts
-from fairpost.engines.exact.engine import Exact
-from fairpost.engines.montecarlo import MonteCarlo
 from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
 from fairpost.mechanisms import Mechanism
 from fairpost.result import AuditResult, CostOfPrivacy
 
-Engine = str | Exact | MonteCarlo
 Progress = Callable[[int, int], None]
-TARGETS = ("alpha", "loss", "cost")
+TARGETS = {"alpha": "alpha", "loss": "the largest expected loss", "cost": "the cost of privacy"}
 STEP = 1e-6
 """The noise that meets a target is known to this relative accuracy, from below."""
 
@@ -65,6 +63,25 @@ class Point:
             zero=float(np.mean(result.zero)),
             note=result.note,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The point as plain data, for JSON."""
+        cost = self.cost
+        return {
+            "mechanism": self.mechanism.describe(),
+            "epsilon": self.epsilon,
+            "postprocess": self.postprocess,
+            "method": self.method,
+            "alpha": asdict(self.alpha),
+            "alpha_pair": list(self.alpha_pair),
+            "largest_loss": asdict(self.loss) | {"id": self.loser},
+            "cost_of_privacy": None
+            if cost is None
+            else {"share": cost.share.value, "amount": None if cost.amount is None else cost.amount.value},
+            "rmse": self.rmse,
+            "zero": self.zero,
+            "note": self.note,
+        }
 
     def quantity(self, target: str) -> Estimate | None:
         """alpha, the largest loss or the cost of privacy (in money where it is); None where it has no meaning."""
@@ -201,19 +218,20 @@ def _largest(
 ) -> tuple[Point | None, str]:
     levels = [(p.mechanism.spread, p) for p in curve] + [(r.mechanism.spread, None) for r in refused]
     levels.sort(key=lambda level: level[0])
+    keeps = f"keeps {TARGETS[target]} at or below {limit:g}"
     good = 0
     while good < len(levels) and _meets(levels[good][1], target, limit):
         good += 1
     if good == 0:
-        return None, f"no noise in the range keeps {target} at or below {limit:g}: the least noise already exceeds it"
+        return None, f"no noise in the range {keeps}: the least noise already exceeds it"
     if good == len(levels):
-        return levels[-1][1], f"every noise in the range keeps {target} at or below {limit:g}; more may be possible"
+        return levels[-1][1], f"every noise in the range {keeps}; more may be possible"
     later = any(_meets(p, target, limit) for _, p in levels[good + 1 :])
     aside = "; more noise meets it again further on, which is left aside" if later else ""
     low, high = levels[good - 1], levels[good]
     if high[1] is None:
         return low[1], f"the engine refuses the next level of noise, so this is the most that is known{aside}"
-    return _between(low[0], high[0], low[1], excess), f"the most noise that keeps {target} at or below {limit:g}{aside}"
+    return _between(low[0], high[0], low[1], excess), f"this is the most noise, and the smallest epsilon, that {keeps}{aside}"
 
 
 def _meets(point: Point | None, target: str, limit: float) -> bool:

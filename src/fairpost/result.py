@@ -92,7 +92,7 @@ class AuditResult:
     @property
     def largest_loss(self) -> tuple[Estimate, str]:
         """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
-        return fairness.loss_interval(self.bias, self.half_width), self.counts.ids[int(np.argmin(self.bias))]
+        return fairness.loss_interval(self.bias, self.half_width), self.alpha_pair[1]
 
     def by_group(self) -> tuple[Summary, ...]:
         """The biases by group, every group listed; empty where the counts have no groups."""

@@ -60,11 +60,10 @@ class Sampled:
     def statement(self) -> str:
         """One sentence on what the runs have shown about alpha."""
         a, share = self.alpha, f"{100 * self.confidence:g} %"
+        at = f"at {self.runs} runs{', where it was interrupted' if self.interrupted else ''}"
         if self.resolved:
-            return (
-                f"alpha is {a.value:.6g}, from {a.low:.6g} to {a.high:.6g} with {share} confidence, at {self.runs} runs"
-            )
-        return f"not resolved at {self.runs} runs: alpha is at most {a.high:.6g} with {share} confidence"
+            return f"alpha is {a.value:.6g}, from {a.low:.6g} to {a.high:.6g} with {share} confidence, {at}"
+        return f"not resolved {at}: alpha is at most {a.high:.6g} with {share} confidence"
 
 
 def sampled(

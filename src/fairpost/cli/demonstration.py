@@ -1,0 +1,53 @@
+"""`fairpost demo`: the main job on the embedded data."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+import fairpost as fp
+from fairpost.cli import options as o
+from fairpost.cli import screen
+from fairpost.cli.auditing import show
+from fairpost.cli.outputs import now
+from fairpost.datasets import hawaii, synthetic_districts
+from fairpost.io import check_free, write_whole
+
+BUDGET = 6.5e9
+EPSILON = 0.01
+
+
+@click.command()
+@click.option("--html", type=click.Path(path_type=str), default="report.html", show_default=True, help="The report.")
+@click.option("--force/--no-force", default=True, show_default=True, help="Overwrite the report of an earlier demo.")
+def demo(**given: Any) -> int:
+    """Audit the embedded data: Hawaii's counties and a SYNTHETIC national set of school districts.
+
+    Prints both tables and writes a report about the districts. Nothing is asked for and nothing is opened.
+    """
+    from fairpost.report import audit_page
+
+    check_free([given["html"]], given["force"])
+    started = time.perf_counter()
+    click.echo("The first run compiles the kernels (some seconds); they are kept for the next.", err=True)
+    out = screen.console()
+    out.print("Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")
+    show(fp.compare(hawaii(), fp.Laplace(scale=10.0), ["nonnegative", "simplex"]), "$")
+    counts = synthetic_districts()
+    out.print(f"\nSYNTHETIC: {counts.n:,} school districts share ${BUDGET / 1e9:g} billion at epsilon {EPSILON:g}:")
+    mechanism = fp.Laplace.from_epsilon(EPSILON)
+    results = fp.compare(counts, mechanism, ["baseline", "pos", "pos-threshold"], budget=BUDGET)
+    show(results, "$")
+    page = audit_page(
+        results,
+        command=o.command_line(),
+        made=now(),
+        title=f"Synthetic school districts at epsilon {EPSILON:g}",
+        unit="children",
+        noun="districts",
+    )
+    write_whole({given["html"]: page}, given["force"])
+    out.print(f"Wrote {given['html']}: open it in a browser. Done in {time.perf_counter() - started:.1f} s.")
+    return 0

@@ -1,0 +1,94 @@
+"""The group of commands, and the one place where an error becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+import fairpost as fp
+
+COMMANDS = {
+    "audit": "auditing",
+    "plan": "planning",
+    "sweep": "planning",
+    "project": "projecting",
+    "allocate": "allocating",
+    "paper": "reproduction",
+    "demo": "demonstration",
+}
+"""Each command and the module that has it; a module is loaded when its command is called."""
+
+HELP = """Measure, bound and remove the unfairness that post-processing adds to private counts.
+
+\b
+With the true counts (confidential), before a release:
+  audit     who gains and who loses from a post-processing, and how much
+  plan      the smallest epsilon that keeps the harm below a limit
+  sweep     the harm against epsilon
+With noisy counts alone:
+  project   noisy counts to counts that are not negative and add up
+  allocate  noisy counts to shares of a budget, with intervals
+To see it work:
+  demo      the main job on embedded data, with a report to open
+  paper     every table and figure of the paper, published value beside ours
+
+\b
+Exit codes: 0 done; 2 the input or an option breaks a rule, which one line on stderr names;
+3 no answer (an engine refuses, or no epsilon meets the target); 130 interrupted.
+"""
+
+
+class Commands(click.Group):
+    """The commands, loaded when called; every error of the package ends in one line on stderr and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load the module that has it."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"fairpost.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help text lists them already."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run, and end with the exit code that the help documents."""
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(*args, **extra)
+        except click.ClickException as error:
+            place = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairpost"
+            _end(2, f"{place}: {' '.join(error.format_message().split())}")
+        except fp.InputError as error:
+            _end(2, f"fairpost: {error}")
+        except fp.FairpostError as error:
+            _end(3, f"fairpost: {error}")
+        except (KeyboardInterrupt, click.Abort):
+            _end(130, "fairpost: interrupted, nothing was written")
+        except BrokenPipeError:
+            _end(141, "")
+        except MemoryError:
+            _end(2, "fairpost: the input must fit into the memory of this machine, and does not")
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(code: int, line: str) -> None:
+    if line:
+        click.echo(line, err=True)
+    sys.exit(code)
+
+
+@click.group(
+    cls=Commands, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(fp.__version__, prog_name="fairpost")
+def main() -> None:
+    """See HELP."""

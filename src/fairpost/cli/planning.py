@@ -1,0 +1,266 @@
+"""`fairpost plan` and `fairpost sweep`: the harm against epsilon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fairpost.cli import options as o
+from fairpost.cli import screen
+from fairpost.cli.auditing import default_choice
+from fairpost.cli.outputs import Outputs, now
+from fairpost.errors import ParameterError
+from fairpost.io.rows import columns_csv
+from fairpost.mechanisms import MECHANISMS, mechanism_of
+from fairpost.plan import Plan, Point, Refusal, grid
+from fairpost.plan import plan as find
+from fairpost.plan import sweep as look
+from fairpost.report.numbers import PERCENT, money
+from fairpost.result import CONFIDENTIAL
+
+EPSILONS = (0.001, 10.0)
+
+RANGE = o.together(
+    click.option(
+        "--epsilons", nargs=2, type=float, metavar="LOW HIGH", help="The range of epsilon.  [default: 0.001 10]"
+    ),
+    click.option("--spreads", nargs=2, type=float, metavar="LOW HIGH", help="Instead: the range of scale or sigma."),
+    click.option("--points", type=int, default=25, show_default=True, help="Levels of noise on the curve."),
+)
+
+
+def spreads_of(given: o.Given) -> tuple[float, ...]:
+    """The levels of noise, from little to much."""
+    if given["spreads"]:
+        if given["epsilons"]:
+            raise ParameterError("a range is given by --epsilons or by --spreads, got both")
+        least, most = given["spreads"]
+        return grid(least, most, given["points"])
+    low, high = given["epsilons"] or EPSILONS
+    if not 0 < low < high < float("inf"):
+        raise ParameterError(f"--epsilons must ascend from above 0, got {low:g} {high:g}")
+    about = o.neighbours_of(given)
+    ends = [mechanism_of(given["mechanism"], epsilon=e, neighbours=about).spread for e in (high, low)]
+    return grid(ends[0], ends[1], given["points"])
+
+
+@click.command()
+@o.FILE
+@o.COLUMNS
+@o.MECHANISM
+@o.PROMISE
+@RANGE
+@o.POSTPROCESS
+@o.PROBLEM
+@o.ENGINE
+@o.JSON
+@o.CSV
+@o.HTML
+@o.WORDS
+@o.FORCE
+def sweep(file: str, **given: Any) -> int:
+    """Alpha, the largest loss and the cost of privacy against epsilon, from a FILE of true counts.
+
+    \b
+    Example: two ways to share $6.5 billion, at 13 levels of privacy
+      fairpost sweep districts.csv --epsilons 0.001 1 --points 13 --budget 6.5e9 \\
+          --postprocess baseline --postprocess pos --html sweep.html
+    """
+    o.check_numbers(given)
+    spreads, outputs = spreads_of(given), Outputs(given, [file])
+    engine = o.engine_of(given)
+    counts = o.counts_of(file, given)
+    chosen = given["postprocess"] or default_choice(given["budget"])
+    with screen.progress("levels of noise") as report:
+        points, refused = look(
+            counts,
+            [MECHANISMS[given["mechanism"]](s) for s in spreads],
+            chosen,
+            engine=engine,
+            total=given["total"],
+            budget=given["budget"],
+            by_group=given["by_group"],
+            epsilon=o.neighbours_of(given).epsilon,
+            progress=report,
+        )
+    if not outputs.to_stdout:
+        _show(points, refused, given, f"{counts.n:,} entities, {given['mechanism']} noise")
+    data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}, "budget": given["budget"]}
+    outputs.write(
+        json=lambda: data | {"points": [p.to_dict() for p in points], "refused": [_refusal(r) for r in refused]},
+        csv=lambda: _csv(points),
+        html=lambda: _page(points, given, None),
+    )
+    return 0 if points else 3
+
+
+@click.command()
+@o.FILE
+@o.COLUMNS
+@o.MECHANISM
+@o.PROMISE
+@RANGE
+@click.option("--max-alpha", type=float, help="Target: alpha at most this, in counts or shares of 1.")
+@click.option("--max-loss", type=float, help="Target: no entity expects to lose more; in money with --budget.")
+@click.option(
+    "--max-cost", type=float, help="Target: cost of privacy at most this; in money with --budget, else a share."
+)
+@o.POSTPROCESS
+@o.PROBLEM
+@o.ENGINE
+@o.JSON
+@o.CSV
+@o.HTML
+@o.WORDS
+@o.FORCE
+def plan(file: str, **given: Any) -> int:
+    """The smallest epsilon (the largest scale or sigma) that keeps the harm below a limit, from true counts.
+
+    The limit is checked against the upper end of each interval. Without --postprocess every usual candidate is tried.
+
+    \b
+    Example: the most privacy at which no district expects to lose more than $500 a year
+      fairpost plan districts.csv --max-loss 500 --budget 6.5e9 --postprocess pos --html plan.html
+    """
+    o.check_numbers(given)
+    target, limit = _target(given)
+    spreads, outputs = spreads_of(given), Outputs(given, [file])
+    engine = o.engine_of(given)
+    counts = o.counts_of(file, given)
+    plans: dict[str, Plan] = {}
+    for which in given["postprocess"] or default_choice(given["budget"]):
+        with screen.progress(which) as report:
+            plans[which] = find(
+                counts,
+                MECHANISMS[given["mechanism"]],
+                which,
+                target=target,
+                limit=limit,
+                spreads=spreads,
+                engine=engine,
+                total=given["total"],
+                budget=given["budget"],
+                by_group=given["by_group"],
+                epsilon=o.neighbours_of(given).epsilon,
+                progress=report,
+            )
+    if not outputs.to_stdout:
+        _show_plans(plans, given)
+    data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}, "budget": given["budget"]}
+    outputs.write(
+        json=lambda: data | {"target": target, "limit": limit, "plans": [_plan(w, p) for w, p in plans.items()]},
+        csv=lambda: _csv(tuple(x for p in plans.values() for x in p.curve)),
+        html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, (target, limit, plans)),
+    )
+    return 0 if any(p.found for p in plans.values()) else 3
+
+
+def _target(given: o.Given) -> tuple[str, float]:
+    wanted = {k: given[f"max_{k}"] for k in ("alpha", "loss", "cost") if given[f"max_{k}"] is not None}
+    if len(wanted) != 1:
+        said = ", ".join(f"--max-{k}" for k in wanted) or "none"
+        raise ParameterError(f"a plan has exactly one target of --max-alpha, --max-loss and --max-cost, got {said}")
+    return next(iter(wanted.items()))
+
+
+def _cells(p: Point, currency: str, budget: float | None) -> tuple[str, ...]:
+    own = screen.COUNTS if p.task == "release" else screen.SHARES
+    amount = money(currency) if p.task == "allocation" and budget is not None else own
+    cost = p.cost
+    return (
+        "-" if p.epsilon is None else f"{p.epsilon:.6g}",
+        f"{p.mechanism.spread:.6g}",
+        screen.shown(own, p.alpha),
+        f"{screen.shown(amount, p.loss)} {screen.plain(p.loser)}",
+        "-"
+        if cost is None
+        else screen.shown(amount, cost.amount)
+        if cost.amount
+        else screen.shown(PERCENT, cost.share),
+        own.show(p.rmse),
+        PERCENT.show(p.zero, 1e-5),
+        p.method,
+    )
+
+
+HEAD = ("post-processing", "epsilon", "noise", "alpha", "largest loss", "cost of privacy", "RMSE", "P(0)", "by")
+
+
+def _show(points: tuple[Point, ...], refused: tuple[Refusal, ...], given: o.Given, title: str) -> None:
+    out, made = screen.console(), screen.table(title, *HEAD)
+    for p in sorted(points, key=lambda p: p.postprocess):
+        made.add_row(p.postprocess, *_cells(p, given["currency"], given["budget"]))
+    out.print(made)
+    for r in refused:
+        out.print(screen.plain(f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}"))
+    out.print(screen.EXPLANATION, style="dim")
+    out.print(CONFIDENTIAL, style="bold")
+
+
+def _show_plans(plans: dict[str, Plan], given: o.Given) -> None:
+    out = screen.console()
+    made = screen.table(f"The most noise that meets the target, {given['mechanism']}", *HEAD)
+    for which, p in plans.items():
+        if p.found is not None:
+            made.add_row(which, *_cells(p.found, given["currency"], given["budget"]))
+    if made.row_count:
+        out.print(made)
+    for which, p in plans.items():
+        out.print(screen.plain(f"{which}: {p.message}."))
+    out.print(CONFIDENTIAL, style="bold")
+
+
+def _refusal(r: Refusal) -> dict[str, Any]:
+    return {
+        "mechanism": r.mechanism.describe(),
+        "epsilon": r.epsilon,
+        "postprocess": r.postprocess,
+        "reason": r.reason,
+    }
+
+
+def _plan(which: str, p: Plan) -> dict[str, Any]:
+    return {
+        "postprocess": which,
+        "found": None if p.found is None else p.found.to_dict(),
+        "message": p.message,
+        "curve": [x.to_dict() for x in p.curve],
+        "refused": [_refusal(r) for r in p.refused],
+    }
+
+
+def _csv(points: tuple[Point, ...]) -> str:
+    costs = [p.cost for p in points]
+    columns: dict[str, Any] = {
+        "postprocess": [p.postprocess for p in points],
+        "epsilon": [p.epsilon for p in points],
+        "spread": [p.mechanism.spread for p in points],
+        "method": [p.method for p in points],
+    }
+    for name, found in (("alpha", [p.alpha for p in points]), ("largest_loss", [p.loss for p in points])):
+        columns |= {f"{name}{end}": [getattr(e, k) for e in found] for end, k in _ENDS}
+    columns |= {
+        "loses_most": [p.loser for p in points],
+        "cost_share": [None if c is None else c.share.value for c in costs],
+        "cost_amount": [None if c is None or c.amount is None else c.amount.value for c in costs],
+        "rmse": [p.rmse for p in points],
+        "zero": [p.zero for p in points],
+        "confidential": [CONFIDENTIAL.partition(": ")[2]] * len(points),
+    }
+    return columns_csv(columns)
+
+
+_ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
+
+
+def _page(points: tuple[Point, ...], given: o.Given, wanted: tuple[str, float, dict[str, Plan]] | None) -> str:
+    from fairpost.report import curves_page
+
+    x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[given["mechanism"]].parameter
+    target = found = message = None
+    if wanted is not None:
+        target = (wanted[0], wanted[1], "")
+        found = [p.found for p in wanted[2].values() if p.found is not None]
+        message = " ".join(f"{which}: {p.message}." for which, p in wanted[2].items())
+    return curves_page(points, x=x, target=target, found=found, message=message, command=o.command_line(), made=now())

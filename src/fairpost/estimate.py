@@ -1,0 +1,156 @@
+"""What an outside analyst can say from noisy counts alone: shares, how sure they are, and an estimate of their bias.
+
+Intervals. The analyst sees y = x + eta and knows the law of eta. With z_i = a_i x_i and R_i = sum_{j != i} z_j the true
+share is z_i / (z_i + R_i), which rises in x_i and falls in R_i. Two events pin both down:
+
+    |eta_i| <= q                    fails with chance beta_1, from the law of the noise;
+    |sum_{j != i} a_j eta_j| <= r   fails with chance beta_2, by Chernoff: P <= 2 exp(sum_j K(a_j s) - s r) for any s,
+
+K the cumulant generating function of the noise (K >= 0, so leaving i out only helps and one r serves all entities).
+With x >= 0 this gives an interval for each true share that covers it with chance at least 1 - beta_1 - beta_2, at any n
+and with no approximation. The sum is known far better than one count, so beta_2 is a hundredth of the whole.
+
+Bias. It depends on the true counts, which the analyst does not have. The plug-in estimate puts in their place the noisy
+counts projected onto {v >= 0, sum v = sum y}, and audits those. How good that is, a parametric bootstrap tells: new
+noise on the plugged-in counts, the same estimate again, and the root mean square of the differences.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.audit import Engine, audit
+from fairpost.counts import Counts, positive_weights
+from fairpost.errors import CountsError, ParameterError
+from fairpost.mechanisms import Mechanism, Stream
+from fairpost.postprocess import project_simplex
+from fairpost.postprocess.base import finite_rows
+
+Floats = NDArray[np.float64]
+ESTIMATED = "estimated from noisy counts"
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """For each entity an interval that contains its true share with chance `confidence` (at least)."""
+
+    low: Floats
+    high: Floats
+    confidence: float
+    simultaneous: bool
+    """Whether the chance is for all entities together."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlugIn:
+    """An estimate of the bias of each share, from noisy counts."""
+
+    bias: Floats
+    error: Floats
+    """The root mean squared error of `bias` in the bootstrap."""
+    deviation: Floats
+    """The estimated standard deviation of each share."""
+    method: str
+    replicates: int
+    mark: str = ESTIMATED
+
+
+def share_interval(
+    noisy: ArrayLike,
+    mechanism: Mechanism,
+    weights: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+) -> Interval:
+    """An interval for each entity's true share a_i x_i / sum_j a_j x_j, from noisy counts and the law of the noise."""
+    y, a = _given(noisy, weights)
+    if not 0 < confidence < 1:
+        raise ParameterError(f"`confidence` must be above 0 and below 1, got {confidence!r}")
+    beta = 1 - confidence
+    own = 0.99 * beta / (y.size if simultaneous else 1)
+    q = _quantile(mechanism, own / 2)
+    r = _chernoff(mechanism, a, 0.01 * beta) if y.size > 1 else 0.0  # a single entity has nobody beside it
+    rest = float(np.sum(a * y)) - a * y
+    low, high = a * np.maximum(y - q, 0.0), a * np.maximum(y + q, 0.0)
+    least, most = np.maximum(rest - r, 0.0), np.maximum(rest + r, 0.0)
+    return Interval(_share(low, most, 0.0), _share(high, least, 1.0), confidence, simultaneous)
+
+
+def _share(own: Floats, rest: Floats, otherwise: float) -> Floats:
+    whole = own + rest
+    return np.where(whole > 0, own / np.where(whole > 0, whole, 1.0), otherwise)
+
+
+def _quantile(mechanism: Mechanism, tail: float) -> float:
+    """The smallest q (to rounding, from above) with P(eta > q) <= tail."""
+    high = mechanism.deviation
+    while mechanism.sf(high) > tail:
+        high *= 2
+    low = 0.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if mechanism.sf(middle) <= tail else (middle, high)
+    return math.floor(high) if mechanism.discrete and mechanism.sf(math.floor(high)) <= tail else high
+
+
+def _chernoff(mechanism: Mechanism, a: Floats, level: float) -> float:
+    """An r with P(|sum a eta| > r) <= level: (sum K(a s) + log(2/level)) / s at the best s found; any s is valid."""
+    from scipy.optimize import minimize_scalar
+
+    kinds, times = np.unique(a, return_counts=True)
+    log = math.log(2 / level)
+    rough = math.sqrt(2 * log / (mechanism.variance * float(np.sum(a * a))))
+    top = min(20 * rough, 0.999 * mechanism.strip / float(kinds[-1]))
+
+    def r(t: float) -> float:
+        s = top * math.exp(t)
+        return (float(np.sum(times * mechanism.cgf(kinds * s))) + log) / s
+
+    return float(minimize_scalar(r, bounds=(-12.0, 0.0), method="bounded").fun)
+
+
+def plug_in(
+    noisy: ArrayLike,
+    mechanism: Mechanism,
+    weights: ArrayLike | None = None,
+    how: str = "pos",
+    *,
+    engine: Engine = "auto",
+    replicates: int = 10,
+    seed: int = 0,
+) -> PlugIn:
+    """The bias of the shares by `how`, estimated from noisy counts; `replicates` bootstrap draws tell its error."""
+    y, a = _given(noisy, weights)
+    if replicates < 2:
+        raise ParameterError(f"`replicates` must be at least 2, got {replicates!r}")
+
+    def estimate(noisy: Floats) -> tuple[Floats, Floats, str]:
+        result = audit(Counts(_plugged(noisy), weights=a), mechanism, how, engine=engine)
+        return result.bias, result.deviation, result.method
+
+    bias, deviation, method = estimate(y)
+    x = _plugged(y)
+    squares = np.zeros_like(bias)
+    for k in range(replicates):
+        again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)))
+        squares += (again - bias) ** 2
+    return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
+
+
+def _plugged(y: Floats) -> Floats:
+    total = float(np.sum(y))
+    if total <= 0:
+        raise CountsError(f"an estimate of the bias needs noisy counts with a sum above 0, got {total:g}")
+    return project_simplex(y, total)
+
+
+def _given(noisy: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
+    y = finite_rows(noisy)
+    if y.ndim != 1:
+        raise CountsError(f"noisy counts must be one vector, got {y.ndim} dimensions")
+    return y, positive_weights(np.ones(y.size) if weights is None else weights, y.size)

@@ -1,0 +1,141 @@
+"""Outputs: nothing is overwritten without being asked for, and all of them are written, whole, or none."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from fairpost.errors import FairpostError, InputError
+from fairpost.io.table import shown
+
+Name = str | os.PathLike[str]
+Content = bytes | str | Callable[[BinaryIO], object]
+"""Bytes, text (written as UTF-8) or a function that writes into an open binary file."""
+
+
+def check_free(paths: Iterable[Name], force: bool = False, inputs: Iterable[Name] = ()) -> None:
+    """Every output can be written where it is asked for; to be called before any long work.
+
+    Each must be a file in a folder that exists, be named once, be no input, and not exist unless `force` is set.
+    """
+    taken = {_target(path): f"the input {shown(path)}" for path in inputs}
+    for path in paths:
+        target = _target(path)
+        if target in taken:
+            raise InputError(f"{shown(path)}: an output must have a place of its own, got that of {taken[target]}")
+        taken[target] = f"another output, {shown(path)}"
+        _check_place(path, target, force)
+
+
+def _target(path: Name) -> Path:
+    """The file that a name means; links are followed, so that a link stays a link."""
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{shown(path)}: cannot be a file's name: {error}") from None
+
+
+def _check_place(path: Name, target: Path, force: bool) -> None:
+    try:
+        found = target.stat()
+    except FileNotFoundError:
+        found = None
+    except OSError as error:
+        raise InputError(f"{shown(path)}: cannot be written: {error.strerror}") from None
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "a device or a pipe"
+        raise InputError(f"{shown(path)}: an output must be a file, got {kind}")
+    if found is not None and not force:
+        raise InputError(f"{shown(path)}: nothing is overwritten without --force, and the file exists")
+    if not target.parent.is_dir():
+        raise InputError(f"{shown(path)}: the folder of an output must exist, got {shown(target.parent)}")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{shown(path)}: no permission to write in {shown(target.parent)}")
+
+
+def write_whole(outputs: Mapping[Name, Content], force: bool = False) -> None:
+    """Write every output, or none.
+
+    Each is written to a temporary file beside its place and brought to the disk; then all are renamed. On any failure
+    (an error of a writer, a full disk, an interrupt) what was renamed is taken back and no temporary file stays.
+    """
+    check_free(outputs, force)
+    moves = [_Move(path, content) for path, content in outputs.items()]
+    try:
+        for move in moves:
+            move.write()
+        for move in moves:
+            move.replace(force)
+    except BaseException:
+        for move in reversed(moves):
+            move.undo()
+        raise
+    finally:
+        for move in moves:
+            move.clean()
+
+
+class _Move:
+    """One output on its way: written beside its place, then moved there, with the old file kept until all are done."""
+
+    def __init__(self, path: Name, content: Content) -> None:
+        self.path, self.content, self.target = path, content, _target(path)
+        mark = secrets.token_hex(6)
+        self.fresh = self.target.with_name(f".fairpost-{mark}.tmp")
+        self.old = self.target.with_name(f".fairpost-{mark}.old")
+        self.moved = False
+
+    def write(self) -> None:
+        try:
+            with os.fdopen(os.open(self.fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+                if callable(self.content):
+                    self.content(file)
+                else:
+                    file.write(self.content if isinstance(self.content, bytes) else self.content.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def replace(self, force: bool) -> None:
+        try:
+            if self.target.exists():
+                if not force:
+                    raise InputError(f"{shown(self.path)}: nothing is overwritten without --force, and the file exists")
+                self._keep()
+            self.moved = True
+            self.fresh.replace(self.target)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _keep(self) -> None:
+        """A second name for the old file (a copy, where the file system has no links); the new one gets its mode."""
+        shutil.copymode(self.target, self.fresh)
+        try:
+            os.link(self.target, self.old)
+        except OSError:
+            shutil.copy2(self.target, self.old)
+
+    def undo(self) -> None:
+        """Put the old file back, or leave nothing where there was nothing."""
+        if not self.moved or self.fresh.exists():
+            return
+        with suppress(OSError):
+            if self.old.exists():
+                self.old.replace(self.target)
+            else:
+                self.target.unlink()
+
+    def clean(self) -> None:
+        for path in (self.fresh, self.old):
+            with suppress(OSError):
+                path.unlink()
+
+    def _failed(self, error: OSError) -> FairpostError:
+        return FairpostError(f"{shown(self.path)}: cannot be written: {error.strerror or type(error).__name__}")

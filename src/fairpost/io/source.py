@@ -1,0 +1,80 @@
+"""From a file's name to its bytes: which format it is, and whether the bytes are what the name says."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from pathlib import Path
+
+from fairpost.errors import InputError, ParameterError
+from fairpost.io.table import shown
+
+FORMATS = ("csv", "tsv", "parquet", "saipe")
+SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+SIGNATURES = {
+    b"\x1f\x8b": "gzip data (its name should end in .gz)",
+    b"PAR1": "Parquet",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+}
+"""How files of a known kind begin."""
+
+
+def kind_of(path: str | os.PathLike[str], given: str | None) -> str:
+    """The format of a file: as given, else by the end of its name."""
+    if given is not None:
+        if given not in FORMATS:
+            raise ParameterError(f"`format` must be one of {', '.join(FORMATS)}, got {given!r}")
+        return given
+    suffix = inner_suffix(path)
+    if suffix not in SUFFIXES:
+        raise InputError(
+            f"{shown(path)}: the name must end in {', '.join(SUFFIXES)}, with or without .gz, or the format be given "
+            f"(--format {'|'.join(FORMATS)}), got the ending {suffix!r}"
+        )
+    return SUFFIXES[suffix]
+
+
+def inner_suffix(path: str | os.PathLike[str]) -> str:
+    """The end of the name, without .gz, in lower case."""
+    name = Path(path).name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def load(path: str | os.PathLike[str]) -> bytes:
+    """Everything in a file, unpacked where its name ends in .gz; never empty."""
+    name = shown(path)
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: must be a file, got a directory") from None
+    except PermissionError:
+        raise InputError(f"{name}: no permission to read the file") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with the character 0
+        raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if data and str(path).lower().endswith(".gz"):
+        data = _unpacked(name, data)
+    if not data:
+        raise InputError(f"{name}: the file must have a header and at least one row, got an empty file")
+    return data
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    if not data.startswith(b"\x1f\x8b"):
+        raise InputError(f"{name}: must be gzip data, as its name says, got a file that begins with {data[:4]!r}")
+    try:
+        return gzip.decompress(data)
+    except EOFError:
+        raise InputError(f"{name}: the gzip data must be complete, got a truncated file") from None
+    except (OSError, zlib.error) as error:
+        raise InputError(f"{name}: the gzip data must be whole, got a damaged file ({error})") from None
+
+
+def refuse_signature(name: str, data: bytes, expected: str) -> None:
+    """Text is expected, so the beginning of a known binary format is an error."""
+    for signature, what in SIGNATURES.items():
+        if data.startswith(signature):
+            raise InputError(f"{name}: must be {expected}, got {what}")

@@ -1,0 +1,168 @@
+"""The two readers: true counts, and noisy counts with what an outside analyst knows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import InputError
+from fairpost.io import frames, saipe
+from fairpost.io.columns import constant, numbers, texts, unique
+from fairpost.io.delimited import read_delimited
+from fairpost.io.source import kind_of, load
+from fairpost.io.table import Table, listed, shown, translated, value
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = NDArray[np.float64]
+OPTIONAL = ("weight", "group")
+"""Columns that are used where they are there, without being named."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Noisy:
+    """Noisy counts as they were published, and what belongs to them. Nothing here is confidential."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    """The noisy counts: finite, may be negative."""
+    weights: Floats
+    """a, above 0; ones where the file has none."""
+    groups: tuple[str, ...] | None
+    totals: Floats | None
+    """For each entity the total of its group (of the file, without groups), at least 0."""
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+    def __repr__(self) -> str:
+        return f"Noisy(n={len(self)}, sum={float(np.sum(self.values)):g})"
+
+
+def read_counts(
+    source: Any,
+    *,
+    id: str | None = "id",
+    count: str = "count",
+    weight: str | None = None,
+    group: str | None = None,
+    format: str | None = None,
+) -> Counts:
+    """True counts from a file or a data frame.
+
+    Parameters
+    ----------
+    source
+        A path to CSV, TSV, either gzipped (.gz), Parquet, or the Census SAIPE school-district text or Excel file
+        (format="saipe"); or a pandas, Polars or Arrow data frame.
+    id
+        The column of the ids, kept as text: leading zeros stay, surrounding blanks go. None: the row numbers, from 1.
+    count, weight, group
+        Columns. Without a name, `weight` and `group` are used if present. In a SAIPE file the id is the seven-digit
+        leaid, the group the state's FIPS code, and the count poor_5_17 unless pop or pop_5_17 is named.
+    format
+        "csv", "tsv", "parquet" or "saipe"; by default the end of the file's name decides.
+
+    """
+    fields = _read(source, {"id": id, "count": count, "weight": weight, "group": group}, format, least=0.0)
+    return Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups)
+
+
+def read_noisy(
+    source: Any,
+    *,
+    id: str | None = "id",
+    count: str = "count",
+    weight: str | None = None,
+    group: str | None = None,
+    total: str | None = None,
+    format: str | None = None,
+) -> Noisy:
+    """Noisy counts, which may be negative; the rest as in `read_counts`.
+
+    `total` names a column with the total of each group: the same number in the whole group (in the whole file, where
+    there are no groups), finite and at least 0.
+    """
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "total": total}
+    return _read(source, roles, format, least=None)
+
+
+def _read(source: Any, roles: dict[str, str | None], format: str | None, least: float | None) -> Noisy:
+    is_path = isinstance(source, (str, os.PathLike))
+    name = shown(os.fspath(source)) if is_path else frames.NAME
+    with translated(name):
+        if is_path:
+            table, roles = _from_file(source, name, roles, format)
+        elif format is not None:
+            raise InputError(f"`format` is for files, got {format!r} with a {type(source).__name__}")
+        else:
+            table = frames.read_frame(source, _wanted(roles))
+        return _fields(table, roles, least)
+
+
+def _from_file(
+    path: str | os.PathLike[str], name: str, roles: dict[str, str | None], format: str | None
+) -> tuple[Table, dict[str, str | None]]:
+    kind = kind_of(path, format)
+    data = load(path)
+    if kind == "saipe":
+        roles = saipe.roles_of(roles)
+        return saipe.read_saipe(path, name, data, _wanted(roles)), roles
+    if kind == "parquet":
+        return frames.read_parquet(name, data, _wanted(roles)), roles
+    return read_delimited(name, data, kind, _wanted(roles)), roles
+
+
+def _wanted(roles: dict[str, str | None]) -> list[str]:
+    """The columns to read: those that are named, and the optional ones."""
+    names = [role if chosen is None and role in OPTIONAL else chosen for role, chosen in roles.items()]
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _column(table: Table, roles: dict[str, str | None], role: str) -> str | None:
+    """The name of the column that plays a role; None where nothing was named and there is no default."""
+    chosen = roles.get(role)
+    if chosen is None:
+        return role if role in OPTIONAL and role in table.data else None
+    if chosen not in table.data:
+        raise InputError(
+            f"{table.name}: the {role} column must be one of {listed(table.columns)}, got {value(chosen)} "
+            f"(name it with --{role}){table.hint}"
+        )
+    return chosen
+
+
+def _fields(table: Table, roles: dict[str, str | None], least: float | None) -> Noisy:
+    """Every column checked: numbers, ids that are there and unique, groups that are there, totals that agree."""
+    id, count, weight, group, total = (
+        _column(table, roles, role) for role in ("id", "count", "weight", "group", "total")
+    )
+    assert count is not None
+    values = numbers(table, count, "count", least)
+    weights = None if weight is None else numbers(table, weight, "weight", 0.0, strictly=True)
+    ids: list[str]
+    if id is None:
+        ids = [str(row + 1) for row in range(table.height)]
+    else:
+        labels = texts(table, id, "id")
+        unique(table, id, labels)
+        ids = labels.to_list()
+    groups: pl.Series | None = None if group is None else texts(table, group, "group")
+    totals = None if total is None else constant(table, total, numbers(table, total, "total", 0.0), groups)
+    weights = np.ones(table.height) if weights is None else weights
+    for array in (values, weights, totals):
+        if array is not None:
+            array.flags.writeable = False
+    return Noisy(
+        ids=tuple(ids),
+        values=values,
+        weights=weights,
+        groups=None if groups is None else tuple(groups.to_list()),
+        totals=totals,
+    )

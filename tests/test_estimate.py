@@ -1,0 +1,132 @@
+"""What noisy counts alone can say: intervals cover, the plug-in's stated error is true, rounding is unbiased."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fairpost as fp
+from fairpost.datasets import synthetic_districts
+from fairpost.errors import CountsError, ParameterError
+from fairpost.estimate import _chernoff, _quantile, plug_in, share_interval
+from fairpost.postprocess import Partition
+from fairpost.postprocess.rounding import round_counts
+
+MECHANISMS = [fp.Laplace(20.0), fp.Gaussian(25.0), fp.DiscreteLaplace(20.0), fp.DiscreteGaussian(25.0)]
+NAMES = [m.name for m in MECHANISMS]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=NAMES)
+def test_intervals_cover_every_entity_as_often_as_promised(mechanism):
+    rng = np.random.default_rng(5)
+    x = np.concatenate([np.zeros(3), np.round(rng.pareto(1.1, 37) * 30)])
+    a = rng.uniform(0.5, 20, x.size)
+    share, repeats = a * x / np.sum(a * x), 1500
+    covered = np.zeros(x.size)
+    for r in range(repeats):
+        found = share_interval(x + mechanism.sample(x.size, fp.Stream(11, r)), mechanism, a, confidence=0.9)
+        covered += (found.low <= share) & (share <= found.high)
+    # 40 binomials at 0.9 or more: 4.5 standard errors below 0.9 has a chance of 40 * 3.4e-6.
+    assert covered.min() / repeats >= 0.9 - 4.5 * np.sqrt(0.09 / repeats)
+
+
+def test_simultaneous_intervals_cover_all_at_once():
+    rng, mechanism = np.random.default_rng(6), fp.Laplace(20.0)
+    x = np.round(rng.pareto(1.1, 40) * 30)
+    share, repeats = x / x.sum(), 800
+    hits = 0
+    for r in range(repeats):
+        found = share_interval(
+            x + mechanism.sample(x.size, fp.Stream(12, r)), mechanism, confidence=0.9, simultaneous=True
+        )
+        hits += bool(((found.low <= share) & (share <= found.high)).all())
+    assert hits / repeats >= 0.9 - 4.5 * np.sqrt(0.09 / repeats)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=NAMES)
+@pytest.mark.parametrize("tail", [0.3, 0.025, 1e-9])
+def test_the_quantile_is_the_smallest_that_holds(mechanism, tail):
+    q = _quantile(mechanism, tail)
+    assert mechanism.sf(q) <= tail
+    less = q - 1 if mechanism.discrete else q * (1 - 1e-12) - 1e-300
+    assert q == 0 or mechanism.sf(less) > tail * (1 - 1e-9)
+
+
+def test_chernoff_against_the_exact_law_of_a_gaussian_sum():
+    """For Gaussian noise the bound is sqrt(2 log(2/level)) deviations, exactly, at the best s."""
+    a = np.array([1.0, 2.0, 3.0])
+    deviation = 25.0 * np.sqrt(14.0)
+    assert _chernoff(fp.Gaussian(25.0), a, 1e-4) == pytest.approx(deviation * np.sqrt(2 * np.log(2e4)), rel=1e-6)
+
+
+def test_intervals_where_the_noise_drowns_everything():
+    found = share_interval([-500.0, -300.0], fp.Laplace(10.0))
+    assert (found.low == 0).all()
+    assert ((found.high >= found.low) & (found.high <= 1)).all()
+    alone = share_interval([50.0], fp.Laplace(1.0))
+    assert alone.low[0] == 1.0 == alone.high[0]
+
+
+@pytest.mark.parametrize("how", ["baseline", "pos", "pos-threshold"])
+def test_the_plug_in_and_its_stated_error(how):
+    """Over entities, the true error of the estimate and the stated one agree within a factor of 2."""
+    counts, mechanism = synthetic_districts(1500), fp.Laplace(50.0)
+    true = fp.audit(counts, mechanism, how, engine="exact").bias
+    errors, stated = [], []
+    for r in range(4):
+        found = plug_in(counts.values + mechanism.sample(counts.n, fp.Stream(3, r)), mechanism, how=how, replicates=4)
+        errors.append(np.sqrt(np.mean((found.bias - true) ** 2)))
+        stated.append(np.sqrt(np.mean(found.error**2)))
+    assert 0.5 < np.mean(errors) / np.mean(stated) < 2
+    assert "noisy" in found.mark
+
+
+def test_no_estimate_where_the_sum_is_not_positive():
+    with pytest.raises(CountsError, match="sum above 0"):
+        plug_in([-5.0, 2.0], fp.Laplace(1.0))
+
+
+@pytest.mark.parametrize("bad", [dict(confidence=0.0), dict(confidence=1.0)])
+def test_bad_confidence_is_named(bad):
+    with pytest.raises(ParameterError, match="confidence"):
+        share_interval([1.0, 2.0], fp.Laplace(1.0), **bad)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.integers(0, 2**32))
+def test_rounding_keeps_the_total_and_moves_nothing_by_one(raw, seed):
+    v = np.array(raw)
+    v[0] += np.ceil(v.sum()) - v.sum()
+    rounded = round_counts(v, np.random.default_rng(seed))
+    assert (rounded == np.round(rounded)).all()
+    assert (rounded >= 0).all()
+    assert np.abs(rounded - v).max() < 1 + 1e-6
+    assert rounded.sum() == np.round(v.sum())
+
+
+def test_rounding_is_unbiased():
+    v = np.array([0.1, 0.25, 3.65, 7.0, 0.5, 0.5])
+    repeats = 20_000
+    rng = np.random.default_rng(8)
+    mean = np.mean([round_counts(v, rng) for _ in range(repeats)], axis=0)
+    # A fraction f has variance f (1 - f) <= 1/4; five standard errors for each of six.
+    assert np.abs(mean - v).max() <= 5 * 0.5 / np.sqrt(repeats)
+    assert mean[3] == 7.0
+
+
+def test_rounding_by_group_keeps_each_total():
+    rng = np.random.default_rng(9)
+    parts = Partition.of(["a", "b", "a", "b", "a"])
+    v = np.array([0.3, 1.5, 0.3, 2.5, 0.4])
+    for _ in range(50):
+        rounded = round_counts(v, rng, parts)
+        assert rounded[[0, 2, 4]].sum() == 1
+        assert rounded[[1, 3]].sum() == 4
+
+
+def test_rounding_needs_a_whole_total_and_no_negative_count():
+    rng = np.random.default_rng(1)
+    with pytest.raises(ParameterError, match="whole number, got 1.5"):
+        round_counts([1.0, 0.5], rng)
+    with pytest.raises(CountsError, match="at least 0"):
+        round_counts([1.0, -1.0], rng)

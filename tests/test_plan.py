@@ -1,0 +1,113 @@
+"""plan and sweep: the answer meets its target, a little more noise does not, and refusals are told."""
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost.datasets import hawaii, synthetic_districts
+from fairpost.errors import ParameterError
+from fairpost.mechanisms import Neighbours
+from fairpost.plan import STEP, grid, plan, sweep
+
+DISTRICTS = synthetic_districts(400)
+
+
+@pytest.mark.parametrize(
+    ("which", "target", "limit", "kind"),
+    [
+        ("pos", "loss", 2e4, fp.Laplace),
+        ("pos", "cost", 5e6, fp.Laplace),
+        ("baseline", "alpha", 1e-4, fp.Gaussian),
+        ("baseline", "cost", 1e6, fp.DiscreteLaplace),
+        ("pos-threshold", "loss", 1e4, fp.Laplace),
+    ],
+)
+def test_the_answer_meets_the_target_and_a_little_more_noise_does_not(which, target, limit, kind):
+    found = plan(
+        DISTRICTS, kind, which, target=target, limit=limit, spreads=grid(1, 300, 7), budget=6.5e9, engine="exact"
+    )
+    assert found.found is not None
+    assert found.found.quantity(target).high <= limit
+    more = kind(found.found.mechanism.spread * (1 + 2 * STEP))
+    (beyond,), _ = sweep(DISTRICTS, [more], [which], budget=6.5e9, engine="exact")
+    assert beyond.quantity(target).high > limit
+
+
+def test_the_answer_agrees_with_an_independent_bisection():
+    limit = 0.5
+    found = plan(hawaii(), fp.Gaussian, "simplex", target="alpha", limit=limit, spreads=grid(5, 200, 9), engine="exact")
+    low, high = 5.0, 200.0
+    for _ in range(40):
+        middle = np.sqrt(low * high)
+        alpha = fp.audit(hawaii(), fp.Gaussian(middle), "simplex", engine="exact").alpha
+        low, high = (middle, high) if alpha.high <= limit else (low, middle)
+    # Brent stops within STEP / 4 of the root and steps back by STEP / 2: relative difference at most STEP.
+    assert found.found.mechanism.spread == pytest.approx(low, rel=1.5 * STEP)
+
+
+def test_no_noise_can_and_every_noise_can():
+    none = plan(DISTRICTS, fp.Laplace, "baseline", target="loss", limit=1e-30, spreads=grid(1, 10, 3), engine="exact")
+    assert none.found is None
+    assert "no noise in the range" in none.message
+    every = plan(DISTRICTS, fp.Laplace, "baseline", target="loss", limit=1.0, spreads=grid(1, 10, 3), engine="exact")
+    assert every.found.mechanism.spread == 10.0
+    assert "every noise in the range" in every.message
+
+
+def test_a_curve_that_dips_again_is_told(monkeypatch):
+    """Alpha against noise up, down, up: the answer is the end of the first stretch that meets the target."""
+    from dataclasses import replace
+
+    from fairpost.fairness import Estimate
+
+    base = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1e9, spreads=grid(1, 2, 2)).curve[0]
+
+    def fake(counts, mechanisms, postprocesses, *, progress=None, **_):
+        def bump(s):
+            return 1 + np.sin(np.log(s) * 4)
+
+        made = tuple(replace(base, mechanism=m, alpha=Estimate(*[bump(m.spread)] * 3)) for m in mechanisms)
+        return made, ()
+
+    monkeypatch.setattr("fairpost.plan.sweep", fake)
+    found = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1.5, spreads=grid(1, 20, 40))
+    assert "meets it again" in found.message
+    assert 4 * np.log(found.found.mechanism.spread) == pytest.approx(np.pi / 6, abs=1e-4)
+
+
+def test_refusals_are_listed_with_their_reason():
+    points, refused = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "simplex-threshold"], engine="exact")
+    assert [p.postprocess for p in points] == ["simplex"]
+    assert [r.postprocess for r in refused] == ["simplex-threshold"]
+    assert "simulate" in refused[0].reason
+
+
+def test_points_carry_their_promise_and_the_largest_loss():
+    about = Neighbours(sensitivity=2.0)
+    (point,), _ = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex"], epsilon=about.epsilon)
+    assert point.epsilon == 0.2
+    result = fp.audit(hawaii(), fp.Laplace(10.0), "simplex")
+    assert point.loss.value == -result.bias.min()
+    assert point.loser == "Honolulu"
+    assert point.to_dict()["largest_loss"]["id"] == "Honolulu"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (dict(target="fun"), "`target`"),
+        (dict(limit=0.0), "limit"),
+        (dict(limit=float("nan")), "limit"),
+        (dict(target="cost"), "for allocations"),
+    ],
+)
+def test_bad_plans_are_named(change, says):
+    given = dict(target="alpha", limit=1.0, spreads=grid(1, 2, 2)) | change
+    with pytest.raises(ParameterError, match=says):
+        plan(hawaii(), fp.Laplace, "simplex", **given)
+
+
+@pytest.mark.parametrize("bad", [(0.0, 1.0, 3), (2.0, 1.0, 3), (1.0, 2.0, 1), (1.0, float("inf"), 3)])
+def test_bad_grids_are_named(bad):
+    with pytest.raises(ParameterError, match="range of noise"):
+        grid(*bad)
