@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -15,11 +15,22 @@ lint: .venv/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict
+
+paper: .venv/.paper
+	$(BIN)/fairpost paper --force
+
+browser: .venv/.test  # the report's tests open it in a real browser and are skipped by name where there is none
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	{ command -v apt-get && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || \
+	$(BIN)/playwright install chromium
+
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -35,6 +46,14 @@ clean:
 
 .venv/.lint: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	touch $@
+
+.venv/.docs: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+.venv/.paper: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[paper]'
 	touch $@
 
 .venv/.bench: .venv/bin/python pyproject.toml

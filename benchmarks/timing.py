@@ -23,6 +23,31 @@ def best(call: Callable[[], object], repeats: int = 7) -> float:
     return min(times)
 
 
+def second_core(seconds: float = 0.3) -> float:
+    """How much more noise two threads draw than one: what the second core adds to plain vector arithmetic.
+
+    Two processors that share one core's arithmetic units (hyper-threads) give 1.0 to 1.3 here, two cores 2.0; nothing
+    that is already vectorised can gain more than this from a second thread.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    import numpy as np
+
+    from fairpost.kernels import streams
+
+    def draw(run: int) -> int:
+        out, done, end = np.empty(13184), 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            streams.fill_laplace(out, 0, 10.0, np.uint64(1), np.uint64(run))
+            done += 1
+        return done
+
+    draw(0)
+    with ThreadPoolExecutor(2) as pool:
+        ratios = [sum(pool.map(draw, (1, 2))) / draw(0) for _ in range(5)]
+    return float(np.median(ratios))
+
+
 def line(what: str, figure: str, bar: str = "", met: bool | None = None) -> None:
     """One figure with its bar."""
     verdict = "" if met is None else ("met" if met else "MISSED")

@@ -3,31 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairpost.cli import screen
 
+if TYPE_CHECKING:
+    from fairpost.paper import Reproduction
+
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("paper"), show_default=True, help="The folder to make.")
-@click.option("--saipe", type=click.Path(path_type=str), help="SAIPE data: the Census Bureau's file, or CSV.")
-@click.option("--id", "id", metavar="COL", help="CSV: column of ids.  [default: leaid]")
-@click.option("--column", default="poor_5_17", show_default=True, help="The count: poor_5_17, pop_5_17, ...")
-@click.option("--weight", metavar="COL", help="Column of weights (expenditure).  [default: weights 1]")
-@click.option("--quick", is_flag=True, help="Fewer simulated runs: at most 30 seconds instead of 5 minutes.")
+@click.option("--out", default="paper", show_default=True, type=click.Path(path_type=Path), help="The folder to make.")
+@click.option("--saipe", type=click.Path(path_type=Path), help="School districts: the Census Bureau's file, or CSV.")
+@click.option(
+    "--format", type=click.Choice(["csv", "tsv", "parquet", "saipe"]), help="What --saipe is.  [default: by its name]"
+)
+@click.option("--id", default="leaid", show_default=True, metavar="COL", help="Column of ids.")
+@click.option("--column", default="poor_5_17", show_default=True, metavar="COL", help="The count: poor_5_17, pop_5_17.")
+@click.option("--weights", default="1", show_default=True, metavar="1|COL", help="1, or a column (expenditure).")
+@click.option("--quick", is_flag=True, help="Fewer simulated runs: half a minute instead of minutes.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the simulations.")
-@click.option("--force", is_flag=True, help="Replace the folder if it exists.")
+@click.option("--force", is_flag=True, help="Replace what an earlier run has written.")
 def paper(**given: Any) -> int:
-    """Reproduce the paper: tables, figures, examples, theorems, and where the published values differ and why.
+    """Reproduce the paper: tables, figures, examples, theorems, and where published values differ and why.
 
-    Without --saipe Table 2 uses the embedded SYNTHETIC districts, and says so.
+    Without --saipe Table 2 uses the embedded SYNTHETIC districts, and says so. Needs matplotlib: install
+    fairpost[paper].
 
     \b
     Example: with the Census Bureau's own file
-      fairpost paper --saipe ussd19.txt --out paper
+      fairpost paper --saipe ussd19.txt --format saipe --out paper
     """
     from fairpost.paper import reproduce
 
-    raise NotImplementedError(reproduce, screen, given)
+    with screen.progress("reproducing") as report:
+        found = reproduce(
+            given["out"],
+            saipe=given["saipe"],
+            column=given["column"],
+            weights=given["weights"],
+            quick=given["quick"],
+            seed=given["seed"],
+            progress=lambda step, part: report(round(100 * part), 100, step),
+            force=given["force"],
+            id=given["id"],
+            format=given["format"],
+        )
+    _show(found)
+    return 0
+
+
+def _show(found: Reproduction) -> None:
+    out = screen.console()
+    for t in found.tables:
+        made = screen.table(screen.plain(t.title), *t.columns)
+        for row in t.shown():
+            made.add_row(*(screen.plain(cell) for cell in row))
+        out.print(made)
+    differing = [c for c in found.comparisons if not c.agrees]
+    out.print(
+        f"{len(found.comparisons) - len(differing)} of {len(found.comparisons)} published values agree; the rest:"
+    )
+    for c in differing:
+        out.print(screen.plain(f"  {c.published.where}: {c.published.quantity}, printed {c.published.printed}"))
+    if found.surprises:
+        out.print(f"{len(found.surprises)} of these findings are not the ones on record.")
+    out.print(f"The reasons, figures, examples and theorems: {screen.plain(str(found.page))}")
+    out.print(found.findings.mark, style="bold")

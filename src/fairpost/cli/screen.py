@@ -47,8 +47,8 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with rate and time left, on a terminal; it appears with the first news."""
+def progress(what: str) -> Iterator[Callable[..., None]]:
+    """A bar with rate and time left, on a terminal: call it with (done, most), and a new label where there is one."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -69,7 +69,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
     with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, most: bar.update(task, completed=done, total=most)
+        yield lambda done, most, label=what: bar.update(task, completed=done, total=most, description=label)
 
 
 def unit_of(result: AuditResult, currency: str = "$") -> tuple[Unit, float]:
