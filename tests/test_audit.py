@@ -7,6 +7,7 @@ import pytest
 
 import fairpost as fp
 from cases import COUNTS, HAWAII, MECHANISMS, noise
+from fairpost import errors
 from fairpost.postprocess import POSTPROCESSINGS, SumClipped
 from fairpost.result import CONFIDENTIAL
 
@@ -147,25 +148,25 @@ def test_a_function_of_ones_own_is_simulated():
     [
         (
             lambda c: fp.audit(c, fp.Laplace(1.0), "best"),
-            fp.ParameterError,
+            errors.ParameterError,
             "must be one of none, nonnegative",
         ),
         (
             lambda c: fp.audit(c, fp.Laplace(1.0), "sum", engine="magic"),
-            fp.ParameterError,
+            errors.ParameterError,
             "`engine` must be one of",
         ),
         (
             lambda c: fp.audit(c, fp.Laplace(1.0), "sum", total=-1.0),
-            fp.ParameterError,
+            errors.ParameterError,
             "`total` must be at least 0",
         ),
         (
             lambda c: fp.audit(c, fp.Laplace(1.0), "baseline", budget=-5),
-            fp.ParameterError,
+            errors.ParameterError,
             "`budget` must be at least 0",
         ),
-        (lambda c: fp.Exact(rtol=0.0), fp.ParameterError, "`rtol` must be from 1e-12"),
+        (lambda c: fp.Exact(rtol=0.0), errors.ParameterError, "`rtol` must be from 1e-12"),
         (
             lambda c: fp.audit(c, fp.DiscreteLaplace(1.0), "simplex", engine="exact"),
             fp.UnsupportedError,
@@ -173,7 +174,7 @@ def test_a_function_of_ones_own_is_simulated():
         ),
         (
             lambda c: fp.audit(c, fp.Laplace(1.0), "sum", by_group=True),
-            fp.CountsError,
+            errors.CountsError,
             "need counts with groups",
         ),
     ],

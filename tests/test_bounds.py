@@ -8,7 +8,7 @@ import pytest
 
 import fairpost as fp
 from cases import HAWAII, MECHANISMS, noise
-from fairpost import sumlaw
+from fairpost import errors, sumlaw
 from fairpost.bounds import RELATIVE
 
 
@@ -170,7 +170,7 @@ def test_another_total_shifts_every_entry():
     expected = sumlaw.clipped(counts.values + 5.0, 3, fp.Gaussian(3.0))
     assert moved.lower == pytest.approx(expected[0] - expected[-1])
     assert moved.first == pytest.approx(expected[0] + 5.0)
-    with pytest.raises(fp.ParameterError, match="`total` above 0"):
+    with pytest.raises(errors.ParameterError, match="`total` above 0"):
         fp.theorem1(counts, fp.Gaussian(3.0), total=0.0)
 
 

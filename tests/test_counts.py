@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from fairpost import errors
 
 
 def test_a_plain_list():
@@ -64,7 +65,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_rules(name):
     arguments, message = BROKEN[name]
-    with pytest.raises(fp.CountsError, match=message) as caught:
+    with pytest.raises(errors.CountsError, match=message) as caught:
         fp.Counts(**arguments)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, ValueError)

@@ -126,7 +126,7 @@ def test_rounding_by_group_keeps_each_total():
 
 def test_rounding_needs_a_whole_total_and_no_negative_count():
     rng = np.random.default_rng(1)
-    with pytest.raises(ParameterError, match="whole number, got 1.5"):
+    with pytest.raises(ParameterError, match=r"whole number, got 1\.5"):
         round_counts([1.0, 0.5], rng)
     with pytest.raises(CountsError, match="at least 0"):
         round_counts([1.0, -1.0], rng)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fairpost as fp
 from cases import CONTINUOUS, MECHANISMS
+from fairpost import errors
 from fairpost.mechanisms import MECHANISMS as REGISTRY
 from fairpost.mechanisms import calibration
 
@@ -147,7 +148,7 @@ def test_analytic_gaussian_needs_less_noise_than_the_classic_rule(epsilon, delta
 def test_classic_rule_is_the_papers_and_says_where_it_is_valid():
     sigma = fp.Gaussian.from_classic(0.5, 1e-5, sensitivity=2.0).sigma
     assert sigma == pytest.approx(2.0 * np.sqrt(2 * np.log(1.25e5)) / 0.5)
-    with pytest.raises(fp.ParameterError, match=r"`epsilon` <= 1 only, got 1.5"):
+    with pytest.raises(errors.ParameterError, match=r"`epsilon` <= 1 only, got 1.5"):
         fp.Gaussian.from_classic(1.5, 1e-5)
 
 
@@ -182,5 +183,5 @@ def test_zcdp_both_ways(rho, delta, sensitivity):
     ],
 )
 def test_parameters_outside_their_range(make, message):
-    with pytest.raises(fp.ParameterError, match=message):
+    with pytest.raises(errors.ParameterError, match=message):
         make()

@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
 import oracles
+from fairpost import errors
 from fairpost.postprocess import simplex as module
 
 EPS = np.finfo(float).eps
@@ -134,7 +135,7 @@ def test_out_is_used_and_checked():
     out = np.empty(5)
     assert fp.project_simplex(y, out=out) is out
     for bad in (y, np.empty(4), np.empty(5, dtype=np.float32), np.empty(10)[::2]):
-        with pytest.raises(fp.CountsError, match="`out` must be"):
+        with pytest.raises(errors.CountsError, match="`out` must be"):
             fp.project_simplex(y, out=bad)
 
 
@@ -142,19 +143,19 @@ def test_out_is_used_and_checked():
 def test_entries_that_are_not_finite_are_named(bad):
     y = np.arange(100.0)
     y[41] = bad
-    with pytest.raises(fp.CountsError, match=r"finite, got .* at position \(41,\)"):
+    with pytest.raises(errors.CountsError, match=r"finite, got .* at position \(41,\)"):
         fp.project_simplex(y)
 
 
 @pytest.mark.parametrize("total", [-1.0, np.nan, np.inf, "x"])
 def test_totals_outside_their_range(total):
-    with pytest.raises(fp.ParameterError, match="`total` must be"):
+    with pytest.raises(errors.ParameterError, match="`total` must be"):
         fp.project_simplex([1.0, 2.0], total)
 
 
 def test_empty_and_deep_input():
     for bad in ([], np.empty((0, 3)), np.empty((2, 2, 2)), "text", [[1.0, 2.0], [3.0]]):
-        with pytest.raises(fp.CountsError):
+        with pytest.raises(errors.CountsError):
             fp.project_simplex(bad)
 
 

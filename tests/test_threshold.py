@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 import cases
 import fairpost as fp
+from fairpost import errors
 from fairpost.engines.exact.pos import pos
 from fairpost.engines.exact.simplex import simplex
 from fairpost.engines.exact.threshold import pos_threshold, simplex_threshold
@@ -187,15 +188,15 @@ def test_a_batch_is_its_rows_bit_for_bit() -> None:
 
 
 def test_errors_name_the_rule() -> None:
-    with pytest.raises(fp.ParameterError, match="pos-threshold needs its threshold"):
+    with pytest.raises(errors.ParameterError, match="pos-threshold needs its threshold"):
         PosThreshold()([1.0, 2.0])
-    with pytest.raises(fp.ParameterError, match="at least 0 and finite, got -1"):
+    with pytest.raises(errors.ParameterError, match="at least 0 and finite, got -1"):
         Threshold(-1.0)
-    with pytest.raises(fp.ParameterError, match="steepness"):
+    with pytest.raises(errors.ParameterError, match="steepness"):
         Threshold(1.0, 0.5)
     given_one = SimplexThreshold(5.0, threshold=Threshold(1.0))
     assert given_one.for_mechanism(fp.Laplace(9.0)) is given_one
-    with pytest.raises(fp.CountsError, match="several totals"):
+    with pytest.raises(errors.CountsError, match="several totals"):
         SimplexThreshold([1.0, 2.0], threshold=Threshold(1.0))
     by_group = SimplexThreshold([1.0, 2.0], Partition.of(["a", "b"]), Threshold(1.0))
     np.testing.assert_array_equal(by_group([7.0, 3.0]), [1.0, 2.0])

@@ -15,17 +15,11 @@ from fairpost.bounds import Bounds, proposition2, theorem1
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.montecarlo import MonteCarlo
-from fairpost.errors import (
-    CountsError,
-    FairpostError,
-    InfeasibleError,
-    InputError,
-    ParameterError,
-    ToleranceError,
-    UnsupportedError,
-)
+from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
+from fairpost.io import read_counts
 from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
+from fairpost.plan import plan, sweep
 from fairpost.postprocess import Affine, AffineNonnegative, Baseline, PoS, Simplex, project_simplex
 from fairpost.result import AuditResult
 
@@ -38,18 +32,15 @@ __all__ = [
     "Baseline",
     "Bounds",
     "Counts",
-    "CountsError",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Estimate",
     "Exact",
     "FairpostError",
     "Gaussian",
-    "InfeasibleError",
     "InputError",
     "Laplace",
     "MonteCarlo",
-    "ParameterError",
     "PoS",
     "Simplex",
     "Stream",
@@ -58,7 +49,10 @@ __all__ = [
     "allocate",
     "audit",
     "compare",
+    "plan",
     "project_simplex",
     "proposition2",
+    "read_counts",
+    "sweep",
     "theorem1",
 ]

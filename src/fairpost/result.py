@@ -94,6 +94,15 @@ class AuditResult:
         """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
         return fairness.loss_interval(self.bias, self.half_width), self.alpha_pair[1]
 
+    @property
+    def price(self) -> dict[str, float]:
+        """What fairness costs in accuracy, over all entities, in the unit of the bias (the last one is a chance)."""
+        return {
+            "root_mean_squared_error": float(np.sqrt(np.mean(self.mse))),
+            "mean_standard_deviation": float(np.mean(self.deviation)),
+            "mean_probability_of_zero": float(np.mean(self.zero)),
+        }
+
     def by_group(self) -> tuple[Summary, ...]:
         """The biases by group, every group listed; empty where the counts have no groups."""
         return () if self.counts.groups is None else fairness.by_group(self.bias, self.counts.groups)
@@ -116,8 +125,10 @@ class AuditResult:
             "cost_of_privacy": None
             if cost is None
             else {"share": cost.share.value, "amount": None if cost.amount is None else cost.amount.value},
+            "price": self.price,
             "expected_T": self.expected_T,
             "degenerate": self.degenerate,
+            "variance_reduction": None if self.sample is None else self.sample.reduction,
             "note": self.note,
             "mark": self.mark,
         }

@@ -100,8 +100,8 @@ def comparison(results: tuple[AuditResult, ...], currency: str) -> Table:
             shown(own, r.alpha),
             *(f"{plain(label)} {bias}" for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)),
             cost(r, currency),
-            own.show(float((r.mse.mean()) ** 0.5)),
-            PERCENT.show(float(r.zero.mean()), 1e-5),
+            own.show(r.price["root_mean_squared_error"]),
+            PERCENT.show(r.price["mean_probability_of_zero"], 1e-5),
             r.method if r.runs is None else f"{r.runs:,} runs",
         )
     return made
@@ -131,13 +131,16 @@ def sentences(result: AuditResult, currency: str) -> list[str]:
     lines = [f"{result.postprocess}: in expectation {gainer} gets {most} and {loser} {least}, compared with the truth."]
     if result.bounds is not None:
         b = result.bounds
-        lines.append(f"  Theorem 1 alone puts alpha between {COUNTS.show(b.lower)} and {COUNTS.show(b.upper)}.")
+        sharper = "" if b.sharper is None else f"; with E[T], Lemma 3 gives at most {COUNTS.show(b.sharper)}"
+        lines.append(f"  Theorem 1: alpha is between {COUNTS.show(b.lower)} and {COUNTS.show(b.theorem)}{sharper}.")
     if result.cost_of_privacy is not None:
         amount = cost(result, currency)
         lines.append(f"  It would take {amount} more for nobody to expect less than their due (cost of privacy).")
     if result.degenerate:
         rate = PERCENT.show(result.degenerate)
         lines.append(f"  {rate} of the draws are degenerate and take the documented convention.")
+    if result.sample is not None and result.sample.reduction is not None and result.sample.reduction > 1:
+        lines.append(f"  Control variates cut the variance by {result.sample.reduction:,.3g} times.")
     if result.note:
         lines.append(f"  {result.note}.")
     return lines
