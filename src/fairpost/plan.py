@@ -113,6 +113,8 @@ class Plan:
     refused: tuple[Refusal, ...]
     message: str
     """One sentence."""
+    plain: bool
+    """Whether the sentence says no more than that the target is met here and not with more noise."""
 
 
 def grid(least: float, most: float, points: int = 25) -> tuple[float, ...]:
@@ -202,11 +204,12 @@ def plan(
 
     curve, refused = at(sorted(spreads), progress)
     if not curve:
-        return Plan(target, limit, None, (), refused, f"the engine refused every level of noise: {refused[0].reason}")
+        why = f"the engine refused every level of noise: {refused[0].reason}"
+        return Plan(target, limit, None, (), refused, why, plain=False)
     if curve[0].quantity(target) is None:
         raise ParameterError(f"the cost of privacy is for allocations, got the post-processing {curve[0].postprocess}")
-    found, why = _largest(curve, refused, target, limit, excess)
-    return Plan(target, limit, found, curve, refused, why)
+    found, why, plain = _largest(curve, refused, target, limit, excess)
+    return Plan(target, limit, found, curve, refused, why, plain)
 
 
 def _largest(
@@ -215,7 +218,8 @@ def _largest(
     target: str,
     limit: float,
     excess: Callable[[float], tuple[float, Point | None]],
-) -> tuple[Point | None, str]:
+) -> tuple[Point | None, str, bool]:
+    """The point, the sentence, and whether the sentence is the usual one."""
     levels = [(p.mechanism.spread, p) for p in curve] + [(r.mechanism.spread, None) for r in refused]
     levels.sort(key=lambda level: level[0])
     keeps = f"keeps {TARGETS[target]} at or below {limit:g}"
@@ -223,15 +227,16 @@ def _largest(
     while good < len(levels) and _meets(levels[good][1], target, limit):
         good += 1
     if good == 0:
-        return None, f"no noise in the range {keeps}: the least noise already exceeds it"
+        return None, f"no noise in the range {keeps}: the least noise already exceeds it", False
     if good == len(levels):
-        return levels[-1][1], f"every noise in the range {keeps}; more may be possible"
+        return levels[-1][1], f"every noise in the range {keeps}; more may be possible", False
     later = any(_meets(p, target, limit) for _, p in levels[good + 1 :])
     aside = "; more noise meets it again further on, which is left aside" if later else ""
     low, high = levels[good - 1], levels[good]
     if high[1] is None:
-        return low[1], f"the engine refuses the next level of noise, so this is the most that is known{aside}"
-    return _between(low[0], high[0], low[1], excess), f"this is the most noise, and the smallest epsilon, that {keeps}{aside}"
+        return low[1], f"the engine refuses the next level of noise, so this is the most that is known{aside}", False
+    found = _between(low[0], high[0], low[1], excess)
+    return found, f"this is the most noise, and the smallest epsilon, that {keeps}{aside}", not later
 
 
 def _meets(point: Point | None, target: str, limit: float) -> bool:

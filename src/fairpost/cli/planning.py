@@ -13,7 +13,7 @@ from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError
 from fairpost.io.rows import columns_csv
 from fairpost.mechanisms import MECHANISMS, mechanism_of
-from fairpost.plan import Plan, Point, Refusal, grid
+from fairpost.plan import TARGETS, Plan, Point, Refusal, grid
 from fairpost.plan import plan as find
 from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, money
@@ -258,9 +258,23 @@ def _page(points: tuple[Point, ...], given: o.Given, wanted: tuple[str, float, d
     from fairpost.report import curves_page
 
     x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[given["mechanism"]].parameter
-    target = found = message = None
+    target, found, message = None, [], None
     if wanted is not None:
-        target = (wanted[0], wanted[1], "")
-        found = [p.found for p in wanted[2].values() if p.found is not None]
-        message = " ".join(f"{which}: {p.message}." for which, p in wanted[2].items())
-    return curves_page(points, x=x, target=target, found=found, message=message, command=o.command_line(), made=now())
+        quantity, limit, plans = wanted
+        in_money = given["budget"] is not None and quantity != "alpha" and points[0].task == "allocation"
+        amount = money(given["currency"]).show(limit) if in_money else f"{limit:g}"
+        target = (quantity, limit, f"{TARGETS[quantity]} at most {amount}")
+        found = [p.found for p in plans.values() if p.found is not None]
+        message = " ".join(f"{which}: {p.message}." for which, p in plans.items() if not p.plain) or None
+    return curves_page(
+        points,
+        x=x,
+        target=target,
+        found=found,
+        message=message,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        currency=given["currency"],
+    )

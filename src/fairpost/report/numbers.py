@@ -1,0 +1,147 @@
+"""Numbers for people: thousands separators, percent, money, and never more digits than the error supports.
+
+`Unit.show` has a twin in files/report.js (`show`), so that a number reads the same in a sentence and in the table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from fairpost.fairness import Estimate
+
+MINUS = "−"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+SHARP = 1e-3
+"""An interval narrower than this share of its value is told as one error, not as two ends."""
+
+
+class Html(str):
+    """Text that is already safe HTML. Everything else is escaped where it enters a page."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Let jinja2 pass it as it is."""
+        return str(self)
+
+
+def clean(text: object) -> str:
+    """Text that can be written as UTF-8: lone surrogates and control characters become U+FFFD."""
+    kept = str(text).encode("utf-8", "replace").decode("utf-8")
+    return "".join(c if c >= " " and c != "\x7f" else "�" for c in kept)
+
+
+def html(pattern: str, **values: object) -> Html:
+    """`pattern` (ours, safe) with its values escaped, unless they are Html already."""
+    return Html(pattern.format(**{k: v if isinstance(v, Html) else escape(clean(v)) for k, v in values.items()}))
+
+
+def name(text: str) -> Html:
+    """A label of the user's, isolated so that its writing direction cannot reach the text around it."""
+    return html("<bdi>{text}</bdi>", text=text)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How one kind of number is shown: value * factor, with so many significant digits at most."""
+
+    factor: float = 1.0
+    prefix: str = ""
+    suffix: str = ""
+    digits: int = 4
+    whole: bool = False
+    """Money: whole units from 100 on."""
+
+    def place(self, x: float, error: float) -> int:
+        """The power of ten of the last digit: the leading digit of the error, or as `digits` says."""
+        want = 0 if self.whole and abs(x) >= 100 else math.floor(math.log10(abs(x))) - self.digits + 1
+        return max(want, math.floor(math.log10(error))) if error > 0 else want
+
+    def show(self, value: float, error: float = 0.0, *, signed: bool = False) -> str:
+        """The number as text: "+$1,234", "−0.0076 %"."""
+        x = value * self.factor
+        if not math.isfinite(x):
+            return f"{self.prefix}{'∞' if x > 0 else MINUS + '∞' if x < 0 else '?'}{self.suffix}"
+        body = digits(abs(x), self.place(x, error * self.factor)) if x else "0"
+        some = body.strip("0.,") != ""
+        sign = (MINUS if x < 0 else "+" if signed else "") if some else ""
+        return f"{sign}{self.prefix}{body}{self.suffix}"
+
+    def brief(self, value: float, error: float = 0.0, *, signed: bool = False) -> str:
+        """For sentences: three digits, and millions in words."""
+        for size, word in SCALES if self.whole else ():
+            if abs(value) >= size:
+                return Unit(1 / size, self.prefix, f" {word}", 3).show(value, error, signed=signed)
+        return Unit(self.factor, self.prefix, self.suffix, 3, self.whole).show(value, error, signed=signed)
+
+    def data(self) -> dict[str, Any]:
+        """For the script of the page."""
+        return asdict(self)
+
+
+def digits(x: float, place: int) -> str:
+    """A number x >= 0 rounded at 10^place; by powers of ten where that reads better."""
+    if x < 1e-6 or x >= 1e15:
+        kept = math.floor(math.log10(x)) - place
+        mantissa, power = f"{x:.{max(kept, 0)}e}".split("e")
+        return f"{mantissa} × 10{str(int(power)).translate(SUPERSCRIPTS)}" if kept >= 0 else "0"
+    return f"{round(x, -place):,.{max(0, -place)}f}"
+
+
+PERCENT = Unit(100.0, "", "\u00a0%")
+CHANCE = Unit(100.0, "", "\u00a0%", 3)
+
+
+def money(currency: str) -> Unit:
+    """Whole units from 100 on."""
+    return Unit(1.0, clean(currency), "", 3, True)
+
+
+def tagged(unit: Unit, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False) -> Html:
+    """The number with its full precision in the title."""
+    text = (unit.brief if brief else unit.show)(value, error, signed=signed)
+    kind = Html(' class="key"') if brief else Html("")
+    return html(
+        '<data{kind} value="{full}" title="{full}">{text}</data>', kind=kind, full=repr(float(value)), text=text
+    )
+
+
+def count(x: float) -> str:
+    """A true count: every digit it has, no zeros behind."""
+    return f"{x:,.0f}" if x == round(x) else f"{x:,.15g}"
+
+
+def half(estimate: Estimate) -> float:
+    """The larger distance from the value to an end of its interval."""
+    return max(estimate.high - estimate.value, estimate.value - estimate.low)
+
+
+def certainty(unit: Unit, estimate: Estimate) -> Html:
+    """How sure a number is: "error below $0.01", or "$10 to $12"."""
+    error = half(estimate)
+    if error == 0:
+        return Html("no numerical error")
+    if error <= SHARP * abs(estimate.value):
+        return below(unit, error)
+    width = (estimate.high - estimate.low) / 10
+    ends = [tagged(unit, v, width) for v in (estimate.low, estimate.high)]
+    return html("{low} to {high}", low=ends[0], high=ends[1])
+
+
+def below(unit: Unit, error: float) -> Html:
+    """An error, rounded up to one digit; of money no less than a hundredth."""
+    if unit.whole and error < 0.01:
+        return html("error below {cent}", cent=f"{unit.prefix}0.01")
+    x = max(error * unit.factor, 1e-300)  # below, steps of ten underflow
+    step = 10.0 ** math.floor(math.log10(x))
+    top = math.ceil(x / step * (1 - 1e-9)) * step / unit.factor
+    return html("error below {e}", e=tagged(Unit(unit.factor, unit.prefix, unit.suffix, 1), top))
+
+
+def times(ratio: float) -> str:
+    """A factor in words: "12 times"."""
+    return f"{ratio:,.0f} times" if ratio >= 10 else f"{ratio:.2g} times"

@@ -1,0 +1,144 @@
+"""What the script of the page needs, compact: distinct points, and the entities that refer to them.
+
+Entities with the same count and weight have the same exact bias, so their numbers are sent once (a *class*) and each
+entity names its class. That loses nothing; where it would (simulation without ties, budgets by group) every entity is
+its own class. Arrays of numbers travel as base64 of little-endian floats: shorter than text, and to the last bit.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.counts import Counts
+from fairpost.report.numbers import clean
+from fairpost.report.views import View
+from fairpost.result import AuditResult
+
+Ints = NDArray[np.int64]
+MOST = 20_000
+"""At most so many points and so many entities travel; of more, the most affected."""
+FIELDS = ("bias", "error", "half_width", "deviation", "zero")
+
+
+def pack(values: NDArray[Any], kind: str) -> str:
+    """An array as base64: "f8", "f4" or "i4", little-endian."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode("ascii")
+
+
+def embed(data: object) -> str:
+    """JSON that is safe inside a script element: no "<", ">" or "&" remains, so nothing can close or open one."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Entities with the same numbers: one of each class, how many there are, and the class of each entity."""
+
+    first: Ints
+    times: Ints
+    of: Ints
+
+
+def classes(counts: Counts, results: Sequence[AuditResult]) -> Classes:
+    """By distinct (count, weight) where every result agrees on them, else everybody alone."""
+    _, _, times, of = counts.distinct
+    first = np.empty(times.size, dtype=np.int64)
+    first[of[::-1]] = np.arange(counts.n)[::-1]
+    vectors = (getattr(r, field) for r in results for field in (*FIELDS, "truth"))
+    if all(np.array_equal(v[first][of], v) for v in vectors):
+        return Classes(first, times, of)
+    everyone = np.arange(counts.n)
+    return Classes(everyone, np.ones(counts.n, dtype=np.int64), everyone)
+
+
+def affected(results: Sequence[AuditResult], who: Ints) -> NDArray[np.float64]:
+    """How affected entities are: the largest |bias| over results, each in units of its own largest."""
+    score = np.zeros(who.size)
+    for r in results:
+        top = float(np.max(np.abs(r.bias)))
+        if top > 0:
+            score = np.maximum(score, np.abs(r.bias[who]) / top)
+    return score
+
+
+def chosen(results: Sequence[AuditResult], found: Classes, size: NDArray[np.float64]) -> Ints:
+    """The classes that travel: all, or the most affected half of MOST and the rest evenly over sizes."""
+    count = found.first.size
+    if count <= MOST:
+        return np.arange(count)
+    top = np.argsort(-affected(results, found.first), kind="stable")[: MOST // 2]
+    even = np.argsort(size[found.first], kind="stable")[np.linspace(0, count - 1, MOST // 2).astype(np.int64)]
+    return np.unique(np.concatenate([top, even]))
+
+
+def entities(results: Sequence[AuditResult], found: Classes, kept: Ints) -> Ints:
+    """The entities that travel, in the order given: all, or the most affected."""
+    n = found.of.size
+    if n <= MOST:
+        return np.arange(n)
+    who = np.flatnonzero(np.isin(found.of, kept))
+    best = np.argsort(-affected(results, who), kind="stable")[:MOST]
+    return np.sort(who[best])
+
+
+def audit_data(views: Sequence[View]) -> dict[str, Any]:
+    """Everything that plots, table and search use."""
+    results = [v.result for v in views]
+    counts = results[0].counts
+    found = classes(counts, results)
+    order = np.lexsort((counts.weights[found.first], counts.values[found.first]))
+    start = np.empty(order.size)
+    start[order] = np.cumsum(found.times[order]) - found.times[order]
+    kept = chosen(results, found, counts.values)
+    who = entities(results, found, kept)
+    place = np.full(found.first.size, -1)
+    place[kept] = np.arange(kept.size)
+    rows = found.first[kept]
+    weighted = bool(np.any(counts.weights != counts.weights[0]))
+    return {
+        "n": counts.n,
+        "points": int(found.first.size),
+        "unit": clean(views[0].words.unit),
+        "noun": clean(views[0].words.noun),
+        "ids": [clean(counts.ids[i]) for i in who],
+        "groups": None if counts.groups is None else _groups(counts.groups, who),
+        "of": pack(place[found.of[who]], "i4"),
+        "example": [clean(counts.ids[i]) for i in rows],
+        "times": pack(found.times[kept], "i4"),
+        "start": pack(start[kept], "f8"),
+        "count": pack(counts.values[rows], "f8"),
+        "weight": pack(counts.weights[rows], "f8") if weighted else None,
+        "results": [_result(v, rows) for v in views],
+    }
+
+
+def _groups(groups: Sequence[str], who: Ints) -> dict[str, Any]:
+    names: dict[str, int] = {}
+    of = np.fromiter((names.setdefault(groups[i], len(names)) for i in who), np.int64, who.size)
+    return {"names": [clean(g) for g in names], "of": pack(of, "i4")}
+
+
+def _result(view: View, rows: Ints) -> dict[str, Any]:
+    r = view.result
+    return {
+        "name": clean(view.name),
+        "task": r.task,
+        "simulated": view.simulated,
+        "unit": view.unit.data(),
+        "money": None if view.cash is None else view.cash.data(),
+        "budget": r.budget if view.cash else None,
+        "truth": pack(r.truth[rows], "f8"),
+        "bias": pack(r.bias[rows], "f8"),
+        "error": pack(r.error[rows], "f4"),
+        "half": pack(r.half_width[rows], "f4") if view.simulated else None,
+        "deviation": pack(r.deviation[rows], "f4"),
+        "zero": pack(r.zero[rows], "f4"),
+    }

@@ -1,0 +1,294 @@
+"""Plain sentences made from the numbers: nothing is assumed about who gains and who loses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fairpost.report.numbers import CHANCE, Html, Unit, count, html, name, tagged, times
+from fairpost.report.views import Extreme, View, split
+
+TOO_FEW = 20
+"""Below so many entities the summary names the two ends only."""
+VERBS = {
+    ("allocation", 1): ("gains", "gain"),
+    ("allocation", -1): ("loses", "lose"),
+    ("release", 1): ("is overcounted by", "are overcounted by"),
+    ("release", -1): ("is undercounted by", "are undercounted by"),
+}
+NOBODY = {
+    ("allocation", 1): "nobody loses",
+    ("allocation", -1): "nobody gains",
+    ("release", 1): "nobody is undercounted",
+    ("release", -1): "nobody is overcounted",
+}
+
+
+def join(parts: list[Html]) -> Html:
+    """Sentences into one paragraph."""
+    return Html(" ".join(p for p in parts if p))
+
+
+def listed(parts: list[Html]) -> Html:
+    """Names in a row, with "and" before the last."""
+    return Html(parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}")
+
+
+def code(view: View) -> Html:
+    """The name of a post-processing, linked to its explanation where there is one."""
+    pattern = '<a class="term" href="#g-{key}">{name}</a>' if view.title else "<bdi>{name}</bdi>"
+    return html(f'<span class="pp">{pattern}</span>', key=view.name, name=view.name)
+
+
+def opening(views: list[View]) -> Html:
+    """What was looked at."""
+    first = views[0]
+    r, w = first.result, first.words
+    n = f"{r.counts.n:,}"
+    noise = html(
+        "noise with a standard deviation of {sd} {unit}",
+        sd=tagged(Unit(digits=3), r.mechanism.deviation),
+        unit=w.unit,
+    )
+    if r.task == "release":
+        return html(
+            "The counts of {n} {noun} are published with {noise} and then post-processed.",
+            n=n,
+            noun=w.noun,
+            noise=noise,
+        )
+    if first.grouped:
+        what: Html | str = "the budgets of their groups"
+    else:
+        what = "a budget" if first.cash is None or r.budget is None else tagged(first.cash, r.budget, brief=True)
+    return html(
+        "{n} {noun} share {what} in proportion to their counts, which carry {noise}.",
+        n=n,
+        noun=w.noun,
+        what=what,
+        noise=noise,
+    )
+
+
+def movement(view: View) -> Html:
+    """Who pays and who gains, by size."""
+    thing = "money" if view.cash else "shares of the budget" if view.result.task == "allocation" else "expected counts"
+    say = {
+        "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
+        "up": "Post-processing by {pp} moves {thing} from the smallest {noun} to the largest.",
+        "none": "Post-processing by {pp} moves {thing} between {noun} with no systematic direction by size.",
+        "still": "Under {pp} everybody gets their due in expectation.",
+        "unresolved": "For {pp} the {runs} simulated runs do not resolve who gains and who loses."
+        if view.simulated
+        else "Under {pp} everybody gets their due in expectation, up to the numerical error.",
+        "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
+        "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
+    }[view.direction]
+    runs = f"{view.result.runs:,}" if view.result.runs else ""
+    return html(say, pp=code(view), thing=thing, noun=view.words.noun, runs=runs, where=_where(view))
+
+
+def _where(view: View) -> str:
+    """At which sizes a one-sided change lies: the mean rank of size, weighted by the change."""
+    r = view.result
+    known = np.where(np.abs(r.bias) > r.half_width, np.abs(r.bias), 0.0)
+    if not known.any():
+        return ""
+    _, member, many = np.unique(view.size, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(many) - many / 2)[member] / view.size.size
+    mean = float(np.sum(rank * (known / known.sum())))
+    if mean <= 0.35:
+        return "mostly those of the smallest"
+    return "mostly those of the largest" if mean >= 0.65 else "at no size much more than at another"
+
+
+def crossing(view: View) -> Html:
+    """Where gains end and losses begin, if there is one such place by count."""
+    r = view.result
+    ends = split(r.counts.values, r.bias, r.half_width)
+    if ends is None or r.counts.n < TOO_FEW:
+        return Html("")
+    gains, losses = int(np.sum(r.bias > r.half_width)), int(np.sum(r.bias < -r.half_width))
+    return html(
+        "All {g} {noun} that gain have at most {low} {unit}, all {l} that lose have at least {high}.",
+        g=f"{gains:,}", l=f"{losses:,}", low=count(ends[0]), high=count(ends[1]),
+        noun=view.words.noun, unit=view.words.unit,
+    )  # fmt: skip
+
+
+def ends(view: View) -> Html:
+    """What the two ends lose and gain."""
+    if view.direction in ("still", "unresolved"):
+        return Html("") if view.direction == "still" else limit(view)
+    lost, won = _end(view, view.least, -1), _end(view, view.most, 1)
+    if lost and won:
+        return html("{lost}, more than any other; {won}.", lost=lost, won=won)
+    if not lost and not won:
+        return limit(view)
+    return html("{one}; {nobody}.", one=lost or won, nobody=NOBODY[view.result.task, -1 if lost else 1])
+
+
+def _end(view: View, end: Extreme, sign: int) -> Html:
+    """One end as a clause; empty where its bias has not this sign or is not resolved."""
+    if not end.resolved or end.bias * sign <= 0:
+        return Html("")
+    verb = VERBS[view.result.task, sign][0 if not end.alike else 1]
+    each = " each" if end.alike else ""
+    amount = view.amount(abs(end.bias), end.error, brief=True)
+    return html("{who} {verb} {amount}{each} in expectation", who=view.label(end), verb=verb, amount=amount, each=each)
+
+
+def limit(view: View) -> Html:
+    """What an unresolved simulation does show."""
+    if view.resolved:
+        return Html("")
+    high = view.amount(view.result.alpha.high, view.result.alpha.high / 10, brief=True)
+    return html(
+        'Unfairness is <a class="term" href="#g-unresolved">not resolved</a>: it is at most {high}, with {sure} confidence.',
+        high=high,
+        sure=view.confidence,
+    )
+
+
+def compared(worst: View, others: list[View]) -> Html:
+    """How many times less unfair the others are."""
+    parts = [html("{pp} {how}", pp=code(v), how=_less(worst, v)) for v in others]
+    if not parts or worst.result.alpha.value == 0:
+        return Html("")
+    return html("Set against {worst}: {parts}.", worst=code(worst), parts=Html("; ".join(parts)))
+
+
+def _less(worst: View, view: View) -> Html:
+    a, b = worst.result.alpha, view.result.alpha
+    if not view.resolved:
+        return html("is not resolved (alpha at most {high})", high=view.amount(b.high, b.high / 10, brief=True))
+    if b.value == 0:
+        return Html("has no unfairness at all")
+    if a.low > b.high:
+        return html("is {times} less unfair ({loss})", times=_ratio(worst, view), loss=_loss(view))
+    return Html("cannot be told apart from it") if a.high > a.low or b.high > b.low else Html("is as unfair")
+
+
+def _ratio(worst: View, view: View) -> str:
+    """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open."""
+    a, b = worst.result.alpha, view.result.alpha
+    sure = a.low / b.high
+    return times(a.value / b.value) if sure >= 0.9 * a.value / b.value else f"at least {times(sure)}"
+
+
+def _loss(view: View) -> Html:
+    end = view.least
+    if end.bias >= 0:
+        return Html(NOBODY[view.result.task, 1])
+    if not end.resolved:
+        return Html("its largest loss is not resolved")
+    return html("largest loss {x}", x=view.amount(-end.bias, end.error, brief=True))
+
+
+def extra(views: list[View]) -> Html:
+    """The cost of privacy of each."""
+    parts = []
+    for v in views:
+        cost = v.result.cost_of_privacy
+        if cost is None:
+            continue
+        spread = cost.share.high - cost.share.low
+        parts.append(html("{x} under {pp}", x=v.amount(cost.share.value, spread / 2, brief=True), pp=code(v)))
+    if not any(v.result.cost_of_privacy and v.result.cost_of_privacy.share.high for v in views):
+        return Html("")
+    what = "an extra" if views[0].cash else "a budget larger by"
+    return html(
+        "So that nobody expects less than their due, it would take {what} {parts}.", what=what, parts=listed(parts)
+    )
+
+
+def price(views: list[View]) -> Html:
+    """What the fairest costs in accuracy and in zeros, against the most accurate one."""
+    usable = [v for v in views if not v.signed and v.resolved]
+    if len(usable) < 2 or not any(v.result.alpha.value for v in usable):
+        return Html("")
+    fairest = min(usable, key=lambda v: v.result.alpha.value)
+    rest = [v for v in usable if v is not fairest]
+    other = min(rest, key=lambda v: v.rmse)
+    return html(
+        "The price: among those that never go below zero, {a} is the fairest; a single result under it is typically off by "
+        "{ea} and is 0 with a chance of {za} on average, against {eb} and {zb} under {b}.",
+        a=code(fairest), b=code(other),
+        ea=fairest.amount(fairest.rmse, brief=True), eb=other.amount(other.rmse, brief=True),
+        za=tagged(CHANCE, fairest.zero), zb=tagged(CHANCE, other.zero),
+    )  # fmt: skip
+
+
+def summary(views: list[View]) -> Html:
+    """One paragraph for one task: the most unfair post-processing in full, the others beside it."""
+    known = [v for v in views if v.resolved] or views
+    worst = max(known, key=lambda v: v.result.alpha.value)
+    others = [v for v in views if v is not worst]
+    parts = [opening(views), movement(worst), crossing(worst), ends(worst), compared(worst, others), extra(views)]
+    return join([*parts, price(views)])
+
+
+def alpha_text(view: View) -> Html:
+    """The meaning of alpha for this result: the pair and what each gains or loses."""
+    if view.result.counts.n == 1:
+        return Html("With one entity there is nobody to compare with.")
+    if view.direction == "still":
+        return Html("Nobody gains or loses in expectation.")
+    pair = [
+        html("{who} expects {x}", who=name(e.who), x=view.amount(e.bias, e.error, signed=True))
+        for e in (view.most, view.least)
+    ]
+    what = "what they are due" if view.result.task == "allocation" else "their true counts"
+    return html("The gap between the two ends: against {what}, {a} and {b}.", what=what, a=pair[0], b=pair[1])
+
+
+def sureness(view: View) -> Html:
+    """The interval of alpha in words."""
+    if not view.simulated:
+        return html('<a class="term" href="#g-exact">exact</a>, {c}', c=view.certain(view.result.alpha))
+    if not view.resolved:
+        return html(
+            '<a class="term" href="#g-unresolved">not resolved</a> at {runs} runs: 0 to {high} with {sure} confidence',
+            runs=f"{view.result.runs:,}", sure=view.confidence,
+            high=view.amount(view.result.alpha.high, view.result.alpha.high / 10),
+        )  # fmt: skip
+    return html(
+        '<a class="term" href="#g-interval">{c}</a> with {sure} confidence, simulated',
+        c=view.certain(view.result.alpha),
+        sure=view.confidence,
+    )
+
+
+def bound_text(view: View) -> Html:
+    """Theorem 1 and Lemma 3 beside the value."""
+    b, a = view.result.bounds, view.result.alpha
+    if b is None:
+        return Html("")
+    low, high = view.amount(b.lower, b.error), view.amount(b.theorem, b.error)
+    inside = b.lower - b.error <= a.high and a.low <= b.theorem + b.error
+    verdict = (
+        "The value lies between them, as it must." if inside else "THE VALUE LIES OUTSIDE: report this as a defect."
+    )
+    sharper = (
+        html("; Lemma 3 lowers the upper one to {x}", x=view.amount(b.sharper, b.error))
+        if b.sharper is not None
+        else ""
+    )
+    return html(
+        'Alpha is at least {low} and at most {high} (<a class="term" href="#g-bounds">Theorem 1</a>){sharper}. {verdict}',
+        low=low, high=high, sharper=sharper or Html(""), verdict=verdict,
+    )  # fmt: skip
+
+
+def positions(view: View) -> dict[str, float] | None:
+    """Where lower bound, alpha and upper bound stand on a line from 0 to 100; logarithmic where they lie far apart."""
+    b = view.result.bounds
+    if b is None:
+        return None
+    marks = {"lower": b.lower, "alpha": view.result.alpha.value, "upper": b.upper, "theorem": b.theorem}
+    low, high = min(marks.values()), max(marks.values())
+    if high <= low:
+        return dict.fromkeys(marks, 50.0)
+    f = math.log if low > 0 and high > 20 * low else float
+    return {k: 6 + 88 * (f(v) - f(low)) / (f(high) - f(low)) for k, v in marks.items()}

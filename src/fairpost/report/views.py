@@ -1,0 +1,222 @@
+"""What a page says about one result, computed once: units, the most affected, the direction, the price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.fairness import Estimate
+from fairpost.report.glossary import SIGNED, TITLES
+from fairpost.report.numbers import PERCENT, Html, Unit, certainty, count, html, money, name, tagged
+from fairpost.result import AuditResult
+
+Floats = NDArray[np.float64]
+CLEAR = 0.75
+"""From this chance on that what is lost comes from a larger entity than what is gained goes to, a direction is named."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The user's nouns."""
+
+    unit: str = "people"
+    """What is counted, plural."""
+    noun: str = "entities"
+    """What has a count, plural."""
+    currency: str = "$"
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The entity that gains or loses most in expectation."""
+
+    who: str
+    count: float
+    bias: float
+    error: float
+    alike: int
+    """How many others have the same count, weight and bias."""
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the bias is told from zero."""
+        return abs(self.bias) > self.error
+
+
+@dataclass(frozen=True)
+class View:
+    """One result with what the page says about it."""
+
+    result: AuditResult
+    place: int
+    words: Words
+
+    @property
+    def name(self) -> str:
+        """The name of the post-processing."""
+        return self.result.postprocess
+
+    @property
+    def title(self) -> str:
+        """What it does, in a few words; empty where nothing is known about it."""
+        return TITLES.get(self.name, "")
+
+    @property
+    def signed(self) -> bool:
+        """Whether outputs can be below zero."""
+        return self.name in SIGNED
+
+    @cached_property
+    def unit(self) -> Unit:
+        """The unit of the biases: counts or percent."""
+        return PERCENT if self.result.task == "allocation" else Unit(suffix=f" {self.words.unit}")
+
+    @cached_property
+    def cash(self) -> Unit | None:
+        """The unit of money, for an allocation with a budget."""
+        return None if self.result.money is None else money(self.words.currency)
+
+    @property
+    def shown(self) -> Unit:
+        """The unit of sentences and headlines: money where there is some."""
+        return self.cash or self.unit
+
+    @property
+    def per(self) -> float:
+        """From the unit of the bias to the one shown."""
+        return 1.0 if self.cash is None or self.result.budget is None else self.result.budget
+
+    def amount(self, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False) -> Html:
+        """A bias in the unit shown."""
+        return tagged(self.shown, value * self.per, error * self.per, signed=signed, brief=brief)
+
+    @property
+    def bare(self) -> Unit:
+        """The unit shown without its name, for tables whose caption says it."""
+        return self.shown if self.result.task == "allocation" else Unit()
+
+    def cell(self, value: float, error: float = 0.0, *, signed: bool = False) -> Html:
+        """A bias in a table."""
+        return tagged(self.bare, value * self.per, error * self.per, signed=signed)
+
+    def certain(self, estimate: Estimate, *, bare: bool = False) -> Html:
+        """How sure an estimate of a bias is, in the unit shown."""
+        return certainty(self.bare if bare else self.shown, estimate.scaled(self.per))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether chance was used."""
+        return self.result.method != "exact"
+
+    @property
+    def resolved(self) -> bool:
+        """Whether alpha is told from zero."""
+        sample = self.result.sample
+        return True if sample is None else sample.resolved
+
+    @property
+    def confidence(self) -> str:
+        """How surely the intervals cover, for a simulation."""
+        sample = self.result.sample
+        return "" if sample is None else f"{100 * sample.confidence:g} %"
+
+    def _extreme(self, which: int) -> Extreme:
+        r = self.result
+        i = r.counts.ids.index(r.alpha_pair[which])
+        same = (r.counts.values == r.counts.values[i]) & (r.counts.weights == r.counts.weights[i])
+        alike = int(np.sum(same & (r.bias == r.bias[i]))) - 1
+        return Extreme(r.counts.ids[i], float(r.counts.values[i]), float(r.bias[i]), float(r.half_width[i]), alike)
+
+    @cached_property
+    def most(self) -> Extreme:
+        """Who has the largest bias."""
+        return self._extreme(0)
+
+    @cached_property
+    def least(self) -> Extreme:
+        """Who has the smallest bias."""
+        return self._extreme(1)
+
+    @cached_property
+    def size(self) -> Floats:
+        """What "large" means: the true count, or the true share."""
+        return self.result.truth if self.result.task == "allocation" else self.result.counts.values
+
+    @cached_property
+    def direction(self) -> str:
+        """`direction` of the biases that are told from zero."""
+        return direction(self.size, self.result.bias, self.result.half_width)
+
+    @property
+    def rmse(self) -> float:
+        """The root of the mean over entities of the mean squared error."""
+        return float(np.sqrt(np.mean(self.result.mse)))
+
+    @property
+    def deviation(self) -> float:
+        """The mean standard deviation."""
+        return float(np.mean(self.result.deviation))
+
+    @property
+    def zero(self) -> float:
+        """The mean probability of receiving 0."""
+        return float(np.mean(self.result.zero))
+
+    @property
+    def grouped(self) -> bool:
+        """Whether every group shares a budget of its own, so that the true shares add up to more than 1."""
+        return self.result.task == "allocation" and float(np.sum(self.result.truth)) > 1.5
+
+    def label(self, extreme: Extreme) -> Html:
+        """An entity with its count: "Kalawao (53 people)"."""
+        size = count(extreme.count)
+        who = html("{who} ({count} {unit})", who=name(extreme.who), count=size, unit=self.words.unit)
+        if not extreme.alike:
+            return who
+        others = "one other" if extreme.alike == 1 else f"{extreme.alike:,} others"
+        return html("{who} and {others} like it", who=who, others=others)
+
+
+def direction(size: Floats, bias: Floats, half_width: Floats) -> str:
+    """Where expectation moves, among the biases that are told from zero.
+
+    "down": from large to small. Take a unit of what is lost and a unit of what is gained, both at random; the chance
+    that the loser is the larger entity (ties count half) is the Mann-Whitney statistic of size between losses and gains,
+    weighted by amounts. It is at least CLEAR for "down", at most 1 - CLEAR for "up", and "none" lies between.
+    "raise" and "lower": all on one side; "still": every bias is 0; "unresolved": nothing is told from zero.
+    """
+    if not np.any(bias):
+        return "still" if not np.any(half_width) else "unresolved"
+    known = np.where(np.abs(bias) > half_width, bias, 0.0)
+    gain, loss = np.maximum(known, 0.0), np.maximum(-known, 0.0)
+    if not loss.any() and not gain.any():
+        return "unresolved"
+    if not loss.any():
+        return "raise"
+    if not gain.any():
+        return "lower"
+    _, member = np.unique(size, return_inverse=True)
+    won, lost = np.bincount(member, gain), np.bincount(member, loss)
+    below = np.cumsum(won) - won / 2
+    chance = float(np.sum(lost / lost.sum() * (below / won.sum())))
+    return "down" if chance >= CLEAR else "up" if chance <= 1 - CLEAR else "none"
+
+
+def split(size: Floats, bias: Floats, half_width: Floats) -> tuple[float, float] | None:
+    """The largest size that gains and the smallest that loses, where all gains lie below all losses; else None."""
+    gains, losses = size[bias > half_width], size[bias < -half_width]
+    if gains.size == 0 or losses.size == 0 or gains.max() >= losses.min():
+        return None
+    return float(gains.max()), float(losses.min())
+
+
+def by_task(results: Sequence[AuditResult], words: Words) -> dict[str, list[View]]:
+    """The views, release first, each task in the order given."""
+    ordered = sorted(results, key=lambda r: r.task != "release")
+    views = [View(r, k, words) for k, r in enumerate(ordered)]
+    tasks = {task: [v for v in views if v.result.task == task] for task in ("release", "allocation")}
+    return {task: found for task, found in tasks.items() if found}
