@@ -1,5 +1,7 @@
 """plan and sweep: the answer meets its target, a little more noise does not, and refusals are told."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -69,7 +71,7 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
         made = tuple(replace(base, mechanism=m, alpha=Estimate(*[bump(m.spread)] * 3)) for m in mechanisms)
         return made, ()
 
-    monkeypatch.setattr("fairpost.plan.sweep", fake)
+    monkeypatch.setattr(sys.modules["fairpost.plan"], "sweep", fake)
     found = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1.5, spreads=grid(1, 20, 40))
     assert "meets it again" in found.message
     assert 4 * np.log(found.found.mechanism.spread) == pytest.approx(np.pi / 6, abs=1e-4)
