@@ -1,0 +1,209 @@
+"""Table 2: school districts; alpha and the cost of privacy of BL, PoS and the threshold mechanism, and its price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost import fairness
+from fairpost.audit import audit, compare
+from fairpost.counts import Counts
+from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.errors import ToleranceError, UnsupportedError
+from fairpost.fairness import Estimate
+from fairpost.mechanisms import Laplace
+from fairpost.paper.published import Computed, published
+from fairpost.paper.table import Cell, Table, half_width
+from fairpost.result import AuditResult
+
+EPSILONS = (0.1, 0.01, 0.001)
+NAMES = {"baseline": "BL", "pos": "PoS", "pos-threshold": "PoS with threshold"}
+BUDGET = 6.5e9
+"""Title I basic grants, in dollars a year (section 5 of the paper)."""
+RUNS = 200_000
+"""As many as the paper made, for BL and PoS."""
+THRESHOLD_RUNS = 20_000
+"""For the threshold mechanism, whose simulated run costs several times as much."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How many runs each kind of simulation makes."""
+
+    hawaii: int
+    shares: int
+    threshold: int
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """One cell of Table 2: a mechanism at a budget."""
+
+    epsilon: float
+    exact: AuditResult | None
+    """None where the exact engine refuses these counts."""
+    refusal: str | None
+    simulated: AuditResult
+
+    @property
+    def which(self) -> str:
+        """The post-processing's name."""
+        return self.simulated.postprocess
+
+    @property
+    def best(self) -> AuditResult:
+        """The exact result, or the simulated one where there is none: what figures and comparisons use."""
+        return self.simulated if self.exact is None else self.exact
+
+
+Cells = dict[tuple[float, str], Allocation]
+
+
+def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], None]) -> Cells:
+    """Every cell of Table 2."""
+    found: Cells = {}
+    for k, epsilon in enumerate(EPSILONS):
+        mechanism = Laplace.from_epsilon(epsilon)
+
+        def part(first: float, length: float, k: int = k) -> Callable[[int, int], None]:
+            return lambda done, most: tick((k + first + length * done / most) / len(EPSILONS))
+
+        plain = MonteCarlo(runs=runs.shares, seed=seed, progress=part(0.0, 0.6))
+        jumps = MonteCarlo(runs=runs.threshold, seed=seed, progress=part(0.6, 0.4))
+        simulated = (
+            *compare(counts, mechanism, ["baseline", "pos"], engine=plain, budget=BUDGET),
+            *compare(counts, mechanism, ["pos-threshold"], engine=jumps, budget=BUDGET),
+        )
+        for result in simulated:
+            exact, refusal = _exactly(counts, mechanism, result.postprocess)
+            found[epsilon, result.postprocess] = Allocation(epsilon, exact, refusal, result)
+    return found
+
+
+def _exactly(counts: Counts, mechanism: Laplace, which: str) -> tuple[AuditResult | None, str | None]:
+    try:
+        return audit(counts, mechanism, which, engine="exact", budget=BUDGET), None
+    except (UnsupportedError, ToleranceError) as refusal:
+        return None, str(refusal)
+
+
+def _cost(result: AuditResult) -> Estimate:
+    assert result.cost_of_privacy is not None
+    return result.cost_of_privacy.share
+
+
+def _plain(result: AuditResult) -> dict[str, Estimate]:
+    """From plain means: the biases lie within z times their standard errors together (Bonferroni, 95 %)."""
+    from scipy.special import ndtri
+
+    assert result.sample is not None
+    mean, error = result.sample.plain, result.sample.plain_error * -float(ndtri(0.025 / result.counts.n))
+    return {"alpha": fairness.alpha_interval(mean, error), "cost of privacy": fairness.cost_interval(mean, error)}
+
+
+def table2(cells: Cells, data: str) -> Table:
+    """Table 2 with our columns; shares of the budget."""
+    caption = (
+        f"Shares of the budget. Data: {data}; Laplace noise of scale 1/epsilon. Exact: quadrature with its error bound (for the threshold "
+        "mechanism an expansion in 1/n with its error). Simulated: control variates, 95 % interval over all districts together. Plain: the "
+        "same runs without control variates, as in the paper. A maximum over thousands of noisy biases is biased upwards: a plain "
+        "alpha tends to lie above the exact one where the noise is not small beside it (PoS)."
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for (epsilon, which), cell in cells.items():
+        exact, plain = cell.exact, _plain(cell.simulated)
+        for name, key, of in (("alpha", "alpha", _alpha), ("cost of privacy", "cost", _cost)):
+            record = published().get(f"table2.{epsilon:g}.{which}.{key}")
+            rows.append(
+                (
+                    f"{epsilon:g}",
+                    NAMES[which],
+                    name,
+                    None if record is None else record.printed,
+                    None if exact is None else of(exact),
+                    of(cell.simulated),
+                    cell.simulated.runs,
+                    plain[name],
+                )
+            )
+    return Table(
+        "table2",
+        "Table 2. Two fairness metrics of the allocation, by privacy budget",
+        caption,
+        ("epsilon", "mechanism", "quantity", "published", "exact", "simulated", "runs", "plain"),
+        frozenset({"exact", "simulated", "plain"}),
+        tuple(rows),
+    )
+
+
+def _alpha(result: AuditResult) -> Estimate:
+    return result.alpha
+
+
+def price(cells: Cells, data: str) -> Table:
+    """What fairness costs: error, spread, and who receives nothing."""
+    caption = (
+        f"Data: {data}. alpha and cost as in Table 2, where their errors are. RMSE: the root of the summed mean squared errors of "
+        "all shares. At the smallest count: the standard deviation of "
+        "the share, and the chance of receiving nothing (simulated with a 95 % interval). Receiving 0: the expected number of districts. "
+        "The exact columns are by quadrature for BL and PoS and of leading order in 1/n for the threshold mechanism; the simulated ones "
+        "beside them are the check."
+    )
+    columns = (
+        "epsilon", "mechanism", "alpha", "cost of privacy", "RMSE", "RMSE simulated", "sd at smallest", "sd simulated",
+        "P(0) at smallest", "P(0) simulated", "receiving 0",
+    )  # fmt: skip
+    rows = tuple(_price(cell) for cell in cells.values())
+    estimates = frozenset({"P(0) simulated"})
+    return Table("table2-price", "Table 2, the price beside the gain", caption, columns, estimates, rows)
+
+
+def _price(cell: Allocation) -> tuple[Cell, ...]:
+    best, sim = cell.best, cell.simulated
+    small: NDArray[np.bool_] = best.truth == best.truth.min()
+    p, runs = float(sim.zero[small].mean()), sim.runs or 1
+    half = 1.96 * np.sqrt(max(p * (1 - p), 1 / runs) / runs)
+    return (
+        f"{cell.epsilon:g}",
+        NAMES[cell.which],
+        best.alpha.value,
+        _cost(best).value,
+        float(np.sqrt(np.sum(best.mse))),
+        float(np.sqrt(np.sum(sim.mse))),
+        float(best.deviation[small].mean()),
+        float(sim.deviation[small].mean()),
+        float(best.zero[small].mean()),
+        Estimate(p, max(p - half, 0.0), min(p + half, 1.0)),
+        float(np.sum(best.zero)),
+    )
+
+
+def values(cells: Cells) -> dict[str, Computed]:
+    """What Table 2 and the text of sections 5 and 7 say, from our results."""
+    best = {key: cell.best for key, cell in cells.items()}
+    out: dict[str, Computed] = {}
+    for (epsilon, which), result in best.items():
+        if which in ("baseline", "pos"):
+            for key, e in (("alpha", result.alpha), ("cost", _cost(result))):
+                out[f"table2.{epsilon:g}.{which}.{key}"] = Computed(e.value, half_width(e))
+    return out | _statements(best)
+
+
+def _statements(best: dict[tuple[float, str], AuditResult]) -> dict[str, Computed]:
+    pairs = [(best[e, "baseline"], best[e, "pos"]) for e in EPSILONS]
+    at = best[0.01, "baseline"]
+    lost = int(np.argmin(at.bias))
+    table = published()
+    gap = float(table["table2.0.01.baseline.alpha"].value) - float(table["table2.0.01.pos.alpha"].value)  # type: ignore[arg-type]
+    return {
+        "table2.pos_fairer": Computed(all(p.alpha.high < b.alpha.low for b, p in pairs)),
+        "table2.pos_cheaper": Computed(all(_cost(p).high < _cost(b).low for b, p in pairs)),
+        "table2.order_of_magnitude": Computed(max(b.alpha.low / p.alpha.high for b, p in pairs) >= 10),
+        "text.districts": Computed(at.counts.n > 16_000),
+        "text.los_angeles": Computed(-float(at.bias[lost]) * BUDGET, float(at.error[lost]) * BUDGET),
+        "text.los_angeles_from_table2": Computed(gap * BUDGET),
+        "text.largest_loses": Computed(all(int(np.argmax(b.truth)) == int(np.argmin(b.bias)) for b, _ in pairs)),
+    }
