@@ -66,6 +66,8 @@ def _text(name: str, given: Iterable[Any], n: int) -> tuple[str, ...]:
 class Counts:
     """The true counts x of n entities, and what belongs to them.
 
+    The arrays are private read-only copies; a `Counts` never changes.
+
     Parameters
     ----------
     values
@@ -76,8 +78,6 @@ class Counts:
         a, the allocation formula's factors (dollars a pupil, say): finite and above 0. Default: 1.
     groups
         One label an entity (a state, a size class), text. Default: no groups.
-
-    The arrays are private read-only copies; a `Counts` never changes.
 
     """
 

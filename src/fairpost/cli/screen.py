@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 COUNTS = Unit(digits=5)
 SHARES = Unit(100.0, "", " %", 5)
+RARE = 1e-12
+"""A chance of degenerate draws below this is not worth a line."""
 PIPED = 150
 """Columns where there is no terminal."""
 
@@ -136,7 +138,7 @@ def sentences(result: AuditResult, currency: str) -> list[str]:
     if result.cost_of_privacy is not None:
         amount = cost(result, currency)
         lines.append(f"  It would take {amount} more for nobody to expect less than their due (cost of privacy).")
-    if result.degenerate:
+    if result.degenerate > RARE:
         rate = PERCENT.show(result.degenerate)
         lines.append(f"  {rate} of the draws are degenerate and take the documented convention.")
     if result.sample is not None and result.sample.reduction is not None and result.sample.reduction > 1:
