@@ -70,11 +70,12 @@ NOISY = fp.Counts([2, 0, 5, 1])  # under noise of 9 shares are often turned roun
 @pytest.mark.parametrize("counts", [SMALL, LONG, NOISY, fp.Counts([4.0])], ids=["small", "long", "noisy", "single"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_block_sums_are_the_definition(mechanism: Any, counts: fp.Counts, compiled: bool, monkeypatch: Any) -> None:
-    pis = [made(name, counts) for name in NAMES]
+    pis = [made(name, counts).for_mechanism(mechanism) for name in (*NAMES, "pos-threshold", "simplex-threshold")]
     if not compiled:
         monkeypatch.setattr(blocks, "compiled", lambda *_: False)
+        monkeypatch.setattr(blocks, "_kept", lambda *_: False)
     spec, splits = job(counts, mechanism, pis)
-    assert spec.fast.codes.size == (len(pis) if compiled else 0)
+    assert spec.fast.codes.size == (len(NAMES) if compiled else 0)
     first, runs, seed = 11, 37, 5  # 37 is not a multiple of the four runs that are added at once
     totals = Totals(spec, splits)
     totals.merge(run_block(spec, seed, Block(first, runs)))
@@ -283,7 +284,8 @@ def test_student_quantiles() -> None:
 
 def everything(counts: fp.Counts) -> list[PostProcessing]:
     own = Custom(np.rint, name="rounded", linear=lambda noise: noise)
-    return [own, *(made(name, counts) for name in NAMES), made("simplex", counts, by_group=True)]
+    kept = [made(f"{name}-threshold", counts) for name in ("pos", "simplex")]
+    return [own, *(made(name, counts) for name in NAMES), made("simplex", counts, by_group=True), *kept]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)

@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 from fairpost.engines.controls import Control
 from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism, Stream
-from fairpost.postprocess import Baseline, Nonnegative, PoS, PostProcessing, Simplex, Sum, SumClipped, Unchanged
+from fairpost.postprocess import (
+    Baseline,
+    Nonnegative,
+    PoS,
+    PosThreshold,
+    PostProcessing,
+    Simplex,
+    SimplexThreshold,
+    Sum,
+    SumClipped,
+    Unchanged,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,7 +36,7 @@ KINDS: dict[type[Mechanism], int] = {Laplace: 0, Gaussian: 1, DiscreteLaplace: 2
 CODES: dict[type[PostProcessing], int] = {
     Unchanged: 0, Sum: 1, Nonnegative: 2, SumClipped: 3, Simplex: 4, Baseline: 5, PoS: 6,
 }  # fmt: skip
-"""The numbers of `kernels.montecarlo`."""
+"""The numbers of `kernels.montecarlo_solve`."""
 FOLLOWED = 256
 """At most so many entities of the smallest (largest) count are averaged for the pair that attains alpha."""
 
@@ -39,7 +50,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What a block adds to the totals (layout: `kernels.montecarlo`)."""
+    """What a block adds to the totals (layout: `kernels.montecarlo_sums`)."""
 
     runs: int
     sums: Floats
@@ -129,10 +140,11 @@ def _fast(counts: Counts, pis: list[PostProcessing], controls: list[Control]) ->
 def run_block(spec: Spec, seed: int, block: Block) -> Partial:
     """The sums of one block, for every post-processing on the same noise."""
     from fairpost.kernels import montecarlo as kernel
+    from fairpost.kernels import montecarlo_sums as layout
 
     n, many = spec.x.size, spec.fast.codes.size
-    pieces = -(-n // kernel.PIECE)
-    work = np.zeros((spec.count, pieces, kernel.WORK_PLANES * kernel.PIECE))
+    pieces = -(-n // layout.PIECE)
+    work = np.zeros((spec.count, pieces, layout.WORK_PLANES * layout.PIECE))
     pairs, degenerate = np.zeros((spec.count, 6)), np.zeros(spec.count, dtype=np.int64)
     if many:
         f = spec.fast
@@ -142,36 +154,64 @@ def run_block(spec: Spec, seed: int, block: Block) -> Partial:
             f.codes, f.which, f.shifts, f.targets, f.weights, f.whole, f.who, f.split,
             rows, np.empty(n), work[:many], pairs[:many], degenerate[:many],
         )  # fmt: skip
-    if spec.slow:
-        _general(spec, seed, block, work[many:], degenerate[many:])
-    kernel.finish(work, pairs, block.runs)
-    shape = (spec.count, pieces, kernel.PLANES * kernel.PIECE)
+    rest = [k for k in range(len(spec.slow)) if not _kept(spec, k, seed, block, work[many + k], degenerate[many:])]
+    if rest:
+        _general(spec, rest, seed, block, work[many:], degenerate[many:])
+    layout.finish(work, pairs, block.runs)
+    shape = (spec.count, pieces, layout.PLANES * layout.PIECE)
     return Partial(block.runs, work.reshape(-1)[: spec.count * pieces * shape[2]].reshape(shape), pairs, degenerate)
 
 
-def _general(spec: Spec, seed: int, block: Block, work: Floats, degenerate: Ints) -> None:
-    """Any post-processing, a batch of rows at a time."""
-    from fairpost.kernels import montecarlo as kernel
+def _kept(spec: Spec, k: int, seed: int, block: Block, work: Floats, degenerate: Ints) -> bool:
+    """A threshold mechanism on all entities together, compiled; False where `spec.slow[k]` is none."""
+    (pi, split), mechanism = spec.slow[k], spec.mechanism
+    if not isinstance(pi, (PosThreshold, SimplexThreshold)) or pi.partition is not None or pi.threshold is None:
+        return False
+    if type(mechanism) not in KINDS:
+        return False
+    from fairpost.kernels.montecarlo_kept import simulate_kept
 
-    size = max(1, min(64, (2**16 - 1) // spec.x.size))
+    n = spec.x.size
+    if isinstance(pi, PosThreshold):
+        a = np.ones(n) if pi.weights is None else np.asarray(pi.weights)
+        if not (a * spec.x).any():
+            return False
+        w, total = a / np.sum(a * spec.x), -1.0
+    else:
+        w, total = np.ones(n), float(pi.total)  # type: ignore[arg-type]
+    levels = pi.threshold.level * (w[:1] if (w == w[0]).all() else w)
+    rows = np.empty((2, max(1, min(8, 2**15 // n)), n))
+    degenerate[k] += simulate_kept(
+        KINDS[type(mechanism)], mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x, w,
+        split.truth + split.offset, levels, pi.threshold.steepness, total, rows[0], np.empty(n), rows[1], work,
+    )  # fmt: skip
+    return True
+
+
+def _general(spec: Spec, which: list[int], seed: int, block: Block, work: Floats, degenerate: Ints) -> None:
+    """Any post-processing, a batch of rows at a time; few enough for arrays that the allocator keeps at hand."""
+    from fairpost.kernels.montecarlo_sums import add_rows
+
+    size = max(1, min(64, 2**14 // spec.x.size))
     for begin in range(0, block.runs, size):
         noise = noise_rows(spec, seed, block.first + begin, min(size, block.runs - begin))
         X = spec.x + noise
-        for k, (pi, split) in enumerate(spec.slow):
+        for k in which:
+            pi, split = spec.slow[k]
             outcome = pi.apply(X)
             e = outcome.values - (split.truth + split.offset)
             d = e if split.linear is None else e - split.linear(noise)
-            kernel.add_rows(d, e, outcome.values == 0, work[k], begin == 0)
+            add_rows(d, e, outcome.values == 0, work[k], begin == 0)
             degenerate[k] += outcome.degenerate
 
 
 def noise_rows(spec: Spec, seed: int, first: int, runs: int) -> Floats:
     """The noise of `runs` runs, one a row."""
-    from fairpost.kernels import montecarlo as kernel
+    from fairpost.kernels.montecarlo_solve import draw_rows
 
     out = np.empty((runs, spec.x.size))
     if type(spec.mechanism) in KINDS:
-        kernel.draw_rows(KINDS[type(spec.mechanism)], out, spec.mechanism.spread, np.uint64(seed), first)
+        draw_rows(KINDS[type(spec.mechanism)], out, spec.mechanism.spread, np.uint64(seed), first)
     else:
         for t in range(runs):
             out[t] = spec.mechanism.sample(spec.x.size, Stream(seed, first + t))
@@ -182,7 +222,7 @@ class Totals:
     """The merged blocks so far."""
 
     def __init__(self, spec: Spec, controls: list[Control]) -> None:
-        from fairpost.kernels import montecarlo as kernel
+        from fairpost.kernels import montecarlo_sums as kernel
 
         n, many = spec.x.size, spec.count
         self.labels, self.members = _classes(controls, n)
@@ -206,9 +246,9 @@ class Totals:
 
     def merge(self, part: Partial) -> None:
         """Add the next block, in one compiled call: an interrupt comes before it or after it."""
-        from fairpost.kernels import montecarlo as kernel
+        from fairpost.kernels.montecarlo_sums import merge
 
-        kernel.merge(
+        merge(
             self.tally, self.sums, self.pairs, self.ties, self.degenerate, part.runs,
             part.sums, part.pairs, part.degenerate, self.labels, self.members, self._scratch,
         )  # fmt: skip

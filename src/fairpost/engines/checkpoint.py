@@ -21,7 +21,7 @@ import numpy as np
 from fairpost.engines.blocks import Totals
 from fairpost.errors import ParameterError
 
-LAYOUT = 1
+LAYOUT = 2
 """Changes with what the kernels sum and how."""
 
 
