@@ -20,7 +20,7 @@ from fairpost.paper.reproduce import Data, compute, district_data, drawings
 from fairpost.paper.table import Table, show
 from fairpost.paper.theorems import STATEMENTS, theorems
 
-RUNS = districts.Runs(hawaii=20_000, shares=256, threshold=64)
+RUNS = districts.Runs(hawaii=20_000, shares=256)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_numbers_are_shown_to_what_their_interval_allows():
 
 def test_counts_that_the_exact_engine_refuses_are_simulated():
     counts = fp.Counts(np.linspace(1e5, 1e6, 8))  # the expansion for the threshold needs more entities
-    cells = districts.allocations(counts, districts.Runs(2, 64, 64), 0, lambda done: None)
+    cells = districts.allocations(counts, districts.Runs(2, 64), 0, lambda done: None)
     refused = [c for c in cells.values() if c.exact is None]
     assert refused
     assert all(c.refusal and c.best is c.simulated for c in refused)
@@ -431,7 +431,7 @@ def test_a_folder_that_is_not_empty_is_refused_and_only_our_own_is_replaced(tmp_
 
 def test_reproduce_in_one_call(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(sys.modules[command.__module__], "QUICK", districts.Runs(2_000, 64, 16))
+    monkeypatch.setattr(sys.modules[command.__module__], "QUICK", districts.Runs(2_000, 64))
     seen = []
     small = fp.Counts(synthetic_districts().values[::40])
     done = reproduce(tmp_path / "out", saipe=small, quick=True, progress=lambda step, part: seen.append((step, part)))

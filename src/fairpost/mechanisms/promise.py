@@ -57,9 +57,7 @@ def mechanism_of(
     if name not in MECHANISMS:
         raise ParameterError(f"`mechanism` must be one of {', '.join(MECHANISMS)}, got {name!r}")
     about = Neighbours() if neighbours is None else neighbours
-    given = {
-        k: v for k, v in (("epsilon", epsilon), ("rho", rho), ("scale", scale), ("sigma", sigma)) if v is not None
-    }
+    given = {k: v for k, v in (("epsilon", epsilon), ("rho", rho), ("scale", scale), ("sigma", sigma)) if v is not None}
     if len(given) != 1:
         raise ParameterError(
             f"the noise must be given by exactly one of epsilon, rho, scale and sigma, got {', '.join(given) or 'none'}"
@@ -67,7 +65,9 @@ def mechanism_of(
     (how, value), kind = next(iter(given.items())), MECHANISMS[name]
     if how in ("scale", "sigma"):
         if how != kind.parameter:
-            raise ParameterError(f"the noise of {name} is given by `{kind.parameter}`, not by `{how}`, got {how} {value}")
+            raise ParameterError(
+                f"the noise of {name} is given by `{kind.parameter}`, not by `{how}`, got {how} {value}"
+            )
         return kind(value)
     if how == "rho":
         return kind.from_rho(value, about.sensitivity)

@@ -44,7 +44,7 @@ def _about(found: Findings, names: list[str]) -> dict[str, Any]:
         "synthetic": found.data.synthetic,
         "quick": found.quick,
         "seed": found.seed,
-        "runs": {"hawaii": found.runs.hawaii, "shares": found.runs.shares, "threshold": found.runs.threshold},
+        "runs": {"hawaii": found.runs.hawaii, "shares": found.runs.shares},
         "mark": found.mark,
         "files": names,
     }

@@ -18,8 +18,8 @@ from fairpost.paper.theorems import theorems
 from fairpost.result import CONFIDENTIAL
 
 Progress = Callable[[str, float], None]
-FULL = Runs(hawaii.RUNS, districts.RUNS, districts.THRESHOLD_RUNS)
-QUICK = Runs(hawaii.RUNS, 2_000, 1_000)
+FULL = Runs(hawaii.RUNS, districts.RUNS)
+QUICK = Runs(hawaii.RUNS, 2_000)
 STEPS = (("Hawaii", 0.1), ("school districts", 0.75), ("theorems", 0.1), ("figures and page", 0.05))
 """What is done in which order, and about which part of the time it takes."""
 
