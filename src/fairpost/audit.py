@@ -182,6 +182,7 @@ def _from_moments(
         cost_of_privacy=_cost(pi, moments.bias, moments.error, budget),
         expected_T=moments.threshold,
         degenerate=moments.degenerate,
+        grouped=getattr(pi, "partition", None) is not None,
         budget=budget,
     )
 
@@ -209,6 +210,7 @@ def _from_sample(
         cost_of_privacy=_cost(pi, s.bias, s.half_width, budget),
         expected_T=None,
         degenerate=s.degenerate / problems,
+        grouped=partition is not None,
         budget=budget,
         runs=s.runs,
         seed=s.seed,

@@ -68,6 +68,8 @@ class AuditResult:
     """E[T] of Lemma 2, for the projection onto the simplex."""
     degenerate: float
     """The share (exact: the probability) of degenerate draws."""
+    grouped: bool = False
+    """Whether each group has its own problem: its own total, or its own budget to share."""
     budget: float | None = None
     runs: int | None = None
     seed: int | None = None
@@ -116,6 +118,7 @@ class AuditResult:
         cost = self.cost_of_privacy
         out: dict[str, Any] = {
             "postprocess": self.postprocess,
+            "by_group": self.grouped,
             "method": self.method,
             "runs": self.runs,
             "seed": self.seed,

@@ -169,7 +169,7 @@ class View:
     @property
     def grouped(self) -> bool:
         """Whether every group shares a budget of its own, so that the true shares add up to more than 1."""
-        return self.result.task == "allocation" and float(np.sum(self.result.truth)) > 1.5
+        return self.result.task == "allocation" and self.result.grouped
 
     def label(self, extreme: Extreme) -> Html:
         """An entity with its count: "Kalawao (53 people)"."""
