@@ -68,7 +68,10 @@ def test_kernels_are_numba_and_numpy_only():
 def test_printing_files_and_clock_stay_out_of_the_mathematics():
     for path in ROOT.rglob("*.py"):
         layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if layer in ("cli", "io", "report", "paper", "kernels", "__main__") or path.name in ("checkpoint.py", "executors.py"):
+        if layer in ("cli", "io", "report", "paper", "kernels", "__main__") or path.name in (
+            "checkpoint.py",
+            "executors.py",
+        ):
             continue
         tree = ast.parse(path.read_text())
         calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}

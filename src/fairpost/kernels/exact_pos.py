@@ -1,7 +1,7 @@
 """Contour integrals of PoS where S > 0 is all but certain: saddle points, and the sums over nodes (r, s, t).
 
-Entities at risk come as arrays (c, scale, times) sorted by times; the `far` others are never below the threshold r and enter
-through one factor a node t. Symbols as in engines/exact/pos.py.
+Entities at risk come as arrays (c, scale, times) sorted by times; the `far` others are never below the threshold r
+and enter through one factor a node t. Symbols as in engines/exact/pos.py.
 """
 
 import math
@@ -18,27 +18,27 @@ Counted = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def slope(
-    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, far: float, r: float, s: float
+def slope_from(
+    b: Floats, times: Counted, above: Floats, far: float, r: float, s: float
 ) -> tuple[float, float, float, float]:
-    """With F = e^{snr} prod psi^times, psi = above + below: log F, K, and two derivatives of log(F K).
+    """With F = e^{snr} prod psi^times, psi = above + b[0]: log F, K, and two derivatives of log(F K).
 
-    K is the number above the threshold where at least one is below: sum times above/psi - n prod above/psi. Where few are below
-    that cancels, and n (1 - prod above/psi) - sum times below/psi is used.
+    Rows of `b`: E[y^k e^{-sy}; y > 0], y = r - z, for k = 0, 1, 2. K is the number above the threshold where at least
+    one is below: sum times above/psi - n prod above/psi. Where few are below that cancels, and
+    n (1 - prod above/psi) - sum times below/psi is used.
     """
     n = far
     value, mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
     k0, fallen, log_none = far, 0.0, 0.0
-    for j in range(c.size):
-        b0, b1, b2 = below(noise, r - c[j], scale[j], s)
-        inverse = 1.0 / (above[j] + b0)
-        y, square, share = b1 * inverse, b2 * inverse, times[j] * above[j] * inverse
+    for j in range(times.size):
+        inverse = 1.0 / (above[j] + b[0, j])
+        y, square, share = b[1, j] * inverse, b[2, j] * inverse, times[j] * above[j] * inverse
         n += times[j]
         value -= times[j] * math.log(inverse)
-        log_none -= times[j] * math.log1p(b0 / above[j])
+        log_none -= times[j] * math.log1p(b[0, j] / above[j])
         mean += times[j] * y
         spread += times[j] * (square - y * y)
-        fallen += times[j] * b0 * inverse
+        fallen += times[j] * b[0, j] * inverse
         k0 += share
         k1 += share * y
         k2 += share * (2.0 * y * y - square)
@@ -47,6 +47,17 @@ def slope(
     k1 = (k1 - n * none * mean) / k0
     k2 = (k2 - n * none * (mean * mean - spread)) / k0
     return value + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def slope(
+    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, far: float, r: float, s: float
+) -> tuple[float, float, float, float]:
+    """As `slope_from`, with the transforms taken here."""
+    b = np.empty((3, c.size))
+    for j in range(c.size):
+        b[0, j], b[1, j], b[2, j] = below(noise, r - c[j], scale[j], s)
+    return slope_from(b, times, above, far, r, s)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -60,13 +71,14 @@ def saddle(
     r: float,
     start: float,
     low: float,
+    near: float,
 ) -> tuple[float, float, float, float]:
-    """The minimum of the convex log(F K) over s > low, to a third of its width: s, log F, K, the second derivative."""
+    """The minimum of the convex log(F K) over s > low, to `near` of its width: s, log F, K, the second derivative."""
     high = np.inf
     s = start
     value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
     for _ in range(100):
-        if abs(first) <= 0.3 * math.sqrt(second):
+        if abs(first) <= near * math.sqrt(second):
             break
         if first > 0.0:
             high = s
@@ -90,12 +102,12 @@ def survivors(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floa
 def threshold_density(
     noise: int, c: Floats, scale: Floats, times: Counted, far: float, low: float, r: Floats, out: Floats
 ) -> None:
-    """The logarithm of the density of r by the saddle-point approximation, to place the nodes."""
+    """The logarithm of the density of r by the saddle-point approximation, to place the nodes; smooth in r."""
     up, lift = np.empty(c.size), np.empty(c.size)
     s = 0.0
     for i in range(r.size):
         survivors(noise, c, scale, r[i], 0.0, up, lift)
-        s, value, number, second = saddle(noise, c, scale, times, up, far, r[i], s, low)
+        s, value, number, second = saddle(noise, c, scale, times, up, far, r[i], s, low, 1e-10)
         out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
 
 
@@ -122,8 +134,9 @@ def shortfalls(noise: int, c: Floats, scale: Floats, r: float, out: Floats) -> N
 def room(noise: int, c: Floats, scale: Floats, r: float, s0: float, low: float) -> float:
     """How far to the left of s0 the transforms behave.
 
-    Laplace: to the pole. Gaussian: I_0(q) is like 1/q for q > 0 and grows like e^{q^2/2} for q < 0, q = s sigma - d/sigma, so about
-    to q = -1.5; an entity with q < -1 at s0 is clipped for certain and its transform a bell.
+    Laplace: to the pole. Gaussian: I_0(q) is like 1/q for q > 0 and grows like e^{q^2/2} for q < 0,
+    q = s sigma - d/sigma, so about to q = -1.5; an entity with q < -1 at s0 is clipped for certain and its transform
+    a bell.
     """
     if noise == LAPLACE:
         return s0 - low
@@ -141,8 +154,8 @@ def contour(
 ) -> tuple[float, float, float]:
     """The path s(v) = s0 + i width sinh v - bend (cosh v - 1): its width, its bend and the step in v.
 
-    Near the saddle it is straight and the integrand a bell of width 1/sqrt(L''); far out it turns left, where e^{s n r} decays,
-    by an angle whose tangent is at most `left`. `space` is what `room` gives. Equal steps in v have the error
+    Near the saddle it is straight and the integrand a bell of width 1/sqrt(L''); far out it turns left, where
+    e^{s n r} decays, by an angle whose tangent is at most `left`. `space` is what `room` gives. Equal steps in v have the error
     e^{-2 pi w / step}, w the width of the strip of decay: the angle to the vertical on one side, to the singularities
     (Laplace: the negative axis) or to the growth of e^{s^2 sigma^2 / 2} (Gaussian: 45 degrees) on the other.
     """
@@ -224,7 +237,7 @@ def accumulate(
     for i in range(r.size):
         for k in range(nt):
             survivors(noise, c, scale, r[i], t[k], up[k], lift[k])
-        s0, value, _, second = saddle(noise, c, scale, times, up[0], far, r[i], s0, low)
+        s0, value, _, second = saddle(noise, c, scale, times, up[0], far, r[i], s0, low, 0.3)
         for j in range(m):
             head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
             reference[j] = 1.0 / (up[0, j] + head)

@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fairpost.kernels.exact_noise import below
-from fairpost.kernels.exact_pos import contour, product_and_ratios, room, saddle
+from fairpost.kernels.exact_pos import contour, product_and_ratios, room, saddle, slope_from
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -18,6 +18,10 @@ Counted = NDArray[np.int64]
 
 ROWS = 512
 """The most nodes on one contour."""
+NEAR = 1.0
+"""A contour serves another t while the saddle point is within this many widths of the integrand."""
+NOTHING = 1e-18
+"""A pair (r, t) is left out where it is this small beside the largest one before it."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -36,35 +40,40 @@ def accumulate_general(
     first: Floats,
     second_sum: Floats,
 ) -> int:
-    """Add the nodes (r, s, t) to the sums; returns how many there were. A contour serves while the saddle point stays near.
+    """Add the nodes (r, s, t) to the sums; returns how many there were.
+
+    A contour, and what it needs of the transforms, serves every t whose saddle point stays near.
 
     t > 0: first[i] += omega E[p e^{-tS}] and second[i] += omega t E[p^2 e^{-tS}], p = (z_i - r)_+.
     t = 0: first[i] += omega P(z_i > r) and second[i] += omega P(z_i < r).   All over r > 0.
     """
     m = c.size
     n = float(times.sum())
-    up, base, reference = np.empty((3, m)), np.empty(m), np.empty(m)
+    up, base, reference = np.empty((3, m)), np.empty((3, m)), np.empty(m)
     table, g = np.empty((ROWS, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
-    nodes = 0
+    nodes, largest = 0, 0.0
     for i in range(r.size):
-        s0, curvature, known = 0.0, 0.0, 0  # the contour in use, and how many of its nodes are in the table
+        s0, curvature, known = 0.0, 0.0, -1  # the contour in use, and how many of its nodes are in the table
         width, bend, fine = 0.0, 0.0, 0.0
         for k in range(t.size):
             if not _above(noise, c, scale, r[i], t[k], up):
                 continue
-            s, _, _, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low)
-            if known == 0 or s != s0 or not 0.6 < second / curvature < 1.6:
-                s0, curvature, known = s, second, 0
+            value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
+            if known >= 0:
+                value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)
+            if known < 0 or abs(first_order) > NEAR * math.sqrt(second) or not 0.6 < second / curvature < 1.6:
+                s0, value, number, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
+                curvature, known = second, 0
                 space = room(noise, c, scale, r[i], s0, low)
                 width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
                 for j in range(m):
-                    base[j], _, _ = below(noise, r[i] - c[j], scale[j], s0)
-            value = s0 * n * r[i]
-            for j in range(m):
-                reference[j] = 1.0 / (up[0, j] + base[j])
-                value -= times[j] * math.log(reference[j])
-            peak = 0.0
-            last = 8.0 if left > 0.0 else 4.0  # upright, a small part does not decay: the caller's checks see it
+                    base[0, j], base[1, j], base[2, j] = below(noise, r[i] - c[j], scale[j], s0)
+            kept = _references(up, base, t[k], reference)
+            size = weight[i] * omega[k] * math.exp(value) * (number + 1.0) * kept / math.sqrt(second)
+            if size < NOTHING * largest:
+                continue
+            peak, total = 0.0, 0.0
+            last = 20.0 if left > 0.0 else 4.0 / math.sqrt(step)  # upright, a small part decays slowly: cut off
             for q in range(min(int(last / fine), ROWS)):
                 v = q * fine
                 offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
@@ -77,10 +86,12 @@ def accumulate_general(
                 product *= speed * (weight[i] * omega[k] * math.exp(value))
                 _entities(up, table[q], g, product, phi, t[k], first, second_sum)
                 nodes += 1
+                total += (product * (phi + 1.0)).real
                 size = abs(product * phi)
                 peak = max(peak, size)
                 if size < 1e-15 * peak:
                     break
+            largest = max(largest, abs(total) * kept)
     return nodes
 
 
@@ -96,6 +107,17 @@ def _above(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _references(up: Floats, base: Floats, t: float, reference: Floats) -> float:
+    """1/psi at the saddle point, and the largest E[p e^{-tp}; p > 0]/psi (t = 0: 1, for probabilities)."""
+    kept = 1.0 if t == 0.0 else 0.0
+    for j in range(reference.size):
+        reference[j] = 1.0 / (up[0, j] + base[0, j])
+        if t > 0.0:
+            kept = max(kept, up[1, j] * reference[j])
+    return kept
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
 def _entities(
     up: Floats, b0: Numbers, g: Numbers, product: complex, phi: complex, t: float, first: Floats, second: Floats
 ) -> None:

@@ -1,8 +1,9 @@
 """PoS where S < 0 under Laplace noise, for few entities.
 
-The mirrored values are -c_j + noise, all centred below the threshold r > 0. Their transforms have kinks e^{-s d_j}, d_j = r + c_j, on both
-sides of the target n r, so that no bent contour serves them all. Along the vertical line the terms with none, one and two entities
-below r decay slowly; these have closed forms. They are left out of the integral and added as they are.
+The mirrored values are -c_j + noise, all centred below the threshold r > 0. Their transforms have kinks e^{-s d_j},
+d_j = r + c_j, on both sides of the target n r, so that no bent contour serves them all. Along the vertical line the
+terms with none, one and two entities below r decay slowly; these have closed forms. They are left out of the
+integral and added as they are.
 """
 
 import math
@@ -80,8 +81,10 @@ def _add_closed(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sums(up: Floats, b0: Numbers, turn: complex, before: Numbers, after: Numbers) -> None:
-    """For each i, over the entities before and after it: the elementary symmetric sums of orders 0, 1, 2 in b0 (rows 0 to 2), the
-    product of psi = up + b0 (row 3) and that product weighted by the number above (row 4).
+    """For each i, sums over the entities before and after it.
+
+    Rows 0 to 2: the elementary symmetric sums of orders 0, 1, 2 in b0. Row 3: the product of psi = up + b0.
+    Row 4: that product weighted by the number above.
 
     turn = e^{sr} goes into each entity's factor, so that e^{snr} cannot overflow.
     """
@@ -105,7 +108,7 @@ def _grow(u: complex, b: complex, sums: Numbers, old: int, new: int) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _rest(i: int, n: int, before: Numbers, after: Numbers) -> tuple[complex, complex]:
-    """Entity i above r and three or more others below; entity i and two or more others below; the number above as weight."""
+    """With the number above as weight: entity i above r and three or more others below; i and two or more below."""
     p0 = before[0, i] * after[0, i]
     p1 = before[1, i] * after[0, i] + before[0, i] * after[1, i]
     p2 = before[2, i] * after[0, i] + before[1, i] * after[1, i] + before[0, i] * after[2, i]
@@ -129,8 +132,8 @@ def _add_contour(
 ) -> float:
     """The terms with three or more entities below r at one node; returns their size.
 
-    `null` is the part -h/(1 - s beta) of b0. It is analytic to the left, so alone it integrates to 0 for n r > 0: the same
-    sums with `null` in the place of b0 are taken away, and what is left decays like s^-4.
+    `null` is the part -h/(1 - s beta) of b0. It is analytic to the left, so alone it integrates to 0 for n r > 0: the
+    same sums with `null` in the place of b0 are taken away, and what is left decays like s^-4.
     """
     n = b0.size
     _sums(up[0], b0, turn, work[0], work[1])
@@ -186,7 +189,7 @@ def accumulate_mirror(
             _add_closed(up[k], single, double, weight[i] * omega[k], t[k], one, two)
         if n <= 3:
             continue
-        s0, _, _, _ = saddle(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0, low)
+        s0, _, _, _ = saddle(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0, low, 0.3)
         s0 = min(max(s0, 0.5 * low), -0.3 * low)  # between the poles of b0 and of `null`
         _, _, _, curvature = slope(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0)
         # equal steps repeat the density with the period 2 pi/fine: the copies must be past both tails

@@ -11,9 +11,9 @@ Since P_i sum_j a_j x_j = a_i x_i, the true values drop out of l_i - P_i sum l: 
 is of the size of the noise. So a bias of 1e-8 of a share is as accurate as one of 0.1.
 When S = 0 (all clipped) the output is a_i / sum a.
 
-Two rules. S concentrated (standard deviation below a tenth of the mean): Gauss-Laguerre in t E[S]; n nodes are exact for
-1/S expanded to degree 2n - 1 about E[S]. Otherwise the double-exponential rule. Either is refined until two
-successive ones agree; their difference is the error estimate.
+Two rules. S concentrated (standard deviation below a tenth of the mean): Gauss-Laguerre in t E[S]; n nodes are
+exact for 1/S expanded to degree 2n - 1 about E[S]. Otherwise the double-exponential rule. Either is refined until
+two successive ones agree; their difference is the error estimate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost.engines.exact.rules import Rule, exp_sinh, laguerre
-from fairpost.engines.exact.shares import Counted, reached, refusal, true_shares
+from fairpost.engines.exact.shares import Counted, moved, reached, refusal, symmetric, true_shares
 from fairpost.engines.exact.tilts import clipped_tilts
 from fairpost.engines.moments import Floats, Moments
 from fairpost.mechanisms import Laplace, Mechanism
@@ -76,10 +76,10 @@ def baseline(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: f
         found = _integrate(_Problem(x, a, counts, shares, mechanism, mean, centred), rule)
         bias = found.bias + empty * fallback
         if previous is not None:
-            error = np.abs(bias - previous) + found.rounding
+            error = moved(bias, previous, bias) + found.rounding
             if reached(bias, error, shares, rtol):
                 mse = found.mse + empty * fallback**2
-                return Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size)
+                return symmetric(Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size))
         previous = bias
     raise refusal("baseline", bias, error, rtol)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,15 +24,34 @@ class Fineness:
     """The step along the contour in s, as a part of the kernel's own."""
     tail: float
     """The step of the double-exponential rule in t."""
+    order: int
+    """Gauss-Legendre nodes on a panel of r."""
+    panel: float
+    """The relative accuracy to which a panel of r must integrate the stand-in."""
 
 
 STAGES = (
-    Fineness(22, 1.15, 1.1, 0.25),
-    Fineness(27, 0.95, 0.88, 0.19),
-    Fineness(31, 0.75, 0.7, 0.14),
-    Fineness(34, 0.52, 0.52, 0.1),
-    Fineness(36, 0.34, 0.36, 0.07),
+    Fineness(22, 1.15, 1.1, 0.25, 5, 1e-5),
+    Fineness(27, 0.95, 0.88, 0.19, 6, 1e-7),
+    Fineness(31, 0.75, 0.7, 0.14, 8, 3e-9),
+    Fineness(34, 0.52, 0.52, 0.1, 10, 1e-10),
+    Fineness(36, 0.34, 0.36, 0.07, 12, 1e-12),
 )
+MOST = 300
+"""No panel of r is halved any more when there are this many."""
+MANY = 1000
+"""Up to this number of entities a single one is seen in the density of r."""
+SINGLE = 200
+"""The most entities whose own shortfall a rule for r looks at."""
+
+
+def contour_step(problem: Problem, stage: Fineness) -> float:
+    """The step along the contour in s, as a part of the kernel's own.
+
+    Under Gaussian noise of very different scales the integrand in s is no bell, and needs small steps from the start.
+    """
+    uneven = problem.gaussian and float(np.max(problem.scale)) > 3 * float(np.min(problem.scale))
+    return 0.2 + 0.1 * stage.step if uneven else stage.step
 
 
 @dataclass(frozen=True)
@@ -108,13 +128,16 @@ def profile(problem: Problem, far: float, start: float, width: float) -> Profile
 
 
 def _scan(problem: Problem, far: float, start: float, width: float, seen: dict[float, float]) -> None:
-    """Put the logarithm of the density at points outwards from the start into `seen`, until it has fallen by 45."""
+    """Put the logarithm of the density at points outwards from the start into `seen`, until it has fallen by 45.
+
+    Downwards a step is at most half of r: near 0 the density may fall like a power of r.
+    """
     smallest = 1e-6 * min(start, width)
     seen[start] = top = float(density(problem, far, np.array([start]))[0])
     for sign in (1, -1):
         r, step, log = start, width / 4, top
         while r > smallest and log > top - 45 and step < 1e6 * width:
-            r = max(r + sign * step, smallest)
+            r = r + step if sign > 0 else max(r - min(step, 0.5 * r), smallest)
             seen[r] = log = float(density(problem, far, np.array([r]))[0])
             top = max(top, log)
             step *= 1.3
@@ -129,40 +152,87 @@ def density(problem: Problem, far: float, r: Floats) -> Floats:
     return np.where(np.isfinite(out), out, -1e300)  # too far out for the transforms
 
 
-def threshold_rule(shape: Profile, kinks: Floats, stage: Fineness) -> Rule:
-    """Nodes and weights for r.
+StandIn = Callable[[Floats], Floats]
+"""What the integrand looks like at each r: one row a node, columns that must be integrated well."""
 
-    A bell inside r > 0: equal steps converge geometrically. Otherwise (an end at 0, kinks, long tails) Gauss-Legendre on panels,
-    with orders by the deviations they span.
+
+def threshold_rule(shape: Profile, stand_in: StandIn, kinks: Floats | None, stage: Fineness) -> Rule:
+    """Nodes and weights for r; `kinks` are where the density of r is not smooth.
+
+    A bell inside r > 0 without kinks (None): equal steps converge geometrically. Otherwise (an end at 0, long tails)
+    Gauss-Legendre on panels, halved until the stand-in has the stage's accuracy.
     """
     low, high = shape.window(stage.drop)
-    inside = kinks[(kinks > low) & (kinks < high)]
     deviation = shape.bell(stage.drop)
-    if deviation is not None and inside.size == 0:
+    if deviation is not None and kinks is None:
         count = int(np.ceil((high - low) / (stage.spacing * deviation)))
         step = (high - low) / count
-        return np.asarray(low + step * (np.arange(count) + 0.5), dtype=np.float64), np.full(
-            count, step, dtype=np.float64
-        )
-    ends = np.unique(np.clip(np.concatenate([[low, high], inside, shape.breaks()]), low, high))
-    travel = np.append(0.0, np.cumsum(np.abs(np.diff(shape.depth))))
-    spans = np.diff(np.interp(ends, shape.r, travel))
-    nodes, weights = [], []
-    for start, length, span in zip(ends[:-1], np.diff(ends), spans, strict=True):
-        unit, weight = legendre(4 + int(np.ceil(2.5 * span / stage.spacing)))
-        nodes.append(start + length * unit)
-        weights.append(length * weight)
-    return np.concatenate(nodes), np.concatenate(weights)
+        return low + step * (np.arange(count, dtype=np.float64) + 0.5), np.full(count, step, dtype=np.float64)
+    breaks = shape.breaks() if kinks is None else np.append(kinks, shape.breaks())
+    ends = _halved(stand_in, np.unique(np.clip(np.append(breaks, [low, high]), low, high)), stage)
+    unit, weight = legendre(stage.order)
+    width = np.diff(ends)[:, None]
+    return (ends[:-1, None] + width * unit).ravel(), (width * weight).ravel()
 
 
-def sharp_points(problem: Problem) -> Floats:
-    """Where a single entity makes the density of r change on a small scale; for few entities only.
+@dataclass(frozen=True)
+class SaddlePoint:
+    """A stand-in: the density of r by the saddle-point approximation, alone and times E[(r - z_j)_+] of some entities.
 
-    Laplace noise: a kink at each c_j (it weighs 1/n^2). Either noise: within a few scales of c_j where the scale is small.
+    These are the entities that may bend the integrand: within a few scales of c_j, where these are small. One whose
+    scale is as wide as the density of r is smooth there; among more than MANY none is seen. At most SINGLE are taken.
     """
-    if problem.n > 300:
-        return np.empty(0)
-    small = problem.scale < 0.3 * np.max(problem.scale)
-    around = np.add.outer(problem.c[small], [0.0]) + np.multiply.outer(problem.scale[small], [-3, -1, 1, 3])
-    points = around.ravel() if problem.gaussian else np.append(around, problem.c)
-    return np.unique(points[points > 0])
+
+    problem: Problem
+    far: float
+    c: Floats
+    scale: Floats
+    peak: float
+    core: float
+
+    @classmethod
+    def of(cls, problem: Problem, far: float, shape: Profile, drop: float) -> SaddlePoint:
+        """For the window that ends where the weight of r has fallen by e^-drop."""
+        (low, high), (left, right) = shape.window(drop), shape.window(4.5)
+        reach = np.maximum(low - problem.c, problem.c - high) / problem.scale
+        smooth = problem.scale > (right - left if problem.gaussian else 4 * (right - left))
+        some = np.flatnonzero((reach < 6) & ~smooth & (problem.n <= MANY))
+        some = some[:: max(1, some.size // SINGLE)]
+        return cls(problem, far, problem.c[some], problem.scale[some], float(np.max(shape.log)), right)
+
+    def __call__(self, r: Floats) -> Floats:
+        """Columns: the density, and the density times one entity's shortfall, both in units of a typical r."""
+        from fairpost.kernels.exact_pos import shortfalls
+
+        order = np.argsort(r)
+        log = np.empty_like(r)
+        log[order] = density(self.problem, self.far, r[order])
+        height = np.exp(log - self.peak) * (1 + (r / self.core) ** 2)
+        out = np.empty((r.size, 1 + self.c.size))
+        for i in range(r.size):
+            shortfalls(self.problem.noise, self.c, self.scale, r[i], out[i, 1:])
+        out[:, 0] = self.core
+        return np.asarray(out * height[:, None])
+
+
+def _halved(stand_in: StandIn, ends: Floats, stage: Fineness) -> Floats:
+    """Ends of panels, each halved until the rule on it agrees with the same rule on its halves."""
+    unit, weight = legendre(stage.order)
+
+    def integrals(start: Floats, width: Floats) -> Floats:
+        values = stand_in((start[:, None] + width[:, None] * unit).ravel())
+        return np.asarray(np.einsum("p,k,pkj->pj", width, weight, values.reshape(start.size, unit.size, -1)))
+
+    start, width, done = ends[:-1], np.diff(ends), [ends]
+    whole = integrals(start, width)
+    size = np.max(np.sum(np.abs(whole), axis=0))
+    while sum(part.size for part in done) < MOST:
+        left, right = integrals(start, width / 2), integrals(start + width / 2, width / 2)
+        coarse = np.max(np.abs(whole - left - right), axis=1) > stage.panel * size
+        if not coarse.any():
+            break
+        middle = (start + width / 2)[coarse]
+        done.append(middle)
+        start, width = np.concatenate([start[coarse], middle]), np.tile(width[coarse] / 2, 2)
+        whole = np.concatenate([left[coarse], right[coarse]])
+    return np.unique(np.concatenate(done))

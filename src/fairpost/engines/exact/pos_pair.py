@@ -1,7 +1,8 @@
 """PoS for two entities, by integrals of one dimension.
 
-Two shares that sum to 1 are projected by clipping: PoS_1 = z_1/S where both z have the sign of S, else 1 for the entity whose z has the sign
-of S and 0 for the other. So E[PoS_1] is two atoms (both above 0, both below) and the chance that the other has the wrong sign,
+Two shares that sum to 1 are projected by clipping: PoS_1 = z_1/S where both z have the sign of S, else 1 for the
+entity whose z has the sign of S and 0 for the other. So E[PoS_1] is two atoms (both above 0, both below) and the
+chance that the other has the wrong sign,
 
     Q_1 = int_0^inf f_2(-u) P(z_1 > u) + f_2(u) P(z_1 < -u) du,
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from fairpost.engines.exact.pos_problem import Problem, chance_negative
 from fairpost.engines.exact.rules import exp_sinh, legendre
-from fairpost.engines.exact.shares import reached, refusal
+from fairpost.engines.exact.shares import reached, refusal, symmetric
 from fairpost.engines.moments import Floats, Moments
 
 ROUNDING = 1e-14
@@ -26,11 +27,10 @@ ROUNDING = 1e-14
 def pair(problem: Problem, rtol: float) -> Moments:
     """Moments of PoS for n = 2."""
     negative = chance_negative(problem)
-    if problem.c.size == 1:  # a tie: both have 1/2, by symmetry
+    tie = problem.c.size == 1
+    if tie:
         both: dict[str, Any] = {k: np.repeat(getattr(problem, k), 2) for k in ("c", "scale", "shares", "a")}
         problem = replace(problem, times=np.ones(2, dtype=np.int64), **both)
-        full = pair(problem, rtol)
-        return replace(full, **{k: getattr(full, k)[:1] for k in ("bias", "error", "mse", "zero")})
     alone = _wrong_signs(problem)
     p, previous = problem.shares, None
     for step in (0.125, 0.08, 0.05, 0.03):
@@ -39,9 +39,11 @@ def pair(problem: Problem, rtol: float) -> Moments:
         bias = first - p * np.sum(first)
         if previous is not None:
             error = np.abs(bias - previous) + abs(np.sum(first) - 1) + ROUNDING
-            if reached(bias, error, p, rtol):
+            kept = slice(0, 1) if tie else slice(None)
+            if reached(bias[kept], error[kept], p, rtol):
                 mse = second - 2 * p * first + p * p
-                return Moments(bias, error, mse, alone[::-1].copy(), degenerate=negative, nodes=exp_sinh(step)[0].size)
+                found = Moments(bias[kept], error[kept], mse[kept], alone[::-1][kept].copy())
+                return symmetric(replace(found, degenerate=negative, nodes=exp_sinh(step)[0].size))
         previous = bias
     raise refusal("pos", bias, error, rtol)
 

@@ -80,7 +80,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Chernoff:
-    """P(S - E[S] >= d) <= e^{K(T) - T d} for every T > 0, and the same below; K(T) = log E[e^{T (S - E S)}] on a grid."""
+    """P(S - E[S] >= d) <= e^{K(T) - T d} for every T > 0, and the same below.
+
+    K(T) = log E[e^{T (S - E S)}], on a grid of T.
+    """
 
     tilt: Floats
     log: Floats

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.moments import Floats
+from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
 
 Counted = NDArray[np.int64]
 
-FLOOR = 1e-14
+FLOOR = 1e-15
 """A range of biases below this part of the largest share is rounding, and rounding cannot be refined away."""
+
+LOOSE = 1e-3
+"""What second moments are good for: three digits of a spread."""
 
 
 def true_shares(x: Floats, a: Floats, times: Counted) -> Floats:
@@ -27,15 +32,38 @@ def range_error(bias: Floats, error: Floats) -> tuple[float, float]:
     return alpha, high - alpha
 
 
+def moved(now: Floats, before: Floats, size: Floats) -> Floats:
+    """How far a refinement moved each value, and its part (by `size`) of the largest move.
+
+    Some values may cross between two rules by accident; a rule's error is about the same part of each.
+    """
+    change = np.abs(now - before)
+    return np.asarray(change + np.max(change) * np.abs(size) / max(float(np.max(np.abs(size))), np.finfo(float).tiny))
+
+
 def reached(bias: Floats, error: Floats, shares: Floats, rtol: float) -> bool:
-    """Whether alpha's error is below rtol * alpha, or is rounding of the shares themselves."""
+    """Whether alpha's error is below rtol * alpha, or is rounding of the shares themselves.
+
+    With one distinct pair every bias is 0 by symmetry, and the share has to be known to a part LOOSE.
+    """
     alpha, slack = range_error(bias, error)
+    if bias.size == 1:
+        return bool(slack <= LOOSE * shares[0])
     return bool(np.isfinite(slack) and slack <= max(rtol * alpha, FLOOR * float(np.max(shares))))
 
 
-def refusal(name: str, bias: Floats, error: Floats, rtol: float) -> ToleranceError:
-    """The one line that says what was reached."""
+def symmetric(found: Moments) -> Moments:
+    """The same without the numerical error of a bias that is 0 because all entities are alike."""
+    none = np.zeros_like(found.bias)
+    return replace(found, bias=none, error=none) if none.size == 1 else found
+
+
+def refusal(name: str, bias: Floats, error: Floats, rtol: float, why: str = "") -> ToleranceError:
+    """The one line that says what was reached, and `why` there is no more."""
     alpha, slack = range_error(bias, error)
+    end = f" ({why})" if why else ""
+    if not np.isfinite(slack):
+        return ToleranceError(f"{name}: no rule gave a number with a finite error, so alpha is not known{end}")
     return ToleranceError(
-        f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}"
+        f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}{end}"
     )

@@ -137,11 +137,16 @@ def _range(x: Floats) -> tuple[float, float]:
 
 
 def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> tuple[Segment, ...]:
-    """Cells of width `cell`; one with over 3/2 * `nodes` counts is replaced. x[0] and counts in `keep` stay."""
+    """Cells of width `cell`; one with over 3/2 * `nodes` counts is replaced. x[0] and counts in `keep` stay.
+
+    No cell reaches over `keep`, whether or not a count lies in it.
+    """
     inside = (x >= keep[0]) & (x <= keep[1])
-    label = np.where(inside, -2.0, np.floor((x - x[0]) / cell))
-    label[0] = -1.0
-    cuts = np.concatenate([[0], np.flatnonzero(np.diff(label)) + 1, [x.size]])
+    side = (x > keep[1]).astype(np.int64) - (x < keep[0])
+    changes = (np.diff(np.floor((x - x[0]) / cell)) != 0) | (np.diff(side) != 0)
+    changes &= ~(inside[1:] & inside[:-1])
+    changes[:1] = True
+    cuts = np.concatenate([[0], np.flatnonzero(changes) + 1, [x.size]])
     parts = []
     for start, stop in pairwise(cuts.tolist()):
         many = 2 * (stop - start) > 3 * nodes and not inside[start]

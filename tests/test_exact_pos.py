@@ -1,0 +1,194 @@
+"""The exact moments of PoS against brute-force integration over directions, and its laws."""
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from directions import blocks
+from fairpost.counts import distinct_pairs
+from fairpost.engines.exact import pos as module
+from fairpost.engines.exact import pos_general
+from fairpost.engines.exact.pos import pos
+from fairpost.engines.exact.pos_problem import Problem, chance_negative
+
+NOISES = [fp.Laplace, fp.Gaussian]
+
+
+def evaluate(x, a, mechanism, rtol=1e-6):
+    """Moments with one entry an entity."""
+    x, a = np.asarray(x, dtype=np.float64), np.asarray(a, dtype=np.float64)
+    *pairs, inverse = distinct_pairs(x, a)
+    found = pos(*pairs, mechanism, rtol)
+    return {name: getattr(found, name)[inverse] for name in ("bias", "error", "mse", "zero")} | {
+        "degenerate": found.degenerate
+    }
+
+
+def project(d):
+    """PoS of values on the rows of d, by sorting; the sign of the sum does not matter."""
+    total = d.sum(axis=1, keepdims=True)
+    w = d / np.where(total == 0, 1.0, total)
+    u = -np.sort(-w, axis=1)
+    excess = (np.cumsum(u, axis=1) - 1) / np.arange(1, d.shape[1] + 1)
+    last = np.count_nonzero(u > excess, axis=1) - 1
+    return np.maximum(w - np.take_along_axis(excess, last[:, None], axis=1), 0.0)
+
+
+def brute(x, a, mechanism):
+    """Bias, mean squared error, P(PoS_i = 0), P(S < 0) and the total mass less 1, by the integral over directions."""
+    x, a = np.asarray(x, dtype=np.float64), np.asarray(a, dtype=np.float64)
+    p = a * x / np.dot(a, x) if x.any() else a / a.sum()
+    sums, negative, mass = np.zeros((3, x.size)), 0.0, -1.0
+    for z, up, down in blocks(x, a, mechanism):
+        here, v = up + down, project(z)
+        sums += np.stack([here @ (v - p), here @ (v - p) ** 2, here @ (v == 0)])
+        negative += np.sum(np.where(z.sum(axis=1) > 0, down, up))
+        mass += here.sum()
+    return *sums, negative, mass
+
+
+# ---- brute force -----------------------------------------------------------------------------------------
+
+# What is left of the total mass, and what a rule of 14 nodes a panel changes: 1e-11 (n = 2), 2e-7 (n = 3).
+BRUTE = {2: 1e-11, 3: 2e-7}
+CASES = [
+    ((3.0, 20.0), (1.0, 1.0), 4.0),  # P(S < 0) below 1 %
+    ((1.0, 2.0), (2.0, 0.7), 5.0),  # 37 %
+    ((0.0, 4.0), (1.0, 9.0), 3.0),
+    ((0.0, 0.0), (1.0, 2.0), 3.0),  # 50 %, no information: the truth is a / sum a
+    ((2.0, 2.0), (1.0, 1.0), 3.0),  # a tie
+    ((0.0, 6.0, 25.0), (1.0, 2.0, 0.7), 5.0),
+    ((1.0, 2.0, 4.0), (1.0, 1.0, 1.0), 4.0),  # 21 %
+    ((0.0, 0.0, 1.0), (1.0, 1.5, 2.0), 4.0),  # 44 %
+    ((5.0, 5.0, 9.0), (1.0, 1.0, 3.0), 8.0),
+    ((4.0, 20.0, 30.0), (1.0, 1.3, 0.8), 3.0),  # all but sure
+]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("x", "a", "spread"), CASES)
+def test_brute_force(x, a, spread, noise):
+    mechanism = noise(spread)
+    found = evaluate(x, a, mechanism)
+    bias, mse, zero, negative, mass = brute(x, a, mechanism)
+    slack = BRUTE[len(x)]
+    assert abs(mass) <= slack
+    assert (np.abs(found["bias"] - bias) <= found["error"] + slack).all()
+    # squares and chances have no stated error: theirs is about that of the first moments (1e-6 of alpha or better)
+    assert found["mse"] == pytest.approx(mse, abs=1e-6)
+    assert found["zero"] == pytest.approx(zero, abs=1e-6)
+    assert found["degenerate"] == pytest.approx(negative, abs=slack)
+
+
+# ---- laws ------------------------------------------------------------------------------------------------
+
+UNSURE = ((0.0, 3.0, 7.0), (1.0, 2.0, 0.5), 6.0)
+SURE = ((0.0, 4.0, 4.0, 9.0, 40.0, 700.0), (1.0, 1.0, 1.0, 2.0, 0.5, 1.0), 6.0)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(("x", "a", "spread"), [UNSURE, SURE, CASES[1], CASES[6]])
+def test_symmetries(x, a, spread, noise):
+    """Order, the unit of weights and the common unit of counts and noise do not matter; shares sum to 1."""
+    x, a = np.array(x), np.array(a)
+    one = evaluate(x, a, noise(spread))
+    slack = 2 * one["error"].max() + 1e-14
+    order = np.arange(x.size)[::-1]
+    for other in (
+        {k: v[order] if k != "degenerate" else v for k, v in evaluate(x[order], a[order], noise(spread)).items()},
+        evaluate(x, 7.3 * a, noise(spread)),
+        evaluate(3.1 * x, a, noise(3.1 * spread)),
+    ):
+        assert np.abs(other["bias"] - one["bias"]).max() <= slack
+        assert other["mse"] == pytest.approx(one["mse"], rel=1e-5)
+        assert other["zero"] == pytest.approx(one["zero"], abs=1e-6)
+        assert other["degenerate"] == pytest.approx(one["degenerate"], rel=1e-9, abs=1e-12)
+    assert abs(one["bias"].sum()) <= one["error"].sum()
+    assert (one["mse"] >= one["bias"] ** 2).all()
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_ties_merged_are_ties_apart(noise, scale):
+    """Counts 1e-9 apart are distinct pairs: what multiplicities give, but for 1e-9 and the stated errors."""
+    x, a = scale * np.array([1.0, 1.0, 1.0, 5.0, 5.0]), np.ones(5)
+    tied = evaluate(x, a, noise(4.0))
+    apart = evaluate(x + 1e-9 * np.arange(5), a, noise(4.0))
+    slack = tied["error"].max() + apart["error"].max() + 1e-9
+    assert np.abs(tied["bias"] - apart["bias"]).max() <= slack
+    assert apart["mse"] == pytest.approx(tied["mse"], rel=1e-5)
+    assert tied["bias"][0] == tied["bias"][2]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_one_entity_gets_all_and_equal_ones_have_no_bias(noise):
+    one = evaluate([3.0], [2.0], noise(5.0))
+    assert (one["bias"], one["error"], one["mse"], one["zero"]) == (0, 0, 0, 0)
+    assert one["degenerate"] == pytest.approx(float(noise(5.0).cdf(-3.0)), rel=1e-12)
+    for n, count in ((2, 1.0), (3, 0.0), (7, 2.0), (40, 30.0)):
+        equal = evaluate(np.full(n, count), np.ones(n), noise(5.0))
+        assert (np.abs(equal["bias"]) <= equal["error"] + 1e-16).all()
+
+
+def test_all_counts_zero_under_unequal_weights():
+    """The truth is a / sum a and S is symmetric about 0: its sign is a coin, and shares are noise."""
+    x, a = np.zeros(4), np.array([1.0, 2.0, 2.0, 5.0])
+    for noise in NOISES:
+        found = evaluate(x, a, noise(3.0))
+        assert found["degenerate"] == 0.5
+        order = np.argsort(a)
+        assert (np.diff(found["zero"][order]) <= 1e-6).all()
+        assert found["bias"][0] < 0 < found["bias"][3]  # the widest noise wins most often
+
+
+# ---- the sign of the sum ---------------------------------------------------------------------------------
+
+
+def test_the_chance_of_a_negative_sum():
+    """Gaussian: Phi(-mean/deviation). Laplace: the same by simulation of a million sums."""
+    from scipy.special import ndtr
+
+    x, a = np.array([1.0, 4.0, 9.0]), np.array([1.0, 3.0, 0.5])
+    times = np.ones(3, dtype=np.int64)
+    for sigma in (1.5, 6.0, 400.0):
+        exact = ndtr(-np.dot(a, x) / (sigma * np.linalg.norm(a)))
+        assert chance_negative(Problem.build(x, a, times, fp.Gaussian(sigma))) == pytest.approx(exact, rel=1e-11)
+    draws = np.random.default_rng(5).laplace(0, 4.0, (1_000_000, 3)) @ a + np.dot(a, x)
+    exact = chance_negative(Problem.build(x, a, times, fp.Laplace(4.0)))
+    assert np.mean(draws < 0) == pytest.approx(exact, abs=5 * np.sqrt(exact / 1e6))
+
+
+def test_both_forms_agree_where_both_serve():
+    """A sum ten deviations from 0: the form that neglects S < 0 and the general one."""
+    x = np.array([2.0, 5.0, 20.0, 45.0, 60.0])
+    problem = Problem.build(x, np.ones(5), np.ones(5, dtype=np.int64), fp.Gaussian(6.0))
+    one = module.separated(problem, 1e-6)
+    two = pos_general.general(problem, 1e-6)
+    assert (np.abs(one.bias - two.bias) <= one.error + two.error).all()
+    assert two.mse == pytest.approx(one.mse, rel=1e-5)
+    assert two.zero == pytest.approx(one.zero, abs=1e-6)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------
+
+
+def test_discrete_noise_is_refused_by_name():
+    with pytest.raises(fp.UnsupportedError, match=r"laplace and gaussian noise, got discrete-laplace"):
+        evaluate([1.0, 2.0], [1.0, 1.0], fp.DiscreteLaplace(2.0))
+
+
+def test_too_many_pairs_with_an_unsure_sum_are_refused_at_once():
+    x = np.arange(5000.0) / 1000
+    with pytest.raises(fp.UnsupportedError, match=r"at most 4000 distinct pairs, got 5000"):
+        evaluate(x, np.ones(5000), fp.Laplace(200.0))
+
+
+def test_a_budget_of_work_refuses_before_it_computes(monkeypatch):
+    monkeypatch.setattr(pos_general, "WORK", 1e3)
+    with pytest.raises(fp.ToleranceError, match=r"needs about .* steps here, above the 1e\+03"):
+        evaluate([1.0, 2.0, 4.0], np.ones(3), fp.Gaussian(4.0))
+
+
+def test_a_tolerance_out_of_reach_names_what_was_reached():
+    with pytest.raises(fp.ToleranceError, match=r"pos: alpha = .* misses the relative tolerance 1e-12"):
+        evaluate([1.0, 2.0, 4.0], np.ones(3), fp.Gaussian(4.0), rtol=1e-12)
