@@ -74,19 +74,28 @@ def _cgf(s: NDArray[Any], n: int, mechanism: Mechanism) -> NDArray[Any]:
     return np.asarray(mechanism.cgf(s * ((n - 1) / n)) + (n - 1) * mechanism.cgf(s / n))
 
 
+BLOCK = 24
+"""Nodes at a time: most u are done after a few blocks."""
+
+
 def _by_contour(u: Floats, n: int, mechanism: Laplace, k: int, step: float = STEP) -> Floats:
+    """The integral for each u; it ends where the integrand is 1e-20 of its largest value for every u."""
     edge = mechanism.strip * n / (n - 1)
     centre, radius = _saddle(u, n, mechanism, k, edge)
-    t = np.arange(0.0, 30.0, step)
-    move = radius[:, None] * (1j * np.sinh(t) + BEND * (np.cosh(t) - 1))
-    speed = radius[:, None] * (1j * np.cosh(t) + BEND * np.sinh(t))
-    s = centre[:, None] + move
-    with np.errstate(over="ignore", under="ignore"):
-        level = -u * centre + _cgf(centre + 0j, n, mechanism).real - (k + 1) * np.log(centre)
+    level = -u * centre + _cgf(centre + 0j, n, mechanism).real - (k + 1) * np.log(centre)
+    total = np.zeros_like(u)
+    for start in range(0, int(30 / step), BLOCK):
+        t = step * np.arange(start, start + BLOCK)
+        s = centre[:, None] + radius[:, None] * (1j * np.sinh(t) + BEND * (np.cosh(t) - 1))
+        speed = radius[:, None] * (1j * np.cosh(t) + BEND * np.sinh(t))
         power = -u[:, None] * s + _cgf(s, n, mechanism) - (k + 1) * np.log(s) - level[:, None]
-        values = np.where(power.real > -745, np.exp(np.where(power.real > -745, power, 0.0)), 0.0) * speed
-    values[:, 0] /= 2
-    return np.asarray((1.0, 1.0, 2.0)[k] * np.exp(level) * np.sum(values.imag, axis=1) * step / np.pi)
+        values = np.exp(np.where(power.real > -745, power, -800.0)) * speed
+        if start == 0:
+            values[:, 0] /= 2
+        total += np.sum(values.imag, axis=1)
+        if np.max(np.abs(values[:, -1]) / radius) < 1e-20:
+            break
+    return np.asarray((1.0, 1.0, 2.0)[k] * np.exp(level) * total * step / np.pi)
 
 
 def _saddle(u: Floats, n: int, mechanism: Laplace, k: int, edge: float) -> tuple[Floats, Floats]:

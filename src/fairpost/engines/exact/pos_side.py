@@ -38,8 +38,8 @@ from fairpost.engines.exact.rules import Rule, exp_sinh, legendre
 from fairpost.engines.exact.shares import moved
 from fairpost.engines.moments import Floats
 
-FEWEST, FEW = 5, 60
-"""Up to this many entities the mirror kernel is asked at once, or after the other one has failed."""
+FEWEST, FEW = 12, 60
+"""Up to this many entities the mirror kernel is asked at once (of about equal scales), or after the other has failed."""
 EACH = {"plain": 16.0, "mirror": 1000.0}
 """Nodes on the contour of one pair (r, t): a guess, until the first stage has counted them."""
 DEAR = 5.0
@@ -75,7 +75,7 @@ class Side:
         self.shape, self.atom = _locate(problem), _atom(problem)
         few = not problem.gaussian and problem.n <= FEW
         self.kinked = few and bool(np.any(problem.c < 0))
-        self._start("mirror" if self.kinked and problem.n <= FEWEST else "plain")
+        self._start("mirror" if self.kinked and problem.n <= FEWEST and _even(problem) else "plain")
 
     def _start(self, method: str) -> None:
         """The first two stages; the error is then the distance of the second from the first."""
@@ -86,11 +86,9 @@ class Side:
 
     def _evaluate(self) -> Sums:
         stage, mirror = STAGES[self.stage], self.method == "mirror"
-        if mirror:
-            stand_in: StandIn = SaddlePoint.of(self.problem, 0.0, self.shape, stage.drop)
-            rule = threshold_rule(self.shape, stand_in, _mirror_kinks(self.problem), stage)
-        else:
-            rule = threshold_rule(self.shape, _untilted(self.problem, stage), None, stage)
+        kinks = _mirror_kinks(self.problem) if mirror else None
+        near: StandIn = SaddlePoint.of(self.problem, 0.0, self.shape, stage.drop)
+        rule = threshold_rule(self.shape, near if self.kinked else _untilted(self.problem, stage), kinks, stage)
         tilts = _rational_rule(self.problem, stage) if mirror else _inverse_rule(self.problem, stage.tail)
         pairs = rule[0].size * tilts[0].size
         cost = pairs * self.each * (DEAR * self.problem.n if mirror else self.problem.c.size)
@@ -237,11 +235,15 @@ def _mirror(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
 
 def _rational_rule(problem: Problem, stage: Fineness) -> Rule:
     """t = 0, then a rule for products of 1/(1 + t beta): polynomials in w = 1/(1 + t beta) where all beta are equal."""
-    least, most = float(np.min(problem.scale)), float(np.max(problem.scale))
-    if most > 10 * least:
-        t, weight = _inverse_rule(problem, stage.tail)
-    else:
-        beta = np.sqrt(least * most)
+    if _even(problem):
+        beta = np.sqrt(np.min(problem.scale) * np.max(problem.scale))
         w, weight = legendre(int(9 / stage.spacing))
         t, weight = (1 / w - 1) / beta, weight / (beta * w * w)
+    else:
+        t, weight = _inverse_rule(problem, stage.tail)
     return np.append(0.0, t), np.append(1.0, weight)
+
+
+def _even(problem: Problem) -> bool:
+    """Whether all scales are within a factor of 10."""
+    return float(np.max(problem.scale)) <= 10 * float(np.min(problem.scale))
