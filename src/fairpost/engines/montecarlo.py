@@ -107,8 +107,8 @@ class MonteCarlo:
 
 
 def default_block(n: int) -> int:
-    """Runs a block for n entities: about two million draws, from 64 to 4096 runs, a power of two."""
-    return int(2 ** np.clip(np.floor(np.log2(2**21 / n)), 6, 12))
+    """Runs a block for n entities: about eight million draws, from 64 to 4096 runs, a power of two."""
+    return int(2 ** np.clip(np.floor(np.log2(2**23 / n)), 6, 12))
 
 
 def _marks() -> Iterator[int]:
