@@ -29,6 +29,9 @@ RANGE = o.together(
     click.option("--points", type=int, default=25, show_default=True, help="Levels of noise on the curve."),
 )
 
+FIRST = o.together(o.FILE, o.COLUMNS, o.MECHANISM, o.PROMISE, RANGE)
+LAST = o.together(o.POSTPROCESS, o.PROBLEM, o.ENGINE, o.JSON, o.CSV, o.HTML, o.WORDS, o.FORCE)
+
 
 def spreads_of(given: o.Given) -> tuple[float, ...]:
     """The levels of noise, from little to much."""
@@ -45,20 +48,20 @@ def spreads_of(given: o.Given) -> tuple[float, ...]:
     return grid(ends[0], ends[1], given["points"])
 
 
+def _same(given: o.Given) -> dict[str, Any]:
+    """What both hand on as it is."""
+    return {
+        "engine": o.engine_of(given),
+        "total": given["total"],
+        "budget": given["budget"],
+        "by_group": given["by_group"],
+        "epsilon": o.neighbours_of(given).epsilon,
+    }
+
+
 @click.command()
-@o.FILE
-@o.COLUMNS
-@o.MECHANISM
-@o.PROMISE
-@RANGE
-@o.POSTPROCESS
-@o.PROBLEM
-@o.ENGINE
-@o.JSON
-@o.CSV
-@o.HTML
-@o.WORDS
-@o.FORCE
+@FIRST
+@LAST
 def sweep(file: str, **given: Any) -> int:
     """Alpha, the largest loss and the cost of privacy against epsilon, from a FILE of true counts.
 
@@ -69,7 +72,7 @@ def sweep(file: str, **given: Any) -> int:
     """
     o.check_numbers(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
-    engine = o.engine_of(given)
+    same = _same(given)
     counts = o.counts_of(file, given)
     chosen = given["postprocess"] or default_choice(given["budget"])
     with screen.progress("levels of noise") as report:
@@ -77,12 +80,8 @@ def sweep(file: str, **given: Any) -> int:
             counts,
             [MECHANISMS[given["mechanism"]](s) for s in spreads],
             chosen,
-            engine=engine,
-            total=given["total"],
-            budget=given["budget"],
-            by_group=given["by_group"],
-            epsilon=o.neighbours_of(given).epsilon,
             progress=report,
+            **same,
         )
     if not outputs.to_stdout:
         _show(points, refused, given, f"{counts.n:,} entities, {given['mechanism']} noise")
@@ -96,24 +95,13 @@ def sweep(file: str, **given: Any) -> int:
 
 
 @click.command()
-@o.FILE
-@o.COLUMNS
-@o.MECHANISM
-@o.PROMISE
-@RANGE
+@FIRST
 @click.option("--max-alpha", type=float, help="Target: alpha at most this, in counts or shares of 1.")
 @click.option("--max-loss", type=float, help="Target: no entity expects to lose more; in money with --budget.")
 @click.option(
     "--max-cost", type=float, help="Target: cost of privacy at most this; in money with --budget, else a share."
 )
-@o.POSTPROCESS
-@o.PROBLEM
-@o.ENGINE
-@o.JSON
-@o.CSV
-@o.HTML
-@o.WORDS
-@o.FORCE
+@LAST
 def plan(file: str, **given: Any) -> int:
     """The smallest epsilon (the largest scale or sigma) that keeps the harm below a limit, from true counts.
 
@@ -126,7 +114,7 @@ def plan(file: str, **given: Any) -> int:
     o.check_numbers(given)
     target, limit = _target(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
-    engine = o.engine_of(given)
+    same = _same(given)
     counts = o.counts_of(file, given)
     plans: dict[str, Plan] = {}
     for which in given["postprocess"] or default_choice(given["budget"]):
@@ -138,12 +126,8 @@ def plan(file: str, **given: Any) -> int:
                 target=target,
                 limit=limit,
                 spreads=spreads,
-                engine=engine,
-                total=given["total"],
-                budget=given["budget"],
-                by_group=given["by_group"],
-                epsilon=o.neighbours_of(given).epsilon,
                 progress=report,
+                **same,
             )
     if not outputs.to_stdout:
         _show_plans(plans, given)
