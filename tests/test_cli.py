@@ -243,6 +243,40 @@ def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(tab
     assert resumed["alpha"]["value"] == whole.alpha.value  # the same bits
 
 
+def test_a_saipe_file_as_it_comes(tmp_path):
+    """The fixed-width layout of the Census Bureau: state, district, name, three numbers, tag."""
+    rows = [
+        ("15", "00030", "Hawaii Department of Education", 1_415_872, 218_283, 22_001),
+        ("15", "00031", "Other", 900, 70, 4),
+    ]
+    text = "".join(f"{s} {d} {n:<72} {a:>8} {b:>8} {c:>8} ussd19.txt 04OCT2020\n" for s, d, n, a, b, c in rows)
+    (tmp_path / "ussd19.txt").write_text(text)
+    done = run(
+        "audit",
+        "ussd19.txt",
+        "--format",
+        "saipe",
+        "--epsilon",
+        1,
+        "--postprocess",
+        "nonnegative",
+        "--json",
+        "-",
+        "--entities",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["counts"]["total"] == 22_005
+    assert [e["id"] for e in data["results"][0]["entities"]] == ["1500030", "1500031"]
+
+
+def test_shares_by_group_say_whose_budget(tmp_path):
+    (tmp_path / "g.csv").write_text("id,count,group\na,5,n\nb,500,n\nc,9,s\nd,400,s\n")
+    done = run("audit", "g.csv", "--scale", 3, "--by-group", "--postprocess", "baseline", cwd=tmp_path)
+    assert "of one group's budget, over all groups" in done.stdout
+
+
 # --- plan and sweep ------------------------------------------------------------------------------------------------
 
 

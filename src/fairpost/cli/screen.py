@@ -123,7 +123,8 @@ def cost(result: AuditResult, currency: str) -> str:
     found = result.cost_of_privacy
     if found is None:
         return "-"
-    return shown(money(currency), found.amount) if found.amount else f"{shown(PERCENT, found.share)} of the budget"
+    whole = "one group's budget, over all groups" if result.grouped else "the budget"
+    return shown(money(currency), found.amount) if found.amount else f"{shown(PERCENT, found.share)} of {whole}"
 
 
 def sentences(result: AuditResult, currency: str) -> list[str]:
