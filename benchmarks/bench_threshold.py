@@ -1,14 +1,10 @@
 """pos-threshold beside PoS: SAIPE 2019 (the table of docs/threshold.md), kernel times, and a million hard vectors.
 
-Needs saipe_2019.csv, found through FAIRPOST_DATA or in ../shared/data beside the checkout.
+Where saipe_2019.csv is not found (FAIRPOST_DATA names its folder) the synthetic districts stand in, and it says so.
 """
 
-import csv
-import os
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +14,10 @@ from fairpost.engines.exact.threshold import pos_threshold
 from fairpost.kernels import simplex, threshold
 from fairpost.postprocess.allocation import PoS
 from fairpost.postprocess.threshold import PosThreshold, SimplexThreshold, Threshold
+from timing import districts
 
 Floats = NDArray[np.float64]
 RUNS, SEED, BLOCK = 4000, 20190, 50
-
-
-def saipe(column: str) -> Floats:
-    folder = Path(os.environ.get("FAIRPOST_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    path = folder / "saipe_2019.csv"
-    if not path.exists():
-        sys.exit("saipe_2019.csv was not found: set FAIRPOST_DATA to its folder")
-    with path.open(encoding="utf-8") as rows:
-        return np.array([float(row[column]) for row in csv.DictReader(rows)])
 
 
 def simulate(x: Floats, scale: float, rules: list[Callable[[Floats], Floats]]) -> list[tuple[Floats, float, Floats]]:
@@ -63,11 +51,13 @@ def cost(bias: Floats) -> float:
 
 
 def table() -> None:
-    print(f"SAIPE 2019, weights 1, Laplace, {RUNS} runs; model: the expansion (costs too), bound: the theorem's")
+    print(
+        f"{districts()[0].split(' poor')[0]}, weights 1, Laplace, {RUNS} runs; model: the expansion (costs too), bound: the theorem's"
+    )
     print("column     epsilon | alpha PoS  new        ratio  model      bound      bound/new | cost PoS   new        "
           "| RMSE PoS   new       ratio | P(0) at count 0: PoS  new | sd there: PoS  new")  # fmt: skip
     for column in ("poor_5_17", "pop_5_17"):
-        x = saipe(column)
+        x = districts(column)[1].values
         counts = fp.Counts(x)
         values, a, times, inverse = counts.distinct
         for epsilon in (0.1, 0.01, 0.001):
@@ -118,7 +108,7 @@ def speed() -> None:
     print(f"{'':19}{'PoS':>8}{'jump, weights 1':>20}{'jump, weights':>20}{'ramp, weights 1':>20}{'ramp, weights':>20}")
     rng, rows, none = np.random.default_rng(SEED), 8, np.zeros(1)
     for column in ("poor_5_17", "pop_5_17"):
-        x = saipe(column)
+        x = districts(column)[1].values
         a = rng.uniform(0.5, 2.0, x.size)
         for epsilon in (0.1, 0.01, 0.001):
             b = 1 / epsilon
