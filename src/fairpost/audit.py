@@ -120,8 +120,9 @@ def compare(
 ) -> tuple[AuditResult, ...]:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     pis = [postprocessing(p, counts, total, by_group=by_group).for_mechanism(mechanism) for p in postprocesses]
-    money = None if budget is None else fairness._budget(budget)
-    exact, simulation = _pair_of_engines(engine_of(engine, runs, seed, rtol, confidence))
+    money = None if budget is None else fairness.checked_budget(budget)
+    made = engine_of(engine, rtol, lambda: MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence))
+    exact, simulation = _pair_of_engines(made)
     found: dict[int, AuditResult] = {}
     notes: dict[int, str | None] = {}
     for i, pi in enumerate(pis):
@@ -142,16 +143,16 @@ def compare(
     return tuple(found[i] for i in range(len(pis)))
 
 
-def engine_of(engine: Engine, runs: int, seed: int, rtol: float | None, confidence: float) -> Exact | MonteCarlo | Auto:
-    """An engine by its name, with these settings; an object passes as it is."""
+def engine_of(engine: Engine, rtol: float | None, simulation: Callable[[], MonteCarlo]) -> Exact | MonteCarlo | Auto:
+    """An engine by its name, made where it is needed; an object passes as it is."""
     if not isinstance(engine, str):
         return engine
     if engine not in ENGINES:
         raise ParameterError(f"`engine` must be one of {', '.join(ENGINES)} or an engine object, got {engine!r}")
-    if engine == "exact":
-        return Exact(RTOL if rtol is None else rtol)
-    simulation = MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence)
-    return simulation if engine == "monte-carlo" else Auto(Exact(RTOL if rtol is None else rtol), simulation)
+    if engine == "monte-carlo":
+        return simulation()
+    exact = Exact(RTOL if rtol is None else rtol)
+    return exact if engine == "exact" else Auto(exact, simulation())
 
 
 def _pair_of_engines(engine: Exact | MonteCarlo | Auto) -> tuple[Exact | None, MonteCarlo | None]:

@@ -61,12 +61,12 @@ def alpha_interval(bias: Floats, error: Floats) -> Estimate:
 def cost_of_privacy(bias: ArrayLike, budget: float = 1.0) -> float:
     """B+ (Definition 5): the money needed so that no entity expects less than its due, sum of |negative biases| * B."""
     b = np.asarray(bias, dtype=np.float64)
-    return float(-np.sum(b[b < 0]) * _budget(budget))
+    return float(-np.sum(b[b < 0]) * checked_budget(budget))
 
 
 def cost_of_privacy_l1(bias: ArrayLike, budget: float = 1.0) -> float:
     """Proposition 3: for shares that always sum to 1 the cost of privacy is (B/2) ||bias||_1."""
-    return float(np.sum(np.abs(np.asarray(bias, dtype=np.float64))) * _budget(budget) / 2)
+    return float(np.sum(np.abs(np.asarray(bias, dtype=np.float64))) * checked_budget(budget) / 2)
 
 
 def cost_interval(bias: Floats, error: Floats, times: ArrayLike = 1) -> Estimate:
@@ -83,10 +83,11 @@ def loss_interval(bias: Floats, error: Floats) -> Estimate:
 
 def misallocation(bias: ArrayLike, budget: float) -> Floats:
     """The money that each entity gains (or, negative, loses) in expectation: B_i times the budget."""
-    return np.asarray(bias, dtype=np.float64) * _budget(budget)
+    return np.asarray(bias, dtype=np.float64) * checked_budget(budget)
 
 
-def _budget(budget: float) -> float:
+def checked_budget(budget: float) -> float:
+    """A budget: money to share, finite and at least 0."""
     try:
         number = float(budget)
     except (TypeError, ValueError):

@@ -59,14 +59,13 @@ class Point:
             cost=result.cost_of_privacy,
             loss=loss if result.money is None or result.budget is None else loss.scaled(result.budget),
             loser=loser,
-            rmse=float(np.sqrt(np.mean(result.mse))),
-            zero=float(np.mean(result.zero)),
+            rmse=result.price["root_mean_squared_error"],
+            zero=result.price["mean_probability_of_zero"],
             note=result.note,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The point as plain data, for JSON."""
-        cost = self.cost
         return {
             "mechanism": self.mechanism.describe(),
             "epsilon": self.epsilon,
@@ -75,9 +74,7 @@ class Point:
             "alpha": asdict(self.alpha),
             "alpha_pair": list(self.alpha_pair),
             "largest_loss": asdict(self.loss) | {"id": self.loser},
-            "cost_of_privacy": None
-            if cost is None
-            else {"share": cost.share.value, "amount": None if cost.amount is None else cost.amount.value},
+            "cost_of_privacy": None if self.cost is None else self.cost.to_dict(),
             "rmse": self.rmse,
             "zero": self.zero,
             "note": self.note,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,10 @@ class CostOfPrivacy:
     """As a share of the budget."""
     amount: Estimate | None
     """In money, where a budget was given."""
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain data, for JSON."""
+        return {"share": self.share.value, "amount": None if self.amount is None else self.amount.value}
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +126,10 @@ class AuditResult:
             "method": self.method,
             "runs": self.runs,
             "seed": self.seed,
-            "alpha": _interval(self.alpha),
+            "alpha": asdict(self.alpha),
             "alpha_pair": list(self.alpha_pair),
             "bounds": None if self.bounds is None else {"lower": self.bounds.lower, "upper": self.bounds.upper},
-            "cost_of_privacy": None
-            if cost is None
-            else {"share": cost.share.value, "amount": None if cost.amount is None else cost.amount.value},
+            "cost_of_privacy": None if cost is None else cost.to_dict(),
             "price": self.price,
             "expected_T": self.expected_T,
             "degenerate": self.degenerate,
@@ -149,7 +151,3 @@ class AuditResult:
                 )
             ]
         return out
-
-
-def _interval(estimate: Estimate) -> dict[str, float]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

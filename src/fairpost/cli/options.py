@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
-from fairpost.audit import RTOL, Auto
+from fairpost.audit import ENGINES, Auto
+from fairpost.audit import engine_of as audit_engine_of
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.montecarlo import MonteCarlo
-from fairpost.errors import ParameterError
+from fairpost.fairness import checked_budget
 from fairpost.mechanisms import MECHANISMS, Mechanism, Neighbours, mechanism_of
 from fairpost.postprocess import POSTPROCESSINGS
 from fairpost.postprocess.base import nonnegative_total
@@ -84,7 +85,7 @@ PROBLEM = together(
 ENGINE = together(
     click.option(
         "--method",
-        type=click.Choice(["auto", "exact", "monte-carlo"]),
+        type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
         help="auto: exact where there is an integral, else simulation, and says which.",
@@ -168,19 +169,15 @@ def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) 
         cluster=given.get("cluster"),
         progress=progress,
     )
-    exact = Exact(RTOL if rtol is None else rtol)
-    if given["method"] == "auto":
-        return Auto(exact, simulation)
-    return exact if given["method"] == "exact" else simulation
+    return audit_engine_of(given["method"], rtol, lambda: simulation)
 
 
 def check_numbers(given: Given) -> None:
     """Rules on numbers that the chosen post-processing may never look at."""
     if given.get("total") is not None:
         nonnegative_total(given["total"])
-    budget = given.get("budget")
-    if budget is not None and not 0 <= budget < float("inf"):
-        raise ParameterError(f"`budget` must be at least 0 and finite, got {budget!r}")
+    if given.get("budget") is not None:
+        checked_budget(given["budget"])
 
 
 def command_line() -> str:

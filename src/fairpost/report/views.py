@@ -154,17 +154,17 @@ class View:
     @property
     def rmse(self) -> float:
         """The root of the mean over entities of the mean squared error."""
-        return float(np.sqrt(np.mean(self.result.mse)))
+        return self.result.price["root_mean_squared_error"]
 
     @property
     def deviation(self) -> float:
         """The mean standard deviation."""
-        return float(np.mean(self.result.deviation))
+        return self.result.price["mean_standard_deviation"]
 
     @property
     def zero(self) -> float:
         """The mean probability of receiving 0."""
-        return float(np.mean(self.result.zero))
+        return self.result.price["mean_probability_of_zero"]
 
     @property
     def grouped(self) -> bool:
