@@ -10,7 +10,7 @@ from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.auditing import default_choice
 from fairpost.cli.outputs import Outputs, now
-from fairpost.errors import ParameterError
+from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.rows import columns_csv
 from fairpost.mechanisms import MECHANISMS, mechanism_of
 from fairpost.plan import TARGETS, Plan, Point, Refusal, grid
@@ -83,6 +83,8 @@ def sweep(file: str, **given: Any) -> int:
             progress=report,
             **same,
         )
+    if not points:
+        raise UnsupportedError(f"the engine refused every level of noise: {refused[0].reason}")
     if not outputs.to_stdout:
         _show(points, refused, given, f"{counts.n:,} entities, {given['mechanism']} noise")
     data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}, "budget": given["budget"]}
@@ -91,7 +93,7 @@ def sweep(file: str, **given: Any) -> int:
         csv=lambda: _csv(points),
         html=lambda: _page(points, given, None),
     )
-    return 0 if points else 3
+    return 0
 
 
 @click.command()
@@ -129,6 +131,8 @@ def plan(file: str, **given: Any) -> int:
                 progress=report,
                 **same,
             )
+    if not any(p.curve for p in plans.values()):
+        raise UnsupportedError("; ".join(f"{which}: {p.message}" for which, p in plans.items()))
     if not outputs.to_stdout:
         _show_plans(plans, given)
     data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}, "budget": given["budget"]}
