@@ -9,8 +9,8 @@ import time
 import numpy as np
 from scipy import sparse
 
-from fairpost.postprocess.affine import Affine, AffineNonnegative
-from fairpost.postprocess.tree import Tree
+from fairpost.rules.affine.projection import Affine, AffineNonnegative
+from fairpost.rules.affine.tree import Tree
 from timing import best, line
 
 NOISE = 10.0

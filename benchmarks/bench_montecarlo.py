@@ -16,10 +16,10 @@ from collections.abc import Callable
 import numpy as np
 
 import fairpost as fp
-from fairpost.engines.blocks import Block, run_block, specify
-from fairpost.engines.controls import control
-from fairpost.engines.montecarlo import MonteCarlo
-from fairpost.kernels import streams
+from fairpost.engines.montecarlo.backends.cpu.blocks import Block, run_block, specify
+from fairpost.engines.montecarlo.controls import control
+from fairpost.engines.montecarlo.engine import MonteCarlo
+from fairpost.noise.kernels import streams
 from timing import districts, second_core
 
 MECHANISM = fp.Laplace(10.0)
@@ -143,7 +143,7 @@ def hawaii() -> None:
 
 MEMORY = """
 import resource, numpy as np, fairpost as fp
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 n = 1_000_000
 counts = fp.Counts(np.random.default_rng(1).pareto(1.2, n) * 50)
 pis = [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)]

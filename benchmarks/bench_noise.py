@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fairpost.kernels import streams
+from fairpost.noise.kernels import streams
 
 N = 13_184  # the school districts of the paper's allocation
 SEED = 7
@@ -62,7 +62,7 @@ import time
 from numba import njit
 njit(lambda: 0)()
 begin = time.perf_counter()
-from fairpost.kernels import streams
+from fairpost.noise.kernels import streams
 streams.{name}(10, 25.0, 1, 1)
 print(time.perf_counter() - begin)
 """

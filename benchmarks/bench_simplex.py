@@ -7,7 +7,7 @@ import numpy as np
 
 import fairpost as fp
 from fairpost import parallel
-from fairpost.kernels import simplex as kernel
+from fairpost.rules.kernels import simplex as kernel
 from timing import best, districts, line, second_core
 
 

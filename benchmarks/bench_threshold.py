@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fairpost as fp
-from fairpost.engines.exact.threshold import pos_threshold
-from fairpost.kernels import simplex, threshold
-from fairpost.postprocess.allocation import PoS
-from fairpost.postprocess.threshold import PosThreshold, SimplexThreshold, Threshold
+from fairpost.engines.expansion.threshold import pos_threshold
+from fairpost.rules.allocation import PoS
+from fairpost.rules.kernels import simplex, threshold
+from fairpost.rules.threshold import PosThreshold, SimplexThreshold, Threshold
 from timing import districts
 
 Floats = NDArray[np.float64]

@@ -33,7 +33,7 @@ def second_core(seconds: float = 0.3) -> float:
 
     import numpy as np
 
-    from fairpost.kernels import streams
+    from fairpost.noise.kernels import streams
 
     def draw(run: int) -> int:
         out, done, end = np.empty(13184), 0, time.perf_counter() + seconds

@@ -15,9 +15,10 @@ from scipy.optimize import linprog
 import fairpost as fp
 import oracles
 from fairpost import errors
-from fairpost.postprocess import _dual, _farkas
-from fairpost.postprocess.affine import Affine, AffineNonnegative
-from fairpost.postprocess.tree import Tree, tree_constraints
+from fairpost.rules.affine import dual as _dual
+from fairpost.rules.affine import farkas as _farkas
+from fairpost.rules.affine.projection import Affine, AffineNonnegative
+from fairpost.rules.affine.tree import Tree, tree_constraints
 
 
 def nested_tree(rng, n=300):

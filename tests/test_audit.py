@@ -8,8 +8,8 @@ import pytest
 import fairpost as fp
 from cases import COUNTS, HAWAII, MECHANISMS, noise
 from fairpost import errors
-from fairpost.postprocess import POSTPROCESSINGS, SumClipped
-from fairpost.result import CONFIDENTIAL
+from fairpost.results.audit import CONFIDENTIAL
+from fairpost.rules import POSTPROCESSINGS, SumClipped
 
 CLOSED = ["none", "nonnegative", "sum", "sum-clipped"]
 

@@ -8,8 +8,9 @@ import pytest
 
 import fairpost as fp
 from cases import HAWAII, MECHANISMS, noise
-from fairpost import errors, sumlaw
-from fairpost.bounds import RELATIVE
+from fairpost import errors
+from fairpost.bounds import sum_law as sumlaw
+from fairpost.bounds.theorems import RELATIVE
 
 
 def laplace_by_residues(u: float, n: int, b: float, k: int) -> mp.mpf:

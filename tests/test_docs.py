@@ -190,7 +190,7 @@ def test_the_report_page_goes_through_every_part_of_a_report():
 
 
 def test_choosing_names_every_post_processing():
-    from fairpost.postprocess import POSTPROCESSINGS
+    from fairpost.rules import POSTPROCESSINGS
 
     text = (DOCS / "choosing.md").read_text()
     for name in (*POSTPROCESSINGS, "Affine", "AffineNonnegative"):

@@ -8,7 +8,7 @@ import pytest
 
 import fairpost as fp
 from cases import HAWAII
-from fairpost.postprocess import POSTPROCESSINGS
+from fairpost.rules import POSTPROCESSINGS
 
 SIX = ["nonnegative", "sum", "sum-clipped", "simplex", "baseline", "pos"]
 FALSE_ALARM = 1e-4  # for the whole table, split over cases and entities (Bonferroni)

@@ -6,10 +6,10 @@ import pytest
 import fairpost as fp
 from directions import blocks
 from fairpost.counts import distinct_pairs
-from fairpost.engines.exact import pos as module
-from fairpost.engines.exact import pos_general
-from fairpost.engines.exact.pos import pos
-from fairpost.engines.exact.pos_problem import Problem, chance_negative
+from fairpost.engines.exact.pos import general as pos_general
+from fairpost.engines.exact.pos import moments as module
+from fairpost.engines.exact.pos.moments import pos
+from fairpost.engines.exact.pos.problem import Problem, chance_negative
 
 NOISES = [fp.Laplace, fp.Gaussian]
 

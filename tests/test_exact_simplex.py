@@ -10,11 +10,12 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 import oracles
-from fairpost.engines.exact import simplex as module
-from fairpost.engines.exact import simplex_law, simplex_rule
-from fairpost.engines.exact.simplex import simplex
+from fairpost.engines.exact.simplex import contours as simplex_rule
+from fairpost.engines.exact.simplex import law as simplex_law
+from fairpost.engines.exact.simplex import moments as module
+from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.errors import ToleranceError, UnsupportedError
-from fairpost.mechanisms import DiscreteLaplace, Gaussian, Laplace
+from fairpost.noise import DiscreteLaplace, Gaussian, Laplace
 
 HAWAII = np.array([53.0, 22563.0, 54381.0, 67054.0, 311451.0])
 NOISES = [Laplace, Gaussian]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import fairpost as fp
 from cases import CONTINUOUS, MECHANISMS
 from fairpost import errors
-from fairpost.mechanisms import MECHANISMS as REGISTRY
-from fairpost.mechanisms import calibration
+from fairpost.noise import MECHANISMS as REGISTRY
+from fairpost.noise import calibration
 
 DISCRETE = {
     "discrete-laplace": fp.DiscreteLaplace(3.0),

@@ -19,14 +19,15 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines import blocks, controls, intervals
-from fairpost.engines.blocks import Block, Totals, run_block, specify
-from fairpost.engines.montecarlo import MonteCarlo, default_block
-from fairpost.engines.sampled import Sampled
+from fairpost.engines.montecarlo import controls, intervals
+from fairpost.engines.montecarlo.backends.cpu import blocks
+from fairpost.engines.montecarlo.backends.cpu.blocks import Block, Totals, run_block, specify
+from fairpost.engines.montecarlo.engine import MonteCarlo, default_block
+from fairpost.engines.montecarlo.estimates import Sampled
 from fairpost.errors import ParameterError
-from fairpost.postprocess import POSTPROCESSINGS, Partition, PostProcessing, Simplex, Unchanged
-from fairpost.postprocess.affine import Affine, AffineNonnegative
-from fairpost.postprocess.custom import Custom
+from fairpost.rules import POSTPROCESSINGS, Partition, PostProcessing, Simplex, Unchanged
+from fairpost.rules.affine.projection import Affine, AffineNonnegative
+from fairpost.rules.custom import Custom
 
 SURE = 1 - 1e-7
 HAWAII = fp.Counts([53, 22563, 54381, 67054, 311451])
@@ -379,7 +380,7 @@ def test_resumes_to_the_same_bits(tmp_path: Path) -> None:
 
 KILLED = """
 import sys, fairpost as fp
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 counts = fp.Counts(range(400))
 def tell(done, limit):
     print(done, flush=True)

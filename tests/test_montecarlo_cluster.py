@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import ParameterError
-from fairpost.postprocess.custom import Custom
+from fairpost.rules.custom import Custom
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own threads and sockets

@@ -13,8 +13,9 @@ from hypothesis.extra import numpy as hnp
 import fairpost as fp
 import oracles
 from cases import CONTINUOUS, COUNTS, HAWAII, MECHANISMS, noise
-from fairpost import fairness, sumlaw
-from fairpost.postprocess import Baseline, PoS, Simplex, Sum, SumClipped
+from fairpost import fairness
+from fairpost.bounds import sum_law as sumlaw
+from fairpost.rules import Baseline, PoS, Simplex, Sum, SumClipped
 
 EPS = np.finfo(float).eps
 noisy = hnp.arrays(np.float64, st.integers(2, 12), elements=st.floats(-50, 50).map(lambda v: round(v, 6)))

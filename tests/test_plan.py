@@ -8,7 +8,7 @@ import pytest
 import fairpost as fp
 from fairpost.datasets import hawaii, synthetic_districts
 from fairpost.errors import ParameterError
-from fairpost.mechanisms import Neighbours
+from fairpost.noise import Neighbours
 from fairpost.plan import STEP, grid, plan, sweep
 
 DISTRICTS = synthetic_districts(400)

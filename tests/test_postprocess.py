@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
 import oracles
-from fairpost.postprocess import POSTPROCESSINGS, Baseline, Partition, PoS, Simplex, Sum, SumClipped
+from fairpost.rules import POSTPROCESSINGS, Baseline, Partition, PoS, Simplex, Sum, SumClipped
 
 rows = hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(2, 9)), elements=st.integers(-20, 40).map(float))
 KEEPS_TOTAL = ["sum", "simplex", "simplex-threshold"]

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 import fairpost as fp
 import oracles
 from fairpost import errors
-from fairpost.postprocess import simplex as module
+from fairpost.rules import simplex as module
 
 EPS = np.finfo(float).eps
 vectors = hnp.arrays(
@@ -160,7 +160,7 @@ def test_empty_and_deep_input():
 
 
 def test_kernel_without_the_compiler_equals_the_compiled_one():
-    from fairpost.kernels import simplex as kernel
+    from fairpost.rules.kernels import simplex as kernel
 
     y = np.random.default_rng(8).laplace(0, 2, 150)
     m = float(np.median(y))

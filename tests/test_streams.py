@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy import stats
 
-from fairpost.kernels import philox, streams, transforms
-from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism, Stream
+from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism, Stream
+from fairpost.noise.kernels import philox, streams, transforms
 
 FILLS = {
     "laplace": streams.fill_laplace,

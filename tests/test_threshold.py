@@ -15,11 +15,11 @@ from scipy.optimize import linprog
 import cases
 import fairpost as fp
 from fairpost import errors
-from fairpost.engines.exact.pos import pos
-from fairpost.engines.exact.simplex import simplex
-from fairpost.engines.exact.threshold import pos_threshold, simplex_threshold
-from fairpost.postprocess import Partition
-from fairpost.postprocess.threshold import GAUSSIAN, PosThreshold, SimplexThreshold, Threshold
+from fairpost.engines.exact.pos.moments import pos
+from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
+from fairpost.rules import Partition
+from fairpost.rules.threshold import GAUSSIAN, PosThreshold, SimplexThreshold, Threshold
 
 # ---------------------------------------------------------------------------------------------- the map
 
@@ -85,7 +85,7 @@ def test_both_forms_are_what_the_definition_says(
     rule, t = Threshold(level), [level * w for w in a]
     scale = max(map(abs, z)) + total + level
     ramp = slow_ramp(z, t, level + 1.0, total)
-    from fairpost.kernels import threshold as kernel
+    from fairpost.rules.kernels import threshold as kernel
 
     out = np.empty(len(z))
     kernel.keep(np.array(z), np.array(t), rule.steepness, total, out)

@@ -11,17 +11,17 @@ problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of pr
 """
 
 from fairpost.audit import allocate, audit, compare
-from fairpost.bounds import Bounds, proposition2, theorem1
+from fairpost.bounds.theorems import Bounds, proposition2, theorem1
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
 from fairpost.io import read_counts
-from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
+from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
-from fairpost.postprocess import Affine, AffineNonnegative, Baseline, PoS, Simplex, project_simplex
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
+from fairpost.rules import Affine, AffineNonnegative, Baseline, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
 

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost import fairness
-from fairpost.bounds import Bounds, theorem1
+from fairpost.bounds.theorems import Bounds, theorem1
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.moments import Moments
-from fairpost.engines.montecarlo import MonteCarlo
-from fairpost.engines.sampled import Sampled
+from fairpost.engines.montecarlo.engine import MonteCarlo
+from fairpost.engines.montecarlo.estimates import Sampled
 from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
-from fairpost.mechanisms import Mechanism
-from fairpost.postprocess import ALLOCATIONS, POSTPROCESSINGS, Custom, Partition, PostProcessing, Simplex
+from fairpost.noise import Mechanism
 from fairpost.problems import PROBLEMS
-from fairpost.result import AuditResult, CostOfPrivacy
+from fairpost.results.audit import AuditResult, CostOfPrivacy
+from fairpost.rules import ALLOCATIONS, POSTPROCESSINGS, Custom, Partition, PostProcessing, Simplex
 
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]

@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.audit import Engine, audit
 from fairpost.counts import Counts, positive_weights
 from fairpost.errors import CountsError, ParameterError
-from fairpost.mechanisms import Mechanism, Stream
-from fairpost.postprocess import project_simplex
-from fairpost.postprocess.base import finite_rows
+from fairpost.noise import Mechanism, Stream
+from fairpost.rules import project_simplex
+from fairpost.rules.base import finite_rows
 
 Floats = NDArray[np.float64]
 ESTIMATED = "estimated from noisy counts"

@@ -13,8 +13,8 @@ from fairpost.audit import Chosen, Engine, compare
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
-from fairpost.mechanisms import Mechanism
-from fairpost.result import AuditResult, CostOfPrivacy
+from fairpost.noise import Mechanism
+from fairpost.results.audit import AuditResult, CostOfPrivacy
 
 Progress = Callable[[int, int], None]
 TARGETS = {"alpha": "alpha", "loss": "the largest expected loss", "cost": "the cost of privacy"}

@@ -17,9 +17,9 @@ from fairpost.errors import CountsError, ParameterError
 from fairpost.estimate import ESTIMATED, Interval, PlugIn, plug_in, share_interval
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
-from fairpost.mechanisms import Mechanism
-from fairpost.postprocess import ALLOCATIONS
+from fairpost.noise import Mechanism
 from fairpost.report.numbers import PERCENT, money
+from fairpost.rules import ALLOCATIONS
 
 Floats = NDArray[np.float64]
 TOP = 10

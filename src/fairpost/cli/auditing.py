@@ -11,7 +11,7 @@ from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
 from fairpost.counts import Counts
-from fairpost.result import CONFIDENTIAL, AuditResult
+from fairpost.results.audit import CONFIDENTIAL, AuditResult
 
 
 @click.command()

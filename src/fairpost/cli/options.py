@@ -13,11 +13,11 @@ from fairpost.audit import ENGINES, Auto
 from fairpost.audit import engine_of as audit_engine_of
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.fairness import checked_budget
-from fairpost.mechanisms import MECHANISMS, Mechanism, Neighbours, mechanism_of
-from fairpost.postprocess import POSTPROCESSINGS
-from fairpost.postprocess.base import nonnegative_total
+from fairpost.noise import MECHANISMS, Mechanism, Neighbours, mechanism_of
+from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules.base import nonnegative_total
 
 F = TypeVar("F", bound=Callable[..., Any])
 Given = dict[str, Any]

@@ -12,12 +12,12 @@ from fairpost.cli.auditing import default_choice
 from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.rows import columns_csv
-from fairpost.mechanisms import MECHANISMS, mechanism_of
+from fairpost.noise import MECHANISMS, mechanism_of
 from fairpost.plan import TARGETS, Plan, Point, Refusal, grid
 from fairpost.plan import plan as find
 from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, money
-from fairpost.result import CONFIDENTIAL
+from fairpost.results.audit import CONFIDENTIAL
 
 EPSILONS = (0.001, 10.0)
 

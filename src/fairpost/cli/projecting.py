@@ -15,9 +15,9 @@ from fairpost.cli.outputs import Outputs
 from fairpost.errors import CountsError, ParameterError
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
-from fairpost.postprocess import POSTPROCESSINGS, Partition, PostProcessing
-from fairpost.postprocess.base import nonnegative_total
-from fairpost.postprocess.rounding import round_counts
+from fairpost.rules import POSTPROCESSINGS, Partition, PostProcessing
+from fairpost.rules.base import nonnegative_total
+from fairpost.rules.rounding import round_counts
 
 Floats = NDArray[np.float64]
 RELEASES = tuple(name for name, kind in POSTPROCESSINGS.items() if kind.task == "release")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairpost.fairness import Estimate
 from fairpost.report.numbers import PERCENT, Unit, half, money
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 if TYPE_CHECKING:
     from rich.console import Console

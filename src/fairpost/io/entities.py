@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.errors import InputError
-from fairpost.result import CONFIDENTIAL, AuditResult
+from fairpost.results.audit import CONFIDENTIAL, AuditResult
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
-from fairpost.mechanisms import Gaussian, Laplace, Mechanism, Stream
+from fairpost.noise import Gaussian, Laplace, Mechanism, Stream
 
 Floats = NDArray[np.float64]
 FIVE = Counts([1.0, 2.0, 5.0, 12.0, 30.0])

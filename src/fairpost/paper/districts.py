@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from fairpost import fairness
 from fairpost.audit import audit, compare
 from fairpost.counts import Counts
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
-from fairpost.mechanisms import Laplace
+from fairpost.noise import Laplace
 from fairpost.paper.published import Computed, published
 from fairpost.paper.table import Cell, Table, half_width
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 EPSILONS = (0.1, 0.01, 0.001)
 NAMES = {"baseline": "BL", "pos": "PoS", "pos-threshold": "PoS with threshold"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fairpost.audit import audit
-from fairpost.bounds import Bounds
+from fairpost.bounds.theorems import Bounds
 from fairpost.counts import Counts
 from fairpost.paper.cases import FIVE, NOISES
 from fairpost.paper.demonstration import Demonstration, Number, vector
 from fairpost.paper.hawaii import County
 from fairpost.paper.published import Computed
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 CENTROID = Counts([10.0] * 5)
 

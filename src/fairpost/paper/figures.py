@@ -13,10 +13,10 @@ import numpy as np
 from fairpost.audit import audit
 from fairpost.counts import Counts
 from fairpost.errors import UnsupportedError
-from fairpost.mechanisms import Laplace
+from fairpost.noise import Laplace
 from fairpost.paper.districts import EPSILONS, NAMES
 from fairpost.paper.geometry import TRIANGLES, Geometry, geometry
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 COLOURS = {"baseline": "#D55E00", "pos": "#0072B2", "pos-threshold": "#009E73"}
 """Colour-blind safe (Okabe and Ito)."""

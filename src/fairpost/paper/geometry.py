@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairpost.paper.published import Computed
-from fairpost.postprocess import Simplex, Sum, SumClipped
+from fairpost.rules import Simplex, Sum, SumClipped
 
 TRIANGLES: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "figure2": ((0.7, 0.3), (-0.5, 3.5)),

@@ -9,12 +9,12 @@ import numpy as np
 
 from fairpost.audit import audit, compare
 from fairpost.datasets import hawaii
-from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.fairness import Estimate
-from fairpost.mechanisms import Gaussian, Laplace, Mechanism
+from fairpost.noise import Gaussian, Laplace, Mechanism
 from fairpost.paper.published import Computed, published
 from fairpost.paper.table import Cell, Table, half_width
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 MECHANISMS: tuple[Mechanism, ...] = (Laplace(scale=10.0), Gaussian(sigma=25.0))
 RUNS = 1_000_000

@@ -15,7 +15,7 @@ from fairpost.paper.hawaii import County
 from fairpost.paper.published import Comparison, compare_all
 from fairpost.paper.table import Table
 from fairpost.paper.theorems import theorems
-from fairpost.result import CONFIDENTIAL
+from fairpost.results.audit import CONFIDENTIAL
 
 Progress = Callable[[str, float], None]
 FULL = Runs(hawaii.RUNS, districts.RUNS)

@@ -6,10 +6,10 @@ import numpy as np
 
 from fairpost import fairness
 from fairpost.audit import audit
-from fairpost.mechanisms import Laplace
+from fairpost.noise import Laplace
 from fairpost.paper.cases import SEVEN, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, vector
-from fairpost.postprocess import Baseline, PoS
+from fairpost.rules import Baseline, PoS
 
 NOISE = Laplace(scale=6.0)
 SOLVER = 1e-8

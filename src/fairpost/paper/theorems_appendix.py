@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairpost.mechanisms import Gaussian, Laplace, Mechanism
+from fairpost.noise import Gaussian, Laplace, Mechanism
 from fairpost.paper.cases import FIVE, NOISES, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, rounding, vector
-from fairpost.postprocess import Affine, AffineNonnegative, Simplex, Sum
+from fairpost.rules import Affine, AffineNonnegative, Simplex, Sum
 
 A = np.array([[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0]])
 """Two constraints: the total, and the sum of the first two counts."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fairpost.audit import audit
-from fairpost.bounds import proposition2, theorem1
-from fairpost.mechanisms import Gaussian
+from fairpost.bounds.sum_law import clipped
+from fairpost.bounds.theorems import proposition2, theorem1
+from fairpost.noise import Gaussian
 from fairpost.paper.cases import FIVE, NOISES, draws, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, rounding, vector
-from fairpost.postprocess import Simplex, Sum
-from fairpost.result import AuditResult
-from fairpost.sumlaw import clipped
+from fairpost.results.audit import AuditResult
+from fairpost.rules import Simplex, Sum
 
 TOTAL = FIVE.total
 HERE = "Counts 1, 2, 5, 12, 30 with C = 50; Laplace noise of scale 3 and Gaussian noise of sigma 4"

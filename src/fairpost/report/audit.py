@@ -8,13 +8,13 @@ import numpy as np
 
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError
-from fairpost.mechanisms import Neighbours
+from fairpost.noise import Neighbours
 from fairpost.report import sentences, tables
 from fairpost.report.numbers import clean, count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
 from fairpost.report.views import Words, by_task
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 
 def audit_page(

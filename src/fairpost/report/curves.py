@@ -11,7 +11,7 @@ from fairpost.fairness import Estimate
 from fairpost.plan import Point
 from fairpost.report.numbers import CHANCE, PERCENT, Html, Unit, certainty, clean, half, html, money, name, tagged
 from fairpost.report.page import render
-from fairpost.result import CONFIDENTIAL
+from fairpost.results.audit import CONFIDENTIAL
 
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 from fairpost.report.numbers import clean
 from fairpost.report.views import View
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 Ints = NDArray[np.int64]
 MOST = 20_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpost import fairness
 from fairpost.fairness import Summary
-from fairpost.mechanisms import Neighbours
+from fairpost.noise import Neighbours
 from fairpost.report.numbers import CHANCE, Html, Unit, below, certainty, html, name, tagged
 from fairpost.report.views import Extreme, View
 

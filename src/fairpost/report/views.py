@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairpost.fairness import Estimate
 from fairpost.report.glossary import SIGNED, TITLES
 from fairpost.report.numbers import PERCENT, Html, Unit, certainty, count, html, money, name, tagged
-from fairpost.result import AuditResult
+from fairpost.results.audit import AuditResult
 
 Floats = NDArray[np.float64]
 CLEAR = 0.75

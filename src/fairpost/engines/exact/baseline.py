@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.rules import Rule, exp_sinh, laguerre
+from fairpost.engines.exact.quadrature import Rule, exp_sinh, laguerre
 from fairpost.engines.exact.shares import Counted, moved, reached, refusal, symmetric, true_shares
 from fairpost.engines.exact.tilts import clipped_tilts
 from fairpost.engines.moments import Floats, Moments
-from fairpost.mechanisms import Laplace, Mechanism
+from fairpost.noise import Laplace, Mechanism
 
 SIZES = (3, 5, 8, 12, 18, 27, 40)
 """Gauss-Laguerre rules in the order of refinement."""
@@ -127,7 +127,7 @@ def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:
     """sum_j log M_j for each node t; tilted means and variances of Y, rows nodes and columns pairs."""
     beta = problem.a * problem.mechanism.spread
     if problem.centred and isinstance(problem.mechanism, Laplace) and t[-1] * beta.max() <= 0.5:
-        from fairpost.kernels.exact_baseline import laplace_factors
+        from fairpost.engines.exact.kernels.baseline import laplace_factors
 
         log_product = np.empty(t.size)
         mean, variance = np.empty((t.size, beta.size)), np.empty((t.size, beta.size))

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost import sumlaw
-from fairpost.bounds import RELATIVE
+from fairpost.bounds import sum_law as sumlaw
+from fairpost.bounds.theorems import RELATIVE
 from fairpost.engines.moments import Moments
-from fairpost.mechanisms import Mechanism
+from fairpost.noise import Mechanism
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-12

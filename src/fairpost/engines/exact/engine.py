@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts, distinct_pairs
 from fairpost.engines.moments import Moments
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.mechanisms import Mechanism
-from fairpost.postprocess import (
+from fairpost.noise import Mechanism
+from fairpost.rules import (
     Baseline,
     Nonnegative,
     Partition,
@@ -78,7 +78,7 @@ def _spread(moments: Moments, inverse: NDArray[np.int64]) -> Moments:
 
 def _release(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: float) -> Moments:
     from fairpost.engines.exact import closed
-    from fairpost.engines.exact.simplex import simplex
+    from fairpost.engines.exact.simplex.moments import simplex
 
     x, _, times, inverse = distinct_pairs(counts.values, np.ones(counts.n))  # a release does not look at weights
     n = counts.n
@@ -105,7 +105,7 @@ def _weights(pi: Baseline | PoS | PosThreshold, n: int) -> Floats:
 
 def _allocation(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: float) -> Moments:
     from fairpost.engines.exact.baseline import baseline
-    from fairpost.engines.exact.pos import pos
+    from fairpost.engines.exact.pos.moments import pos
 
     assert isinstance(pi, (Baseline, PoS))
     x, a, times, inverse = distinct_pairs(counts.values, _weights(pi, counts.n))
@@ -115,7 +115,7 @@ def _allocation(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: 
 
 def _threshold(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: float) -> Moments:
     """An expansion in 1/n, which states its error; `rtol` plays no part."""
-    from fairpost.engines.exact.threshold import pos_threshold, simplex_threshold
+    from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
 
     assert isinstance(pi, (PosThreshold, SimplexThreshold))
     rule = pi.for_mechanism(mechanism).threshold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairpost.engines.moments import Floats
-from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism
+from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism
 
 
 def cumulants(mechanism: Mechanism, s: Floats) -> tuple[Floats, Floats, Floats]:

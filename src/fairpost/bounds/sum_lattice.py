@@ -1,0 +1,160 @@
+"""The law of one entry of pi_S under discrete noise (the companion of sumlaw.py).
+
+Split nu = beta eta_i - G with beta = 1 - 1/n and G = S/n, S the sum of the other n - 1 noises, a whole number. Given
+eta_i = j the entry is v - G, v = u + beta j, and
+
+    E[(v - G)_-^k] = (v)_-^k + gain(v):
+
+the first term is clipping v itself, which the table of masses sums; the second is what the spread of G adds, and it
+lives on the j with v near 0. gain(v) follows from the tails of S at n |v|.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.noise import DiscreteLaplace, Mechanism
+
+Floats = NDArray[np.float64]
+REACH = 13.0  # deviations: e^{-13^2/2} = 2e-37
+FEW = 40  # below this n the transform of a sum of discrete Laplace noises decays too slowly to be cut off
+MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k]
+
+
+def tail_of_entry(u: Floats, n: int, mechanism: Mechanism, k: int) -> Floats:
+    """E[(u + nu)_-^k] for u >= 0 and n >= 2."""
+    beta = (n - 1) / n
+    cut = -u / beta
+    below = mechanism.lower(np.ceil(cut) - 1, 0.0, 0) if k == 0 else (-beta) ** k * mechanism.lower(cut, 0.0, k)
+    owner, v, mass, first = _near_zero(u, n, mechanism)
+    tail, atom = _tail_of_sum(np.abs(v) * n, n, mechanism, k)
+    gain = tail / n**k
+    if k == 2:  # far below 0 the gain is Var[G], whatever v
+        spread = mechanism.variance * (n - 1) / n**2
+        gain = np.where(v < 0, spread - gain, gain)
+        below = below + spread * mechanism.cdf(first - 1)
+    if k == 0:
+        gain = np.where(v < 0, -gain - atom, gain)
+    return np.asarray(below + np.bincount(owner, mass * gain, u.size))
+
+
+def mass_at_zero(u: Floats, n: int, mechanism: Mechanism) -> Floats:
+    """P(u + nu = 0) for u >= 0 and n >= 2."""
+    owner, v, mass, _ = _near_zero(u, n, mechanism)
+    atom = _tail_of_sum(np.abs(v) * n, n, mechanism, 0)[1]
+    return np.asarray(np.bincount(owner, mass * atom, u.size), dtype=np.float64)
+
+
+def _near_zero(u: Floats, n: int, mechanism: Mechanism) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+    """For each u the whole numbers j for which v = u + beta j is within reach of G.
+
+    Returns, flat, (index of u, v, P(eta = j)), and the first j of each u.
+
+    Conditioned on y < 0 the most likely v is at most u / n for Gaussian tails and of the order of the spread of G
+    for Laplace tails, so the reach is measured from there; few noises of Laplace tails need 40 scales.
+    """
+    beta, spread = (n - 1) / n, mechanism.deviation * np.sqrt(n - 1) / n
+    reach = max(REACH * spread, 40 * mechanism.spread / n if isinstance(mechanism, DiscreteLaplace) else 0.0)
+    reach += 2.0  # a small noise is far from normal: keep its nearest whole numbers
+    if n == 2:  # the two noises share the fall evenly: the whole way down counts
+        reach += float(np.max(u, initial=0.0)) / 2
+    first = np.ceil((-u - reach) / beta)
+    last = np.floor((-u + u / n + reach) / beta)
+    times = np.maximum(last - first + 1, 0).astype(np.int64)
+    owner = np.repeat(np.arange(u.size), times)
+    j = first[owner] + np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    mass = mechanism.density(j)
+    kept = mass > 0
+    return owner[kept], (u[owner] + beta * j)[kept], mass[kept], first
+
+
+def _tail_of_sum(m: Floats, n: int, mechanism: Mechanism, k: int) -> tuple[Floats, Floats]:
+    """E[(S - m)_+^k] and P(S = m) at each m >= 0, from the tails at the whole number below m.
+
+    m is n times a sum of a count and a multiple of 1/n: within 1e-9 of a whole number it is one.
+    """
+    near = np.round(m)
+    m = np.where(np.abs(m - near) < 1e-9 * np.maximum(1.0, m), near, m)
+    whole, inverse = np.unique(np.floor(m), return_inverse=True)
+    rows = _tails(whole, n, mechanism)[:, inverse]
+    gap = m - np.floor(m)
+    tail = (rows[0], rows[1] - gap * rows[0], rows[2] - 2 * gap * rows[1] + gap**2 * rows[0])[k]
+    return tail, np.where(gap == 0, rows[MASS], 0.0)
+
+
+def _tails(m: Floats, n: int, mechanism: Mechanism) -> Floats:
+    """Rows E[(S - m)_+^k], k = 0, 1, 2, and P(S = m) at ascending whole numbers m >= 0.
+
+    Three ways: a table for few discrete Laplace noises; inversion at each m; and where there are many m, inversion
+    at 96 Chebyshev points, since the logarithms are analytic in m on the scale of the deviation of S.
+    """
+    if m.size == 0:
+        return np.empty((4, 0))
+    if isinstance(mechanism, DiscreteLaplace) and n < FEW:
+        return _by_table(m, n, mechanism)
+    if m.size <= 200 or mechanism.deviation * np.sqrt(n - 1) < 20:
+        return np.concatenate(
+            [_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1
+        )
+    from scipy.interpolate import BarycentricInterpolator
+
+    points = (1 - np.cos(np.pi * (np.arange(96) + 0.5) / 96)) / 2 * m[-1]
+    logs = np.log(_by_inversion(points, n, mechanism))
+    return np.asarray(np.exp(np.array([BarycentricInterpolator(points, row)(m) for row in logs])))
+
+
+def _by_table(m: Floats, n: int, mechanism: DiscreteLaplace) -> Floats:
+    """By repeated convolution with the two-sided geometric law: two first-order recursions of positive terms each."""
+    from fairpost.noise.kernels import lattice
+
+    reach = int(m[-1] + 60 * mechanism.scale + 2)
+    mass = lattice.geometric_sum(reach, n - 1, float(np.exp(-1 / mechanism.scale)))
+    sums = lattice.partial_sums(mass, 0.0)  # sums[j][i] = sum over points >= i of (distance to i)^j mass
+    at = m.astype(np.int64) + reach
+    above = sums[:, at + 1]
+    return np.array([above[0], above[1] + above[0], above[2] + 2 * above[1] + above[0], mass[at]])
+
+
+def _by_inversion(m: Floats, n: int, mechanism: Mechanism) -> Floats:
+    """With m0 = m + 1 the first whole number above m,
+
+        E[(S - m)_+^k] = (1/2 pi) int_{-pi}^{pi} e^{(n-1) K(z) - z m0} sum_{i >= 0} (1 + i)^k e^{-z i} dw,   z = c + i w,
+
+    for any c > 0 inside the strip. c is put at the saddle point, where nothing cancels. The trapezoidal rule over the
+    period is exact but for wrap-around, which a period of 60 tilted deviations makes smaller than 1e-16.
+    """
+    m0 = m + 1
+    c, deviation = _saddle(m0, n, mechanism)
+    period = np.ceil(60 * deviation + 16)
+    step = 2 * np.pi / period
+    cut = np.ceil(REACH / deviation / step) if n >= FEW or mechanism.deviation > 2 else period
+    half = int(np.max(np.minimum(np.ceil(period / 2), cut)))
+    turn = np.arange(-half, half + 1)
+    inside = (2 * np.abs(turn) <= period[:, None]) * np.where(2 * np.abs(turn) == period[:, None], 0.5, 1.0)
+    z = c[:, None] + 1j * step[:, None] * turn
+    wave = np.exp((n - 1) * mechanism.cgf(z) - z * m0[:, None]) * inside / period[:, None]
+    ratio, stem = np.exp(-z), 1 / -np.expm1(-z)
+    forms = (stem, stem**2, (1 + ratio) * stem**3, np.exp(z))
+    return np.array([np.sum((wave * form).real, axis=1) for form in forms])
+
+
+def _saddle(m0: Floats, n: int, mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """The minimum c of (n-1) K(c) - c m0 - log(1 - e^{-c}) and the deviation (second derivative)^{1/2} there.
+
+    Derivatives of K by the complex step (first) and a central difference of it (second: it sets a window only).
+    """
+    # K'(c) is close to sigma^2 c for the Gaussian, which bounds its saddle; the Laplace strip bounds the other
+    high = np.full(m0.shape, min(mechanism.strip, (np.max(m0) / (n - 1) + 2) / mechanism.spread**2 + 2))
+    low = np.zeros_like(high)
+
+    def slope(c: Floats) -> Floats:
+        return (n - 1) * mechanism.cgf(c + 1e-30j).imag / 1e-30 - m0 - 1 / np.expm1(np.minimum(c, 700.0))
+
+    for _ in range(50):
+        c = (low + high) / 2
+        left = slope(c) < 0
+        low, high = np.where(left, c, low), np.where(left, high, c)
+    c = (low + high) / 2
+    h = 1e-4 * np.minimum(c, np.minimum(mechanism.strip, 1e300) - c)
+    return c, np.sqrt((slope(c + h) - slope(c - h)) / (2 * h))

@@ -1,0 +1,134 @@
+"""Contour integrals of PoS without any assumption on S: each node t has its own saddle point in s.
+
+Symbols as in engines/exact/pos.py; the arrays hold every entity, sorted by times.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.compiled import kernel
+from fairpost.engines.exact.pos.kernels.noise import below
+from fairpost.engines.exact.pos.kernels.separated import contour, product_and_ratios, room, saddle, slope_from
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.complex128]
+Counted = NDArray[np.int64]
+
+ROWS = 512
+"""The most nodes on one contour."""
+NEAR = 1.0
+"""A contour serves another t while the saddle point is within this many widths of the integrand."""
+NOTHING = 1e-18
+"""A pair (r, t) is left out where it is this small beside the largest one before it."""
+
+
+@kernel(error_model="numpy")
+def accumulate_general(
+    noise: int,
+    c: Floats,
+    scale: Floats,
+    times: Counted,
+    low: float,
+    left: float,
+    r: Floats,
+    weight: Floats,
+    step: float,
+    t: Floats,
+    omega: Floats,
+    first: Floats,
+    second_sum: Floats,
+) -> int:
+    """Add the nodes (r, s, t) to the sums; returns how many there were.
+
+    A contour, and what it needs of the transforms, serves every t whose saddle point stays near.
+
+    t > 0: first[i] += omega E[p e^{-tS}] and second[i] += omega t E[p^2 e^{-tS}], p = (z_i - r)_+.
+    t = 0: first[i] += omega P(z_i > r) and second[i] += omega P(z_i < r).   All over r > 0.
+    """
+    m = c.size
+    n = float(times.sum())
+    up, base, reference = np.empty((3, m)), np.empty((3, m)), np.empty(m)
+    table, g = np.empty((ROWS, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    nodes, largest = 0, 0.0
+    for i in range(r.size):
+        s0, curvature, known = 0.0, 0.0, -1  # the contour in use, and how many of its nodes are in the table
+        width, bend, fine = 0.0, 0.0, 0.0
+        for k in range(t.size):
+            if not _above(noise, c, scale, r[i], t[k], up):
+                continue
+            value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
+            if known >= 0:
+                value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)
+            if known < 0 or abs(first_order) > NEAR * math.sqrt(second) or not 0.6 < second / curvature < 1.6:
+                s0, value, number, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
+                curvature, known = second, 0
+                space = room(noise, c, scale, r[i], s0, low)
+                width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
+                for j in range(m):
+                    base[0, j], base[1, j], base[2, j] = below(noise, r[i] - c[j], scale[j], s0)
+            kept = _references(up, base, t[k], reference)
+            size = weight[i] * omega[k] * math.exp(value) * (number + 1.0) * kept / math.sqrt(second)
+            if size < NOTHING * largest:
+                continue
+            peak, total = 0.0, 0.0
+            last = 20.0 if left > 0.0 else 4.0 / math.sqrt(step)  # upright, a small part decays slowly: cut off
+            for q in range(min(int(last / fine), ROWS)):
+                v = q * fine
+                offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
+                speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
+                if q == known:
+                    for j in range(m):
+                        table[q, j], _, _ = below(noise, r[i] - c[j], scale[j], s0 + offset)
+                    known += 1
+                product, phi = product_and_ratios(up[0], table[q], reference, np.exp(offset * r[i]), times, g)
+                product *= speed * (weight[i] * omega[k] * math.exp(value))
+                _entities(up, table[q], g, product, phi, t[k], first, second_sum)
+                nodes += 1
+                total += (product * (phi + 1.0)).real
+                size = abs(product * phi)
+                peak = max(peak, size)
+                if size < 1e-15 * peak:
+                    break
+            largest = max(largest, abs(total) * kept)
+    return nodes
+
+
+@kernel(error_model="numpy")
+def _above(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats) -> bool:
+    """E[p^k e^{-tp}; p > 0], p = z - r, for k = 0, 1, 2; False where S is so far above 1/t that nothing is left."""
+    enough = True
+    for j in range(c.size):
+        up[0, j], up[1, j], up[2, j] = below(noise, c[j] - r, scale[j], t)
+        if up[0, j] < 1e-290 and below(noise, r - c[j], scale[j], 0.0)[0] < 1e-290:
+            enough = False
+    return enough
+
+
+@kernel(error_model="numpy")
+def _references(up: Floats, base: Floats, t: float, reference: Floats) -> float:
+    """1/psi at the saddle point, and the largest E[p e^{-tp}; p > 0]/psi (t = 0: 1, for probabilities)."""
+    kept = 1.0 if t == 0.0 else 0.0
+    for j in range(reference.size):
+        reference[j] = 1.0 / (up[0, j] + base[0, j])
+        if t > 0.0:
+            kept = max(kept, up[1, j] * reference[j])
+    return kept
+
+
+@kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
+def _entities(
+    up: Floats, b0: Numbers, g: Numbers, product: complex, phi: complex, t: float, first: Floats, second: Floats
+) -> None:
+    """One node's part for each entity: prod psi ((F/psi)(K - up/psi) + F_above/psi)."""
+    for j in range(b0.size):
+        rest = phi - up[0, j] * g[j]
+        one = product * g[j]
+        if t > 0.0:
+            both = (one * (rest + 1.0)).real
+            first[j] += up[1, j] * both
+            second[j] += t * up[2, j] * both
+        else:
+            first[j] += up[0, j] * (one * (rest + 1.0)).real
+            second[j] += (one * rest * b0[j]).real

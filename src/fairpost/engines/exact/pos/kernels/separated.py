@@ -1,0 +1,301 @@
+"""Contour integrals of PoS where S > 0 is all but certain: saddle points, and the sums over nodes (r, s, t).
+
+Entities at risk come as arrays (c, scale, times) sorted by times; the `far` others are never below the threshold r
+and enter through one factor a node t. Symbols as in engines/exact/pos.py.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.compiled import kernel
+from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.complex128]
+Counted = NDArray[np.int64]
+
+
+@kernel(error_model="numpy")
+def slope_from(
+    b: Floats, times: Counted, above: Floats, far: float, r: float, s: float
+) -> tuple[float, float, float, float]:
+    """With F = e^{snr} prod psi^times, psi = above + b[0]: log F, K, and two derivatives of log(F K).
+
+    Rows of `b`: E[y^k e^{-sy}; y > 0], y = r - z, for k = 0, 1, 2. K is the number above the threshold where at least
+    one is below: sum times above/psi - n prod above/psi. Where few are below that cancels, and
+    n (1 - prod above/psi) - sum times below/psi is used.
+    """
+    n = far
+    value, mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
+    k0, fallen, log_none = far, 0.0, 0.0
+    for j in range(times.size):
+        inverse = 1.0 / (above[j] + b[0, j])
+        y, square, share = b[1, j] * inverse, b[2, j] * inverse, times[j] * above[j] * inverse
+        n += times[j]
+        value -= times[j] * math.log(inverse)
+        log_none -= times[j] * math.log1p(b[0, j] / above[j])
+        mean += times[j] * y
+        spread += times[j] * (square - y * y)
+        fallen += times[j] * b[0, j] * inverse
+        k0 += share
+        k1 += share * y
+        k2 += share * (2.0 * y * y - square)
+    none = math.exp(log_none)
+    k0 = k0 - n * none if none < 0.5 else -n * math.expm1(log_none) - fallen
+    k1 = (k1 - n * none * mean) / k0
+    k2 = (k2 - n * none * (mean * mean - spread)) / k0
+    return value + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
+
+
+@kernel(error_model="numpy")
+def slope(
+    noise: int, c: Floats, scale: Floats, times: Counted, above: Floats, far: float, r: float, s: float
+) -> tuple[float, float, float, float]:
+    """As `slope_from`, with the transforms taken here."""
+    b = np.empty((3, c.size))
+    for j in range(c.size):
+        b[0, j], b[1, j], b[2, j] = below(noise, r - c[j], scale[j], s)
+    return slope_from(b, times, above, far, r, s)
+
+
+@kernel(error_model="numpy")
+def saddle(
+    noise: int,
+    c: Floats,
+    scale: Floats,
+    times: Counted,
+    above: Floats,
+    far: float,
+    r: float,
+    start: float,
+    low: float,
+    near: float,
+) -> tuple[float, float, float, float]:
+    """The minimum of the convex log(F K) over s > low, to `near` of its width: s, log F, K, the second derivative."""
+    high = np.inf
+    s = start
+    value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
+    for _ in range(100):
+        if abs(first) <= near * math.sqrt(second):
+            break
+        if first > 0.0:
+            high = s
+        else:
+            low = s
+        s -= first / second
+        if not low < s < high:
+            s = 0.5 * (low + high)
+        value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
+    return s, value, number, second
+
+
+@kernel(error_model="numpy")
+def survivors(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats, lift: Floats) -> None:
+    """up = E[e^{-t(z - r)}; z > r] and lift = E[(z - r) e^{-t(z - r)}; z > r]."""
+    for j in range(c.size):
+        up[j], lift[j], _ = below(noise, c[j] - r, scale[j], t)
+
+
+@kernel(error_model="numpy")
+def threshold_density(
+    noise: int, c: Floats, scale: Floats, times: Counted, far: float, low: float, r: Floats, out: Floats
+) -> None:
+    """The logarithm of the density of r by the saddle-point approximation, to place the nodes; smooth in r."""
+    up, lift = np.empty(c.size), np.empty(c.size)
+    s = 0.0
+    for i in range(r.size):
+        survivors(noise, c, scale, r[i], 0.0, up, lift)
+        s, value, number, second = saddle(noise, c, scale, times, up, far, r[i], s, low, 1e-10)
+        out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
+
+
+@kernel(error_model="numpy")
+def shortfall(noise: int, c: Floats, scale: Floats, times: Counted, r: float) -> tuple[float, float, float]:
+    """E[W], Var[W] and E[number below r], W = sum (r - z_j)_+."""
+    mean, variance, number = 0.0, 0.0, 0.0
+    for j in range(c.size):
+        b0, b1, b2 = below(noise, r - c[j], scale[j], 0.0)
+        mean += times[j] * b1
+        variance += times[j] * (b2 - b1 * b1)
+        number += times[j] * b0
+    return mean, variance, number
+
+
+@kernel(error_model="numpy")
+def shortfalls(noise: int, c: Floats, scale: Floats, r: float, out: Floats) -> None:
+    """E[(r - z_j)_+] for each entity."""
+    for j in range(c.size):
+        _, out[j], _ = below(noise, r - c[j], scale[j], 0.0)
+
+
+@kernel(error_model="numpy")
+def room(noise: int, c: Floats, scale: Floats, r: float, s0: float, low: float) -> float:
+    """How far to the left of s0 the transforms behave.
+
+    Laplace: to the pole. Gaussian: I_0(q) is like 1/q for q > 0 and grows like e^{q^2/2} for q < 0,
+    q = s sigma - d/sigma, so about to q = -1.5; an entity with q < -1 at s0 is clipped for certain and its transform
+    a bell.
+    """
+    if noise == LAPLACE:
+        return s0 - low
+    out = np.inf
+    for j in range(c.size):
+        q = s0 * scale[j] - (r - c[j]) / scale[j]
+        if q > -1.0:
+            out = min(out, (q + 1.5) / scale[j])
+    return out
+
+
+@kernel(error_model="numpy")
+def contour(
+    noise: int, s0: float, second: float, space: float, target: float, left: float, step: float
+) -> tuple[float, float, float]:
+    """The path s(v) = s0 + i width sinh v - bend (cosh v - 1): its width, its bend and the step in v.
+
+    Near the saddle it is straight and the integrand a bell of width 1/sqrt(L''); far out it turns left, where
+    e^{s n r} decays, by an angle whose tangent is at most `left`. `space` is what `room` gives. Equal steps in v have the error
+    e^{-2 pi w / step}, w the width of the strip of decay: the angle to the vertical on one side, to the singularities
+    (Laplace: the negative axis) or to the growth of e^{s^2 sigma^2 / 2} (Gaussian: 45 degrees) on the other.
+    """
+    sigma = 1.0 / math.sqrt(second)
+    width = min(6.0 * sigma, 0.8 * space)
+    bend = min(left * width, 4.0 / target)
+    return width, bend, step * min(0.2 if noise == LAPLACE else 0.12, sigma / width)
+
+
+@kernel(error_model="numpy", inline="always")
+def _power(z: complex, k: int) -> complex:
+    out = 1.0 + 0.0j
+    while k > 0:
+        if k & 1:
+            out *= z
+        z *= z
+        k >>= 1
+    return out
+
+
+@kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
+def product_and_ratios(
+    up: Floats, b0: Numbers, reference: Floats, turn: complex, times: Counted, g: Numbers
+) -> tuple[complex, complex]:
+    """prod (psi reference turn)^times and sum times up/psi, with psi = up + b0; g receives 1/psi."""
+    product = 1.0 + 0.0j
+    run = 1.0 + 0.0j
+    phi = 0.0 + 0.0j
+    count = times[0]
+    for j in range(b0.size):
+        psi = up[j] + b0[j]
+        scale = 1.0 / (psi.real * psi.real + psi.imag * psi.imag)
+        inverse = complex(psi.real * scale, -psi.imag * scale)
+        g[j] = inverse
+        phi += (times[j] * up[j]) * inverse
+        if times[j] != count:
+            product *= _power(run, count)
+            run = 1.0 + 0.0j
+            count = times[j]
+        run *= psi * (reference[j] * turn)
+    return product * _power(run, count), phi
+
+
+@kernel(error_model="numpy")
+def accumulate(
+    noise: int,
+    c: Floats,
+    scale: Floats,
+    times: Counted,
+    far: float,
+    low: float,
+    left: float,
+    r: Floats,
+    weight: Floats,
+    step: float,
+    t: Floats,
+    omega: Floats,
+    far_log: Floats,
+    first: Floats,
+    square: Floats,
+    zero: Floats,
+    common: Floats,
+) -> int:
+    """Add the nodes (r, s, t) to the sums; returns how many there were. t[0] = 0.
+
+    first[i]  += sum_k omega_k E[(r - z_i)_+ e^{-t_k S}]
+    square[i] += sum_k omega_k t_k E[(2 r y - y^2 - 2 r p) e^{-t_k S}],  y = (r - z_i)_+, p = (z_i - r)_+
+    zero[i]   += P(z_i < r)
+    common[k, q] += E[r^q e^{-t_k S}], q = 0, 1, 2;   all over r > 0.
+    """
+    m, nt = c.size, t.size
+    n = far + times.sum()
+    up, lift = np.empty((nt, m)), np.empty((nt, m))
+    b0, b1, b2 = np.empty(m, dtype=np.complex128), np.empty(m, dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    g = np.empty(m, dtype=np.complex128)
+    reference = np.empty(m)
+    s0 = 0.0
+    nodes = 0
+    for i in range(r.size):
+        for k in range(nt):
+            survivors(noise, c, scale, r[i], t[k], up[k], lift[k])
+        s0, value, _, second = saddle(noise, c, scale, times, up[0], far, r[i], s0, low, 0.3)
+        for j in range(m):
+            head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
+            reference[j] = 1.0 / (up[0, j] + head)
+        space = room(noise, c, scale, r[i], s0, low)
+        width, bend, fine = contour(noise, s0, second, space, n * r[i], left, step)
+        peak = 0.0
+        for q in range(1000):
+            v = q * fine
+            offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
+            speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
+            turn = np.exp(offset * r[i])
+            outer = np.exp(value + offset * (far * r[i])) * speed * weight[i]
+            for j in range(m):
+                b0[j], b1[j], b2[j] = below(noise, r[i] - c[j], scale[j], s0 + offset)
+            size = 0.0
+            for k in range(nt):
+                product, phi = product_and_ratios(up[k], b0, reference, turn, times, g)
+                product *= np.exp(far_log[k] + t[k] * far * r[i]) * outer
+                phi += far
+                total = (product * phi).real
+                size = max(size, abs(product * phi))
+                common[k, 0] += total
+                common[k, 1] += r[i] * total
+                common[k, 2] += r[i] * r[i] * total
+                _entities(up[k], lift[k], b0, b1, b2, g, product, phi, r[i], t[k], omega[k], first, square, zero)
+            nodes += nt
+            peak = max(peak, size)
+            if size < 1e-15 * peak:
+                break
+    return nodes
+
+
+@kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
+def _entities(
+    up: Floats,
+    lift: Floats,
+    b0: Numbers,
+    b1: Numbers,
+    b2: Numbers,
+    g: Numbers,
+    product: complex,
+    phi: complex,
+    r: float,
+    t: float,
+    omega: float,
+    first: Floats,
+    square: Floats,
+    zero: Floats,
+) -> None:
+    """One node's part of `accumulate` for each entity at risk."""
+    f2 = omega * t
+    for j in range(up.size):
+        one = product * g[j]
+        base = one * (phi - up[j] * g[j])
+        y = (base * b1[j]).real
+        first[j] += omega * y
+        if t == 0.0:
+            zero[j] += (base * b0[j]).real
+        else:
+            p = lift[j] * (base + one).real
+            square[j] += f2 * (2.0 * r * (y - p) - (base * b2[j]).real)

@@ -1,0 +1,73 @@
+"""PoS, the projection of a_i X_i / sum a_j X_j onto the probability simplex, exactly.
+
+The projection. With z_j = a_j X_j and S = sum z_j > 0 it is PoS_i = (z_i - r)_+ / S, where r >= 0 solves
+
+    sum_j min(z_j, r) = 0,   that is   W(r) = sum_j (r - z_j)_+ = n r,   and then   S = sum_j (z_j - r)_+.
+
+At r = 0 there is an atom, the event that nothing is clipped. For S < 0 all this holds for -z.
+
+The expectation. The left side rises in r with the slope K = #{j : z_j > r}. By the change of variables
+for a root of a monotone function, with delta(u) = (1/2 pi i) int e^{su} ds along a vertical line and
+1/S = int_0^inf e^{-tS} dt,
+
+    E[f / S] = int dr int dt (1/2 pi i) int ds e^{snr} E[f K prod_j e^{-s (r - z_j)_+ - t (z_j - r)_+}].
+
+This is the integral of a product over entities, with the factors psi_j = D_j(s) + U_j(t):
+
+    D_j(s) = E[e^{-s(r - z_j)}; z_j < r],    U_j(t) = E[e^{-t(z_j - r)}; z_j > r],    K -> sum_k U_k/psi_k.
+
+For f = f_i(z_i) the integrand is prod psi times (F_i/psi_i)(K - U_i/psi_i) + F_i^above/psi_i.
+
+The contour. The line in s goes through the saddle point of the integrand and then turns left, where e^{snr}
+decays: the trapezoidal rule along it converges geometrically whether thousands are clipped (a bell) or one in
+a million (an exponential). So one method serves dense and rare clipping.
+
+What remains are three ways of taking 1/S and the sign of S:
+
+    separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
+    pair        n = 2: integrals of one dimension
+    general     the rest: both signs of S, all nodes t
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairpost.engines.exact.pos.general import general
+from fairpost.engines.exact.pos.pair import pair
+from fairpost.engines.exact.pos.problem import Problem, chance_negative
+from fairpost.engines.exact.pos.separated import separated
+from fairpost.engines.exact.shares import Counted, symmetric
+from fairpost.engines.moments import Floats, Moments
+from fairpost.errors import UnsupportedError
+from fairpost.noise import Mechanism
+
+MOST = 4000
+"""The most distinct pairs that the general method takes; its cost grows with them."""
+
+
+def pos(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: float = 1e-6) -> Moments:
+    """Moments of PoS for the distinct pairs (x, a) with multiplicities `times`; bias and error in shares of 1.
+
+    Raises UnsupportedError for discrete noise, ToleranceError where the error of alpha = max bias - min bias
+    stays above rtol * alpha or a rule would take too long.
+    """
+    if mechanism.discrete:
+        raise UnsupportedError(f"pos: exact evaluation covers laplace and gaussian noise, got {mechanism.name}")
+    problem = Problem.build(x, a, times, mechanism)
+    if problem.n == 1:
+        none = np.zeros(1)
+        return Moments(none, none, none, none, degenerate=float(mechanism.cdf(-x)[0]))
+    found = separated(problem, rtol)
+    if found is not None:
+        return symmetric(replace(found, degenerate=chance_negative(problem)))
+    if problem.n == 2:
+        return pair(problem, rtol)
+    if problem.c.size > MOST:
+        raise UnsupportedError(
+            f"pos: a sum of noisy counts that may be negative is evaluated for at most {MOST} distinct pairs, "
+            f"got {x.size}"
+        )
+    return symmetric(general(problem, rtol))

@@ -1,0 +1,230 @@
+"""PoS where S > 0 is all but certain, by the form that keeps its accuracy for biases of any size.
+
+With m_i = min(z_i, r) the share is PoS_i = (z_i - m_i)/S, so
+
+    E[PoS_i] - P_i = E[(z_i - P_i S)/S] - E[m_i / S].
+
+The first term has no clipping in it: under the tilt e^{-tS} the mean of z_i - P_i S is e_i - P_i sum e, where e_j is
+the shift of the mean of z_j (the true values drop out, as P_i sum c = c_i). The second is 0 unless something is clipped
+(then r > 0), and m_i = r - (r - z_i)_+. Both are as small as the bias itself. For the mean squared error,
+
+    (z_i - P_i S - m_i)^2 = (z_i - P_i S)^2 + 2 P_i S m_i - 2 m_i z_i + m_i^2.
+
+1/S is replaced by a sum of exponentials (`pos_inverse`). Its node t = 0 gives P(r > 0) = 1 - P(no z_j < 0), a
+check, and P(PoS_i = 0).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
+from fairpost.engines.exact.pos.nodes import (
+    STAGES,
+    Fineness,
+    Profile,
+    SaddlePoint,
+    contour_step,
+    profile,
+    threshold_rule,
+)
+from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.shares import Counted, moved, reached, refusal
+from fairpost.engines.moments import Floats, Moments
+
+ROUNDING = 1e-13
+"""Relative rounding of the sums."""
+FEW = 20
+"""Among more entities at risk than this the saddle-point approximation shows where the density of r bends."""
+
+
+@dataclass(frozen=True)
+class _AtRisk:
+    """The entities that may fall below the threshold, sorted by multiplicity as the kernel wants them."""
+
+    problem: Problem
+    index: Counted
+    others: Problem
+    profile: Profile
+    missed: float
+    """A bound on what the others' clipping would add to any share."""
+
+
+@dataclass(frozen=True)
+class _Clipping:
+    """Sums over the nodes, for the entities at risk; `common` as in the kernel."""
+
+    first: Floats
+    square: Floats
+    zero: Floats
+    common: Floats
+    nodes: int
+
+
+def separated(problem: Problem, rtol: float) -> Moments | None:
+    """Moments of PoS, or None where S <= 0 is too likely for this form.
+
+    rho(S) must be as near to 1/S as the tolerance on alpha asks for; without clipping that is known beforehand.
+    """
+    inverse = inverse_of(problem, 0.02 * rtol)
+    if inverse is None:
+        return None
+    bias, mse = _unclipped(problem, inverse)
+    enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
+    if enough < inverse.rms:
+        inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse
+    return _refine(problem, inverse, rtol) or _refine(problem, inverse_of(problem, 1e-5 * inverse.rms), rtol)
+
+
+def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments | None:
+    """Stages of the rule for (r, s) until two agree to the tolerance; None where 1/S is not known well enough."""
+    if inverse is None:
+        return None
+    bias0, mse0 = _unclipped(problem, inverse)
+    nothing = _without_clipping(problem, inverse, bias0, mse0)
+    if reached(bias0, nothing.error, problem.shares, 0.01 * rtol):
+        return nothing
+    risk = _at_risk(problem, rtol)
+    exact = -np.expm1(_log_none_clipped(risk.problem))
+    previous: Floats | None = None
+    for stage in STAGES:
+        clipping = _integrate(risk, inverse, stage)
+        fallen = np.zeros_like(bias0)
+        fallen[risk.index] = clipping.first
+        mean = float(np.sum(problem.times * fallen)) / problem.n
+        shift = fallen - mean
+        bias = bias0 + shift
+        if previous is not None:
+            mse = np.maximum(mse0 + _mse_change(problem, risk, inverse, clipping, shift), bias**2)
+            defect = abs(clipping.common[0, 0] / exact - 1) + ROUNDING if exact > 0 else 0.0
+            rule = moved(bias, previous, fallen + mean) + defect * (fallen + mean) + ROUNDING * np.abs(bias0)
+            error = rule + np.sqrt(mse) * inverse.rms + inverse.tail + risk.missed
+            if reached(bias, error, problem.shares, rtol):
+                zero = np.zeros_like(bias)
+                zero[risk.index] = np.clip(clipping.zero, 0.0, 1.0)
+                return Moments(bias, error, mse, zero, nodes=clipping.nodes)
+            if reached(bias, rule, problem.shares, 0.1 * rtol):
+                return None
+        previous = bias
+    raise refusal("pos", bias, error, rtol)
+
+
+def _unclipped(problem: Problem, inverse: Inverse) -> tuple[Floats, Floats]:
+    """E[(z_i - P_i S) rho(S)] and E[(z_i - P_i S)^2 / S^2]."""
+    log, mean, variance = problem.tilted(inverse.t)
+    weight = inverse.omega * np.exp(log @ problem.times - inverse.t * problem.mean)
+    p = problem.shares
+    gap = mean - np.multiply.outer(mean @ problem.times, p)
+    scatter = (1 - p) ** 2 * variance + p**2 * ((variance @ problem.times)[:, None] - variance)
+    return weight @ gap, (weight * inverse.t) @ (gap**2 + scatter)
+
+
+def _without_clipping(problem: Problem, inverse: Inverse, bias: Floats, mse: Floats) -> Moments:
+    """The answer where clipping can be neglected: the mean of sum (-z_j)_+ >= |m_i| bounds the change of a share."""
+    from fairpost.engines.exact.pos.kernels.separated import shortfall
+
+    fallen, _, _ = shortfall(problem.noise, problem.c, problem.scale, problem.times, 0.0)
+    error = np.sqrt(mse) * inverse.rms + inverse.tail + 4 * fallen / problem.mean + ROUNDING * np.abs(bias)
+    return Moments(bias, error, mse, problem.mechanism.cdf(-problem.c / problem.a))
+
+
+def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
+    """Split the entities by the mean excess below a high threshold.
+
+    Leaving out the clipping of far entities lowers r by at most F = sum_far (r - z_j)_+, and a share changes by at
+    most 2 F/S.
+    """
+    from fairpost.engines.exact.pos.kernels.separated import shortfall, shortfalls
+
+    arrays = (problem.noise, problem.c, problem.scale, problem.times)
+    r, step = 0.0, np.inf
+    for _ in range(200):  # the gap n r - E[W(r)] is concave in r, so Newton's method climbs to its root
+        mean, variance, number = shortfall(*arrays, r)
+        step = (mean - problem.n * r) / (problem.n - number)
+        r += step
+        if step <= 1e-10 * r:
+            break
+    deviation = float(np.sqrt(variance)) / (problem.n - number)
+    width = max(deviation, variance / mean / problem.n) if mean > 0 else 0.0
+    excess = np.empty_like(problem.c)
+    shortfalls(problem.noise, problem.c, problem.scale, r + 12 * width, excess)
+    near = problem.times * excess > 1e-4 * rtol / excess.size * np.max(excess)
+    missed = 4 * float(np.sum((problem.times * excess)[~near])) / problem.mean
+    index = np.flatnonzero(near)
+    index = index[np.argsort(problem.times[index], kind="stable")]
+    part, others = problem.part(index), problem.part(np.flatnonzero(~near))
+    return _AtRisk(part, index, others, profile(part, float(others.n), r, width), missed)
+
+
+def _log_none_clipped(risk: Problem) -> float:
+    """log P(no z_j < 0)."""
+    return float(np.sum(risk.times * np.log1p(-risk.mechanism.cdf(-risk.c / risk.a))))
+
+
+def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
+    """The sums over r > 0, on two threads where there is enough to do."""
+    log, _, _ = risk.others.tilted(inverse.t)
+    far_log = log @ risk.others.times - inverse.t * risk.others.mean
+    tilts = (inverse.t, inverse.omega, far_log)
+    step = contour_step(risk.problem, stage)
+    near = SaddlePoint.of(risk.problem, float(risk.others.n), risk.profile, stage.drop)
+    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, step, r)
+    r, weight = threshold_rule(risk.profile, stand_in, None if near.c.size == 0 else np.empty(0), stage)
+
+    def work(nodes: slice) -> _Clipping:
+        return _accumulated(risk, (r[nodes], weight[nodes], step), tilts)
+
+    if r.size * risk.problem.c.size < 2000:
+        return work(slice(None))
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.map(work, (slice(0, None, 2), slice(1, None, 2)))
+    return _Clipping(
+        one.first + two.first,
+        one.square + two.square,
+        one.zero + two.zero,
+        one.common + two.common,
+        one.nodes + two.nodes,
+    )
+
+
+def _accumulated(risk: _AtRisk, rule: tuple[Floats, Floats, float], tilts: tuple[Floats, ...]) -> _Clipping:
+    """The kernel's sums for a rule (r, weight, step along the contour) and nodes t."""
+    from fairpost.engines.exact.pos.kernels.separated import accumulate
+
+    part, size = risk.problem, risk.problem.c.size
+    sums = (np.zeros(size), np.zeros(size), np.zeros(size), np.zeros((tilts[0].size, 3)))
+    entities = (part.noise, part.c, part.scale, part.times, float(risk.others.n), part.low)
+    left = 0.4 if part.gaussian else 1.0
+    nodes = accumulate(*entities, left, *rule, *tilts, *sums)  # type: ignore[call-arg]
+    return _Clipping(*sums, nodes=nodes)
+
+
+def _untilted(risk: _AtRisk, step: float, r: Floats) -> Floats:
+    """A stand-in for the rule in r: the integrand at t = 0, E[(r - z_i)_+] for each entity and E[r]."""
+    out = np.empty((r.size, risk.problem.c.size + 1))
+    for i in range(r.size):
+        found = _accumulated(risk, (r[i : i + 1], np.ones(1), step), (np.zeros(1), np.ones(1), np.zeros(1)))
+        out[i, :-1], out[i, -1] = found.first, found.common[0, 1]
+    return out
+
+
+def _mse_change(problem: Problem, risk: _AtRisk, inverse: Inverse, clipping: _Clipping, shift: Floats) -> Floats:
+    """2 P_i E[m_i/S] + E[(m_i^2 - 2 m_i z_i)/S^2], where E[m_i/S] = -shift_i.
+
+    At risk: m^2 - 2 m z = -r^2 + 2 r y - y^2 - 2 r p with y = (r - z)_+, p = (z - r)_+. Else m = r, and with the
+    tilted mean c + e of z it is r^2 - 2 r (c + e); its part in c meets 2 P E[r/S] = 2 c E[r/S] / E[S].
+    """
+    first, second = clipping.common[:, 1], clipping.common[:, 2]
+    squared = inverse.omega * inverse.t
+    _, mean, _ = problem.tilted(inverse.t)
+    out = np.asarray(
+        squared @ second
+        - 2 * problem.c * np.sum((squared - inverse.omega / problem.mean) * first)
+        - 2 * (squared * first) @ mean
+    )
+    at = risk.index
+    out[at] = -2 * problem.shares[at] * shift[at] + clipping.square - squared @ second
+    return out

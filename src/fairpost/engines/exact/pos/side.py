@@ -1,0 +1,249 @@
+"""PoS on one side of S = 0: E[PoS_i; S > 0] for values z of any sign, by integrals over (r, s, t).
+
+With the symbols of `pos`,
+
+    E[PoS_i; S > 0] = atom + int dr int dt (1/2 pi i) int ds e^{snr} prod psi (V_i/psi_i) (K - U_i/psi_i + 1),
+
+V_i = E[(z_i - r) e^{-t(z_i - r)}; z_i > r], over r > 0 and t > 0. The atom is r = 0, nothing clipped, where
+PoS_i = z_i/S: int dt V_i prod_{j != i} U_j at r = 0. The t-integral takes the double-exponential rule, made for the
+decay like t^-2 that E[e^{-tS}] has from S near 0; each (r, t) has its own contour in s. Two ways to take it:
+
+    plain    a contour through the saddle point, bent to the left as far as the values allow
+    mirror   few Laplace values centred below 0, as S < 0 has them: their kinks forbid any bend, and the terms
+             that decay slowly along an upright line are known in closed form (`kernels.mirror`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from fairpost.engines.exact.pos.nodes import (
+    STAGES,
+    Fineness,
+    Profile,
+    SaddlePoint,
+    StandIn,
+    contour_step,
+    density,
+    profile,
+    threshold_rule,
+)
+from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.quadrature import Rule, exp_sinh, legendre
+from fairpost.engines.exact.shares import moved
+from fairpost.engines.moments import Floats
+
+FEWEST, FEW = 12, 60
+"""Up to this many entities the mirror kernel is asked at once (of about equal scales), or after the other has failed."""
+EACH = {"plain": 16.0, "mirror": 1000.0}
+"""Nodes on the contour of one pair (r, t): a guess, until the first stage has counted them."""
+DEAR = 5.0
+"""What the mirror kernel spends on an entity at a node, in units of the plain one (about 30 ns)."""
+
+AHEAD = 3.0
+"""The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """E[PoS_i], E[PoS_i^2] and P(PoS_i = 0) on one side of S = 0."""
+
+    first: Floats
+    second: Floats
+    zero: Floats
+    nodes: int
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.first + other.first,
+            self.second + other.second,
+            self.zero + other.zero,
+            self.nodes + other.nodes,
+        )
+
+
+class Side:
+    """One sign of S, at its present stage of refinement; `chance` is its probability."""
+
+    def __init__(self, problem: Problem, chance: float, spend: Callable[[float, float], None]) -> None:
+        self.problem, self.chance, self.spend = problem, chance, spend
+        self.shape, self.atom = _locate(problem), _atom(problem)
+        few = not problem.gaussian and problem.n <= FEW
+        self.kinked = few and bool(np.any(problem.c < 0))
+        self._start("mirror" if self.kinked and problem.n <= FEWEST and _even(problem) else "plain")
+
+    def _start(self, method: str) -> None:
+        """The first two stages; the error is then the distance of the second from the first."""
+        self.method, self.each, self.stage = method, EACH[method], 0
+        self.error, self.gain = np.full_like(self.problem.c, np.inf), 0.0
+        self.sums = self._evaluate()
+        self.refine()
+
+    def _evaluate(self) -> Sums:
+        stage, mirror = STAGES[self.stage], self.method == "mirror"
+        kinks = _mirror_kinks(self.problem) if mirror else None
+        near: StandIn = SaddlePoint.of(self.problem, 0.0, self.shape, stage.drop)
+        rule = threshold_rule(self.shape, near if self.kinked else _untilted(self.problem, stage), kinks, stage)
+        tilts = _rational_rule(self.problem, stage) if mirror else _inverse_rule(self.problem, stage.tail)
+        pairs = rule[0].size * tilts[0].size
+        cost = pairs * self.each * (DEAR * self.problem.n if mirror else self.problem.c.size)
+        self.spend(cost, AHEAD * cost if mirror and self.stage == 0 else cost)
+        found = (_mirror if mirror else _plain)(self.problem, rule, tilts, stage)
+        self.each = found.nodes / pairs
+        return self.atom + found
+
+    @property
+    def mass(self) -> float:
+        """The sum of all shares."""
+        return float(np.sum(self.problem.times * self.sums.first))
+
+    @property
+    def outlook(self) -> float:
+        """The error that the finest stage would have if each still gains what the last one did."""
+        return float(np.max(self.error)) * self.gain ** (len(STAGES) - 1 - self.stage)
+
+    @property
+    def other_way(self) -> bool:
+        """Whether the mirror kernel is left to be tried."""
+        return self.kinked and self.method == "plain"
+
+    def refine(self) -> None:
+        """The next stage; the error is its distance from the last one and the defect of the sum."""
+        self.stage += 1
+        previous, before, self.sums = self.sums, float(np.max(self.error)), self._evaluate()
+        self.error = moved(self.sums.first, previous.first, self.sums.first) + abs(self.mass - self.chance)
+        now = float(np.max(self.error))
+        self.gain = now / before if np.isfinite(before) and before > 0 else 0.0
+
+    def improve(self, need: float) -> bool:
+        """Refine, or start over the other way where an error of `need` is not in sight; False: nothing is left."""
+        if self.stage + 1 < len(STAGES) and self.outlook <= need:
+            self.refine()
+            return True
+        if self.other_way:
+            self._start("mirror")
+            return True
+        return False
+
+
+def _locate(problem: Problem) -> Profile:
+    """The density of r, from the highest point of a wide grid."""
+    widest = float(np.max(problem.scale))
+    r = np.geomspace(1e-3 * widest / problem.n, 30 * widest * np.sqrt(problem.n), 40)
+    top = float(r[np.argmax(density(problem, 0.0, r))])
+    return profile(problem, 0.0, top, 0.3 * top)
+
+
+def _atom(problem: Problem) -> Sums:
+    """Nothing clipped: E[z_i/S] and E[z_i^2/S^2] over the event that every z_j > 0."""
+    t, weight = _inverse_rule(problem, 0.05)
+    x, s = problem.c / problem.a, -np.multiply.outer(t, problem.a)
+    u0, u1, u2 = (problem.mechanism.upper(-x, s, k) * problem.a**k for k in range(3))
+    with np.errstate(divide="ignore"):
+        log = np.log(u0)
+    others = np.where(u0 > 0, np.exp((log @ problem.times)[:, None] - np.maximum(log, -700)), 0.0)
+    return Sums(weight @ (u1 * others), (weight * t) @ (u2 * others), np.zeros_like(x), 0)
+
+
+def _inverse_rule(problem: Problem, step: float) -> Rule:
+    """1/S = int e^{-tS} dt in units of the root mean square of S."""
+    size = np.sqrt(problem.mean**2 + problem.variance)
+    t, weight = exp_sinh(step)
+    return t / size, weight / size
+
+
+def _halves(work: Callable[[slice], Sums]) -> Sums:
+    """Every second node on each of two threads."""
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.map(work, (slice(0, None, 2), slice(1, None, 2)))
+    return one + two
+
+
+def _plain(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
+    """The integral over r > 0 by bent contours."""
+    from fairpost.engines.exact.pos.kernels.general import accumulate_general
+
+    t, weight = tilts
+    entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, _lean(problem))
+
+    def work(nodes: slice) -> Sums:
+        r = (rule[0][nodes], rule[1][nodes], contour_step(problem, stage))
+        first, second, kept, zero = (np.zeros_like(problem.c) for _ in range(4))
+        used = accumulate_general(*entities, *r, t, weight, first, second)
+        accumulate_general(*entities, *r, np.zeros(1), np.ones(1), kept, zero)
+        return Sums(first, second, zero, used)
+
+    return _halves(work)
+
+
+def _untilted(problem: Problem, stage: Fineness) -> StandIn:
+    """The integrand without the t-integral: for each r its density, over z_i > r and over z_i < r."""
+    from fairpost.engines.exact.pos.kernels.general import accumulate_general
+
+    entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, _lean(problem))
+    once = (np.ones(1), contour_step(problem, stage), np.zeros(1), np.ones(1))
+
+    def stand_in(r: Floats) -> Floats:
+        out = np.zeros((r.size, 2, problem.c.size))
+        for i in range(r.size):
+            accumulate_general(*entities, r[i : i + 1], *once, *out[i])
+        return out.reshape(r.size, -1)
+
+    return stand_in
+
+
+def _lean(problem: Problem) -> float:
+    """The tangent of the contour's bend.
+
+    Laplace values centred at or above 0 allow 45 degrees, below 0 the kinks forbid any. Gaussian transforms grow like
+    e^{s^2 sigma^2/2} beyond 45 degrees, and by e^{(lean c/sigma)^2/2} on the way where c < 0.
+    """
+    below = np.minimum(problem.c, 0.0)
+    if not problem.gaussian:
+        return 0.0 if np.any(below < 0) else 1.0
+    return float(min(0.4, 4 / np.sqrt(np.sum(problem.times * (below / problem.scale) ** 2) + 1)))
+
+
+def _mirror_kinks(problem: Problem) -> Floats:
+    """Where n r meets the kink of k entities' shortfall: (n - k) r = sum of k of the -c_j; k = 1, and to 3 for few."""
+    d, n = np.repeat(-problem.c, problem.times), problem.n
+    most = min(3, n - 1) if n <= 6 else 1
+    return np.unique([sum(some) / (n - k) for k in range(1, most + 1) for some in combinations(d, k)])
+
+
+def _mirror(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
+    """The integral over r > 0 for few Laplace values centred below 0."""
+    from fairpost.engines.exact.pos.kernels.mirror import accumulate_mirror
+
+    index = np.repeat(np.arange(problem.c.size), problem.times)
+    c, scale = -problem.c[index], problem.scale[index]
+    t, weight = tilts
+
+    def work(nodes: slice) -> Sums:
+        sums = tuple(np.zeros(c.size) for _ in range(4))
+        used = accumulate_mirror(c, scale, rule[0][nodes], rule[1][nodes], 0.9 * stage.step, t, weight, *sums)
+        first, second, _, zero = (np.bincount(index, s) / problem.times for s in sums)
+        return Sums(first, second, zero, used)
+
+    return _halves(work)
+
+
+def _rational_rule(problem: Problem, stage: Fineness) -> Rule:
+    """t = 0, then a rule for products of 1/(1 + t beta): polynomials in w = 1/(1 + t beta) where all beta are equal."""
+    if _even(problem):
+        beta = np.sqrt(np.min(problem.scale) * np.max(problem.scale))
+        w, weight = legendre(int(9 / stage.spacing))
+        t, weight = (1 / w - 1) / beta, weight / (beta * w * w)
+    else:
+        t, weight = _inverse_rule(problem, stage.tail)
+    return np.append(0.0, t), np.append(1.0, weight)
+
+
+def _even(problem: Problem) -> bool:
+    """Whether all scales are within a factor of 10."""
+    return float(np.max(problem.scale)) <= 10 * float(np.min(problem.scale))

@@ -1,0 +1,162 @@
+"""The quadrature of the simplex problem: nodes in the threshold m, and the contour integrals there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.polynomial.legendre import legvander
+from numpy.typing import NDArray
+
+from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.simplex.law import Law, Population
+from fairpost.engines.exact.simplex.window import Window, mark
+from fairpost.engines.moments import Floats
+from fairpost.parallel import cores, over_slices
+
+LEAN = (math.tan(math.pi / 6), math.tan(math.pi / 12))
+"""Tangents of a contour's lean: 30 degrees under Laplace, 15 under Gaussian noise (e^{s^2/2} grows beyond 45)."""
+LINE = 1500
+"""The most nodes of an upright line at the step 0.2."""
+WORK = 4000
+"""Below this number of (m, count) pairs one thread is faster than several."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One refinement: all parts of the rule grow together."""
+
+    order: int
+    """Gauss-Legendre nodes on each panel of m."""
+    step: float
+    """Of the trapezoidal rule along a contour."""
+    cutoff: float
+    """A contour ends where the integrand is this part of its peak."""
+    nodes: int
+    """Chebyshev nodes for each cell of counts."""
+
+
+LEVELS = (
+    Level(10, 0.3, 1e-12, 16),
+    Level(14, 0.2, 1e-14, 20),
+    Level(20, 0.13, 1e-15, 24),
+    Level(28, 0.09, 1e-16, 28),
+    Level(40, 0.06, 1e-16, 32),
+)
+
+
+@dataclass(frozen=True)
+class Integrals:
+    """What `kernels.contour.invert` gives at the nodes m, and the closed part below them."""
+
+    law: Law
+    edges: Floats
+    """Of the panels of m."""
+    m: Floats
+    weight: Floats
+    values: Floats
+    """One row a node, one column a count of the law."""
+    common: Floats
+    below: Floats
+    """The integrals of the values over m < edges[0] (deficits: times P(eta <= m - x))."""
+    below_common: Floats
+    nodes: int
+    slow: bool
+    """Whether some contour ended before its integrand did: then refinement gains little at a time."""
+
+    def against(self, function: Callable[[Floats], Floats]) -> Floats:
+        """For each count the integral of values * function(m - x) over the window.
+
+        Under Laplace noise the function has a kink at m = x, though the values have none there: on the panel with
+        x inside, the values are interpolated (they are smooth) and the function is integrated on either side.
+        """
+        plain = np.asarray(self.weight @ (function(self.m[:, None] - self.law.x) * self.values))
+        inside = np.flatnonzero((self.law.x > self.edges[0]) & (self.law.x < self.edges[-1]))
+        if self.law.kind == 0 and inside.size > 0:
+            plain[inside] += self._either_side(function, inside)
+        return plain
+
+    def _either_side(self, function: Callable[[Floats], Floats], inside: NDArray[np.int64]) -> Floats:
+        """What splitting the panel at each x adds to the plain rule."""
+        order = self.m.size // (self.edges.size - 1)
+        u, w = legendre(order)
+        x = self.law.x[inside]
+        panel = np.searchsorted(self.edges, x, side="right") - 1
+        width = np.diff(self.edges)[panel][:, None]
+        split = (x - self.edges[panel])[:, None] / width
+        values = self.values[panel[:, None] * order + np.arange(order), inside[:, None]]
+        points = np.concatenate([split * u, split + (1 - split) * u], axis=1)
+        weights = np.concatenate([split * w, (1 - split) * w], axis=1)
+        basis = legvander(2 * points - 1, order - 1) @ np.linalg.inv(legvander(2 * u - 1, order - 1))
+        between = (basis @ values[:, :, None])[:, :, 0]
+        fine = np.sum(weights * function((points - split) * width) * between, axis=1)
+        return np.asarray(width[:, 0] * (fine - np.sum(w * function((u - split) * width) * values, axis=1)))
+
+
+def _panels(win: Window, law: Law) -> Floats:
+    """The edges of the panels in m, with breaks at the centre and (Laplace) at kinks.
+
+    A kink lies at the noiseless threshold and at every count; one of less than 2 % of the entities is too weak to
+    matter.
+    """
+    breaks = {win.low, win.centre, win.high}
+    if law.kind == 0:
+        heavy = (law.x > win.low) & (law.x < win.high) & (law.weight > 0.02 * win.kept)
+        breaks.update(law.x[heavy].tolist())
+        breaks.add(min(max(win.true, win.low), win.high))
+    parts = [
+        np.linspace(a, b, math.ceil((b - a) / (4.5 * win.scale)), endpoint=False) for a, b in pairwise(sorted(breaks))
+    ]
+    return np.concatenate([*parts, [win.high]])
+
+
+def integrate(population: Population, win: Window, level: Level) -> Integrals:
+    """The contour integrals at every m of the rule, on all cores where there is work for them."""
+    from fairpost.engines.exact.simplex.kernels import contour as kernel
+
+    law = win.law(population, level.nodes)
+    edges = _panels(win, law)
+    u, w = legendre(level.order)
+    width = np.diff(edges)[:, None]
+    m, weight = (edges[:-1, None] + width * u).ravel(), (width * w).ravel()
+    tau, spread = win.tilts(m)
+    upright = (m < win.true) & (law.kind == 0)
+    values, common = np.zeros((m.size, law.x.size)), np.zeros((m.size, 2))
+    threads = cores() if m.size * law.x.size > WORK else 1
+    mixed = np.argsort(np.arange(m.size) % threads, kind="stable")  # neighbours cost the same: deal them out
+
+    def part(rows: slice) -> tuple[int, int]:
+        chosen = mixed[rows]
+        mine, shared = np.zeros((chosen.size, law.x.size)), np.zeros((chosen.size, 2))
+        rule = (LEAN[law.kind], level.step, level.cutoff, LINE)
+        counts = (law.x, law.weight, law.giants, law.rest)
+        there = (m[chosen], tau[chosen], spread[chosen], upright[chosen])
+        spent = kernel.invert(law.kind, win.skip == 0, *there, *rule, *counts, mine, shared)
+        values[chosen], common[chosen] = mine, shared
+        return spent
+
+    nodes, slow = np.sum(over_slices(part, m.size, threads), axis=0)
+    below, below_common, more = _below(win, law, level)
+    return Integrals(law, edges, m, weight, values, common, below, below_common, int(nodes) + more, bool(slow))
+
+
+def _below(win: Window, law: Law, level: Level) -> tuple[Floats, Floats, int]:
+    """The part m < low in closed form, and the number of nodes."""
+    from fairpost.engines.exact.simplex.kernels import below as kernel
+
+    values, common = np.zeros(law.x.size), np.zeros(2)
+    if not win.closed:
+        return values, common, 0
+    tau, width, _ = mark(law, win.low, -1.0, win.skip)
+    # the polynomial's terms cancel where tau is far from 0 and many counts are near: then stay close to 0
+    tau = max(tau, -1.0 / float(np.sum(law.weight * np.exp(win.low - law.x))))
+    times = law.weight.astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(times)[:-1]])
+    contour = (win.low, tau, min(1.0 / width, -tau), LEAN[0], level.step / 4, level.cutoff)
+    counts = (np.repeat(law.x, times), first, law.giants, law.rest)
+    if win.skip:
+        return values, common, int(kernel.deficits(*contour, *counts, values))
+    return values, common, int(kernel.spread(*contour, *counts, values, common))

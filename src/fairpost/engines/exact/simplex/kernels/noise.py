@@ -1,0 +1,138 @@
+"""One noisy count clipped at m, tilted by e^{sp}: p = (x + eta - m)_+, with b = 1 or sigma = 1.
+
+c = m - x is the clip point on the noise scale and d = max(-c, 0). `kind` is 0 for Laplace, 1 for Gaussian noise.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.compiled import kernel
+
+_ROOT2 = math.sqrt(2.0)
+_ROOT_2PI = math.sqrt(2.0 * math.pi)
+_DEEP = (600.0, 38.0)  # a clip point so far below the count that its probability underflows
+_FAR = 10.0  # |q| beyond which the asymptotic series of `_mills` reaches 1e-15
+
+
+def _weideman(n: int) -> tuple[float, NDArray[np.float64]]:
+    """The constants of a rational approximation of the Faddeeva function (Weideman, SIAM J. Numer. Anal. 31, 1994)."""
+    width = math.sqrt(n / _ROOT2)
+    t = width * np.tan(np.arange(-2 * n + 1, 2 * n) * np.pi / (4 * n))
+    f = np.concatenate([[0.0], np.exp(-t * t) * (width * width + t * t)])
+    series = np.real(np.fft.fft(np.fft.fftshift(f))) / (4 * n)
+    return width, np.ascontiguousarray(series[n:0:-1])
+
+
+_WIDTH, _SERIES = _weideman(44)  # an even number: `_mills` takes two terms at a time
+
+
+@kernel(error_model="numpy")
+def _mills(q: Any) -> Any:
+    """I_0 = int_0^inf e^{-v^2/2 - qv} dv and I_1 = 1 - q I_0 for Re q >= 0, to 2e-14 of I_0."""
+    if q.real * q.real + q.imag * q.imag > _FAR * _FAR:
+        inverse = 1.0 / q
+        square = inverse * inverse
+        term, zeroth, first = inverse, 0j, 0j
+        for k in range(18):
+            zeroth += term
+            term *= 2 * k + 1
+            first += term
+            term = -term * square
+        return zeroth, first * inverse
+    turned = q / _ROOT2
+    pole = 1.0 / (_WIDTH + turned)
+    ratio = (_WIDTH - turned) * pole
+    twice = ratio * ratio
+    even, odd = complex(_SERIES[1], 0.0), complex(_SERIES[0], 0.0)  # two chains of products run side by side
+    for k in range(2, _SERIES.size, 2):
+        odd = odd * twice + _SERIES[k]
+        even = even * twice + _SERIES[k + 1]
+    zeroth = math.sqrt(math.pi / 2) * pole * (2.0 * (even + ratio * odd) * pole + 1.0 / math.sqrt(math.pi))
+    return zeroth, 1.0 - q * zeroth
+
+
+@kernel(error_model="numpy")
+def tails(kind: Any, c: Any) -> Any:
+    """P(eta <= c), and P(eta > c) (Laplace) or the density at c (Gaussian)."""
+    if kind == 0:
+        half = 0.5 * math.exp(-abs(c))
+        return (half, 1.0 - half) if c <= 0 else (1.0 - half, half)
+    return 0.5 * math.erfc(-c / _ROOT2), math.exp(-0.5 * c * c) / _ROOT_2PI
+
+
+@kernel(error_model="numpy")
+def log_below(kind: Any, c: Any) -> Any:
+    """log P(eta <= c), also where the probability is below any double."""
+    if kind == 1 and c < -30.0:
+        square = 1.0 / (c * c)
+        return -0.5 * c * c - math.log(-c * _ROOT_2PI) + math.log1p(-square * (1.0 - 3.0 * square))
+    return c - math.log(2.0) if kind == 0 and c <= 0 else math.log(tails(kind, c)[0])
+
+
+@kernel(error_model="numpy")
+def excess(kind: Any, gap: Any) -> Any:
+    """P(eta > gap), E[(eta - gap)_+] and E[(eta - gap)_+^2] for gap >= 0."""
+    if kind == 0:
+        tail = 0.5 * math.exp(-gap)
+        return tail, tail, 2.0 * tail
+    tail, density = 0.5 * math.erfc(gap / _ROOT2), math.exp(-0.5 * gap * gap) / _ROOT_2PI
+    first = density - gap * tail
+    return tail, first, tail - gap * first
+
+
+@kernel(error_model="numpy")
+def whole_line(kind: Any, s: Any) -> Any:
+    """Noise that is never clipped: M = E[e^{s eta}], log M and M'/M; and (Laplace) 1/(1 - s), 1/(1 + s)."""
+    if kind == 0:
+        up, down = 1.0 / (1.0 - s), 1.0 / (1.0 + s)
+        return up * down, -np.log((1.0 - s) * (1.0 + s)), 2.0 * s * up * down, up, down
+    return np.exp(0.5 * s * s), 0.5 * s * s, s, s, s
+
+
+@kernel(error_model="numpy")
+def factor(kind: Any, c: Any, below: Any, above: Any, s: Any, line: Any) -> Any:
+    """E[e^{sp}], E[e^{sp}; p > 0] and E[p e^{sp}], all times e^{-lift}; e^{-lift}; and the lift, s d or 0.
+
+    Laplace, c > 0: p is exponential with probability h = e^{-c}/2. c <= 0: the whole line, M = 1/(1 - s^2), less
+    the part below c, h e^{-sd}/(1 + s) with h = e^c/2, which becomes h e^{-sd} at p = 0.
+    Gaussian: density(c) I_k(c - s) from `_mills`, or the whole line, M = e^{s^2/2}, less its mirror image. There the
+    lift is 0 far out on a contour that leans right: e^{sd} M is small there, and e^{-sd} would underflow.
+    Where c is so low that clipping underflows, the whole line is left (and e^{-lift}, not to be used, is 0).
+    """
+    whole, _, mean, up, down = line
+    if c < -_DEEP[kind]:
+        return whole, whole, whole * (mean - c), 0j, -s * c
+    if kind == 0:
+        if c > 0:
+            part = above * up
+            return 1.0 + s * part, part, part * up, 1.0 + 0j, 0j
+        shift = np.exp(s * c)
+        part = below * shift * down
+        return whole + s * part, whole - part, whole * (mean - c) + part * down, shift, -s * c
+    rise = s * (0.5 * s - c)
+    lifted = c <= 0 and (rise.real > 0 or s.real < 0)
+    shift, lift = (np.exp(s * c), -s * c) if lifted else (1.0 + 0j, 0j)
+    q = c - s
+    if q.real >= 0:
+        zeroth, first = _mills(q)
+        kept = shift * (above * zeroth)
+        return shift * below + kept, kept, shift * (above * first), shift, lift
+    zeroth, first = _mills(-q)
+    full = whole if lifted else np.exp(rise)
+    kept = full - shift * (above * zeroth)
+    return kept + shift * below, kept, shift * (above * first) - q * full, shift, lift
+
+
+@kernel(error_model="numpy")
+def polar(p: Any) -> Any:
+    """log|p|, the angle, and 1/p (p = 0: a mass below any double, and 0)."""
+    square = p.real * p.real + p.imag * p.imag
+    if 1e-200 < square < 1e200:
+        return 0.5 * math.log(square), math.atan2(p.imag, p.real), p.conjugate() * (1.0 / square)
+    size = abs(p)
+    if size == 0.0:
+        return -1000.0, 0.0, 0j
+    return math.log(size), math.atan2(p.imag, p.real), (p.conjugate() * (1.0 / size)) * (1.0 / size)

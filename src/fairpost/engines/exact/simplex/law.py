@@ -1,0 +1,184 @@
+"""The counts of the simplex problem, reduced to what its contour integrals need. The unit is the noise scale.
+
+Counts too large to be clipped where the smallest one is ("giants") enter through their number alone. Where
+many distinct counts lie close together, the functions of x in the integrals, analytic in x, are taken at
+Chebyshev nodes: a sum over the counts becomes a weighted sum over the nodes, and results are interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebvander
+
+from fairpost.engines.moments import Floats
+from fairpost.noise import Laplace, Mechanism
+
+RARE = 1e-18
+"""A count is a giant where clipping it is less likely than RARE times clipping the smallest count ..."""
+NEVER = 1e-16
+"""... and the expected number of clipped giants is below NEVER."""
+FEW = 64
+"""Up to this number of distinct counts each stands for itself."""
+
+
+def log_cdf(kind: int, c: Floats) -> Floats:
+    """log P(eta <= c), also where the probability is below any double."""
+    from scipy.special import log_ndtr
+
+    if kind == 1:
+        return np.asarray(log_ndtr(c))
+    return np.where(c > 0, np.log1p(-0.5 * np.exp(-np.maximum(c, 0.0))), c - math.log(2.0))
+
+
+@dataclass(frozen=True)
+class Population:
+    """The distinct counts x_j (ascending), how often each occurs, and the total, in units of the noise scale."""
+
+    unit: Mechanism
+    """The noise with scale 1."""
+    x: Floats
+    times: Floats
+    n: float
+    """The number of entities, the sum of `times`."""
+    surplus: float
+    """C - sum x."""
+
+    @property
+    def kind(self) -> int:
+        """0 for Laplace, 1 for Gaussian noise."""
+        return 0 if isinstance(self.unit, Laplace) else 1
+
+    def moments(self, m: float, skip: int) -> tuple[float, float, float]:
+        """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count."""
+        from fairpost.engines.exact.simplex.kernels import contour as kernel
+
+        weight = self.times.copy()
+        weight[0] -= skip
+        shift, variance, kept = kernel.moments(self.kind, m, self.x, weight)
+        return shift - self.surplus - skip * float(self.x[0]), variance, kept
+
+    def noiseless(self, skip: int) -> float:
+        """The m with sum_j (x_j - m)_+ = C: C is shared by the counts above m, the largest ones."""
+        gone = int(self.times[0] == skip)
+        x, times = self.x[gone:], self.times[gone:].copy()
+        times[0] -= skip * (1 - gone)
+        surplus, n = self.surplus + skip * float(self.x[0]), self.n - skip
+        if surplus >= -n * x[0]:
+            return -surplus / n
+        number = np.cumsum(times[::-1])[::-1]  # of entities from x_k up
+        excess = np.append(np.cumsum((number[1:] * np.diff(x))[::-1])[::-1], 0.0)  # sum_j (x_j - x_k)_+
+        over = excess - excess[0] - (surplus + n * float(x[0]))  # ... less C
+        k = int(np.flatnonzero(over > 0)[-1])
+        return float(x[k] + over[k] / number[k + 1])
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Counts x[start:stop]; `nodes` Chebyshev nodes stand for them, or they stand for themselves (0)."""
+
+    start: int
+    stop: int
+    nodes: int
+
+    @property
+    def size(self) -> int:
+        """How many places the segment takes among the nodes."""
+        return self.nodes or self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Law:
+    """What decides the law of H(m): nodes x with weights, the number of giants, and C less the giants' counts."""
+
+    kind: int
+    x: Floats
+    weight: Floats
+    giants: float
+    rest: float
+    members: Floats
+    """The distinct counts at risk."""
+    segments: tuple[Segment, ...]
+
+    def at_members(self, values: Floats, like: Callable[[Floats], Floats] = np.ones_like) -> Floats:
+        """A function of x, known at the nodes, at the counts at risk; its ratio to `like` is interpolated."""
+        out = np.empty(self.members.size)
+        place = 0
+        for part in self.segments:
+            here, node = (a[place : place + part.size] for a in (values, self.x))
+            place += part.size
+            x = self.members[part.start : part.stop]
+            if part.nodes:
+                scale = np.maximum(like(node), np.finfo(float).tiny)
+                here = like(x) * (_basis(x, part.nodes) @ (here / scale))
+            out[part.start : part.stop] = here
+        return out
+
+
+def _basis(x: Floats, nodes: int) -> Floats:
+    """Row i holds the values at x[i] of the Lagrange polynomials for Chebyshev nodes on the range of x."""
+    middle, half = _range(x)
+    at_nodes = chebvander(_chebyshev(nodes), nodes - 1)
+    scale = np.full(nodes, 2.0 / nodes)
+    scale[0] = 1.0 / nodes
+    return np.asarray(chebvander((x - middle) / half, nodes - 1) @ (scale[:, None] * at_nodes.T))
+
+
+def _chebyshev(nodes: int) -> Floats:
+    return np.cos((np.arange(nodes) + 0.5) * np.pi / nodes)
+
+
+def _range(x: Floats) -> tuple[float, float]:
+    return float(x[-1] + x[0]) / 2, float(x[-1] - x[0]) / 2
+
+
+def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> tuple[Segment, ...]:
+    """Cells of width `cell`; one with over 3/2 * `nodes` counts is replaced. x[0] and counts in `keep` stay.
+
+    No cell reaches over `keep`, whether or not a count lies in it.
+    """
+    inside = (x >= keep[0]) & (x <= keep[1])
+    side = (x > keep[1]).astype(np.int64) - (x < keep[0])
+    changes = (np.diff(np.floor((x - x[0]) / cell)) != 0) | (np.diff(side) != 0)
+    changes &= ~(inside[1:] & inside[:-1])
+    changes[:1] = True
+    cuts = np.concatenate([[0], np.flatnonzero(changes) + 1, [x.size]])
+    parts = []
+    for start, stop in pairwise(cuts.tolist()):
+        many = 2 * (stop - start) > 3 * nodes and not inside[start]
+        parts.append(Segment(start, stop, nodes if many else 0))
+    return tuple(parts)
+
+
+def reduce(population: Population, high: float, keep: tuple[float, float], nodes: int) -> Law:
+    """The law of H(m) for m up to `high`, with `nodes` Chebyshev nodes for each cell of counts.
+
+    Under Laplace noise a factor has a kink at x = m, so counts inside `keep`, the window of m, stand for themselves.
+    """
+    clipped = log_cdf(population.kind, high - population.x)
+    risk = int(np.sum((clipped > clipped[0] + math.log(RARE)) | (clipped > math.log(NEVER / population.n))))
+    members, times = population.x[:risk], population.times[:risk]
+    cell, kept = ((8.0, keep), (3.0, (np.inf, np.inf)))[population.kind]
+    whole = (Segment(0, risk, 0),)
+    parts = _segments(members, cell, kept, nodes) if risk > FEW else whole
+    x, weight = [], []
+    for part in parts:
+        here, count = members[part.start : part.stop], times[part.start : part.stop]
+        if part.nodes:
+            middle, half = _range(here)
+            here, count = middle + half * _chebyshev(part.nodes), count @ _basis(here, part.nodes)
+        x.append(here)
+        weight.append(count)
+    return Law(
+        kind=population.kind,
+        x=np.concatenate(x),
+        weight=np.concatenate(weight),
+        giants=float(np.sum(population.times[risk:])),
+        rest=population.surplus + float(np.sum(members * times)),
+        members=members,
+        segments=parts,
+    )

@@ -1,0 +1,118 @@
+"""What simulation returns for one post-processing: estimates, their intervals and how they came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.engines.montecarlo import intervals
+from fairpost.engines.montecarlo.backends.cpu.blocks import Totals
+from fairpost.engines.montecarlo.controls import Control
+from fairpost.fairness import Estimate
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Moments of a post-processed release from simulation, one entry an entity.
+
+    The unit is that of the output: counts for a release, shares of 1 for an allocation.
+    """
+
+    bias: Floats
+    """B_i = E[pi(X)_i] - P(x)_i, with the control variate; entities that must have the same bias share one estimate."""
+    standard_error: Floats
+    """The standard error of each bias, from the sample."""
+    half_width: Floats
+    """All biases lie within bias +- half_width together, with chance `confidence`."""
+    deviation: Floats
+    """The standard deviation of each output."""
+    mse: Floats
+    """E[(pi(X)_i - P(x)_i)^2]."""
+    zero: Floats
+    """The share of runs in which the entity receives 0."""
+    plain: Floats
+    """The plain mean of pi(X)_i - P(x)_i, entity by entity: the oracle that the control variate is tested against."""
+    plain_error: Floats
+    """The standard error of `plain`."""
+    alpha: Estimate
+    """max B - min B with an interval that covers it with chance `confidence`."""
+    pair: tuple[int, int]
+    """The positions of the entities with the largest and the smallest bias."""
+    reduction: float | None
+    """Plain variance over control-variate variance, for alpha's two entities; None where the latter is 0."""
+    degenerate: int
+    """How many (run, group) problems took the documented convention."""
+    runs: int
+    seed: int
+    confidence: float
+    interrupted: bool
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the interval of alpha tells it from 0 (or alpha is exactly 0)."""
+        return self.alpha.low > 0 or self.alpha.high == 0
+
+    @property
+    def statement(self) -> str:
+        """One sentence on what the runs have shown about alpha."""
+        a, share = self.alpha, f"{100 * self.confidence:g} %"
+        at = f"at {self.runs} runs{', where it was interrupted' if self.interrupted else ''}"
+        if self.resolved:
+            return f"alpha is {a.value:.6g}, from {a.low:.6g} to {a.high:.6g} with {share} confidence, {at}"
+        return f"not resolved {at}: alpha is at most {a.high:.6g} with {share} confidence"
+
+
+def sampled(
+    totals: Totals,
+    p: int,
+    split: Control,
+    known: bool,
+    ends: tuple[int, int],
+    seed: int,
+    confidence: float,
+    interrupted: bool,
+) -> Sampled:
+    """The result of post-processing p; `known`: Theorem 1 names the pair `ends`."""
+    runs, level = totals.runs, 1 - confidence
+    mean_d, squares_d, mean_e, squares_e, zeros = (totals.plane(p, k) for k in range(5))
+    labels = split.labels if totals.members.size else None
+    found = intervals.classes(mean_d, squares_d, split.scale, labels, totals.ties[p], runs, totals.blocks, level)
+    alpha, most, least = intervals.alpha_of_classes(found)
+    pair = totals.pairs[p]
+    if known:
+        most, least = ends
+        scale = float(max(split.scale[most], split.scale[least]))
+        alpha = intervals.alpha_of_pair(float(pair[0]), float(pair[1]), scale, runs, level)
+    squares = (pair[4], pair[1]) if known else (squares_e[[most, least]].sum(), squares_d[[most, least]].sum())
+    inverse = found.inverse
+    bias = found.bias[inverse] + split.offset
+    variance = _shared(squares_e, labels) / max(runs - 1, 1)
+    return Sampled(
+        bias=bias,
+        standard_error=found.standard_error[inverse],
+        half_width=found.half_width[inverse],
+        deviation=np.sqrt(variance),
+        mse=variance + bias**2,
+        zero=_shared(zeros, labels) / runs,
+        plain=mean_e + split.offset,
+        plain_error=np.sqrt(squares_e / max(runs - 1, 1) / runs),
+        alpha=alpha,
+        pair=(most, least),
+        reduction=float(squares[0] / squares[1]) if squares[1] > 0 else None,
+        degenerate=int(totals.degenerate[p]),
+        runs=runs,
+        seed=seed,
+        confidence=confidence,
+        interrupted=interrupted,
+    )
+
+
+def _shared(values: Floats, labels: NDArray[np.int64] | None) -> Floats:
+    """Averages over the entities with the same law."""
+    if labels is None:
+        return values
+    return np.asarray((np.bincount(labels, values) / np.bincount(labels))[labels])

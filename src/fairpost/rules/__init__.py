@@ -1,0 +1,43 @@
+"""pi: the post-processings. Those that need nothing but counts have a name; the affine ones need A and b."""
+
+from fairpost.rules.affine.projection import Affine, AffineNonnegative
+from fairpost.rules.affine.tree import Tree, tree_constraints
+from fairpost.rules.allocation import Baseline, PoS
+from fairpost.rules.base import Outcome, PostProcessing
+from fairpost.rules.custom import Custom
+from fairpost.rules.partition import Partition
+from fairpost.rules.release import Nonnegative, Simplex, Sum, SumClipped, Unchanged
+from fairpost.rules.simplex import project_simplex
+from fairpost.rules.threshold import PosThreshold, SimplexThreshold, Threshold
+
+POSTPROCESSINGS: dict[str, type[PostProcessing]] = {
+    kind.name: kind
+    for kind in (Unchanged, Nonnegative, Sum, SumClipped, Simplex, SimplexThreshold, Baseline, PoS, PosThreshold)
+}
+ALLOCATIONS: dict[str, type[Baseline] | type[PoS] | type[PosThreshold]] = {
+    kind.name: kind for kind in (Baseline, PoS, PosThreshold)
+}
+
+__all__ = [
+    "ALLOCATIONS",
+    "POSTPROCESSINGS",
+    "Affine",
+    "AffineNonnegative",
+    "Baseline",
+    "Custom",
+    "Nonnegative",
+    "Outcome",
+    "Partition",
+    "PoS",
+    "PosThreshold",
+    "PostProcessing",
+    "Simplex",
+    "SimplexThreshold",
+    "Sum",
+    "SumClipped",
+    "Threshold",
+    "Tree",
+    "Unchanged",
+    "project_simplex",
+    "tree_constraints",
+]

@@ -1,0 +1,153 @@
+"""pi onto affine sets, the programs (P) and (P_+): A v = b for any sparse A, without and with v >= 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import CountsError, ParameterError, ToleranceError
+from fairpost.parallel import over_slices
+from fairpost.rules.affine import farkas as _farkas
+from fairpost.rules.affine.dual import ACCEPTED, Solution, System, analyse
+from fairpost.rules.affine.tree import Tree
+from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegative_total, same_length
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _OnAffineSet(PostProcessing):
+    """What (P) and (P_+) share: A and b, checked, and their factor, made once."""
+
+    A: Any
+    b: Floats
+    _system: System = field(init=False, repr=False)
+    task: ClassVar[Literal["release"]] = "release"
+
+    def __post_init__(self) -> None:
+        A, b = _checked(self.A, self.b)
+        object.__setattr__(self, "A", A)
+        object.__setattr__(self, "b", b)
+        object.__setattr__(self, "_system", _farkas.consistent(analyse(A, b), self.n))
+
+    @property
+    def n(self) -> int:
+        """The number of entities, that is of columns of A."""
+        return int(self.A.shape[1])
+
+    @classmethod
+    def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:
+        """One equality, the sum over all entities: (P) is then the paper's pi_S and (P_+) its pi_S+.
+
+        By group: one equality a group, its own sum.
+        """
+        if not by_group:
+            value = counts.total if total is None else nonnegative_total(total)
+            return cls(np.ones((1, counts.n)), np.array([value]))
+        if counts.groups is None:
+            raise CountsError("totals by group need counts with groups, got counts without")
+        if total is not None:
+            raise CountsError("totals by group are the groups' own sums; give A and b for other totals")
+        A, b = Tree.from_labels([counts.groups]).over_leaves(counts.values)
+        return cls(A[1:], b[1:])
+
+    def _apply(self, rows: Floats) -> Outcome:
+        same_length(rows, self.n)
+        out = np.empty_like(rows)
+
+        def work(part: slice) -> None:
+            for i in range(part.start, part.stop):
+                out[i] = self._draw(rows[i].copy(), i)
+
+        over_slices(work, len(rows))
+        return Outcome(out, 0)
+
+    def _draw(self, y: Floats, i: int) -> Floats:
+        raise NotImplementedError
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Affine(_OnAffineSet):
+    """(P): pi(X) = argmin |v - X|_2 subject to A v = b.
+
+    The appendix's closed form, v = X - A' mu with A A' mu = A X - b, from one sparse factor of A A'. Rows may
+    depend on each other, as totals on several levels of a hierarchy do, as long as b agrees (to 1e-10 of what
+    a row adds up, so that public totals may carry rounding). Where it does not, the constructor raises
+    `InfeasibleError` with the rows that contradict each other.
+
+    A has one row an equality and one column an entity: a SciPy sparse matrix, or dense numbers. b has the
+    right sides, in counts.
+    """
+
+    name: ClassVar[str] = "affine"
+
+    def _draw(self, y: Floats, i: int) -> Floats:
+        v, residual = self._system.equality(y)
+        if not residual <= ACCEPTED:
+            raise ToleranceError(f"A v = b must hold to {ACCEPTED:g} of what a row adds up, draw {i}: {residual:.1e}")
+        return v
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AffineNonnegative(_OnAffineSet):
+    """(P_+): pi(X) = argmin |v - X|_2 subject to A v = b and v >= 0, with A and b as for `Affine`.
+
+    The solution is v = (X - A' mu)_+ with A v = b. Newton's method finds mu (semismooth, with a line search:
+    the dual function is convex and piecewise quadratic), then v is refined on its free set until A v = b
+    holds to rounding. Entries off that set are 0 exactly, as is an entry that rounding cannot tell from 0.
+    Where no v >= 0 satisfies A v = b the constructor raises `InfeasibleError` with the proof. Every draw is
+    solved from its own start, so that a batch gives the same bits however it is split.
+    """
+
+    name: ClassVar[str] = "affine-nonnegative"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _farkas.feasible(self._system, self.n)
+
+    def solve(self, noisy: ArrayLike) -> Solution:
+        """One vector's solution with its multipliers and the errors of the optimality conditions."""
+        y = finite_rows(noisy)
+        if y.ndim != 1:
+            raise CountsError(f"`solve` takes one vector of noisy counts, got {y.ndim} dimensions")
+        same_length(y, self.n)
+        return self._system.nonnegative(y.copy())
+
+    def _draw(self, y: Floats, i: int) -> Floats:
+        found = self._system.nonnegative(y)
+        if not found.accurate:
+            errors = f"{found.residual:.1e} in A v = b, {found.gap:.1e} in v = (X - A' mu)_+"
+            raise ToleranceError(f"the optimality conditions of (P_+) must hold, draw {i} leaves {errors}")
+        return found.values
+
+
+def _checked(A: Any, b: ArrayLike) -> tuple[Any, Floats]:
+    """Private read-only copies: A in canonical CSR form, b one-dimensional, every number finite."""
+    from scipy import sparse
+
+    if not sparse.issparse(A):
+        A = np.asarray(A)
+    if A.ndim != 2 or A.shape[1] == 0:
+        raise ParameterError(f"`A` must have a row an equality and a column an entity, got shape {A.shape}")
+    right = np.asarray(b)
+    if A.dtype.kind not in "iufb" or right.dtype.kind not in "iufb":
+        raise ParameterError(f"`A` and `b` must be real numbers, got types {A.dtype} and {right.dtype}")
+    if right.shape != (A.shape[0],):
+        raise ParameterError(f"`b` must have one entry a row of A: {A.shape[0]} rows, b has shape {right.shape}")
+    matrix: Any = sparse.csr_array(A, copy=True).astype(np.float64)
+    right = right.astype(np.float64)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    for name, numbers in (("A", matrix.data), ("b", right)):
+        if not np.isfinite(numbers).all():
+            bad = numbers[~np.isfinite(numbers)][0]
+            raise ParameterError(f"every entry of `{name}` must be finite, got {bad}")
+    for array in (matrix.data, matrix.indices, matrix.indptr, right):
+        array.flags.writeable = False
+    return matrix, right

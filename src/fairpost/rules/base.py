@@ -1,0 +1,96 @@
+"""pi: what a post-processing is. Noisy counts in, feasible counts or shares out; no privacy is spent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import CountsError, ParameterError
+from fairpost.noise.base import Mechanism
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The output of a post-processing and what happened on the way."""
+
+    values: Floats
+    """pi(X): one vector, or one row a draw."""
+    degenerate: int
+    """How many (draw, group) problems had no regular solution and took the documented convention."""
+
+
+class PostProcessing(ABC):
+    """A map from noisy counts to an output, on one vector or on the rows of a matrix.
+
+    Subclasses are frozen dataclasses that hold what the map needs (a total, weights, a matrix) and
+    implement `_apply` on validated rows. They never see the true counts at call time.
+    """
+
+    name: ClassVar[str]
+    """The name on the command line and in JSON."""
+    task: ClassVar[Literal["release", "allocation"]]
+    """Whether the output is counts (P is the identity) or shares (P is the allocation formula)."""
+
+    @classmethod
+    @abstractmethod
+    def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:
+        """The post-processing for these entities; the total defaults to the public sum of the counts.
+
+        By group: each group of `counts.groups` keeps its own total (release) or shares 1 (allocation).
+        """
+
+    def for_mechanism(self, mechanism: Mechanism) -> Self:
+        """The post-processing tuned to the noise, where it has something to tune; else itself."""
+        return self
+
+    @abstractmethod
+    def _apply(self, rows: Floats) -> Outcome:
+        """The map on a C-contiguous, finite matrix of shape (draws, n)."""
+
+    def apply(self, noisy: ArrayLike) -> Outcome:
+        """The output together with the number of degenerate draws."""
+        rows = finite_rows(noisy)
+        outcome = self._apply(np.atleast_2d(rows))
+        return outcome if rows.ndim == 2 else Outcome(outcome.values[0], outcome.degenerate)
+
+    def __call__(self, noisy: ArrayLike) -> Floats:
+        """The output alone."""
+        return self.apply(noisy).values
+
+
+def finite_rows(noisy: ArrayLike) -> Floats:
+    """`noisy` as a C-contiguous float64 vector or matrix, checked to be finite and non-empty."""
+    try:
+        rows = np.ascontiguousarray(noisy, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise CountsError("noisy counts must be numbers in one vector or in the rows of a matrix") from None
+    if np.ndim(noisy) not in (1, 2) or rows.size == 0:
+        raise CountsError(f"noisy counts must be one vector or a matrix with a row a draw, got shape {np.shape(noisy)}")
+    if not np.isfinite(np.sum(rows)) and not np.isfinite(rows).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        raise CountsError(f"every noisy count must be finite, got {rows[place]} at position {place}")
+    return rows
+
+
+def same_length(rows: Floats, n: int) -> None:
+    """An error where the rows do not have one column an entity."""
+    if rows.shape[-1] != n:
+        raise CountsError(f"noisy counts must have one entry an entity: {n} entities, {rows.shape[-1]} entries")
+
+
+def nonnegative_total(total: float) -> float:
+    """A total C: finite and at least 0."""
+    try:
+        number = float(total)
+    except (TypeError, ValueError):
+        raise ParameterError(f"`total` must be a number, got {total!r}") from None
+    if not 0 <= number < np.inf:
+        raise ParameterError(f"`total` must be at least 0 and finite, got {total!r}")
+    return number
