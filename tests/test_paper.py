@@ -11,7 +11,7 @@ import pytest
 import fairpost as fp
 from cases import DATA, saipe
 from fairpost.datasets import synthetic_districts
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.paper import districts, figures, folder, geometry, hawaii, reproduce
 from fairpost.paper import reproduce as command
 from fairpost.paper.page import cell, ours, pretty

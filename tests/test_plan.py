@@ -60,7 +60,7 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
     """Alpha against noise up, down, up: the answer is the end of the first stretch that meets the target."""
     from dataclasses import replace
 
-    from fairpost.fairness import Estimate
+    from fairpost.accuracy import Estimate
 
     base = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1e9, spreads=grid(1, 2, 2)).curve[0]
 

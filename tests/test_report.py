@@ -12,7 +12,7 @@ import pytest
 
 import fairpost as fp
 from fairpost import datasets, errors
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.plan import Point
 from fairpost.report import audit_page, curves_page
 from fairpost.report.numbers import PERCENT, Unit, money

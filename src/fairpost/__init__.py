@@ -16,7 +16,7 @@ from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep

@@ -3,274 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost import fairness
-from fairpost.bounds.theorems import Bounds, theorem1
+from fairpost.budgets import Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
-from fairpost.engines.exact.engine import Exact
-from fairpost.engines.moments import Moments
-from fairpost.engines.montecarlo.engine import MonteCarlo
-from fairpost.engines.montecarlo.estimates import Sampled
-from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
+from fairpost.engines import engine_of
+from fairpost.engines.base import Answer, Engine, Question, answered
+from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
-from fairpost.problems import PROBLEMS
-from fairpost.results.audit import AuditResult, CostOfPrivacy
-from fairpost.rules import ALLOCATIONS, POSTPROCESSINGS, Custom, Partition, PostProcessing, Simplex
+from fairpost.results.audit import Audit
+from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
 
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]
-ENGINES = ("auto", "exact", "monte-carlo")
-RTOL = 1e-6
-"""The exact engine's relative tolerance on alpha."""
 
 
-@dataclass(frozen=True)
-class Auto:
-    """Exact where that engine covers the case and reaches its tolerance, else simulation; `result.note` says which."""
+class Problem(TypedDict, total=False):
+    """What a named post-processing is built for."""
 
-    exact: Exact = field(default_factory=Exact)
-    simulation: MonteCarlo = field(default_factory=MonteCarlo)
-
-
-Engine = str | Exact | MonteCarlo | Auto
+    total: float | None
+    by_group: bool
 
 
-def postprocessing(
-    which: Chosen, counts: Counts, total: float | None = None, *, by_group: bool = False
-) -> PostProcessing:
-    """A post-processing by name, for these counts; an object passes as it is, a bare function becomes `Custom`."""
-    if isinstance(which, PostProcessing):
-        return which
-    if isinstance(which, str) and which in POSTPROCESSINGS:
-        return POSTPROCESSINGS[which].from_counts(counts, total, by_group=by_group)
-    if callable(which):
-        return Custom(which)
-    raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
+class Asked(TypedDict, total=False):
+    """What `audit`, `compare`, `sweep` and `plan` take beside x, M and pi; for the meaning see `audit`."""
+
+    engine: str | Engine
+    total: float | None
+    budget: Budget | None
+    by_group: bool
+    runs: int
+    seed: int
+    rtol: float | None
+    confidence: float
 
 
-def audit(
-    counts: Counts,
-    mechanism: Mechanism,
-    postprocess: Chosen,
-    *,
-    engine: Engine = "auto",
-    runs: int = 10_000,
-    seed: int = 0,
-    rtol: float | None = None,
-    confidence: float = 0.95,
-    total: float | None = None,
-    budget: float | None = None,
-    by_group: bool = False,
-) -> AuditResult:
+def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen, **asked: Unpack[Asked]) -> Audit:
     """The bias B = E[pi(M(x))] - P(x), alpha, the cost of privacy and the bounds of one post-processing.
 
     Parameters
     ----------
     counts, mechanism
-        x with its weights, and M.
+        x with its weights (numbers alone become `Counts`), and M.
     postprocess
         pi: a name ("simplex", "pos", ...), an object, or a function from noisy counts to counts.
     engine
-        "exact"; "monte-carlo"; "auto": exact where it covers the case and reaches its tolerance, else simulation, and
-        `result.note` says which and why; or an engine object such as Exact(rtol=1e-8) or MonteCarlo(runs=10**6).
+        "exact"; "expansion"; "monte-carlo"; "auto": exact where that covers the case and reaches its tolerance, else an
+        expansion where there is one, else simulation, and `result.note` says which and why; or an engine object such as
+        Exact(rtol=1e-8) or MonteCarlo(runs=10**6), which has its own settings.
     runs, seed, confidence
-        For simulation: how many runs (with `rtol`: at most), from which seed, and how surely intervals cover.
+        For simulation: how many runs (with `rtol`: at most; 10,000 by default), from which seed, and how surely
+        intervals cover.
     rtol
         The relative tolerance on alpha: 1e-6 for the exact engine by default; none for simulation.
     total
         C, for the post-processings that keep a total; default: the sum of the counts.
     budget
-        Money to allocate, for results in money.
+        Money to allocate, for results in money. With `by_group` one number is split among the groups in proportion to
+        their true shares; a mapping from group to amount (or a sequence in the order of first appearance) gives each
+        group its own. All results are then in shares of the whole, the sum.
     by_group
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
 
     """
-    return compare(
-        counts,
-        mechanism,
-        [postprocess],
-        engine=engine,
-        runs=runs,
-        seed=seed,
-        rtol=rtol,
-        confidence=confidence,
-        total=total,
-        budget=budget,
-        by_group=by_group,
-    )[0]
+    return compare(counts, mechanism, [postprocess], **asked)[0]
 
 
 def compare(
-    counts: Counts,
+    counts: Counts | ArrayLike,
     mechanism: Mechanism,
     postprocesses: Sequence[Chosen],
     *,
-    engine: Engine = "auto",
-    runs: int = 10_000,
-    seed: int = 0,
-    rtol: float | None = None,
-    confidence: float = 0.95,
+    engine: str | Engine = "auto",
     total: float | None = None,
-    budget: float | None = None,
+    budget: Budget | None = None,
     by_group: bool = False,
-) -> tuple[AuditResult, ...]:
+    **settings: Any,
+) -> tuple[Audit, ...]:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
-    pis = [postprocessing(p, counts, total, by_group=by_group).for_mechanism(mechanism) for p in postprocesses]
-    money = None if budget is None else fairness.checked_budget(budget)
-    made = engine_of(engine, rtol, lambda: MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence))
-    exact, simulation = _pair_of_engines(made)
-    found: dict[int, AuditResult] = {}
-    notes: dict[int, str | None] = {}
-    for i, pi in enumerate(pis):
-        notes[i] = None
-        if exact is None:
-            continue
-        try:
-            found[i] = _from_moments(counts, mechanism, pi, exact.moments(counts, mechanism, pi), money)
-        except (UnsupportedError, ToleranceError) as refusal:
-            if simulation is None:
-                raise
-            notes[i] = f"simulated, because {refusal}"
-    rest = [i for i in range(len(pis)) if i not in found]
-    if rest:
-        assert simulation is not None
-        for i, s in zip(rest, simulation.moments(counts, mechanism, [pis[i] for i in rest]), strict=True):
-            found[i] = _from_sample(counts, mechanism, pis[i], s, money, notes[i])
-    return tuple(found[i] for i in range(len(pis)))
+    x = counts if isinstance(counts, Counts) else Counts(counts)
+    finder = engine_of(engine, **settings)
+    pis = [postprocessing(which, x, total=total, by_group=by_group) for which in postprocesses]
+    _all_used(pis, postprocesses, total, budget)
+    question = Question.ask(x, mechanism, pis)
+    money = [_money(pi, x, budget) for pi in question.pis]
+    found = [answered(answer) for answer in finder.evaluate(question)]
+    return tuple(_result(question, i, answer, *money[i]) for i, answer in enumerate(found))
 
 
-def engine_of(engine: Engine, rtol: float | None, simulation: Callable[[], MonteCarlo]) -> Exact | MonteCarlo | Auto:
-    """An engine by its name, made where it is needed; an object passes as it is."""
-    if not isinstance(engine, str):
-        return engine
-    if engine not in ENGINES:
-        raise ParameterError(f"`engine` must be one of {', '.join(ENGINES)} or an engine object, got {engine!r}")
-    if engine == "monte-carlo":
-        return simulation()
-    exact = Exact(RTOL if rtol is None else rtol)
-    return exact if engine == "exact" else Auto(exact, simulation())
+def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
+    """A post-processing by name, for these counts; an object passes as it is, a bare function becomes `Custom`."""
+    if isinstance(which, str) and which in POSTPROCESSINGS:
+        return POSTPROCESSINGS[which].from_counts(counts, given.get("total"), by_group=given.get("by_group", False))
+    if not isinstance(which, PostProcessing) and not callable(which):
+        raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
+    if given.get("total") is not None or given.get("by_group"):
+        what = "total" if given.get("total") is not None else "by_group"
+        raise ParameterError(
+            f"`{what}` is for a post-processing chosen by name; an object or a function has its own, got {which!r:.60}"
+        )
+    return which if isinstance(which, PostProcessing) else Custom(which)
 
 
-def _pair_of_engines(engine: Exact | MonteCarlo | Auto) -> tuple[Exact | None, MonteCarlo | None]:
-    """The engine to ask first, and the one for what it refuses (None: nobody)."""
-    if isinstance(engine, Auto):
-        return engine.exact, engine.simulation
-    return (engine, None) if isinstance(engine, Exact) else (None, engine)
+def _all_used(
+    pis: Sequence[PostProcessing], given: Sequence[Chosen], total: float | None, budget: Budget | None
+) -> None:
+    """No argument is dropped in silence: a total is kept by some pi, a budget is shared by some, groups matter."""
+    if total is not None and not any(pi.keeps_total for pi in pis):
+        raise ParameterError(f"`total` is for post-processings that keep one, got {', '.join(pi.name for pi in pis)}")
+    if budget is None:
+        return
+    bare = [which for which in given if not isinstance(which, (str, PostProcessing))]
+    if bare:
+        raise ParameterError(
+            f"a function given a budget must say which problem it answers: Custom(f, problem=...), got {bare[0]!r:.60}"
+        )
+    if not any(pi.problem.shares for pi in pis):
+        raise ParameterError(f"`budget` is for allocations, got {', '.join(pi.name for pi in pis)}")
 
 
-def _from_moments(
-    counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: Moments, budget: float | None
-) -> AuditResult:
-    return AuditResult(
-        counts=counts,
-        mechanism=mechanism,
-        postprocess=pi.name,
-        task=pi.task,
-        method=Exact.name,
-        truth=_truth(counts, pi),
-        bias=moments.bias,
-        error=moments.error,
-        deviation=np.sqrt(np.maximum(moments.mse - moments.bias**2, 0.0)),
-        mse=moments.mse,
-        zero=moments.zero,
-        alpha=fairness.alpha_interval(moments.bias, moments.error),
-        alpha_pair=_pair(counts, pi, moments),
-        bounds=_bounds(counts, mechanism, pi, moments.threshold),
-        cost_of_privacy=_cost(pi, moments.bias, moments.error, budget),
-        expected_T=moments.threshold,
-        degenerate=moments.degenerate,
-        grouped=getattr(pi, "partition", None) is not None,
-        budget=budget,
-    )
+def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> tuple[float | None, GroupBudgets | None]:
+    """The whole budget, if there is one, and its parts where every group shares out its own."""
+    if budget is None or not pi.problem.shares:
+        return (None if budget is None else whole(budget)), None
+    if pi.partition is None and several(budget):
+        raise ParameterError(f"budgets by group need an allocation by group, got {pi.name} over all entities")
+    return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition)
 
 
-def _from_sample(
-    counts: Counts, mechanism: Mechanism, pi: PostProcessing, s: Sampled, budget: float | None, note: str | None
-) -> AuditResult:
-    partition: Partition | None = getattr(pi, "partition", None)
-    problems = s.runs * (1 if partition is None else len(partition.labels))
-    return AuditResult(
-        counts=counts,
-        mechanism=mechanism,
-        postprocess=pi.name,
-        task=pi.task,
-        method="monte-carlo",
-        truth=_truth(counts, pi),
-        bias=s.bias,
-        error=s.standard_error,
-        deviation=s.deviation,
-        mse=s.mse,
-        zero=s.zero,
-        alpha=s.alpha,
-        alpha_pair=(counts.ids[s.pair[0]], counts.ids[s.pair[1]]),
-        bounds=_bounds(counts, mechanism, pi, None),
-        cost_of_privacy=_cost(pi, s.bias, s.half_width, budget),
-        expected_T=None,
-        degenerate=s.degenerate / problems,
-        grouped=partition is not None,
-        budget=budget,
-        runs=s.runs,
-        seed=s.seed,
-        note="; ".join(part for part in (note, s.statement) if part),
-        sample=s,
-    )
-
-
-def _cost(pi: PostProcessing, bias: Floats, error: Floats, budget: float | None) -> CostOfPrivacy | None:
-    if pi.task != "allocation":
-        return None
-    share = fairness.cost_interval(bias, error)
-    return CostOfPrivacy(share, None if budget is None else share.scaled(budget))
-
-
-def _truth(counts: Counts, pi: PostProcessing) -> Floats:
-    """P(x); by group, the shares inside each group."""
-    problem = PROBLEMS[pi.task]
-    partition: Partition | None = getattr(pi, "partition", None)
-    if pi.task == "release" or partition is None:
-        return problem(counts)
-    out = np.empty(counts.n)
-    for g in range(len(partition.labels)):
-        who = partition.order[partition.starts[g] : partition.starts[g + 1]]
-        out[who] = problem(Counts(counts.values[who], weights=counts.weights[who]))
-    return out
-
-
-def _pair(counts: Counts, pi: PostProcessing, moments: Moments) -> tuple[str, str]:
-    """The ids of the largest and the smallest bias.
-
-    For the projection onto one simplex Lemma 3 names them: the smallest and the largest count. Biases of large counts
-    differ by less than any error, so the numbers alone would pick one of them by rounding.
-    """
-    if isinstance(pi, Simplex) and pi.partition is None:
-        return counts.ids[int(np.argmin(counts.values))], counts.ids[int(np.argmax(counts.values))]
-    found = fairness.alpha(moments.bias)
-    return counts.ids[found.most], counts.ids[found.least]
-
-
-def _bounds(counts: Counts, mechanism: Mechanism, pi: PostProcessing, expected_T: float | None) -> Bounds | None:
-    """Theorem 1 where it applies: the projection onto one simplex with a positive total."""
-    if not isinstance(pi, Simplex) or pi.partition is not None or pi.total == 0:
-        return None
-    try:
-        return theorem1(counts, mechanism, float(pi.total), expected_T)  # type: ignore[arg-type]
-    except UnsupportedError:
-        return None
-
-
-def allocate(
-    noisy: ArrayLike, weights: ArrayLike | None = None, how: str = "pos", mechanism: Mechanism | None = None
-) -> Floats:
-    """Shares of 1 from noisy counts alone: "pos" (the paper's projection), "baseline" or "pos-threshold".
-
-    One vector, or the rows of a matrix. Nothing true is needed, so nothing private is spent; "pos-threshold" needs to
-    know the mechanism that made the noise, which is public.
-    """
-    if how not in ALLOCATIONS:
-        raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
-    pi = ALLOCATIONS[how](weights)
-    return (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy)
+def _result(question: Question, i: int, answer: Answer, budget: float | None, budgets: GroupBudgets | None) -> Audit:
+    truth = question.truths[i]
+    if budgets is not None:
+        answer, truth = answer.rescaled(budgets.part), truth * budgets.part
+    return Audit.of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets)

@@ -11,6 +11,10 @@
 A caller who wants one net catches `FairpostError`. Every message is one line.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class FairpostError(Exception):
     """Anything that fairpost raises on purpose."""
@@ -37,4 +41,8 @@ class UnsupportedError(FairpostError):
 
 
 class ToleranceError(FairpostError):
-    """The result's own error estimate does not reach the tolerance asked for."""
+    """The result's own error estimate does not reach the tolerance asked for; `reached` is what it had found."""
+
+    def __init__(self, message: str, reached: Any = None) -> None:
+        super().__init__(message)
+        self.reached = reached

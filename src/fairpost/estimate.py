@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.audit import Engine, audit
 from fairpost.counts import Counts, positive_weights
 from fairpost.errors import CountsError, ParameterError
-from fairpost.noise import Mechanism, Stream
+from fairpost.noise import Law, Stream
 from fairpost.rules import project_simplex
 from fairpost.rules.base import finite_rows
 
@@ -61,7 +61,7 @@ class PlugIn:
 
 def share_interval(
     noisy: ArrayLike,
-    mechanism: Mechanism,
+    mechanism: Law,
     weights: ArrayLike | None = None,
     *,
     confidence: float = 0.95,
@@ -86,7 +86,7 @@ def _share(own: Floats, rest: Floats, otherwise: float) -> Floats:
     return np.where(whole > 0, own / np.where(whole > 0, whole, 1.0), otherwise)
 
 
-def _quantile(mechanism: Mechanism, tail: float) -> float:
+def _quantile(mechanism: Law, tail: float) -> float:
     """The smallest q (to rounding, from above) with P(eta > q) <= tail."""
     high = mechanism.deviation
     while mechanism.sf(high) > tail:
@@ -98,7 +98,7 @@ def _quantile(mechanism: Mechanism, tail: float) -> float:
     return math.floor(high) if mechanism.discrete and mechanism.sf(math.floor(high)) <= tail else high
 
 
-def _chernoff(mechanism: Mechanism, a: Floats, level: float) -> float:
+def _chernoff(mechanism: Law, a: Floats, level: float) -> float:
     """An r with P(|sum a eta| > r) <= level: (sum K(a s) + log(2/level)) / s at the best s found; any s is valid."""
     from scipy.optimize import minimize_scalar
 
@@ -116,7 +116,7 @@ def _chernoff(mechanism: Mechanism, a: Floats, level: float) -> float:
 
 def plug_in(
     noisy: ArrayLike,
-    mechanism: Mechanism,
+    mechanism: Law,
     weights: ArrayLike | None = None,
     how: str = "pos",
     *,

@@ -9,26 +9,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost.accuracy import Accuracy, Estimate
 from fairpost.errors import CountsError, ParameterError
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with an interval that contains the true value (exact engine: by its error bound)."""
-
-    value: float
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not self.low <= self.value <= self.high:
-            raise ParameterError(f"an interval must contain its value, got {self.low}, {self.value}, {self.high}")
-
-    def scaled(self, factor: float) -> Estimate:
-        """The estimate in another unit (factor >= 0)."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True)
@@ -51,11 +35,12 @@ def alpha(bias: ArrayLike) -> Alpha:
     return Alpha(float(b[most] - b[least]), most, least)
 
 
-def alpha_interval(bias: Floats, error: Floats) -> Estimate:
-    """Alpha when each bias is known to within `error`: every bias inside its own interval."""
+def alpha_interval(bias: Floats, known: Accuracy) -> Estimate:
+    """Alpha when each bias is known to within `known.half_width`: every bias inside its own interval."""
+    error = known.half_width
     low = max(0.0, float(np.max(bias - error) - np.min(bias + error)))
     high = float(np.max(bias + error) - np.min(bias - error))
-    return Estimate(alpha(bias).value, low, high)
+    return Estimate(alpha(bias).value, low, high, known.kind)
 
 
 def cost_of_privacy(bias: ArrayLike, budget: float = 1.0) -> float:
@@ -69,16 +54,18 @@ def cost_of_privacy_l1(bias: ArrayLike, budget: float = 1.0) -> float:
     return float(np.sum(np.abs(np.asarray(bias, dtype=np.float64))) * checked_budget(budget) / 2)
 
 
-def cost_interval(bias: Floats, error: Floats, times: ArrayLike = 1) -> Estimate:
-    """The cost of privacy, as a share of the budget, when each bias is known to within `error`."""
+def cost_interval(bias: Floats, known: Accuracy, times: ArrayLike = 1) -> Estimate:
+    """The cost of privacy, as a share of the budget, when each bias is known to within `known.half_width`."""
+    error = known.half_width
     losses = [np.sum(np.maximum(-(bias + s * error), 0.0) * times) for s in (1.0, 0.0, -1.0)]
-    return Estimate(float(losses[1]), float(losses[0]), float(losses[2]))
+    return Estimate(float(losses[1]), float(losses[0]), float(losses[2]), known.kind)
 
 
-def loss_interval(bias: Floats, error: Floats) -> Estimate:
-    """The largest expected loss of any entity, max(0, -B_i), when each bias is known to within `error`."""
+def loss_interval(bias: Floats, known: Accuracy) -> Estimate:
+    """The largest expected loss of any entity, max(0, -B_i), when each bias is known to within `known.half_width`."""
+    error = known.half_width
     value, low, high = (max(0.0, float(np.max(-(bias + s * error)))) for s in (0.0, 1.0, -1.0))
-    return Estimate(value, low, high)
+    return Estimate(value, low, high, known.kind)
 
 
 def misallocation(bias: ArrayLike, budget: float) -> Floats:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.noise import DiscreteLaplace, Mechanism
+from fairpost.noise import Law
 
 Floats = NDArray[np.float64]
 REACH = 13.0  # deviations: e^{-13^2/2} = 2e-37
@@ -22,7 +22,7 @@ FEW = 40  # below this n the transform of a sum of discrete Laplace noises decay
 MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k]
 
 
-def tail_of_entry(u: Floats, n: int, mechanism: Mechanism, k: int) -> Floats:
+def tail_of_entry(u: Floats, n: int, mechanism: Law, k: int) -> Floats:
     """E[(u + nu)_-^k] for u >= 0 and n >= 2."""
     beta = (n - 1) / n
     cut = -u / beta
@@ -39,14 +39,14 @@ def tail_of_entry(u: Floats, n: int, mechanism: Mechanism, k: int) -> Floats:
     return np.asarray(below + np.bincount(owner, mass * gain, u.size))
 
 
-def mass_at_zero(u: Floats, n: int, mechanism: Mechanism) -> Floats:
+def mass_at_zero(u: Floats, n: int, mechanism: Law) -> Floats:
     """P(u + nu = 0) for u >= 0 and n >= 2."""
     owner, v, mass, _ = _near_zero(u, n, mechanism)
     atom = _tail_of_sum(np.abs(v) * n, n, mechanism, 0)[1]
     return np.asarray(np.bincount(owner, mass * atom, u.size), dtype=np.float64)
 
 
-def _near_zero(u: Floats, n: int, mechanism: Mechanism) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+def _near_zero(u: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
     """For each u the whole numbers j for which v = u + beta j is within reach of G.
 
     Returns, flat, (index of u, v, P(eta = j)), and the first j of each u.
@@ -55,7 +55,7 @@ def _near_zero(u: Floats, n: int, mechanism: Mechanism) -> tuple[NDArray[np.int6
     for Laplace tails, so the reach is measured from there; few noises of Laplace tails need 40 scales.
     """
     beta, spread = (n - 1) / n, mechanism.deviation * np.sqrt(n - 1) / n
-    reach = max(REACH * spread, 40 * mechanism.spread / n if isinstance(mechanism, DiscreteLaplace) else 0.0)
+    reach = max(REACH * spread, 40 / mechanism.strip / n)
     reach += 2.0  # a small noise is far from normal: keep its nearest whole numbers
     if n == 2:  # the two noises share the fall evenly: the whole way down counts
         reach += float(np.max(u, initial=0.0)) / 2
@@ -69,7 +69,7 @@ def _near_zero(u: Floats, n: int, mechanism: Mechanism) -> tuple[NDArray[np.int6
     return owner[kept], (u[owner] + beta * j)[kept], mass[kept], first
 
 
-def _tail_of_sum(m: Floats, n: int, mechanism: Mechanism, k: int) -> tuple[Floats, Floats]:
+def _tail_of_sum(m: Floats, n: int, mechanism: Law, k: int) -> tuple[Floats, Floats]:
     """E[(S - m)_+^k] and P(S = m) at each m >= 0, from the tails at the whole number below m.
 
     m is n times a sum of a count and a multiple of 1/n: within 1e-9 of a whole number it is one.
@@ -83,7 +83,7 @@ def _tail_of_sum(m: Floats, n: int, mechanism: Mechanism, k: int) -> tuple[Float
     return tail, np.where(gap == 0, rows[MASS], 0.0)
 
 
-def _tails(m: Floats, n: int, mechanism: Mechanism) -> Floats:
+def _tails(m: Floats, n: int, mechanism: Law) -> Floats:
     """Rows E[(S - m)_+^k], k = 0, 1, 2, and P(S = m) at ascending whole numbers m >= 0.
 
     Three ways: a table for few discrete Laplace noises; inversion at each m; and where there are many m, inversion
@@ -91,7 +91,7 @@ def _tails(m: Floats, n: int, mechanism: Mechanism) -> Floats:
     """
     if m.size == 0:
         return np.empty((4, 0))
-    if isinstance(mechanism, DiscreteLaplace) and n < FEW:
+    if np.isfinite(mechanism.strip) and n < FEW:
         return _by_table(m, n, mechanism)
     if m.size <= 200 or mechanism.deviation * np.sqrt(n - 1) < 20:
         return np.concatenate(
@@ -104,19 +104,19 @@ def _tails(m: Floats, n: int, mechanism: Mechanism) -> Floats:
     return np.asarray(np.exp(np.array([BarycentricInterpolator(points, row)(m) for row in logs])))
 
 
-def _by_table(m: Floats, n: int, mechanism: DiscreteLaplace) -> Floats:
+def _by_table(m: Floats, n: int, mechanism: Law) -> Floats:
     """By repeated convolution with the two-sided geometric law: two first-order recursions of positive terms each."""
     from fairpost.noise.kernels import lattice
 
-    reach = int(m[-1] + 60 * mechanism.scale + 2)
-    mass = lattice.geometric_sum(reach, n - 1, float(np.exp(-1 / mechanism.scale)))
+    reach = int(m[-1] + 60 / mechanism.strip + 2)
+    mass = lattice.geometric_sum(reach, n - 1, float(np.exp(-mechanism.strip)))
     sums = lattice.partial_sums(mass, 0.0)  # sums[j][i] = sum over points >= i of (distance to i)^j mass
     at = m.astype(np.int64) + reach
     above = sums[:, at + 1]
     return np.array([above[0], above[1] + above[0], above[2] + 2 * above[1] + above[0], mass[at]])
 
 
-def _by_inversion(m: Floats, n: int, mechanism: Mechanism) -> Floats:
+def _by_inversion(m: Floats, n: int, mechanism: Law) -> Floats:
     """With m0 = m + 1 the first whole number above m,
 
         E[(S - m)_+^k] = (1/2 pi) int_{-pi}^{pi} e^{(n-1) K(z) - z m0} sum_{i >= 0} (1 + i)^k e^{-z i} dw,   z = c + i w,
@@ -139,7 +139,7 @@ def _by_inversion(m: Floats, n: int, mechanism: Mechanism) -> Floats:
     return np.array([np.sum((wave * form).real, axis=1) for form in forms])
 
 
-def _saddle(m0: Floats, n: int, mechanism: Mechanism) -> tuple[Floats, Floats]:
+def _saddle(m0: Floats, n: int, mechanism: Law) -> tuple[Floats, Floats]:
     """The minimum c of (n-1) K(c) - c m0 - log(1 - e^{-c}) and the deviation (second derivative)^{1/2} there.
 
     Derivatives of K by the complex step (first) and a central difference of it (second: it sets a window only).

@@ -11,51 +11,61 @@ Only u >= 0 is needed: symmetry gives u < 0. All terms below are positive, so de
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.noise import Gaussian, Laplace, Mechanism
+from fairpost.bounds import sum_lattice
+from fairpost.errors import UnsupportedError
+from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law
 
 Floats = NDArray[np.float64]
 
 
-def variance(mechanism: Mechanism, n: int) -> float:
+def variance(mechanism: Law, n: int) -> float:
     """Var[nu] = Var[eta] (n - 1)/n."""
     return mechanism.variance * (n - 1) / n
 
 
-def clipped(u: ArrayLike, n: int, mechanism: Mechanism, k: int = 1) -> Floats:
+def clipped(u: ArrayLike, n: int, mechanism: Law, k: int = 1) -> Floats:
     """E[(u + nu)_-^k] for each u; k = 0 gives P(u + nu < 0), k = 1 and 2 are in counts and squared counts."""
     mean = np.asarray(u, dtype=np.float64)
     size = np.abs(mean)
-    if n == 1:
-        tail = np.zeros_like(size)
-    elif isinstance(mechanism, Gaussian):
-        tail = Gaussian(mechanism.sigma * np.sqrt((n - 1) / n)).upper(size, 0.0, k)
-    elif isinstance(mechanism, Laplace):
-        tail = _by_contour(size.ravel(), n, mechanism, k).reshape(size.shape)
-    else:
-        from fairpost.bounds.sum_lattice import tail_of_entry
-
-        tail = tail_of_entry(size.ravel(), n, mechanism, k).reshape(size.shape)
+    tail = np.zeros_like(size) if n == 1 else tail_of_entry(mechanism, size.ravel(), n, k).reshape(size.shape)
     if k == 0:
         return np.where(mean < 0, 1.0 - tail - at_zero(size, n, mechanism), tail)
     whole = size if k == 1 else size**2 + variance(mechanism, n)
     return np.where(mean < 0, whole - tail if k == 2 else whole + tail, tail)
 
 
-def at_zero(u: ArrayLike, n: int, mechanism: Mechanism) -> Floats:
+@singledispatch
+def tail_of_entry(mechanism: Law, u: Floats, n: int, k: int) -> Floats:
+    """E[(u + nu)_-^k] for u >= 0 and n >= 2; each noise has its own way."""
+    raise UnsupportedError(f"the law of an entry of pi_S is not known for {mechanism.name} noise")
+
+
+@tail_of_entry.register
+def _gaussian(mechanism: Gaussian, u: Floats, n: int, k: int) -> Floats:
+    """nu is normal."""
+    return np.asarray(Gaussian(mechanism.sigma * np.sqrt((n - 1) / n)).upper(u, 0.0, k))
+
+
+@tail_of_entry.register(DiscreteLaplace)
+@tail_of_entry.register(DiscreteGaussian)
+def _lattice(mechanism: Law, u: Floats, n: int, k: int) -> Floats:
+    return sum_lattice.tail_of_entry(u, n, mechanism, k)
+
+
+def at_zero(u: ArrayLike, n: int, mechanism: Law) -> Floats:
     """P(u + nu = 0): 0 for continuous noise and n > 1."""
     size = np.abs(np.asarray(u, dtype=np.float64))
     if n == 1:
         return np.asarray(size == 0, dtype=np.float64)
     if not mechanism.discrete:
         return np.zeros_like(size)
-    from fairpost.bounds.sum_lattice import mass_at_zero
-
-    return mass_at_zero(size.ravel(), n, mechanism).reshape(size.shape)
+    return sum_lattice.mass_at_zero(size.ravel(), n, mechanism).reshape(size.shape)
 
 
 # -- Laplace ---------------------------------------------------------------------------------------------------
@@ -70,7 +80,7 @@ def at_zero(u: ArrayLike, n: int, mechanism: Mechanism) -> Floats:
 BEND, STEP = 0.4142, 1.0 / 16.0
 
 
-def _cgf(s: NDArray[Any], n: int, mechanism: Mechanism) -> NDArray[Any]:
+def _cgf(s: NDArray[Any], n: int, mechanism: Law) -> NDArray[Any]:
     return np.asarray(mechanism.cgf(s * ((n - 1) / n)) + (n - 1) * mechanism.cgf(s / n))
 
 
@@ -78,7 +88,8 @@ BLOCK = 24
 """Nodes at a time: most u are done after a few blocks."""
 
 
-def _by_contour(u: Floats, n: int, mechanism: Laplace, k: int, step: float = STEP) -> Floats:
+@tail_of_entry.register
+def _by_contour(mechanism: Laplace, u: Floats, n: int, k: int, step: float = STEP) -> Floats:
     """The integral for each u; it ends where the integrand is 1e-20 of its largest value for every u."""
     edge = mechanism.strip * n / (n - 1)
     centre, radius = _saddle(u, n, mechanism, k, edge)

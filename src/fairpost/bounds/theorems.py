@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairpost.bounds.sum_law import clipped
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.noise import Gaussian, Mechanism
+from fairpost.noise import Gaussian, Law, Mechanism
 
 Floats = NDArray[np.float64]
 RELATIVE = 5e-12
@@ -52,12 +52,20 @@ class Bounds:
     """A bound on the numerical error of `lower` and of lower + `clipped`."""
 
 
+def orders_counts(counts: Counts, mechanism: Mechanism) -> bool:
+    """Whether the noise has the property that the proofs need, for these counts."""
+    x = counts.values
+    return isinstance(mechanism, Law) and (not mechanism.discrete or bool((x - x[0] == np.round(x - x[0])).all()))
+
+
 def theorem1(
     counts: Counts, mechanism: Mechanism, total: float | None = None, expected_T: float | None = None
 ) -> Bounds:
     """Theorem 1's bounds for these counts; `expected_T` = E[T] sharpens the upper one (Lemma 3)."""
     x, _, times, _ = counts.distinct
-    if mechanism.discrete and (x - x[0] != np.round(x - x[0])).any():
+    if not isinstance(mechanism, Law):
+        raise UnsupportedError(f"Theorem 1 needs noise whose law is known, got {mechanism.name}")
+    if not orders_counts(counts, mechanism):
         raise UnsupportedError("Theorem 1 under discrete noise needs counts that differ by whole numbers")
     if total is not None and not 0 < total < np.inf:
         raise ParameterError(f"Theorem 1 needs a `total` above 0, got {total!r}")
@@ -67,7 +75,7 @@ def theorem1(
 
 
 def _bounds(
-    x: Floats, times: NDArray[np.int64], n: int, mechanism: Mechanism, shift: float, expected_T: float | None
+    x: Floats, times: NDArray[np.int64], n: int, mechanism: Law, shift: float, expected_T: float | None
 ) -> Bounds:
     tails = clipped(x + shift, n, mechanism)
     total = float(np.sum(np.sort(times * tails)))

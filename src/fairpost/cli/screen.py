@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.report.numbers import PERCENT, Unit, half, money
 from fairpost.results.audit import AuditResult
 

@@ -1,26 +1,25 @@
-"""What an exact evaluation returns: moments of pi(X), each bias with its own error bound."""
+"""What an integral returns: one entry for each distinct (count, weight) pair, with its own errors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Counted = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of a post-processed release, one entry for each distinct (count, weight) pair.
-
-    The unit is that of the output: counts for a release, shares of 1 for an allocation.
-    """
+    """Moments of a post-processed release, in the unit of the output: counts for a release, shares of 1 for an allocation."""
 
     bias: Floats
     """B_i = E[pi(X)_i] - P(x)_i."""
     error: Floats
-    """A bound on the absolute numerical error of each bias, from the rule's own refinement and identities."""
+    """The absolute numerical error of each bias, from the rule's own refinement and identities."""
     mse: Floats
     """E[(pi(X)_i - P(x)_i)^2], the mean squared error."""
     zero: Floats
@@ -31,3 +30,14 @@ class Moments:
     """The probability of a degenerate draw (all counts clipped; weighted sum at or below 0)."""
     nodes: int = 0
     """How many quadrature nodes the last refinement used (0: closed form)."""
+    mse_error: Floats | None = None
+    zero_error: Floats | None = None
+    threshold_error: float | None = None
+
+    def at(self, inverse: NDArray[np.int64]) -> Moments:
+        """From one entry per distinct pair to one entry per entity."""
+        arrays = ("bias", "error", "mse", "zero", "mse_error", "zero_error")
+        given: dict[str, Any] = {name: getattr(self, name) for name in arrays}
+        for name, values in given.items():
+            given[name] = None if values is None else values[inverse]
+        return replace(self, **given)

@@ -1,9 +1,10 @@
 """M: the noise mechanisms by name."""
 
-from fairpost.noise.base import Mechanism, Stream
+from fairpost.noise.base import Law, Mechanism, Promise, Stream
 from fairpost.noise.continuous import Gaussian, Laplace
 from fairpost.noise.discrete import DiscreteGaussian, DiscreteLaplace
 from fairpost.noise.privacy import MECHANISMS, Neighbours, mechanism_of
+from fairpost.noise.threshold import Threshold
 
 __all__ = [
     "MECHANISMS",
@@ -11,8 +12,11 @@ __all__ = [
     "DiscreteLaplace",
     "Gaussian",
     "Laplace",
+    "Law",
     "Mechanism",
     "Neighbours",
+    "Promise",
     "Stream",
+    "Threshold",
     "mechanism_of",
 ]

@@ -1,7 +1,8 @@
 """M: what a noise mechanism knows. A mechanism is data; engines evaluate it.
 
-Every mechanism adds independent noise eta_i, symmetric about 0, to each count: X_i = x_i + eta_i.
-Exact evaluation needs the noise only through its *partial transforms*
+Every mechanism adds independent noise eta_i, symmetric about 0, to each count: X_i = x_i + eta_i. Simulation needs a
+sampler and the variance, and no more (`Mechanism`). Exact evaluation needs the law of the noise (`Law`), above all
+its *partial transforms*
 
     upper(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta > c]
     lower(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta <= c]
@@ -15,14 +16,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.errors import ParameterError
+from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.noise.threshold import Threshold
 
 Floats = NDArray[np.float64]
+LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN = 0, 1, 2, 3
+"""The kernels' numbers of the noises."""
 Numbers = NDArray[Any]  # float64 or complex128, as `s` is
 
 
@@ -55,29 +59,81 @@ def positive(name: str, value: float) -> float:
 
 
 class Mechanism(ABC):
-    """Independent additive noise, symmetric about 0. Subclasses are frozen dataclasses and final."""
+    """Independent additive noise, symmetric about 0. To be simulated it needs `variance` and `sample` alone."""
 
-    name: ClassVar[str]
-    """The name on the command line and in JSON."""
-    parameter: ClassVar[str]
-    """The name of the one parameter: "scale" (b, the paper's lambda) or "sigma"."""
-    discrete: ClassVar[bool]
+    name: ClassVar[str] = ""
+    """The name on the command line and in JSON; default: the name of the class."""
+    parameter: ClassVar[str] = "deviation"
+    """The name of the one number that sets the noise: "scale" (b, the paper's lambda) or "sigma"."""
+    discrete: ClassVar[bool] = False
     """Whether the noise takes whole numbers only."""
+    code: ClassVar[int | None] = None
+    """The kernels' number of this noise; None: no kernel knows it."""
 
-    @property
-    def spread(self) -> float:
-        """The one parameter, in the unit of the counts: b for the Laplace pair, sigma for the Gaussian pair."""
-        return float(getattr(self, self.parameter))
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
     @property
     @abstractmethod
     def variance(self) -> float:
         """Var[eta], in squared counts."""
 
+    @abstractmethod
+    def sample(self, n: int, stream: Stream) -> Floats:
+        """N draws for simulation; entry i depends on (seed, run, i) alone."""
+
     @property
     def deviation(self) -> float:
         """The standard deviation of eta."""
         return float(np.sqrt(self.variance))
+
+    @property
+    def spread(self) -> float:
+        """The one parameter, in the unit of the counts: b for the Laplace pair, sigma for the Gaussian pair."""
+        return float(getattr(self, self.parameter))
+
+    def promise(self, sensitivity: float = 1.0, delta: float | None = None) -> Promise:
+        """What one release with this noise promises; nothing that is known, for noise of one's own."""
+        return Promise(None, None, None)
+
+    def best_threshold(self) -> Threshold:
+        """The best data-independent threshold for this noise (`noise.threshold`, docs/threshold.md)."""
+        raise UnsupportedError(f"no threshold is known for the noise {self.name!r}; give one")
+
+    def describe(self) -> dict[str, Any]:
+        """The mechanism as plain data, for JSON and reports."""
+        return {"name": self.name, self.parameter: self.spread, "variance": self.variance}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a release promises: epsilon with delta, or rho (zCDP); None where it says nothing of the kind."""
+
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+
+
+class Law(Mechanism):
+    """Noise whose law is known: what exact engines evaluate. Subclasses are frozen dataclasses and final."""
+
+    def scaled(self, spread: float) -> Self:
+        """Noise of the same kind with another parameter."""
+        return type(self)(spread)  # type: ignore[call-arg]
+
+    @classmethod
+    @abstractmethod
+    def from_promise(
+        cls,
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        delta: float | None = None,
+        sensitivity: float = 1.0,
+    ) -> Self:
+        """The least noise that keeps a promise: epsilon (with a delta, for the Gaussian pair) or rho."""
 
     @property
     @abstractmethod
@@ -102,17 +158,16 @@ class Mechanism(ABC):
         """Log E[e^{s eta}], real or complex s inside the strip."""
 
     @abstractmethod
+    def cumulants(self, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """K(s) = cgf(s), K'(s) and K''(s) for real s: the mean and the variance of the noise tilted by e^{s eta}.
+
+        K' vanishes at 0 and keeps its relative accuracy there.
+        """
+
+    @abstractmethod
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta > c] for k = 0, 1, 2 and Re s <= 0."""
 
     @abstractmethod
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c] for k = 0, 1, 2 and Re s >= 0."""
-
-    @abstractmethod
-    def sample(self, n: int, stream: Stream) -> Floats:
-        """N draws for simulation; entry i depends on (seed, run, i) alone."""
-
-    def describe(self) -> dict[str, Any]:
-        """The mechanism as plain data, for JSON and reports."""
-        return {"name": self.name, self.parameter: self.spread, "variance": self.variance}

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairpost.noise import calibration
-from fairpost.noise.base import Floats, Mechanism, Numbers, Stream, positive
+from fairpost.noise.base import GAUSSIAN, LAPLACE, Floats, Numbers, Stream, positive
+from fairpost.noise.families import ConcentratedNoise, PureNoise
+from fairpost.noise.threshold import Threshold
+
+BEST = 0.7517915247
+"""The tau that maximises tau P(eta > tau) for the standard normal; the range of biases is twice that maximum, 0.33994."""
 
 
 def _growth(z: Numbers, head: Numbers, tail: Numbers, k: int) -> Numbers:
@@ -32,7 +37,7 @@ def _growth(z: Numbers, head: Numbers, tail: Numbers, k: int) -> Numbers:
 
 @final
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(PureNoise):
     """Laplace noise with scale b (the paper's lambda): density e^{-|u|/b} / (2b).
 
     Adding it to counts of L1 sensitivity D is epsilon-differentially private with epsilon = D / b
@@ -41,35 +46,15 @@ class Laplace(Mechanism):
 
     scale: float
     name: ClassVar[str] = "laplace"
-    parameter: ClassVar[str] = "scale"
-    discrete: ClassVar[bool] = False
+    code: ClassVar[int | None] = LAPLACE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, sensitivity: float = 1.0) -> Laplace:
-        """The scale for pure epsilon-DP: b = sensitivity / epsilon, sensitivity in L1."""
-        return cls(calibration.laplace_scale(epsilon, sensitivity))
-
-    @classmethod
-    def from_rho(cls, rho: float, sensitivity: float = 1.0) -> Laplace:
-        """The scale for rho-zCDP: epsilon-DP implies epsilon^2/2-zCDP (Bun and Steinke 2016, Prop. 1.4)."""
-        return cls.from_epsilon(calibration.pure_from_rho(rho), sensitivity)
-
-    def epsilon(self, sensitivity: float = 1.0) -> float:
-        """The privacy loss of one release: sensitivity / b."""
-        return positive("sensitivity", sensitivity) / self.scale
 
     @property
     def variance(self) -> float:
         """2 b^2."""
         return 2.0 * self.scale**2
-
-    @property
-    def strip(self) -> float:
-        """1 / b."""
-        return 1.0 / self.scale
 
     def density(self, u: ArrayLike) -> Floats:
         """e^{-|u|/b} / (2b)."""
@@ -85,6 +70,16 @@ class Laplace(Mechanism):
         """-log(1 - b^2 s^2)."""
         t = np.asarray(s) * self.scale
         return -np.log1p(-t) - np.log1p(t)
+
+    def cumulants(self, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, 2 b^2 s f and 2 b^2 (1 + b^2 s^2) f^2 with f = 1 / (1 - b^2 s^2)."""
+        b = self.scale
+        f = 1 / ((1 - b * s) * (1 + b * s))
+        return np.asarray(self.cgf(s)), 2 * b * b * s * f, 2 * b * b * (1 + (b * s) ** 2) * f * f
+
+    def best_threshold(self) -> Threshold:
+        """tau = b, a jump: optimal among all non-negative outputs, for every shift at once."""
+        return Threshold(self.scale)
 
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta > c].
@@ -117,7 +112,7 @@ class Laplace(Mechanism):
 
 @final
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
+class Gaussian(ConcentratedNoise):
     """Normal noise N(0, sigma^2) on each count; calibrate from the L2 sensitivity.
 
     `from_epsilon` is the analytic Gaussian mechanism (tight); `from_classic` the paper's rule.
@@ -125,8 +120,7 @@ class Gaussian(Mechanism):
 
     sigma: float
     name: ClassVar[str] = "gaussian"
-    parameter: ClassVar[str] = "sigma"
-    discrete: ClassVar[bool] = False
+    code: ClassVar[int | None] = GAUSSIAN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
@@ -141,28 +135,14 @@ class Gaussian(Mechanism):
         """The paper's rule sigma = c D / epsilon, c^2 = 2 ln(1.25/delta), proved for epsilon <= 1 only."""
         return cls(calibration.gaussian_sigma_classic(epsilon, delta, sensitivity))
 
-    @classmethod
-    def from_rho(cls, rho: float, sensitivity: float = 1.0) -> Gaussian:
-        """The sigma for rho-zCDP: rho = D^2 / (2 sigma^2) (Bun and Steinke 2016, Prop. 1.6)."""
-        return cls(calibration.gaussian_sigma_zcdp(rho, sensitivity))
-
     def epsilon(self, delta: float, sensitivity: float = 1.0) -> float:
         """The smallest epsilon with (epsilon, delta)-DP (Balle and Wang 2018)."""
         return calibration.gaussian_epsilon(self.sigma, delta, sensitivity)
-
-    def rho(self, sensitivity: float = 1.0) -> float:
-        """The zCDP parameter D^2 / (2 sigma^2)."""
-        return calibration.gaussian_rho(self.sigma, sensitivity)
 
     @property
     def variance(self) -> float:
         """sigma^2."""
         return self.sigma**2
-
-    @property
-    def strip(self) -> float:
-        """Infinity: every exponential moment exists."""
-        return np.inf
 
     def density(self, u: ArrayLike) -> Floats:
         """e^{-u^2 / 2 sigma^2} / (sigma sqrt(2 pi))."""
@@ -178,6 +158,14 @@ class Gaussian(Mechanism):
     def cgf(self, s: ArrayLike) -> Numbers:
         """sigma^2 s^2 / 2."""
         return (self.sigma * np.asarray(s)) ** 2 / 2
+
+    def cumulants(self, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """sigma^2 s^2 / 2, sigma^2 s and sigma^2."""
+        return np.asarray(self.cgf(s)), self.sigma**2 * s, np.full_like(s, self.sigma**2)
+
+    def best_threshold(self) -> Threshold:
+        """tau = 0.7518 sigma, a jump: the root of tau = P(eta > tau) / p(tau), optimal in this family."""
+        return Threshold(BEST * self.sigma)
 
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta > c].

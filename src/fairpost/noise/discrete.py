@@ -11,8 +11,13 @@ from numpy.typing import ArrayLike
 
 from fairpost.errors import UnsupportedError
 from fairpost.noise import calibration
-from fairpost.noise.base import Floats, Mechanism, Numbers, Stream, positive
+from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Floats, Law, Numbers, Stream, positive
+from fairpost.noise.continuous import BEST
+from fairpost.noise.families import ConcentratedNoise, PureNoise
+from fairpost.noise.threshold import Threshold
 
+SMOOTH = 16.0
+"""From this sigma on the discrete Gaussian's best ramp is the Gaussian's threshold, centred."""
 MAX_TABLE = 2**25
 """The longest table of masses: a scale of 1.6e5 (discrete Laplace) or a sigma of 1.1e6 (discrete Gaussian)."""
 
@@ -52,7 +57,7 @@ def _partial(mass: Floats, reach: int, c: ArrayLike, s: ArrayLike, k: int) -> Nu
 
 @final
 @dataclass(frozen=True)
-class DiscreteLaplace(Mechanism):
+class DiscreteLaplace(PureNoise):
     """Two-sided geometric noise: mass (1 - q)/(1 + q) q^{|k|} with q = e^{-1/b} at each whole number k.
 
     Ghosh, Roughgarden and Sundararajan 2009; epsilon-DP with epsilon = D / b for whole-number counts of L1
@@ -61,35 +66,16 @@ class DiscreteLaplace(Mechanism):
 
     scale: float
     name: ClassVar[str] = "discrete-laplace"
-    parameter: ClassVar[str] = "scale"
     discrete: ClassVar[bool] = True
+    code: ClassVar[int | None] = DISCRETE_LAPLACE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
-
-    @classmethod
-    def from_epsilon(cls, epsilon: float, sensitivity: float = 1.0) -> DiscreteLaplace:
-        """The scale for pure epsilon-DP: b = sensitivity / epsilon, sensitivity in L1."""
-        return cls(calibration.laplace_scale(epsilon, sensitivity))
-
-    @classmethod
-    def from_rho(cls, rho: float, sensitivity: float = 1.0) -> DiscreteLaplace:
-        """The scale for rho-zCDP through pure DP (Bun and Steinke 2016, Prop. 1.4)."""
-        return cls.from_epsilon(calibration.pure_from_rho(rho), sensitivity)
-
-    def epsilon(self, sensitivity: float = 1.0) -> float:
-        """The privacy loss of one release: sensitivity / b."""
-        return positive("sensitivity", sensitivity) / self.scale
 
     @property
     def variance(self) -> float:
         """2 q / (1 - q)^2 = 1 / (2 sinh^2(1 / 2b))."""
         return float(0.5 / np.sinh(0.5 / self.scale) ** 2) if self.scale > 1e-3 else 0.0
-
-    @property
-    def strip(self) -> float:
-        """1 / b."""
-        return 1.0 / self.scale
 
     def density(self, u: ArrayLike) -> Floats:
         """The mass at u: tanh(1 / 2b) e^{-|u|/b} on whole numbers, 0 elsewhere."""
@@ -109,6 +95,17 @@ class DiscreteLaplace(Mechanism):
         s = np.asarray(s)
         rate = 1 / self.scale
         return np.asarray(2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate)))
+
+    def cumulants(self, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """K, 2 q sinh(s) / (u d) and q e^s / u^2 + q e^{-s} / d^2 with u = 1 - q e^s and d = 1 - q e^{-s}."""
+        up, down = -np.expm1(s - 1 / self.scale), -np.expm1(-s - 1 / self.scale)
+        q = np.exp(-1 / self.scale)
+        second = q * np.exp(s) / up**2 + q * np.exp(-s) / down**2
+        return np.asarray(self.cgf(s)), 2 * q * np.sinh(s) / (up * down), second
+
+    def best_threshold(self) -> Threshold:
+        """A ramp from q / (1 - q) on, q = e^{-1/b}: optimal in the same sense as for Laplace noise."""
+        return Threshold.ramp(float(np.exp(-1 / self.scale) / -np.expm1(-1 / self.scale)))
 
     def _masses(self) -> tuple[Floats, int]:
         return _laplace_masses(self.scale)
@@ -130,7 +127,7 @@ class DiscreteLaplace(Mechanism):
 
 @final
 @dataclass(frozen=True)
-class DiscreteGaussian(Mechanism):
+class DiscreteGaussian(ConcentratedNoise):
     """Discrete Gaussian noise: mass proportional to e^{-k^2 / 2 sigma^2} at each whole number k.
 
     Canonne, Kamath and Steinke 2020; rho-zCDP with rho = D^2 / (2 sigma^2) for whole-number counts of L2
@@ -139,16 +136,11 @@ class DiscreteGaussian(Mechanism):
 
     sigma: float
     name: ClassVar[str] = "discrete-gaussian"
-    parameter: ClassVar[str] = "sigma"
     discrete: ClassVar[bool] = True
+    code: ClassVar[int | None] = DISCRETE_GAUSSIAN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
-
-    @classmethod
-    def from_rho(cls, rho: float, sensitivity: float = 1.0) -> DiscreteGaussian:
-        """The sigma for rho-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4)."""
-        return cls(calibration.gaussian_sigma_zcdp(rho, sensitivity))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, sensitivity: float = 1.0) -> DiscreteGaussian:
@@ -159,21 +151,12 @@ class DiscreteGaussian(Mechanism):
         """An epsilon with (epsilon, delta)-DP, through zCDP: valid, not tight."""
         return calibration.epsilon_from_rho(self.rho(sensitivity), delta)
 
-    def rho(self, sensitivity: float = 1.0) -> float:
-        """The zCDP parameter D^2 / (2 sigma^2)."""
-        return calibration.gaussian_rho(self.sigma, sensitivity)
-
     @property
     def variance(self) -> float:
         """Sum k^2 p(k)."""
         mass, reach = self._masses()
         k = np.arange(-reach, reach + 1, dtype=np.float64)
         return float(np.sum(mass * k * k))
-
-    @property
-    def strip(self) -> float:
-        """Infinity: every exponential moment exists."""
-        return np.inf
 
     def density(self, u: ArrayLike) -> Floats:
         """The mass at u (0 off the whole numbers)."""
@@ -219,6 +202,31 @@ class DiscreteGaussian(Mechanism):
         value = v * base**2 / 2 + np.log1p(dual) + np.log(self.sigma * np.sqrt(2 * np.pi)) - self._log_norm()
         return np.asarray(value if np.iscomplexobj(s) else value.real)
 
+    def cumulants(self, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of the tilted discrete Gaussian.
+
+        sigma >= 1: by Poisson summation E[e^{s eta}] is e^{v s^2/2} (1 + d(s)) / (1 + d(0)) with v = sigma^2 and
+        d(s) = 2 sum_m e^{-2 pi^2 m^2 v} cos(2 pi m v s). Below 1 the masses themselves, paired about 0.
+        """
+        log, v = np.asarray(self.cgf(s)), self.sigma**2
+        if self.sigma >= 1:
+            m = np.arange(1, 4)
+            weight, rate = 2 * np.exp(-2 * np.pi**2 * m**2 * v), 2 * np.pi * m * v
+            angle = np.multiply.outer(s, rate)
+            d0, d1 = np.cos(angle) @ weight, -np.sin(angle) @ (weight * rate)
+            d2 = -np.cos(angle) @ (weight * rate**2)
+            return log, v * s + d1 / (1 + d0), v + d2 / (1 + d0) - (d1 / (1 + d0)) ** 2
+        k = np.arange(1, 41)
+        mass = 2 * self.density(k)
+        lift = np.multiply.outer(s, k)
+        whole = self.density(0.0) + np.cosh(lift) @ mass
+        first, second = np.sinh(lift) @ (mass * k) / whole, np.cosh(lift) @ (mass * k * k) / whole
+        return log, first, second - first**2
+
+    def best_threshold(self) -> Threshold:
+        """A ramp: from sigma = 16 on the Gaussian's threshold, centred; below, the level with the least range."""
+        return Threshold.ramp(BEST * self.sigma - 0.5 if self.sigma >= SMOOTH else _least_range(self.sigma))
+
     def _masses(self) -> tuple[Floats, int]:
         return _gaussian_masses(self.sigma, self._log_norm())
 
@@ -237,7 +245,23 @@ class DiscreteGaussian(Mechanism):
         return streams.discrete_gaussian(n, self.sigma, stream.seed, stream.run)
 
 
-def _mirror(mechanism: DiscreteLaplace | DiscreteGaussian, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
+@lru_cache(maxsize=64)
+def _least_range(sigma: float) -> float:
+    """The level whose ramp has the least range of biases, searched for."""
+    from scipy.optimize import minimize_scalar
+
+    noise = DiscreteGaussian(sigma)
+
+    def cost(level: float) -> float:
+        return Threshold.ramp(level).bias_range(noise)
+
+    levels = np.arange(0.0, sigma + 1.0, 0.05)
+    best = float(levels[np.argmin([cost(level) for level in levels])])
+    found = minimize_scalar(cost, bounds=(max(best - 0.05, 0.0), best + 0.05), method="bounded")
+    return float(found.x) if found.fun < cost(best) else best
+
+
+def _mirror(mechanism: Law, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
     """`lower` by symmetry; eta <= c becomes -eta >= -c, so an atom at c itself is added (it matters for k = 0 only)."""
     cut = np.asarray(c, dtype=np.float64)
     value = mechanism.upper(-cut, -np.asarray(s), k)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairpost.errors import ParameterError
-from fairpost.noise import calibration
-from fairpost.noise.base import Mechanism, positive
+from fairpost.noise.base import Law, Mechanism, Promise, positive
 from fairpost.noise.continuous import Gaussian, Laplace
 from fairpost.noise.discrete import DiscreteGaussian, DiscreteLaplace
 
-MECHANISMS: dict[str, type[Laplace] | type[Gaussian] | type[DiscreteLaplace] | type[DiscreteGaussian]] = {
-    kind.name: kind for kind in (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
-}
+MECHANISMS: dict[str, type[Law]] = {kind.name: kind for kind in (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)}
 
 
 @dataclass(frozen=True)
@@ -28,20 +25,17 @@ class Neighbours:
         if self.delta is not None and not 0 < positive("delta", self.delta) < 1:
             raise ParameterError(f"`delta` must be below 1, got {self.delta!r}")
 
+    def promise(self, mechanism: Mechanism) -> Promise:
+        """What this noise promises to such neighbours."""
+        return mechanism.promise(self.sensitivity, self.delta)
+
     def epsilon(self, mechanism: Mechanism) -> float | None:
         """The epsilon that this noise promises; None for the Gaussian pair without a delta."""
-        if isinstance(mechanism, (Laplace, DiscreteLaplace)):
-            return mechanism.epsilon(self.sensitivity)
-        if isinstance(mechanism, (Gaussian, DiscreteGaussian)) and self.delta is not None:
-            return mechanism.epsilon(self.delta, self.sensitivity)
-        return None
+        return self.promise(mechanism).epsilon
 
     def describe(self, mechanism: Mechanism) -> dict[str, Any]:
         """The mechanism and its promise as plain data: `mechanism` in the JSON of the commands."""
-        pure = isinstance(mechanism, (Laplace, DiscreteLaplace))
-        rho = None if pure else calibration.gaussian_rho(mechanism.spread, self.sensitivity)
-        promise = {"epsilon": self.epsilon(mechanism), "delta": 0.0 if pure else self.delta, "rho": rho}
-        return mechanism.describe() | promise | {"sensitivity": self.sensitivity}
+        return mechanism.describe() | asdict(self.promise(mechanism)) | {"sensitivity": self.sensitivity}
 
 
 def mechanism_of(
@@ -68,12 +62,5 @@ def mechanism_of(
             raise ParameterError(
                 f"the noise of {name} is given by `{kind.parameter}`, not by `{how}`, got {how} {value}"
             )
-        return kind(value)
-    if how == "rho":
-        return kind.from_rho(value, about.sensitivity)
-    if kind is Laplace or kind is DiscreteLaplace:
-        return kind.from_epsilon(value, about.sensitivity)
-    if about.delta is None:
-        raise ParameterError(f"epsilon for {name} noise needs `delta` too, got epsilon {value} alone")
-    assert kind is Gaussian or kind is DiscreteGaussian
-    return kind.from_epsilon(value, about.delta, about.sensitivity)
+        return kind(value)  # type: ignore[call-arg]
+    return kind.from_promise(**{how: value}, delta=about.delta, sensitivity=about.sensitivity)

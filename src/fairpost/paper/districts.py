@@ -13,7 +13,7 @@ from fairpost.audit import audit, compare
 from fairpost.counts import Counts
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import ToleranceError, UnsupportedError
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.noise import Laplace
 from fairpost.paper.published import Computed, published
 from fairpost.paper.table import Cell, Table, half_width

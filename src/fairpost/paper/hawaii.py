@@ -10,7 +10,7 @@ import numpy as np
 from fairpost.audit import audit, compare
 from fairpost.datasets import hawaii
 from fairpost.engines.montecarlo.engine import MonteCarlo
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.noise import Gaussian, Laplace, Mechanism
 from fairpost.paper.published import Computed, published
 from fairpost.paper.table import Cell, Table, half_width

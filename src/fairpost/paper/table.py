@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 
 Cell = str | int | float | Estimate | None
 CLOSE = 1e-4

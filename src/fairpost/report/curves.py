@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairpost.errors import ParameterError
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.plan import Point
 from fairpost.report.numbers import CHANCE, PERCENT, Html, Unit, certainty, clean, half, html, money, name, tagged
 from fairpost.report.page import render

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 from fairpost.report.glossary import SIGNED, TITLES
 from fairpost.report.numbers import PERCENT, Html, Unit, certainty, count, html, money, name, tagged
 from fairpost.results.audit import AuditResult

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import fairness
+from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
+from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
-from fairpost.fairness import Estimate, Summary
+from fairpost.engines.base import Answer
+from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
+from fairpost.problems import Problem
+from fairpost.rules import PostProcessing
 
 if TYPE_CHECKING:
     from fairpost.engines.montecarlo.estimates import Sampled
@@ -30,75 +35,173 @@ class CostOfPrivacy:
     amount: Estimate | None
     """In money, where a budget was given."""
 
-    def to_dict(self) -> dict[str, float | None]:
-        """Plain data, for JSON."""
-        return {"share": self.share.value, "amount": None if self.amount is None else self.amount.value}
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON: the values, and the intervals around them."""
+        amount = self.amount
+        return {
+            "share": self.share.value,
+            "amount": None if amount is None else amount.value,
+            "share_interval": self.share.to_dict(),
+            "amount_interval": None if amount is None else amount.to_dict(),
+        }
 
 
-@dataclass(frozen=True, eq=False)
-class AuditResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
     """The bias of one post-processing, entity by entity, and what follows from it.
 
-    Biases are in counts for a release, in shares of 1 for an allocation. An audit looks at the true counts, so it is
-    itself not private: every output carries `mark`.
+    Biases are in counts for a release, in shares of the budget for an allocation (by group without a budget: in shares of
+    each group's own). An audit looks at the true counts, so it is itself not private: every output carries `mark`.
     """
 
     counts: Counts
     mechanism: Mechanism
     postprocess: str
-    task: str
+    """The name of pi."""
+    problem: Problem
+    """P, what the output is compared with."""
     method: str
+    """How the biases were found: exact, expansion, monte-carlo."""
     truth: Floats
     """P(x): the true counts, or the true shares."""
     bias: Floats
-    """B = E[pi(X)] - P(x), one entry an entity."""
-    error: Floats
-    """Exact: a bound on the numerical error of each bias. Monte-Carlo: the standard error of each bias."""
-    deviation: Floats
-    """The standard deviation of each output."""
+    """B = E[pi(X)] - P(x), one entry per entity."""
+    accuracy: Accuracy
+    """How well each bias is known, and in which sense."""
     mse: Floats
     """The mean squared error of each output, E[(pi(X)_i - P(x)_i)^2]."""
+    mse_accuracy: Accuracy
     zero: Floats
     """The probability that the entity receives 0."""
+    zero_accuracy: Accuracy
     alpha: Estimate
-    """The range of the biases (Definition 2), with an interval from the error."""
+    """The range of the biases (Definition 2), with an interval from their accuracy."""
     alpha_pair: tuple[str, str]
     """The ids of the entities with the largest and the smallest bias."""
-    bounds: Bounds | None
+    bounds: Bounds | None = None
     """Theorem 1, where it applies (the projection onto the simplex)."""
-    cost_of_privacy: CostOfPrivacy | None
-    """Definition 5, for an allocation."""
-    expected_T: float | None
+    expected_T: Estimate | None = None
     """E[T] of Lemma 2, for the projection onto the simplex."""
-    degenerate: float
+    degenerate: float = 0.0
     """The share (exact: the probability) of degenerate draws."""
     grouped: bool = False
     """Whether each group has its own problem: its own total, or its own budget to share."""
     budget: float | None = None
+    """Money to share, in all."""
+    budgets: GroupBudgets | None = None
+    """Shares by group with a budget: each group's part of it. Biases are then in shares of the whole budget."""
+    title: str = ""
+    """What pi does, in a few words."""
+    signed: bool = False
+    """Whether outputs can be below 0."""
     runs: int | None = None
     seed: int | None = None
+    confidence: float | None = None
+    """Simulation: the chance with which an interval covers."""
+    standard_error: Floats | None = None
+    """Simulation: of each bias."""
+    variance_reduction: float | None = None
+    """Simulation: by how much the control variate cut the variance of alpha."""
+    interrupted: bool = False
+    """Simulation: whether Ctrl-C ended it."""
     note: str | None = None
-    """Simulation: what the runs have shown, and why the exact engine was not used."""
+    """Why this engine and not another, and what the runs have shown."""
     sample: Sampled | None = None
-    """Simulation: everything the engine returned (plain estimator, variance reduction, simultaneous intervals)."""
+    """Simulation: everything the engine found (plain estimator too); not part of the JSON."""
     mark: str = CONFIDENTIAL
+
+    @classmethod
+    def of(
+        cls,
+        counts: Counts,
+        mechanism: Mechanism,
+        pi: PostProcessing,
+        answer: Answer,
+        truth: Floats,
+        budget: float | None = None,
+        budgets: GroupBudgets | None = None,
+    ) -> Audit:
+        """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
+        s = answer.sample
+        ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
+        return cls(
+            counts=counts,
+            mechanism=mechanism,
+            postprocess=pi.name,
+            problem=pi.problem,
+            method=answer.method,
+            truth=truth,
+            bias=answer.bias,
+            accuracy=answer.accuracy,
+            mse=answer.mse,
+            mse_accuracy=answer.mse_accuracy,
+            zero=answer.zero,
+            zero_accuracy=answer.zero_accuracy,
+            alpha=answer.alpha,
+            alpha_pair=ends,
+            bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
+            expected_T=answer.expected_T,
+            degenerate=answer.degenerate,
+            grouped=pi.partition is not None,
+            budget=budget,
+            budgets=budgets,
+            title=pi.title,
+            signed=pi.signed,
+            runs=None if s is None else s.runs,
+            seed=None if s is None else s.seed,
+            confidence=None if s is None else s.confidence,
+            standard_error=None if s is None or answer.accuracy.kind != "interval" else s.standard_error,
+            variance_reduction=None if s is None else s.reduction,
+            interrupted=s is not None and s.interrupted,
+            note=answer.note,
+            sample=s,
+        )
+
+    @property
+    def task(self) -> str:
+        """Whether the output is counts ("release") or shares of a budget ("allocation")."""
+        return self.problem.task
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the biases are estimates from runs."""
+        return self.accuracy.kind == "interval"
+
+    @property
+    def half_width(self) -> Floats:
+        """Every bias lies within bias +- half_width, in the sense of `accuracy.kind`; simulated: all together."""
+        return self.accuracy.half_width
+
+    @property
+    def deviation(self) -> Floats:
+        """The standard deviation of each output."""
+        return np.sqrt(np.maximum(self.mse - self.bias**2, 0.0))
 
     @property
     def money(self) -> Floats | None:
         """What each entity gains or loses in expectation, in the unit of the budget; None for a release of counts."""
-        if self.budget is None or self.task != "allocation":
+        if self.budget is None or not self.problem.shares:
             return None
         return fairness.misallocation(self.bias, self.budget)
 
     @property
-    def half_width(self) -> Floats:
-        """Every bias lies within bias +- half_width: exact, by the error bound; simulated, all with `confidence`."""
-        return self.error if self.sample is None else self.sample.half_width
+    def relative(self) -> Floats:
+        """B_i / P(x)_i: the bias relative to what is due; infinite where nothing is due and something is expected."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.bias == 0, 0.0, self.bias / self.truth)
+
+    @property
+    def cost_of_privacy(self) -> CostOfPrivacy | None:
+        """Definition 5, for an allocation."""
+        if not self.problem.shares:
+            return None
+        share = fairness.cost_interval(self.bias, self.accuracy)
+        return CostOfPrivacy(share, None if self.budget is None else share.scaled(self.budget))
 
     @property
     def largest_loss(self) -> tuple[Estimate, str]:
         """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
-        return fairness.loss_interval(self.bias, self.half_width), self.alpha_pair[1]
+        return fairness.loss_interval(self.bias, self.accuracy), self.alpha_pair[1]
 
     @property
     def price(self) -> dict[str, float]:
@@ -122,32 +225,50 @@ class AuditResult:
         cost = self.cost_of_privacy
         out: dict[str, Any] = {
             "postprocess": self.postprocess,
+            "problem": self.problem.name,
             "by_group": self.grouped,
+            "group_budgets": None if self.budgets is None else self.budgets.to_dict(),
             "method": self.method,
+            "accuracy": self.accuracy.kind,
             "runs": self.runs,
             "seed": self.seed,
-            "alpha": asdict(self.alpha),
+            "confidence": self.confidence,
+            "interrupted": self.interrupted,
+            "alpha": self.alpha.to_dict(),
             "alpha_pair": list(self.alpha_pair),
-            "bounds": None if self.bounds is None else {"lower": self.bounds.lower, "upper": self.bounds.upper},
+            "bounds": None if self.bounds is None else asdict(self.bounds),
             "cost_of_privacy": None if cost is None else cost.to_dict(),
             "price": self.price,
-            "expected_T": self.expected_T,
+            "expected_T": None if self.expected_T is None else self.expected_T.to_dict(),
             "degenerate": self.degenerate,
-            "variance_reduction": None if self.sample is None else self.sample.reduction,
+            "variance_reduction": self.variance_reduction,
             "note": self.note,
             "mark": self.mark,
         }
-        if entities:
-            out["entities"] = [
-                {
-                    "id": label,
-                    "bias": float(b),
-                    "standard_error": float(e),
-                    "standard_deviation": float(s),
-                    "zero": float(z),
-                }
-                for label, b, e, s, z in zip(
-                    self.counts.ids, self.bias, self.error, self.deviation, self.zero, strict=True
-                )
-            ]
-        return out
+        return out | ({"entities": self._entities()} if entities else {})
+
+    def _entities(self) -> list[dict[str, Any]]:
+        columns: dict[str, Any] = {
+            "id": list(self.counts.ids),
+            "due": self.truth.tolist(),
+            "bias": self.bias.tolist(),
+            "half_width": self.half_width.tolist(),
+            "accuracy": [self.accuracy.kind] * self.counts.n,
+            "standard_error": [None] * self.counts.n if self.standard_error is None else self.standard_error.tolist(),
+            "standard_deviation": self.deviation.tolist(),
+            "mean_squared_error": self.mse.tolist(),
+            "mean_squared_error_half_width": _finite(self.mse_accuracy.half_width),
+            "zero": self.zero.tolist(),
+            "zero_half_width": _finite(self.zero_accuracy.half_width),
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _finite(values: Floats) -> list[float | None]:
+    """JSON has no infinity: None where nothing is known."""
+    return [v if np.isfinite(v) else None for v in values.tolist()]
+
+
+def bounds_from(data: dict[str, Any] | None) -> Bounds | None:
+    """The inverse of `asdict` for bounds."""
+    return None if data is None else Bounds(**{f.name: data[f.name] for f in fields(Bounds)})

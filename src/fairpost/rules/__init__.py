@@ -5,21 +5,16 @@ from fairpost.rules.affine.tree import Tree, tree_constraints
 from fairpost.rules.allocation import Baseline, PoS
 from fairpost.rules.base import Outcome, PostProcessing
 from fairpost.rules.custom import Custom
-from fairpost.rules.partition import Partition
 from fairpost.rules.release import Nonnegative, Simplex, Sum, SumClipped, Unchanged
 from fairpost.rules.simplex import project_simplex
-from fairpost.rules.threshold import PosThreshold, SimplexThreshold, Threshold
+from fairpost.rules.threshold import PosThreshold, SimplexThreshold
 
 POSTPROCESSINGS: dict[str, type[PostProcessing]] = {
     kind.name: kind
     for kind in (Unchanged, Nonnegative, Sum, SumClipped, Simplex, SimplexThreshold, Baseline, PoS, PosThreshold)
 }
-ALLOCATIONS: dict[str, type[Baseline] | type[PoS] | type[PosThreshold]] = {
-    kind.name: kind for kind in (Baseline, PoS, PosThreshold)
-}
 
 __all__ = [
-    "ALLOCATIONS",
     "POSTPROCESSINGS",
     "Affine",
     "AffineNonnegative",
@@ -27,7 +22,6 @@ __all__ = [
     "Custom",
     "Nonnegative",
     "Outcome",
-    "Partition",
     "PoS",
     "PosThreshold",
     "PostProcessing",
@@ -35,7 +29,6 @@ __all__ = [
     "SimplexThreshold",
     "Sum",
     "SumClipped",
-    "Threshold",
     "Tree",
     "Unchanged",
     "project_simplex",

@@ -11,16 +11,19 @@ has a solution: its projection, which is returned. All these draws are counted.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.counts import Counts, positive_weights
 from fairpost.errors import CountsError
+from fairpost.noise import Mechanism
+from fairpost.partition import Partition
+from fairpost.problems import Proportional
 from fairpost.rules.base import Outcome, PostProcessing, same_length
-from fairpost.rules.partition import Partition
+from fairpost.rules.control import CLIPS, JUMPS, Control, Linearised, labels_of, members
 from fairpost.rules.simplex import thresholds_of_rows
 
 Floats = NDArray[np.float64]
@@ -28,11 +31,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Shares(PostProcessing):
-    """What the two share: weights a (default 1 for every entity) and an optional partition."""
+    """What the allocations share: weights a (default 1 for every entity) and an optional partition."""
 
     weights: ArrayLike | None = None
     partition: Partition | None = None
-    task: ClassVar[Literal["allocation"]] = "allocation"
+    jump: ClassVar[float] = JUMPS
+    """How many deviations of the noise one run may add to what the control leaves."""
 
     def __post_init__(self) -> None:
         if self.weights is not None:
@@ -45,18 +49,40 @@ class _Shares(PostProcessing):
             raise CountsError("shares by group need counts with groups, got counts without")
         return cls(counts.weights, Partition.of(counts.groups) if by_group and counts.groups is not None else None)
 
+    @property
+    def problem(self) -> Proportional:
+        """Shares in proportion to weighted counts, with these weights in these groups."""
+        return Proportional(self.weights, self.partition)
+
+    def alone(self, g: int) -> Self:
+        """The same with the weights of group g."""
+        assert self.partition is not None
+        who = self.partition.of_group(g)
+        return replace(self, weights=None if self.weights is None else np.asarray(self.weights)[who], partition=None)
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """The linearised share; Var L_i = Var[eta] (w_i^2 (1 - 2 P_i) + P_i^2 sum_j w_j^2), of the entity's group."""
+        problem, n = self.problem, counts.n
+        parts, a = problem.parts(n), problem.a(n)
+        x, weight = parts.gather(counts.values), parts.gather(a)
+        need = parts.spread(parts.sums(weight * x))
+        w = np.where(need > 0, weight / np.where(need > 0, need, 1.0), 0.0)
+        share = w * x
+        variance = w * w * (1 - 2 * share) + share**2 * parts.spread(parts.sums(w * w))
+        scale = np.where(need > 0, self.jump * mechanism.deviation * np.sqrt(np.maximum(variance, 0.0)), 1.0)
+        labels = labels_of(counts.values, a, members(self.partition))
+        return Control(np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels)
+
     def _apply(self, rows: Floats) -> Outcome:
-        n = rows.shape[1]
-        a = np.ones(n) if self.weights is None else np.asarray(self.weights)
-        same_length(rows, a.size)
-        partition = Partition.whole(n) if self.partition is None else self.partition
-        same_length(rows, partition.n)
-        a = partition.gather(a)
-        shares, lost, odd = self._on_groups(partition.gather(rows) * a, partition)
+        n, problem = rows.shape[1], self.problem
+        same_length(rows, problem.a(n).size)
+        parts = problem.parts(n)
+        a = parts.gather(problem.a(n))
+        shares, lost, odd = self._on_groups(parts.gather(rows) * a, parts)
         if lost.any():
-            equal = a / partition.spread(partition.sums(a))
-            shares = np.where(partition.spread(lost), equal, shares)
-        return Outcome(partition.scatter(shares), int(np.count_nonzero(lost | odd)))
+            equal = a / parts.spread(parts.sums(a))
+            shares = np.where(parts.spread(lost), equal, shares)
+        return Outcome(parts.scatter(shares), int(np.count_nonzero(lost | odd)))
 
     @abstractmethod
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
@@ -69,6 +95,8 @@ class Baseline(_Shares):
     """BL (Definition 3): a_i (X_i)_+ / sum_j a_j (X_j)_+, clip first and then apply the formula."""
 
     name: ClassVar[str] = "baseline"
+    title: ClassVar[str] = "clip at zero, then share in proportion"
+    jump: ClassVar[float] = CLIPS
 
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
         z = np.maximum(z, 0.0)
@@ -87,6 +115,8 @@ class PoS(_Shares):
     """
 
     name: ClassVar[str] = "pos"
+    title: ClassVar[str] = "share first, then project the shares"
+    jump: ClassVar[float] = CLIPS
 
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
         sums = partition.sums(z)

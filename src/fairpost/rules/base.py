@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost.bounds.theorems import Bounds
 from fairpost.counts import Counts
-from fairpost.errors import CountsError, ParameterError
+from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.noise.base import Mechanism
+from fairpost.partition import Partition
+from fairpost.problems.base import Problem
+from fairpost.rules.control import Control
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +25,7 @@ class Outcome:
     """The output of a post-processing and what happened on the way."""
 
     values: Floats
-    """pi(X): one vector, or one row a draw."""
+    """pi(X): one vector, or one row per draw."""
     degenerate: int
     """How many (draw, group) problems had no regular solution and took the documented convention."""
 
@@ -29,26 +33,57 @@ class Outcome:
 class PostProcessing(ABC):
     """A map from noisy counts to an output, on one vector or on the rows of a matrix.
 
-    Subclasses are frozen dataclasses that hold what the map needs (a total, weights, a matrix) and
-    implement `_apply` on validated rows. They never see the true counts at call time.
+    Subclasses are frozen dataclasses that hold what the map needs (a total, weights, a matrix) and implement `problem` and
+    `_apply` on validated rows: that is enough to simulate them. They never see the true counts at call time. The other
+    methods say what theory knows about the map; an engine that can evaluate it exactly is registered beside its derivation.
     """
 
     name: ClassVar[str]
     """The name on the command line and in JSON."""
-    task: ClassVar[Literal["release", "allocation"]]
-    """Whether the output is counts (P is the identity) or shares (P is the allocation formula)."""
+    title: ClassVar[str] = ""
+    """What it does, in a few words."""
+    signed: ClassVar[bool] = False
+    """Whether outputs can be below 0, which a publication or a budget rarely allows."""
+    keeps_total: ClassVar[bool] = False
+    """Whether it is built for a public total."""
+    needs_noise: ClassVar[bool] = False
+    """Whether the map must know which noise was added (`for_mechanism`)."""
+    partition: Partition | None = None
+    """The groups, where each has a problem of its own."""
+
+    @property
+    @abstractmethod
+    def problem(self) -> Problem:
+        """P: what the output is compared with."""
 
     @classmethod
-    @abstractmethod
     def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:
         """The post-processing for these entities; the total defaults to the public sum of the counts.
 
         By group: each group of `counts.groups` keeps its own total (release) or shares 1 (allocation).
         """
+        raise UnsupportedError(f"{cls.__name__} is not built from counts alone; give the object itself")
 
     def for_mechanism(self, mechanism: Mechanism) -> Self:
         """The post-processing tuned to the noise, where it has something to tune; else itself."""
         return self
+
+    def alone(self, g: int) -> PostProcessing:
+        """The post-processing of group g alone, where there is a partition."""
+        raise UnsupportedError(f"{self.name} does not work group by group")
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """What simulation may subtract without moving an expectation; here nothing."""
+        unseen = 1.0 if self.problem.shares else mechanism.deviation
+        return Control(np.zeros(counts.n), None, np.full(counts.n, unseen), None)
+
+    def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int] | None:
+        """The entities that attain alpha, the largest bias first, where theory knows them before any computation."""
+        return None
+
+    def bounds(self, counts: Counts, mechanism: Mechanism, expected_T: float | None = None) -> Bounds | None:
+        """Bounds on alpha that hold without simulation, where theory has some."""
+        return None
 
     @abstractmethod
     def _apply(self, rows: Floats) -> Outcome:
@@ -72,7 +107,9 @@ def finite_rows(noisy: ArrayLike) -> Floats:
     except (TypeError, ValueError):
         raise CountsError("noisy counts must be numbers in one vector or in the rows of a matrix") from None
     if np.ndim(noisy) not in (1, 2) or rows.size == 0:
-        raise CountsError(f"noisy counts must be one vector or a matrix with a row a draw, got shape {np.shape(noisy)}")
+        raise CountsError(
+            f"noisy counts must be one vector or a matrix with a row per draw, got shape {np.shape(noisy)}"
+        )
     if not np.isfinite(np.sum(rows)) and not np.isfinite(rows).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         raise CountsError(f"every noisy count must be finite, got {rows[place]} at position {place}")
@@ -80,9 +117,9 @@ def finite_rows(noisy: ArrayLike) -> Floats:
 
 
 def same_length(rows: Floats, n: int) -> None:
-    """An error where the rows do not have one column an entity."""
+    """An error where the rows do not have one column per entity."""
     if rows.shape[-1] != n:
-        raise CountsError(f"noisy counts must have one entry an entity: {n} entities, {rows.shape[-1]} entries")
+        raise CountsError(f"noisy counts must have one entry per entity: {n} entities, {rows.shape[-1]} entries")
 
 
 def nonnegative_total(total: float) -> float:

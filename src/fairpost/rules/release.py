@@ -6,33 +6,55 @@ All but `none` and `nonnegative` keep a public total C: one for all entities, or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost.bounds.theorems import Bounds, orders_counts, theorem1
 from fairpost.counts import Counts
-from fairpost.errors import CountsError
+from fairpost.errors import CountsError, UnsupportedError
+from fairpost.noise import Mechanism
+from fairpost.partition import Partition
+from fairpost.problems import Release
 from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegative_total, same_length
-from fairpost.rules.partition import Partition
+from fairpost.rules.control import CLIPS, JUMPS, Centred, Control, itself, labels_of, members
 from fairpost.rules.simplex import thresholds_of_rows
 
 Floats = NDArray[np.float64]
 
 
-@final
-@dataclass(frozen=True)
-class Unchanged(PostProcessing):
-    """No post-processing: the noisy counts as they are. Unbiased; may be negative, sums to C in expectation only."""
+class _Counts(PostProcessing):
+    """What the releases share: the problem is the counts themselves."""
 
-    name: ClassVar[str] = "none"
-    task: ClassVar[Literal["release"]] = "release"
+    @property
+    def problem(self) -> Release:
+        """The counts themselves."""
+        return Release()
+
+
+class _EachAlone(_Counts):
+    """Maps of each noisy count by itself: L = eta."""
 
     @classmethod
     def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:
         """The same for any counts."""
         return cls()
+
+
+@final
+@dataclass(frozen=True)
+class Unchanged(_EachAlone):
+    """No post-processing: the noisy counts as they are. Unbiased; may be negative, sums to C in expectation only."""
+
+    name: ClassVar[str] = "none"
+    title: ClassVar[str] = "noisy counts as they are"
+    signed: ClassVar[bool] = True
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """Nothing is left: d = 0."""
+        return Control(np.zeros(counts.n), itself, np.zeros(counts.n), labels_of(counts.values))
 
     def _apply(self, rows: Floats) -> Outcome:
         return Outcome(rows.copy(), 0)
@@ -40,31 +62,42 @@ class Unchanged(PostProcessing):
 
 @final
 @dataclass(frozen=True)
-class Nonnegative(PostProcessing):
+class Nonnegative(_EachAlone):
     """(x)_+ = max(x, 0): clip each noisy count at 0; the total is not kept and grows in expectation."""
 
     name: ClassVar[str] = "nonnegative"
-    task: ClassVar[Literal["release"]] = "release"
+    title: ClassVar[str] = "clip at zero"
 
-    @classmethod
-    def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:
-        """The same for any counts."""
-        return cls()
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """L = eta."""
+        unseen = np.full(counts.n, mechanism.deviation)
+        return Control(np.zeros(counts.n), itself, unseen, labels_of(counts.values))
+
+    def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int]:
+        """E[(X_i)_-] falls in x_i."""
+        return smallest_and_largest(counts)
 
     def _apply(self, rows: Floats) -> Outcome:
         return Outcome(np.maximum(rows, 0.0), 0)
 
 
-@dataclass(frozen=True, eq=False)
-class _KeepsTotal(PostProcessing):
-    """What the three that keep a total share.
+def smallest_and_largest(counts: Counts) -> tuple[int, int]:
+    """The positions of the smallest and of the largest count (the first, where there are ties)."""
+    return int(np.argmin(counts.values)), int(np.argmax(counts.values))
 
-    `total` is C for all entities, or with a `partition` one total a group (by label, or in the order of its labels).
+
+@dataclass(frozen=True, eq=False)
+class _KeepsTotal(_Counts):
+    """What the ones that keep a total share.
+
+    `total` is C for all entities, or with a `partition` one total per group (by label, or in the order of its labels).
     """
 
     total: float | Mapping[str, float] | Sequence[float]
     partition: Partition | None = None
-    task: ClassVar[Literal["release"]] = "release"
+    keeps_total: ClassVar[bool] = True
+    jump: ClassVar[float] = JUMPS
+    """How many deviations of the noise one run may add to what the control leaves."""
 
     def __post_init__(self) -> None:
         if self.partition is None:
@@ -87,13 +120,33 @@ class _KeepsTotal(PostProcessing):
         partition = Partition.of(counts.groups)
         return cls(partition.sums(partition.gather(counts.values)).tolist(), partition)
 
-    def _parts(self, n: int) -> tuple[Partition, Floats]:
+    def parts(self, n: int) -> tuple[Partition, Floats]:
+        """The groups of n entities (one without a partition), and the total of each."""
         partition = Partition.whole(n) if self.partition is None else self.partition
+        same_length(np.empty(n), partition.n)
         return partition, np.atleast_1d(np.asarray(self.total, dtype=np.float64))
 
+    @property
+    def C(self) -> float:
+        """The total, where there is one for all entities."""
+        if self.partition is not None:
+            raise UnsupportedError(f"{self.name} has a total per group, not one")
+        return float(self.total)  # type: ignore[arg-type]
+
+    def alone(self, g: int) -> Self:
+        """The same with the total of group g."""
+        return replace(self, total=np.asarray(self.total)[g].item(), partition=None)
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """L = eta - its group's mean, offset = (C - sum x) / n of the group: pi_S is unbiased."""
+        partition, totals = self.parts(counts.n)
+        shift = (totals - partition.sums(partition.gather(counts.values))) / partition.sizes
+        offset = partition.scatter(np.asarray(partition.spread(shift)))
+        unseen = np.full(counts.n, self.jump * mechanism.deviation)
+        return Control(offset, Centred(partition), unseen, labels_of(counts.values, members(self.partition)))
+
     def _apply(self, rows: Floats) -> Outcome:
-        partition, totals = self._parts(rows.shape[1])
-        same_length(rows, partition.n)
+        partition, totals = self.parts(rows.shape[1])
         return Outcome(partition.scatter(self._on_groups(partition.gather(rows), partition, totals)), 0)
 
     def _on_groups(self, rows: Floats, partition: Partition, totals: Floats) -> Floats:
@@ -111,6 +164,9 @@ class Sum(_KeepsTotal):
     """pi_S: the nearest v with sum v = C (program P_S, Lemma 1). Unbiased; may be negative."""
 
     name: ClassVar[str] = "sum"
+    title: ClassVar[str] = "shift to the known total"
+    signed: ClassVar[bool] = True
+    jump: ClassVar[float] = 0.0
 
     def _on_groups(self, rows: Floats, partition: Partition, totals: Floats) -> Floats:
         return _shifted(rows, partition, totals)
@@ -122,6 +178,12 @@ class SumClipped(_KeepsTotal):
     """(pi_S)_+ = max(pi_S, 0): the total is lost again; the paper's bounds are built from its bias."""
 
     name: ClassVar[str] = "sum-clipped"
+    title: ClassVar[str] = "shift to the known total, then clip at zero"
+    jump: ClassVar[float] = CLIPS
+
+    def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int] | None:
+        """E[(y_i)_-] falls in x_i, where the entities share one total."""
+        return smallest_and_largest(counts) if self.partition is None else None
 
     def _on_groups(self, rows: Floats, partition: Partition, totals: Floats) -> Floats:
         return np.maximum(_shifted(rows, partition, totals), 0.0)
@@ -133,6 +195,19 @@ class Simplex(_KeepsTotal):
     """pi_S+: the nearest v >= 0 with sum v = C (program P_S+): (pi_S(X) - T)_+ with the one T >= 0 of Lemma 2."""
 
     name: ClassVar[str] = "simplex"
+    title: ClassVar[str] = "closest counts with the known total and none below zero"
+    jump: ClassVar[float] = CLIPS
+
+    def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int] | None:
+        """Lemma 3, where the entities share one total: see `bounds.theorems` for the condition on the noise."""
+        known = self.partition is None and orders_counts(counts, mechanism)
+        return smallest_and_largest(counts) if known else None
+
+    def bounds(self, counts: Counts, mechanism: Mechanism, expected_T: float | None = None) -> Bounds | None:
+        """Theorem 1: the projection onto one simplex with a positive total."""
+        if self.partition is not None or self.C == 0 or not orders_counts(counts, mechanism):
+            return None
+        return theorem1(counts, mechanism, self.C, expected_T)
 
     def _on_groups(self, rows: Floats, partition: Partition, totals: Floats) -> Floats:
         out = np.empty_like(rows)
@@ -140,11 +215,10 @@ class Simplex(_KeepsTotal):
         return out
 
     def T(self, noisy: ArrayLike) -> Floats:
-        """The threshold T >= 0 of Lemma 2: one a group, for a matrix one row a draw."""
+        """The threshold T >= 0 of Lemma 2: one per group, for a matrix one row per draw."""
         given = finite_rows(noisy)
         rows = np.atleast_2d(given)
-        partition, totals = self._parts(rows.shape[1])
-        same_length(rows, partition.n)
+        partition, totals = self.parts(rows.shape[1])
         rows = partition.gather(rows)
         targets = np.broadcast_to(totals, (len(rows), totals.size))
         m = thresholds_of_rows(rows, partition.starts, targets, np.empty_like(rows))

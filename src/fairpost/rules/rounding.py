@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.errors import CountsError, ParameterError
+from fairpost.partition import Partition
 from fairpost.rules.base import finite_rows
-from fairpost.rules.partition import Partition
 
 Floats = NDArray[np.float64]
 SLACK = 1e-6

@@ -23,11 +23,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.quadrature import Rule, exp_sinh, laguerre
-from fairpost.engines.exact.shares import Counted, moved, reached, refusal, symmetric, true_shares
+from fairpost.engines.exact.registry import EXACT
+from fairpost.engines.exact.shares import moved, reached, refusal, symmetric
 from fairpost.engines.exact.tilts import clipped_tilts
-from fairpost.engines.moments import Floats, Moments
-from fairpost.noise import Laplace, Mechanism
+from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.noise import Law
+from fairpost.noise.base import LAPLACE
+from fairpost.rules import Baseline
 
 SIZES = (3, 5, 8, 12, 18, 27, 40)
 """Gauss-Laguerre rules in the order of refinement."""
@@ -43,7 +47,7 @@ class _Problem:
     a: Floats
     times: Floats
     shares: Floats
-    mechanism: Mechanism
+    mechanism: Law
     mean: float
     """E[S]."""
     centred: bool
@@ -57,8 +61,8 @@ class _Sum:
     rounding: Floats
 
 
-def baseline(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: float = 1e-6) -> Moments:
-    """Moments of BL for the distinct pairs (x, a) with multiplicities `times`; bias and error in shares of 1.
+def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rtol: float = 1e-6) -> Moments:
+    """Moments of BL for the distinct pairs (x, a) with multiplicities `times` and true shares P; in shares of 1.
 
     Raises ToleranceError where the error of alpha = max bias - min bias stays above rtol * alpha.
     """
@@ -67,7 +71,6 @@ def baseline(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: f
     if counts.sum() == 1:
         none = np.zeros(1)
         return Moments(none, none, none, none, degenerate=empty)
-    shares = true_shares(x, a, times)
     a = a / np.max(a)
     fallback = a / np.sum(counts * a) - shares
     mean, deviation = _sum_moments(x, a, counts, mechanism)
@@ -93,7 +96,7 @@ def _clipped(below: Floats, times: Floats) -> tuple[float, Floats]:
     return float(np.exp(every)), below * -np.expm1(others)
 
 
-def _sum_moments(x: Floats, a: Floats, times: Floats, mechanism: Mechanism) -> tuple[float, float]:
+def _sum_moments(x: Floats, a: Floats, times: Floats, mechanism: Law) -> tuple[float, float]:
     """E[S] and its standard deviation."""
     first, second = (mechanism.upper(-x, 0.0, k) for k in (1, 2))
     spread = np.maximum(second - first**2, 0.0)
@@ -126,7 +129,7 @@ def _integrate(problem: _Problem, rule: Rule) -> _Sum:
 def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:
     """sum_j log M_j for each node t; tilted means and variances of Y, rows nodes and columns pairs."""
     beta = problem.a * problem.mechanism.spread
-    if problem.centred and isinstance(problem.mechanism, Laplace) and t[-1] * beta.max() <= 0.5:
+    if problem.centred and problem.mechanism.code == LAPLACE and t[-1] * beta.max() <= 0.5:
         from fairpost.engines.exact.kernels.baseline import laplace_factors
 
         log_product = np.empty(t.size)
@@ -135,3 +138,9 @@ def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:
         return log_product, mean, variance
     log, mean, variance = clipped_tilts(problem.mechanism, problem.x, np.multiply.outer(t, problem.a), problem.centred)
     return log @ problem.times, mean * problem.a, variance * problem.a**2
+
+
+@EXACT.register(Baseline)
+def _baseline(pi: Baseline, asked: Asked) -> Work:
+    d, law = asked.distinct(pi.problem.a(asked.x.size)), asked.law()
+    return d.entities(lambda: baseline(d.x, d.a, d.times, d.truth, law, asked.rtol))

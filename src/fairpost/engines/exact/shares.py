@@ -1,28 +1,19 @@
-"""What the two allocation mechanisms share: the true shares, and the test of the tolerance."""
+"""What the two allocation mechanisms share: the test of the tolerance, and the refusal."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
-
-Counted = NDArray[np.int64]
 
 FLOOR = 1e-15
 """A range of biases below this part of the largest share is rounding, and rounding cannot be refined away."""
 
 LOOSE = 1e-3
 """What second moments are good for: three digits of a spread."""
-
-
-def true_shares(x: Floats, a: Floats, times: Counted) -> Floats:
-    """P_i = a_i x_i / sum a x; all counts 0: each counts as equal, a_i / sum a."""
-    worth = a * (x if np.any(x > 0) else np.ones_like(x))
-    return np.asarray(worth / np.sum(times * worth))
 
 
 def range_error(bias: Floats, error: Floats) -> tuple[float, float]:
@@ -65,5 +56,6 @@ def refusal(name: str, bias: Floats, error: Floats, rtol: float, why: str = "") 
     if not np.isfinite(slack):
         return ToleranceError(f"{name}: no rule gave a number with a finite error, so alpha is not known{end}")
     return ToleranceError(
-        f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}{end}"
+        f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}{end}",
+        (bias, error),
     )

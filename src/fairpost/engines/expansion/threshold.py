@@ -34,15 +34,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairpost.engines.exact.shares import true_shares
-from fairpost.engines.moments import Floats, Moments
+from fairpost.engines.evaluation import Asked, Evaluators, Work
+from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
-from fairpost.noise import Mechanism
-from fairpost.rules.threshold import Threshold
+from fairpost.noise import Law, Threshold
+from fairpost.rules import PosThreshold, SimplexThreshold
 
-Counted = NDArray[np.int64]
 MARGIN, LATTICE_MARGIN = 2.0, 6.0
 """The stated error over the size of what is left out; whole-number noise has corners that the expansion smooths."""
 LEAST = 16.0
@@ -78,7 +76,7 @@ class _Local:
         return np.maximum(self.square - self.gain**2, 0.0)
 
 
-def _local(x: Floats, k: Floats, rule: Threshold, mechanism: Mechanism) -> _Local:
+def _local(x: Floats, k: Floats, rule: Threshold, mechanism: Law) -> _Local:
     """At c = k + tau - x, with L_j = E[(eta - c)^j; eta <= c].
 
     Below the threshold f - u = -u = -(eta - c) - tau, above it 0. On a ramp (c, c'], c' = c + width, f' = s
@@ -124,7 +122,7 @@ class _Field:
     """P(v_i = 0)."""
 
 
-def _shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Mechanism) -> float:
+def _shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law) -> float:
     """The root of sum (a gain - r) = excess, where excess = C - sum a x; the left side falls in r."""
     from scipy.optimize import brentq
 
@@ -140,9 +138,7 @@ def _shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, 
     return low if low == high else float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-15))
 
 
-def _field(
-    x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Mechanism, fixed: bool
-) -> _Field:
+def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law, fixed: bool) -> _Field:
     """Mean field and first correction; `fixed`: the total is a constant (release), not the noisy sum."""
     r = _shift(x, a, times, excess, rule, mechanism)
     k = r / a
@@ -173,7 +169,7 @@ def _field(
     return _Field(local, slope, deviation, bias, error, zero)
 
 
-def _nothing(c: Floats, deviation: Floats, mechanism: Mechanism) -> Floats:
+def _nothing(c: Floats, deviation: Floats, mechanism: Law) -> Floats:
     """P(eta <= c) averaged over the fluctuation of r, which moves c past whole numbers; 33 quantiles of the normal."""
     from scipy.special import ndtri
 
@@ -189,7 +185,7 @@ def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> N
         )
 
 
-def simplex_threshold(x: Floats, times: Counted, mechanism: Mechanism, total: float, rule: Threshold) -> Moments:
+def simplex_threshold(x: Floats, times: Counted, mechanism: Law, total: float, rule: Threshold) -> Moments:
     """Moments of `simplex-threshold` for the distinct counts x, each `times` often, in counts."""
     if total == 0:
         nothing = np.zeros_like(x)
@@ -203,7 +199,7 @@ def simplex_threshold(x: Floats, times: Counted, mechanism: Mechanism, total: fl
     return Moments(field.bias, field.error, np.maximum(variance, 0.0) + field.bias**2, field.zero)
 
 
-def pos_threshold(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rule: Threshold) -> Moments:
+def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rule: Threshold) -> Moments:
     """Moments of `pos-threshold` for the distinct pairs (x, a), each `times` often, in shares of 1."""
     many = times.astype(np.float64)
     whole = float(np.sum(many * a * x))
@@ -213,7 +209,6 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, ru
             f"pos-threshold: the weighted sum fluctuates by {spread:.3g} around {whole:.3g}, above the "
             f"part {SPREAD:g} up to which 1/S is expanded: simulate"
         )
-    shares = true_shares(x, a, times)
     field = _field(x, a, many, 0.0, rule, mechanism, fixed=False)
     local, v2 = field.local, spread**2
     drift = float(np.sum(many * a**2 * local.noise)) / field.slope  # Cov(r, S)
@@ -228,3 +223,18 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, ru
     cross = -2 * shares * (a**2 * (mechanism.variance + local.noise) - local.rate * drift)
     mse = (a**2 * own + (field.deviation * local.rate) ** 2 + field.bias**2 + cross + shares**2 * v2) / whole**2
     return Moments(bias, error, np.maximum(mse, 0.0), field.zero)
+
+
+EXPANSION = Evaluators("there is no expansion for the post-processing {name!r}")
+
+
+@EXPANSION.register(SimplexThreshold)
+def _simplex_threshold(pi: SimplexThreshold, asked: Asked) -> Work:
+    d, law, rule = asked.distinct(), asked.law(), pi.rule
+    return d.entities(lambda: simplex_threshold(d.x, d.times, law, pi.C, rule))
+
+
+@EXPANSION.register(PosThreshold)
+def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
+    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), asked.law(), pi.rule
+    return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule))

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from fairpost.engines.montecarlo.backends.cpu.blocks import Totals
+from fairpost.engines.montecarlo.totals import STATE, Totals
 from fairpost.errors import ParameterError
 
-LAYOUT = 2
+LAYOUT = 3
 """Changes with what the kernels sum and how."""
 
 
@@ -91,7 +91,7 @@ class Checkpoint:
                 state = {name: held[name] for name in held.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, AttributeError):
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost") from None
-        if not {"fingerprint", "tally", "sums", "pairs", "ties", "degenerate"} <= set(state):
+        if not {"fingerprint", *STATE} <= set(state):
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost")
         return state
 

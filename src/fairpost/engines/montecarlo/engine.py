@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpost.counts import Counts
-from fairpost.engines.montecarlo.backends.cpu.blocks import Block, Spec, Totals, compiled, specify
+from fairpost.accuracy import Accuracy
+from fairpost.engines.base import Answer, Question, Refusal
+from fairpost.engines.montecarlo.backends import Asked, Backend, Block, backend_of
+from fairpost.engines.montecarlo.backends.base import One
 from fairpost.engines.montecarlo.checkpoint import LAYOUT, Checkpoint, fingerprint
-from fairpost.engines.montecarlo.controls import Control, control
 from fairpost.engines.montecarlo.estimates import Sampled, sampled
-from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
+from fairpost.engines.montecarlo.executors import Cluster, Executor, Job, Threads
+from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import ParameterError
-from fairpost.noise import Mechanism, Stream
+from fairpost.noise import Stream
 from fairpost.parallel import cores
-from fairpost.rules import Nonnegative, PostProcessing, Simplex, SumClipped
+from fairpost.rules import PostProcessing
 
 LEAST = 1000
 """No relative tolerance is tested below so many runs."""
@@ -43,15 +45,17 @@ class MonteCarlo:
     confidence
         The chance with which an interval covers, for alpha and for all biases together.
     block
-        Runs a block, the unit of work and of the merging order. Default: by the number of entities.
+        Runs per block, the unit of work and of the merging order. Default: by the number of entities.
     threads
-        Default: one a core.
+        Default: one per core.
     progress
         Called as progress(runs done, runs at most) after each block.
     checkpoint
         A file to resume from and to write the state to, every `checkpoint_every` seconds and at the end.
     cluster
         The address of a Dask scheduler, or a `distributed.Client`, instead of threads.
+    backend
+        Where blocks are computed: "cpu".
 
     """
 
@@ -65,6 +69,7 @@ class MonteCarlo:
     checkpoint: str | PathLike[str] | None = None
     checkpoint_every: float = 10.0
     cluster: Any = field(default=None, compare=False)
+    backend: str = "cpu"
     name: ClassVar[str] = "monte-carlo"
 
     def __post_init__(self) -> None:
@@ -82,23 +87,23 @@ class MonteCarlo:
         if not self.checkpoint_every >= 0:
             raise ParameterError(f"`checkpoint_every` must be at least 0, got {self.checkpoint_every!r}")
 
-    def supports(self, mechanism: Mechanism, pi: PostProcessing) -> str | None:
+    def supports(self, question: Question) -> str | None:
         """None: every mechanism and every post-processing."""
         return None
 
-    def moments(self, counts: Counts, mechanism: Mechanism, pis: Sequence[PostProcessing]) -> tuple[Sampled, ...]:
+    def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
         """The moments of each post-processing, all on the same noise.
 
-        Ctrl-C ends the simulation with what the finished blocks have shown (`interrupted`), if there is one.
+        Ctrl-C ends the simulation with what the finished blocks have shown (`sample.interrupted`), if there is one.
         """
-        if not pis:
-            raise ParameterError("there must be at least one post-processing, got none")
-        bound = [pi.for_mechanism(mechanism) for pi in pis]
-        order = sorted(range(len(pis)), key=lambda i: not compiled(counts, mechanism, bound[i]))
-        job = _Job(self, counts, mechanism, [bound[i] for i in order])
+        made = zip(question.pis, question.truths, strict=True)
+        ones = tuple(One(pi, truth, pi.control(question.counts, question.mechanism)) for pi, truth in made)
+        asked, backend = Asked(question.counts, question.mechanism, ones), backend_of(self.backend)
+        order = backend.order(asked)
+        job = _Job(self, backend, replace(asked, ones=tuple(ones[i] for i in order)))
         interrupted = job.run()
-        found = [job.result(p, interrupted) for p in range(len(pis))]
-        return tuple(found[order.index(i)] for i in range(len(pis)))
+        found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi) for p in range(len(ones))]
+        return tuple(found[order.index(i)] for i in range(len(ones)))
 
     def _executor(self) -> Executor:
         if self.cluster is not None:
@@ -107,7 +112,7 @@ class MonteCarlo:
 
 
 def default_block(n: int) -> int:
-    """Runs a block for n entities: about eight million draws, from 64 to 4096 runs, a power of two."""
+    """Runs per block for n entities: about eight million draws, from 64 to 4096 runs, a power of two."""
     return int(2 ** np.clip(np.floor(np.log2(2**23 / n)), 6, 12))
 
 
@@ -120,15 +125,32 @@ def _marks() -> Iterator[int]:
         power *= 2
 
 
+def _answer(s: Sampled, pi: PostProcessing) -> Answer:
+    groups = 1 if pi.partition is None else len(pi.partition.labels)
+    return Answer(
+        method=MonteCarlo.name,
+        bias=s.bias,
+        accuracy=Accuracy("interval", s.half_width),
+        mse=s.mse,
+        mse_accuracy=Accuracy("interval", s.mse_half_width),
+        zero=s.zero,
+        zero_accuracy=Accuracy("interval", s.zero_half_width),
+        alpha=s.alpha,
+        pair=s.pair,
+        degenerate=s.degenerate / (s.runs * groups),
+        note=s.statement,
+        sample=s,
+    )
+
+
 class _Job:
     """One simulation under way."""
 
-    def __init__(self, engine: MonteCarlo, counts: Counts, mechanism: Mechanism, pis: list[PostProcessing]) -> None:
-        self.engine, self.counts, self.mechanism, self.pis = engine, counts, mechanism, pis
-        self.controls: list[Control] = [control(counts, mechanism, pi) for pi in pis]
-        self.spec: Spec = specify(counts, mechanism, pis, self.controls)
-        self.totals = Totals(self.spec, self.controls)
-        self.block = default_block(counts.n) if engine.block is None else int(engine.block)
+    def __init__(self, engine: MonteCarlo, backend: Backend, asked: Asked) -> None:
+        self.engine, self.backend, self.asked = engine, backend, asked
+        self.spec = backend.specify(asked)
+        self.totals = Totals(asked.counts.n, [one.control for one in asked.ones])
+        self.block = default_block(asked.counts.n) if engine.block is None else int(engine.block)
         self.file = self._checkpoint()
 
     def _checkpoint(self) -> Checkpoint | None:
@@ -136,7 +158,8 @@ class _Job:
             return None
         from fairpost import __version__
 
-        about = (__version__, LAYOUT, self.counts.values, self.counts.weights, self.mechanism, self.pis)
+        counts, pis = self.asked.counts, [one.pi for one in self.asked.ones]
+        about = (__version__, LAYOUT, self.engine.backend, counts.values, counts.weights, self.asked.mechanism, pis)
         mark = fingerprint((*about, int(self.engine.seed), self.block))
         return Checkpoint(Path(self.engine.checkpoint), mark, self.engine.checkpoint_every)
 
@@ -149,7 +172,8 @@ class _Job:
                     f"`runs` must be at least the {self.totals.runs} of the checkpoint, got {self.engine.runs}"
                 )
         try:
-            with self.engine._executor().session(self.spec, int(self.engine.seed)) as results:
+            job = Job(self.engine.backend, self.spec, int(self.engine.seed))
+            with self.engine._executor().session(job) as results:
                 while not self._done():
                     for part in results(self._next_blocks()):
                         self._take(part)
@@ -181,7 +205,7 @@ class _Job:
         blocks = self.totals.blocks
         if blocks != next(mark for mark in _marks() if mark >= blocks):
             return False
-        return all(self._close(self.result(p, False)) for p in range(len(self.pis)))
+        return all(self._close(self.result(p, False)) for p in range(len(self.asked.ones)))
 
     def _close(self, found: Sampled) -> bool:
         a = found.alpha
@@ -198,17 +222,9 @@ class _Job:
             yield Block(first, min(self.block, limit - first))
 
     def result(self, p: int, interrupted: bool) -> Sampled:
-        """What the merged blocks say about post-processing p."""
-        fast, engine = self.spec.fast, self.engine
-        known = self._pair_is_known(p)
-        ends = (int(fast.who[0]), int(fast.who[fast.split])) if known else (0, 0)
-        return sampled(self.totals, p, self.controls[p], known, ends, int(engine.seed), engine.confidence, interrupted)
-
-    def _pair_is_known(self, p: int) -> bool:
-        """Whether the smallest and the largest count attain alpha (for the conditions see `bounds`)."""
-        x = self.counts.values
-        if p >= self.spec.fast.codes.size or self.spec.fast.who.size == 0:
-            return False
-        if isinstance(self.pis[p], Simplex):
-            return not self.mechanism.discrete or bool((x - x[0] == np.round(x - x[0])).all())
-        return isinstance(self.pis[p], (Nonnegative, SumClipped))
+        """What the merged blocks say about post-processing p; theory may know the pair that attains alpha."""
+        engine, one, ends = self.engine, self.asked.ones[p], self.backend.followed(self.spec, p)
+        known = ends is not None and one.pi.extremes(self.asked.counts, self.asked.mechanism) is not None
+        return sampled(
+            self.totals, p, one.control, known, ends or (0, 0), int(engine.seed), engine.confidence, interrupted
+        )

@@ -1,23 +1,24 @@
-"""What simulation returns for one post-processing: estimates, their intervals and how they came about."""
+"""What simulation has shown about one post-processing: estimates, their intervals and how they came about."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import fairness
+from fairpost.accuracy import Accuracy, Estimate
 from fairpost.engines.montecarlo import intervals
-from fairpost.engines.montecarlo.backends.cpu.blocks import Totals
-from fairpost.engines.montecarlo.controls import Control
-from fairpost.fairness import Estimate
+from fairpost.engines.montecarlo.totals import Totals
+from fairpost.rules.control import Control
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Moments of a post-processed release from simulation, one entry an entity.
+    """Moments of a post-processed release from simulation, one entry per entity.
 
     The unit is that of the output: counts for a release, shares of 1 for an allocation.
     """
@@ -32,8 +33,12 @@ class Sampled:
     """The standard deviation of each output."""
     mse: Floats
     """E[(pi(X)_i - P(x)_i)^2]."""
+    mse_half_width: Floats
+    """Likewise for `mse`, from the scatter of the blocks' own mean squared errors; infinite below two blocks."""
     zero: Floats
     """The share of runs in which the entity receives 0."""
+    zero_half_width: Floats
+    """Likewise for `zero`."""
     plain: Floats
     """The plain mean of pi(X)_i - P(x)_i, entity by entity: the oracle that the control variate is tested against."""
     plain_error: Floats
@@ -50,6 +55,15 @@ class Sampled:
     seed: int
     confidence: float
     interrupted: bool
+
+    def rescaled(self, part: Floats) -> Sampled:
+        """The same in another unit per entity (part >= 0). All biases lie within their half-widths together still."""
+        names = ("bias", "standard_error", "half_width", "deviation", "plain", "plain_error")
+        scaled = {name: getattr(self, name) * part for name in names}
+        squares = {name: getattr(self, name) * part**2 for name in ("mse", "mse_half_width")}
+        ends = fairness.alpha(scaled["bias"])
+        alpha = fairness.alpha_interval(scaled["bias"], Accuracy("interval", scaled["half_width"]))
+        return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least))
 
     @property
     def resolved(self) -> bool:
@@ -91,13 +105,16 @@ def sampled(
     inverse = found.inverse
     bias = found.bias[inverse] + split.offset
     variance = _shared(squares_e, labels) / max(runs - 1, 1)
+    zero = _shared(zeros, labels) / runs
     return Sampled(
         bias=bias,
         standard_error=found.standard_error[inverse],
         half_width=found.half_width[inverse],
         deviation=np.sqrt(variance),
         mse=variance + bias**2,
-        zero=_shared(zeros, labels) / runs,
+        mse_half_width=intervals.of_blocks(totals.squares[p, 1], runs, totals.blocks, level),
+        zero=zero,
+        zero_half_width=intervals.of_chances(zero, runs, level),
         plain=mean_e + split.offset,
         plain_error=np.sqrt(squares_e / max(runs - 1, 1) / runs),
         alpha=alpha,

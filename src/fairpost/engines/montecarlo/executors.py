@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from fairpost.engines.montecarlo.backends.cpu.blocks import Block, Partial, Spec, run_block
+from fairpost.engines.montecarlo.backends import Block, Partial, backend_of
 from fairpost.errors import ParameterError, UnsupportedError
 
 Results = Callable[[Iterable[Block]], Iterator[Partial]]
@@ -22,10 +22,27 @@ ATTEMPTS = 5
 """How often a block may be lost with its worker before the job fails."""
 
 
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What blocks are computed of: a backend by its name, its specification and the seed. Picklable."""
+
+    backend: str
+    spec: Any
+    seed: int
+
+    def run(self, block: Block) -> Partial:
+        """One block."""
+        return backend_of(self.backend).run(self.spec, self.seed, block)
+
+
+def _run(job: Job, block: Block) -> Partial:
+    return job.run(block)
+
+
 class Executor(Protocol):
     """Runs blocks."""
 
-    def session(self, spec: Spec, seed: int) -> AbstractContextManager[Results]:
+    def session(self, job: Job) -> AbstractContextManager[Results]:
         """A function from blocks to their results, in order; leaving it drops what is still under way."""
 
 
@@ -57,15 +74,15 @@ class Threads:
     count: int
 
     @contextmanager
-    def session(self, spec: Spec, seed: int) -> Iterator[Results]:
+    def session(self, job: Job) -> Iterator[Results]:
         """See `Executor`. One thread: no pool."""
         if self.count == 1:
-            yield lambda blocks: (run_block(spec, seed, block) for block in blocks)
+            yield lambda blocks: (job.run(block) for block in blocks)
             return
         pool = ThreadPoolExecutor(self.count, thread_name_prefix="fairpost-runs")
         try:
             yield _in_order(
-                lambda block: pool.submit(run_block, spec, seed, block),
+                lambda block: pool.submit(job.run, block),
                 lambda _, future: future.result(),
                 self.count + 1,
                 lambda future: future.cancel(),
@@ -81,25 +98,25 @@ class Cluster:
     address: Any
 
     @contextmanager
-    def session(self, spec: Spec, seed: int) -> Iterator[Results]:
+    def session(self, job: Job) -> Iterator[Results]:
         """See `Executor`. A block whose worker dies is computed again elsewhere, to the same bits."""
         distributed = _distributed()
         own = isinstance(self.address, str)
         client = _connected(distributed, self.address) if own else self.address
         try:
-            yield self._results(distributed, client, spec, seed)
+            yield self._results(distributed, client, job)
         finally:
             if own:
                 client.close()
 
-    def _results(self, distributed: Any, client: Any, spec: Spec, seed: int) -> Results:
+    def _results(self, distributed: Any, client: Any, job: Job) -> Results:
         threads = sum(client.nthreads().values())
         if threads == 0:
             raise UnsupportedError(f"a cluster must have workers, the one at {client.scheduler.address} has none")
-        shared = [client.scatter(spec, broadcast=True, hash=False)]
+        shared = [client.scatter(job, broadcast=True, hash=False)]
 
         def submit(block: Block) -> Any:
-            return client.submit(run_block, shared[0], seed, block, pure=False, retries=ATTEMPTS)
+            return client.submit(_run, shared[0], block, pure=False, retries=ATTEMPTS)
 
         def result(block: Block, future: Any) -> Partial:
             for _ in range(ATTEMPTS):
@@ -108,7 +125,7 @@ class Cluster:
                 except (distributed.CancelledError, distributed.KilledWorker):
                     # The specification went with the last worker that held it: hand it out again.
                     client.wait_for_workers(1)
-                    shared[0] = client.scatter(spec, broadcast=True, hash=False)
+                    shared[0] = client.scatter(job, broadcast=True, hash=False)
                     future = submit(block)
             return future.result()  # type: ignore[no-any-return]
 

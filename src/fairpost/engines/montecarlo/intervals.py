@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.fairness import Estimate
+from fairpost.accuracy import Estimate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,6 +52,22 @@ def half_width(se: ArrayLike, scale: ArrayLike, runs: int, level: float, df: Arr
         t, spread, out=np.zeros(np.broadcast_shapes(t.shape, spread.shape)), where=(size > 0) | (spread > 0)
     )
     return np.asarray(sampled + np.log(2 / level) * size / runs)
+
+
+def of_blocks(between: Floats, runs: int, blocks: int, level: float) -> Floats:
+    """Half-widths of means of block averages, all together: t se, se^2 = between / (blocks - 1) / runs, blocks - 1 df.
+
+    `between` is the sum over blocks of (runs of the block) (its average - mean)^2. Infinite below two blocks.
+    """
+    if blocks < 2:
+        return np.full(between.shape, np.inf)
+    return np.asarray(student(level / between.size, blocks - 1) * np.sqrt(between / (blocks - 1) / runs))
+
+
+def of_chances(chance: Floats, runs: int, level: float) -> Floats:
+    """Half-widths of shares of runs, all together: as `half_width` with events of size 1, and at most 1."""
+    se = np.sqrt(chance * (1 - chance) / max(runs - 1, 1))
+    return np.minimum(half_width(se, 1.0, runs, level / chance.size, runs - 1), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +125,10 @@ def alpha_of_classes(found: Classes) -> tuple[Estimate, int, int]:
     most, least = int(np.argmax(b)), int(np.argmin(b))
     where = int(found.first[most]), int(found.first[least])
     if b.size == 1:
-        return Estimate(0.0, 0.0, 0.0), *where
+        return Estimate(0.0, 0.0, 0.0, "interval"), *where
     low = max(0.0, float(np.max(b - h) - np.min(b + h)))
     value = float(b[most] - b[least])
-    return Estimate(value, low, float(np.max(b + h) - np.min(b - h))), *where
+    return Estimate(value, low, float(np.max(b + h) - np.min(b - h)), "interval"), *where
 
 
 def alpha_of_pair(mean: float, squares: float, scale: float, runs: int, level: float) -> Estimate:
@@ -123,4 +139,4 @@ def alpha_of_pair(mean: float, squares: float, scale: float, runs: int, level: f
     se = np.sqrt(squares / max(runs - 1, 1) / runs)
     h = float(half_width(se, scale, runs, level, runs - 1))
     value = max(mean, 0.0)
-    return Estimate(value, max(mean - h, 0.0), max(mean + h, value))
+    return Estimate(value, max(mean - h, 0.0), max(mean + h, value), "interval")

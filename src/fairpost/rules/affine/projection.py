@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.counts import Counts
 from fairpost.errors import CountsError, ParameterError, ToleranceError
+from fairpost.noise import Mechanism
 from fairpost.parallel import over_slices
+from fairpost.problems import Release
 from fairpost.rules.affine import farkas as _farkas
 from fairpost.rules.affine.dual import ACCEPTED, Solution, System, analyse
 from fairpost.rules.affine.tree import Tree
 from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegative_total, same_length
+from fairpost.rules.control import CLIPS, Control
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """The projection of x + noise onto A v = b, less that of x."""
+
+    system: System
+    x: Floats
+    centre: Floats
+
+    def __call__(self, noise: Floats) -> Floats:
+        return np.stack([self.system.equality(self.x + row)[0] for row in noise]) - self.centre
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +41,27 @@ class _OnAffineSet(PostProcessing):
     A: Any
     b: Floats
     _system: System = field(init=False, repr=False)
-    task: ClassVar[Literal["release"]] = "release"
+    keeps_total: ClassVar[bool] = True
+    jump: ClassVar[float] = 0.0
+    """How many deviations of the noise one run may add to what the control leaves."""
 
     def __post_init__(self) -> None:
         A, b = _checked(self.A, self.b)
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
         object.__setattr__(self, "_system", _farkas.consistent(analyse(A, b), self.n))
+
+    @property
+    def problem(self) -> Release:
+        """The counts themselves."""
+        return Release()
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """L = the projection of x + eta onto A v = b, less that of x; offset = the latter less x."""
+        same_length(counts.values, self.n)
+        centre = self._system.equality(counts.values.copy())[0]
+        unseen = np.full(counts.n, self.jump * mechanism.deviation)
+        return Control(centre - counts.values, _Moved(self._system, counts.values, centre), unseen, None)
 
     @property
     def n(self) -> int:
@@ -43,7 +72,7 @@ class _OnAffineSet(PostProcessing):
     def from_counts(cls, counts: Counts, total: float | None = None, *, by_group: bool = False) -> Self:
         """One equality, the sum over all entities: (P) is then the paper's pi_S and (P_+) its pi_S+.
 
-        By group: one equality a group, its own sum.
+        By group: one equality per group, its own sum.
         """
         if not by_group:
             value = counts.total if total is None else nonnegative_total(total)
@@ -80,11 +109,13 @@ class Affine(_OnAffineSet):
     a row adds up, so that public totals may carry rounding). Where it does not, the constructor raises
     `InfeasibleError` with the rows that contradict each other.
 
-    A has one row an equality and one column an entity: a SciPy sparse matrix, or dense numbers. b has the
+    A has one row per equality and one column per entity: a SciPy sparse matrix, or dense numbers. b has the
     right sides, in counts.
     """
 
     name: ClassVar[str] = "affine"
+    title: ClassVar[str] = "closest values with the known sums"
+    signed: ClassVar[bool] = True
 
     def _draw(self, y: Floats, i: int) -> Floats:
         v, residual = self._system.equality(y)
@@ -106,6 +137,8 @@ class AffineNonnegative(_OnAffineSet):
     """
 
     name: ClassVar[str] = "affine-nonnegative"
+    title: ClassVar[str] = "closest counts with the known sums and none below zero"
+    jump: ClassVar[float] = CLIPS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,12 +167,12 @@ def _checked(A: Any, b: ArrayLike) -> tuple[Any, Floats]:
     if not sparse.issparse(A):
         A = np.asarray(A)
     if A.ndim != 2 or A.shape[1] == 0:
-        raise ParameterError(f"`A` must have a row an equality and a column an entity, got shape {A.shape}")
+        raise ParameterError(f"`A` must have a row per equality and a column per entity, got shape {A.shape}")
     right = np.asarray(b)
     if A.dtype.kind not in "iufb" or right.dtype.kind not in "iufb":
         raise ParameterError(f"`A` and `b` must be real numbers, got types {A.dtype} and {right.dtype}")
     if right.shape != (A.shape[0],):
-        raise ParameterError(f"`b` must have one entry a row of A: {A.shape[0]} rows, b has shape {right.shape}")
+        raise ParameterError(f"`b` must have one entry per row of A: {A.shape[0]} rows, b has shape {right.shape}")
     matrix: Any = sparse.csr_array(A, copy=True).astype(np.float64)
     right = right.astype(np.float64)
     matrix.sum_duplicates()

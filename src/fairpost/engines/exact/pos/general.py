@@ -13,8 +13,8 @@ import numpy as np
 
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.side import Side
-from fairpost.engines.exact.shares import LOOSE, Counted, range_error, reached, refusal
-from fairpost.engines.moments import Floats, Moments
+from fairpost.engines.exact.shares import LOOSE, range_error, reached, refusal
+from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 
 ROUNDING = 1e-13

@@ -35,28 +35,29 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.pair import pair
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import separated
-from fairpost.engines.exact.shares import Counted, symmetric
-from fairpost.engines.moments import Floats, Moments
+from fairpost.engines.exact.registry import EXACT, continuous
+from fairpost.engines.exact.shares import symmetric
+from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import UnsupportedError
-from fairpost.noise import Mechanism
+from fairpost.noise import Law
+from fairpost.rules import PoS
 
 MOST = 4000
 """The most distinct pairs that the general method takes; its cost grows with them."""
 
 
-def pos(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: float = 1e-6) -> Moments:
-    """Moments of PoS for the distinct pairs (x, a) with multiplicities `times`; bias and error in shares of 1.
+def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rtol: float = 1e-6) -> Moments:
+    """Moments of PoS for the distinct pairs (x, a) with multiplicities `times` and true shares P; in shares of 1.
 
-    Raises UnsupportedError for discrete noise, ToleranceError where the error of alpha = max bias - min bias
+    Raises UnsupportedError for too many pairs, ToleranceError where the error of alpha = max bias - min bias
     stays above rtol * alpha or a rule would take too long.
     """
-    if mechanism.discrete:
-        raise UnsupportedError(f"pos: exact evaluation covers laplace and gaussian noise, got {mechanism.name}")
-    problem = Problem.build(x, a, times, mechanism)
+    problem = Problem.build(x, a, times, shares, mechanism)
     if problem.n == 1:
         none = np.zeros(1)
         return Moments(none, none, none, none, degenerate=float(mechanism.cdf(-x)[0]))
@@ -71,3 +72,9 @@ def pos(x: Floats, a: Floats, times: Counted, mechanism: Mechanism, rtol: float 
             f"got {x.size}"
         )
     return symmetric(general(problem, rtol))
+
+
+@EXACT.register(PoS)
+def _pos(pi: PoS, asked: Asked) -> Work:
+    d, law = asked.distinct(pi.problem.a(asked.x.size)), continuous(pi.name, asked.law())
+    return d.entities(lambda: pos(d.x, d.a, d.times, d.truth, law, asked.rtol))

@@ -7,10 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fairpost.engines.exact.shares import Counted, true_shares
-from fairpost.engines.exact.tilts import cumulants
-from fairpost.engines.moments import Floats
-from fairpost.noise import Gaussian, Mechanism
+from fairpost.engines.moments import Counted, Floats
+from fairpost.noise import Law
 
 
 @dataclass(frozen=True)
@@ -23,13 +21,13 @@ class Problem:
     times: Counted
     shares: Floats
     a: Floats
-    mechanism: Mechanism
+    mechanism: Law
 
     @classmethod
-    def build(cls, x: Floats, a: Floats, times: Counted, mechanism: Mechanism) -> Problem:
+    def build(cls, x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law) -> Problem:
         """The problem with weights scaled to a largest one of 1; shares do not change."""
         unit = a / np.max(a)
-        return cls(unit * x, unit * mechanism.spread, times, true_shares(x, a, times), unit, mechanism)
+        return cls(unit * x, unit * mechanism.spread, times, shares, unit, mechanism)
 
     def part(self, index: Counted) -> Problem:
         """Some of the entities."""
@@ -45,7 +43,7 @@ class Problem:
     @cached_property
     def gaussian(self) -> bool:
         """Gaussian noise, or else Laplace."""
-        return isinstance(self.mechanism, Gaussian)
+        return bool(np.isinf(self.mechanism.strip))
 
     @cached_property
     def noise(self) -> int:
@@ -74,7 +72,7 @@ class Problem:
 
     def tilted(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Under e^{-tz}: log E[e^{-t(z - c)}], the mean of z - c, the variance; rows nodes, columns pairs."""
-        log, first, second = cumulants(self.mechanism, -np.multiply.outer(t, self.a))
+        log, first, second = self.mechanism.cumulants(-np.multiply.outer(t, self.a))
         return log, first * self.a, second * self.a**2
 
 
@@ -121,9 +119,9 @@ def chance_negative(problem: Problem) -> float:
     left, right = 0.0, min(high, 2 * mean / problem.variance + 2 / np.sqrt(problem.variance))
     for _ in range(60):
         start = (left + right) / 2
-        falling = -(times * a) @ cumulants(noise, -start * a)[1] < mean + 1 / start
+        falling = -(times * a) @ noise.cumulants(-start * a)[1] < mean + 1 / start
         left, right = (start, right) if falling else (left, start)
-    width = 1 / np.sqrt(float((times * a * a) @ cumulants(noise, -start * a)[2]) + 1 / start**2)
+    width = 1 / np.sqrt(float((times * a * a) @ noise.cumulants(-start * a)[2]) + 1 / start**2)
     scale = min(6 * width, 0.8 * start, 0.8 * (high - start))
     bend = min(0.4 * scale, 4 / mean)
     step = 0.5 * min(0.12, width / scale)

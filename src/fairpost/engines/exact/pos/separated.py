@@ -32,8 +32,8 @@ from fairpost.engines.exact.pos.nodes import (
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.shares import Counted, moved, reached, refusal
-from fairpost.engines.moments import Floats, Moments
+from fairpost.engines.exact.shares import moved, reached, refusal
+from fairpost.engines.moments import Counted, Floats, Moments
 
 ROUNDING = 1e-13
 """Relative rounding of the sums."""

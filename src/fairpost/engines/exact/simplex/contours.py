@@ -12,7 +12,7 @@ from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
 from fairpost.engines.exact.quadrature import legendre
-from fairpost.engines.exact.simplex.law import Law, Population
+from fairpost.engines.exact.simplex.law import Population, Reduced
 from fairpost.engines.exact.simplex.window import Window, mark
 from fairpost.engines.moments import Floats
 from fairpost.parallel import cores, over_slices
@@ -52,7 +52,7 @@ LEVELS = (
 class Integrals:
     """What `kernels.contour.invert` gives at the nodes m, and the closed part below them."""
 
-    law: Law
+    law: Reduced
     edges: Floats
     """Of the panels of m."""
     m: Floats
@@ -96,7 +96,7 @@ class Integrals:
         return np.asarray(width[:, 0] * (fine - np.sum(w * function((u - split) * width) * values, axis=1)))
 
 
-def _panels(win: Window, law: Law) -> Floats:
+def _panels(win: Window, law: Reduced) -> Floats:
     """The edges of the panels in m, with breaks at the centre and (Laplace) at kinks.
 
     A kink lies at the noiseless threshold and at every count; one of less than 2 % of the entities is too weak to
@@ -143,7 +143,7 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
     return Integrals(law, edges, m, weight, values, common, below, below_common, int(nodes) + more, bool(slow))
 
 
-def _below(win: Window, law: Law, level: Level) -> tuple[Floats, Floats, int]:
+def _below(win: Window, law: Reduced, level: Level) -> tuple[Floats, Floats, int]:
     """The part m < low in closed form, and the number of nodes."""
     from fairpost.engines.exact.simplex.kernels import below as kernel
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 
 from fairpost.engines.moments import Floats
-from fairpost.noise import Laplace, Mechanism
+from fairpost.noise import Law
 
 RARE = 1e-18
 """A count is a giant where clipping it is less likely than RARE times clipping the smallest count ..."""
@@ -39,7 +39,7 @@ def log_cdf(kind: int, c: Floats) -> Floats:
 class Population:
     """The distinct counts x_j (ascending), how often each occurs, and the total, in units of the noise scale."""
 
-    unit: Mechanism
+    unit: Law
     """The noise with scale 1."""
     x: Floats
     times: Floats
@@ -51,7 +51,8 @@ class Population:
     @property
     def kind(self) -> int:
         """0 for Laplace, 1 for Gaussian noise."""
-        return 0 if isinstance(self.unit, Laplace) else 1
+        assert self.unit.code is not None
+        return self.unit.code
 
     def moments(self, m: float, skip: int) -> tuple[float, float, float]:
         """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count."""
@@ -92,7 +93,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Law:
+class Reduced:
     """What decides the law of H(m): nodes x with weights, the number of giants, and C less the giants' counts."""
 
     kind: int
@@ -154,7 +155,7 @@ def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> 
     return tuple(parts)
 
 
-def reduce(population: Population, high: float, keep: tuple[float, float], nodes: int) -> Law:
+def reduce(population: Population, high: float, keep: tuple[float, float], nodes: int) -> Reduced:
     """The law of H(m) for m up to `high`, with `nodes` Chebyshev nodes for each cell of counts.
 
     Under Laplace noise a factor has a kink at x = m, so counts inside `keep`, the window of m, stand for themselves.
@@ -173,7 +174,7 @@ def reduce(population: Population, high: float, keep: tuple[float, float], nodes
             here, count = middle + half * _chebyshev(part.nodes), count @ _basis(here, part.nodes)
         x.append(here)
         weight.append(count)
-    return Law(
+    return Reduced(
         kind=population.kind,
         x=np.concatenate(x),
         weight=np.concatenate(weight),

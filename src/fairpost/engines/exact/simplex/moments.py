@@ -20,19 +20,23 @@ The contour crosses the real axis near the saddle point, so the far tails keep t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.engines.evaluation import Asked, Work
+from fairpost.engines.exact.registry import EXACT, continuous
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import LEVELS, Level, integrate
 from fairpost.engines.exact.simplex.few import few
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.simplex.window import Window, find_window
 from fairpost.engines.moments import Floats, Moments
-from fairpost.errors import ToleranceError, UnsupportedError
-from fairpost.noise import Gaussian, Laplace, Mechanism
+from fairpost.errors import ToleranceError
+from fairpost.noise import Law
+from fairpost.noise.base import LAPLACE
+from fairpost.rules import Simplex
 
 TINY = 1e-280
 """A deficit below this (in units of the noise scale) is 0: doubles end there."""
@@ -45,7 +49,7 @@ IDENTITY = 1e-8
 """How far E[m] + (C - sum x)/n and mean(D), two ways to E[T], may differ, in units of the noise scale (or of m)."""
 
 
-def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: float, rtol: float = 1e-6) -> Moments:
+def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, rtol: float = 1e-6) -> Moments:
     """Moments of the projection of noisy counts onto {v >= 0, sum v = total}.
 
     Parameters
@@ -61,21 +65,17 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: fl
 
     Raises
     ------
-    UnsupportedError
-        For noise other than Laplace and Gaussian.
     ToleranceError
         Where the finest rule does not reach the tolerance.
 
     """
-    if not isinstance(mechanism, (Laplace, Gaussian)):
-        raise UnsupportedError(f"simplex: the exact rule covers laplace and gaussian noise, not {mechanism.name}")
     n = int(np.sum(times))
     surplus = math.fsum([total, *(-x * times).tolist()])
     if total == 0 or n == 1:
         return _certain(x, total, surplus)
-    unit = type(mechanism)(1.0)
+    unit = mechanism.scaled(1.0)
     spread = mechanism.spread
-    if n <= 3 and isinstance(mechanism, Laplace) and surplus < -n * x[0]:
+    if n <= 3 and mechanism.code == LAPLACE and surplus < -n * x[0]:
         return _in_counts(_one_each(few(np.repeat(x, times) / spread, total / spread, rtol), times), spread)
     population = Population(unit, x / spread, times.astype(np.float64), float(n), surplus / spread)
     return _in_counts(_evaluate(population, rtol), spread)
@@ -84,7 +84,7 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Mechanism, total: fl
 def _one_each(moments: Moments, times: NDArray[np.int64]) -> Moments:
     """One entry a distinct count, from one an entity."""
     at = np.cumsum(times) - 1
-    return replace(moments, **{name: getattr(moments, name)[at] for name in ("bias", "error", "mse", "zero")})
+    return moments.at(at)
 
 
 def _certain(x: Floats, total: float, surplus: float) -> Moments:
@@ -220,3 +220,9 @@ def _squares(population: Population, win: Window, level: Level) -> tuple[Floats,
     mse[: law.members.size] = law.at_members(risk)
     threshold = win.centre + float(mean) + population.surplus / population.n
     return np.maximum(mse, np.finfo(float).tiny), threshold, parts.nodes
+
+
+@EXACT.register(Simplex)
+def _simplex(pi: Simplex, asked: Asked) -> Work:
+    d, law = asked.distinct(), continuous(pi.name, asked.law())
+    return d.entities(lambda: simplex(d.x, d.times, law, pi.C, asked.rtol))

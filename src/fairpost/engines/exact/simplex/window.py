@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.simplex.law import Law, Population, reduce
+from fairpost.engines.exact.simplex.law import Population, Reduced, reduce
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 
@@ -47,7 +47,7 @@ class Window:
     peak: float
     """The logarithm of the integrand's largest value."""
 
-    def law(self, population: Population, nodes: int) -> Law:
+    def law(self, population: Population, nodes: int) -> Reduced:
         """The population's law of H(m) inside the window."""
         return reduce(population, self.high, (self.low, self.high), nodes)
 
@@ -76,7 +76,7 @@ def _root(population: Population, skip: int) -> float:
     return float(brentq(excess, low, high, xtol=1e-6, rtol=1e-6))
 
 
-def mark(law: Law, m: float, side: float, skip: int) -> tuple[float, float, float]:
+def mark(law: Reduced, m: float, side: float, skip: int) -> tuple[float, float, float]:
     """tau, width, and the logarithm of what is integrated at m: over all entities the largest deficit, or P."""
     from fairpost.engines.exact.simplex.kernels import contour as kernel
 
@@ -91,7 +91,7 @@ def mark(law: Law, m: float, side: float, skip: int) -> tuple[float, float, floa
     return tau, math.sqrt(curvature), log
 
 
-def _march(law: Law, centre: float, scale: float, skip: int) -> tuple[Floats, float]:
+def _march(law: Reduced, centre: float, scale: float, skip: int) -> tuple[Floats, float]:
     """Marks from the centre outwards, both ways, until the integrand has fallen by DROP; and its peak's logarithm."""
     rows, peak = [], -math.inf
     for side in (1.0, -1.0):

@@ -1,21 +1,18 @@
-"""A block of runs: the unit of work that threads, a cluster and a checkpoint share.
+"""Blocks of runs on this machine's processor, compiled with Numba.
 
-`run_block` is pure: its result depends on the specification, the seed and the block alone. Run r draws the noise of
-stream (seed, r), a block adds its runs up in order, and blocks are merged in order, so that every bit of the result is
-the same whoever computes which block and when.
+`run_block` is pure: its result depends on the specification, the seed and the block alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import singledispatch
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost.counts import Counts
-from fairpost.engines.montecarlo.controls import Control
-from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism, Stream
+from fairpost.engines.montecarlo.backends.base import Asked, Block, Floats, Ints, One, Partial
+from fairpost.noise import Mechanism, Stream, Threshold
 from fairpost.rules import (
     Baseline,
     Nonnegative,
@@ -29,33 +26,12 @@ from fairpost.rules import (
     Unchanged,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-KINDS: dict[type[Mechanism], int] = {Laplace: 0, Gaussian: 1, DiscreteLaplace: 2, DiscreteGaussian: 3}
 CODES: dict[type[PostProcessing], int] = {
     Unchanged: 0, Sum: 1, Nonnegative: 2, SumClipped: 3, Simplex: 4, Baseline: 5, PoS: 6,
 }  # fmt: skip
 """The numbers of `kernels.solve`."""
 FOLLOWED = 256
 """At most so many entities of the smallest (largest) count are averaged for the pair that attains alpha."""
-
-
-class Block(NamedTuple):
-    """Runs first, ..., first + runs - 1."""
-
-    first: int
-    runs: int
-
-
-@dataclass(frozen=True, eq=False)
-class Partial:
-    """What a block adds to the totals (layout: `kernels.sums`)."""
-
-    runs: int
-    sums: Floats
-    pairs: Floats
-    degenerate: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +60,7 @@ class Spec:
     x: Floats
     mechanism: Mechanism
     fast: Fast
-    slow: tuple[tuple[PostProcessing, Control], ...]
+    slow: tuple[One, ...]
 
     @property
     def count(self) -> int:
@@ -92,33 +68,42 @@ class Spec:
         return self.fast.codes.size + len(self.slow)
 
 
-def compiled(counts: Counts, mechanism: Mechanism, pi: PostProcessing) -> bool:
-    """Whether the compiled block covers this case.
-
-    Groups go the general way, as do totals too small for a threshold that is measured from 0, and shares of nothing.
-    """
-    if type(mechanism) not in KINDS or type(pi) not in CODES or getattr(pi, "partition", None) is not None:
-        return False
-    if isinstance(pi, Simplex):
-        return float(pi.total) > 1e-6 * (float(counts.values.max()) + mechanism.deviation)  # type: ignore[arg-type]
-    if isinstance(pi, (Baseline, PoS)):
-        return counts.total > 0
+@singledispatch
+def fits(pi: PostProcessing, asked: Asked) -> bool:
+    """Whether the compiled block covers this post-processing, which has a number in CODES."""
     return True
 
 
-def specify(counts: Counts, mechanism: Mechanism, pis: list[PostProcessing], controls: list[Control]) -> Spec:
+@fits.register
+def _(pi: Simplex, asked: Asked) -> bool:
+    """Its threshold is measured from 0: not for totals that are rounding."""
+    return 1e-6 * (float(asked.counts.values.max()) + asked.mechanism.deviation) < pi.C
+
+
+@fits.register(Baseline)
+@fits.register(PoS)
+def _(pi: Baseline | PoS, asked: Asked) -> bool:
+    """Shares of something."""
+    return asked.counts.total > 0
+
+
+def compiled(pi: PostProcessing, asked: Asked) -> bool:
+    """Whether the compiled block covers this case; groups go the general way."""
+    return asked.mechanism.code is not None and type(pi) in CODES and pi.partition is None and fits(pi, asked)
+
+
+def specify(asked: Asked) -> Spec:
     """The specification; the post-processings must come with the compiled ones first."""
-    fast = [i for i, pi in enumerate(pis) if compiled(counts, mechanism, pi)]
-    slow = tuple((pis[i], controls[i]) for i in range(len(fast), len(pis)))
-    return Spec(counts.values, mechanism, _fast(counts, [pis[i] for i in fast], [controls[i] for i in fast]), slow)
+    fast = [one for one in asked.ones if compiled(one.pi, asked)]
+    return Spec(asked.counts.values, asked.mechanism, _fast(asked.counts, fast), asked.ones[len(fast) :])
 
 
-def _fast(counts: Counts, pis: list[PostProcessing], controls: list[Control]) -> Fast:
+def _fast(counts: Counts, ones: list[One]) -> Fast:
     x, rows, which = counts.values, [np.ones(counts.n)], []
-    for pi in pis:
+    for one in ones:
         place = 0
-        if isinstance(pi, (Baseline, PoS)):
-            a = np.ones(counts.n) if pi.weights is None else np.asarray(pi.weights)
+        if one.pi.problem.shares:
+            a = one.pi.problem.a(counts.n)  # type: ignore[attr-defined]
             w = a / np.sum(a * x)
             place = next((k for k in range(1, len(rows)) if np.array_equal(rows[k], w)), len(rows))
             rows += [w] if place == len(rows) else []
@@ -126,10 +111,10 @@ def _fast(counts: Counts, pis: list[PostProcessing], controls: list[Control]) ->
     weights = np.stack(rows)
     ends = [np.flatnonzero(x == end)[:FOLLOWED] for end in (x.min(), x.max())] if x.min() < x.max() else []
     return Fast(
-        codes=np.array([CODES[type(pi)] for pi in pis], dtype=np.int64),
+        codes=np.array([CODES[type(one.pi)] for one in ones], dtype=np.int64),
         which=np.array(which, dtype=np.int64),
-        shifts=np.array([c.offset[0] for c in controls], dtype=np.float64),
-        targets=np.array([float(getattr(pi, "total", 0.0)) for pi in pis], dtype=np.float64),
+        shifts=np.array([one.control.offset[0] for one in ones], dtype=np.float64),
+        targets=np.array([float(getattr(one.pi, "total", 0.0)) for one in ones], dtype=np.float64),
         weights=weights,
         whole=weights.sum(axis=1),
         who=np.concatenate(ends) if ends else np.empty(0, dtype=np.int64),
@@ -147,10 +132,11 @@ def run_block(spec: Spec, seed: int, block: Block) -> Partial:
     work = np.zeros((spec.count, pieces, layout.WORK_PLANES * layout.PIECE))
     pairs, degenerate = np.zeros((spec.count, 6)), np.zeros(spec.count, dtype=np.int64)
     if many:
-        f = spec.fast
+        f, code = spec.fast, spec.mechanism.code
+        assert code is not None
         rows = np.zeros((4 * max(1, min(16, 2**15 // n)), n))
         kernel.simulate(
-            KINDS[type(spec.mechanism)], spec.mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x,
+            code, spec.mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x,
             f.codes, f.which, f.shifts, f.targets, f.weights, f.whole, f.who, f.split,
             rows, np.empty(n), work[:many], pairs[:many], degenerate[:many],
         )  # fmt: skip
@@ -164,28 +150,38 @@ def run_block(spec: Spec, seed: int, block: Block) -> Partial:
 
 def _kept(spec: Spec, k: int, seed: int, block: Block, work: Floats, degenerate: Ints) -> bool:
     """A threshold mechanism on all entities together, compiled; False where `spec.slow[k]` is none."""
-    (pi, split), mechanism = spec.slow[k], spec.mechanism
-    if not isinstance(pi, (PosThreshold, SimplexThreshold)) or pi.partition is not None or pi.threshold is None:
-        return False
-    if type(mechanism) not in KINDS:
+    one, code = spec.slow[k], spec.mechanism.code
+    found = None if one.pi.partition is not None else kept_by(one.pi, spec.x)
+    if found is None or code is None:
         return False
     from fairpost.engines.montecarlo.backends.cpu.kernels.thresholds import simulate_kept
 
+    rule, w, total = found
     n = spec.x.size
-    if isinstance(pi, PosThreshold):
-        a = np.ones(n) if pi.weights is None else np.asarray(pi.weights)
-        if not (a * spec.x).any():
-            return False
-        w, total = a / np.sum(a * spec.x), -1.0
-    else:
-        w, total = np.ones(n), float(pi.total)  # type: ignore[arg-type]
-    levels = pi.threshold.level * (w[:1] if (w == w[0]).all() else w)
+    levels = rule.level * (w[:1] if (w == w[0]).all() else w)
     rows = np.empty((2, max(1, min(8, 2**15 // n)), n))
     degenerate[k] += simulate_kept(
-        KINDS[type(mechanism)], mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x, w,
-        split.truth + split.offset, levels, pi.threshold.steepness, total, rows[0], np.empty(n), rows[1], work,
+        code, spec.mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x, w,
+        one.centre, levels, rule.steepness, total, rows[0], np.empty(n), rows[1], work,
     )  # fmt: skip
     return True
+
+
+@singledispatch
+def kept_by(pi: PostProcessing, x: Floats) -> tuple[Threshold, Floats, float] | None:
+    """The threshold, w and the total (-1: the noisy sum) of a threshold mechanism; None for any other map."""
+    return None
+
+
+@kept_by.register
+def _(pi: SimplexThreshold, x: Floats) -> tuple[Threshold, Floats, float]:
+    return pi.rule, np.ones(x.size), pi.C
+
+
+@kept_by.register
+def _(pi: PosThreshold, x: Floats) -> tuple[Threshold, Floats, float] | None:
+    a = pi.problem.a(x.size)
+    return (pi.rule, a / np.sum(a * x), -1.0) if (a * x).any() else None
 
 
 def _general(spec: Spec, which: list[int], seed: int, block: Block, work: Floats, degenerate: Ints) -> None:
@@ -197,10 +193,10 @@ def _general(spec: Spec, which: list[int], seed: int, block: Block, work: Floats
         noise = noise_rows(spec, seed, block.first + begin, min(size, block.runs - begin))
         X = spec.x + noise
         for k in which:
-            pi, split = spec.slow[k]
-            outcome = pi.apply(X)
-            e = outcome.values - (split.truth + split.offset)
-            d = e if split.linear is None else e - split.linear(noise)
+            one = spec.slow[k]
+            outcome, linear = one.pi.apply(X), one.control.linear
+            e = outcome.values - one.centre
+            d = e if linear is None else e - linear(noise)
             add_rows(d, e, outcome.values == 0, work[k], begin == 0)
             degenerate[k] += outcome.degenerate
 
@@ -209,64 +205,10 @@ def noise_rows(spec: Spec, seed: int, first: int, runs: int) -> Floats:
     """The noise of `runs` runs, one a row."""
     from fairpost.engines.montecarlo.backends.cpu.kernels.solve import draw_rows
 
-    out = np.empty((runs, spec.x.size))
-    if type(spec.mechanism) in KINDS:
-        draw_rows(KINDS[type(spec.mechanism)], out, spec.mechanism.spread, np.uint64(seed), first)
+    out, code = np.empty((runs, spec.x.size)), spec.mechanism.code
+    if code is not None:
+        draw_rows(code, out, spec.mechanism.spread, np.uint64(seed), first)
     else:
         for t in range(runs):
             out[t] = spec.mechanism.sample(spec.x.size, Stream(seed, first + t))
     return out
-
-
-class Totals:
-    """The merged blocks so far."""
-
-    def __init__(self, spec: Spec, controls: list[Control]) -> None:
-        from fairpost.engines.montecarlo.backends.cpu.kernels import sums as kernel
-
-        n, many = spec.x.size, spec.count
-        self.labels, self.members = _classes(controls, n)
-        widest = self.members.shape[1]
-        self.tally = np.zeros(2, dtype=np.int64)
-        self.sums = np.zeros((many, -(-n // kernel.PIECE), kernel.PLANES * kernel.PIECE))
-        self.pairs = np.zeros((many, 6))
-        self.ties = np.zeros((many, 2, widest))
-        self.degenerate = np.zeros(many, dtype=np.int64)
-        self._scratch = np.zeros(widest)
-
-    @property
-    def runs(self) -> int:
-        """Runs merged so far."""
-        return int(self.tally[0])
-
-    @property
-    def blocks(self) -> int:
-        """Blocks merged so far."""
-        return int(self.tally[1])
-
-    def merge(self, part: Partial) -> None:
-        """Add the next block, in one compiled call: an interrupt comes before it or after it."""
-        from fairpost.engines.montecarlo.backends.cpu.kernels.sums import merge
-
-        merge(
-            self.tally, self.sums, self.pairs, self.ties, self.degenerate, part.runs,
-            part.sums, part.pairs, part.degenerate, self.labels, self.members, self._scratch,
-        )  # fmt: skip
-
-    def plane(self, p: int, k: int) -> Floats:
-        """One quantity of post-processing p: 0 mean d, 1 its squares, 2 mean e, 3 its squares, 4 zeros."""
-        piece = self.sums.shape[2] // 5
-        return np.asarray(self.sums[p].reshape(-1, 5, piece)[:, k].reshape(-1)[: self.labels.shape[1]])
-
-    def state(self) -> dict[str, NDArray[np.float64] | Ints]:
-        """The arrays that change, by name."""
-        return {name: getattr(self, name) for name in ("tally", "sums", "pairs", "ties", "degenerate")}
-
-
-def _classes(controls: list[Control], n: int) -> tuple[Ints, Floats]:
-    """The class of each entity and the size of each class, a row a post-processing; no rows where nothing is tied."""
-    labels = [np.arange(n) if c.labels is None else c.labels for c in controls]
-    widest = max(int(label.max()) + 1 for label in labels)
-    if all(int(label.max()) + 1 == n for label in labels):
-        return np.empty((0, n), dtype=np.int64), np.empty((0, 0))
-    return np.stack(labels), np.stack([np.bincount(label, minlength=widest).astype(np.float64) for label in labels])

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PIECE = 256
-"""Entities a piece."""
+"""Entities per piece."""
 MEAN_D, M2_D, MEAN_E, M2_E, ZEROS = 0, PIECE, 2 * PIECE, 3 * PIECE, 4 * PIECE
 """Where a piece holds which quantity."""
 PLANES = 5
@@ -91,13 +91,23 @@ def _merge_ties(
 
 
 @kernel
+def _merge_squares(squares: Floats, sums: Floats, offset: Floats, done: float, more: float) -> None:
+    """The block's mean of (e + offset)^2, its mean squared error, into (mean, sum of squares between blocks)."""
+    for i in range(offset.size):
+        piece, j = sums[i // PIECE], i % PIECE
+        mean = piece[j + M2_E] / more + (piece[j + MEAN_E] + offset[i]) ** 2
+        squares[0, i], squares[1, i] = _merged(squares[0, i], squares[1, i], done, mean, 0.0, more)
+
+
+@kernel
 def merge(
-    tally: Ints, sums: Floats, pairs: Floats, ties: Floats, degenerate: Ints, more: int,
-    new_sums: Floats, new_pairs: Floats, new_degenerate: Ints, labels: Ints, counts: Floats, scratch: Floats,
+    tally: Ints, sums: Floats, pairs: Floats, ties: Floats, squares: Floats, degenerate: Ints, more: int,
+    new_sums: Floats, new_pairs: Floats, new_degenerate: Ints, offsets: Floats, labels: Ints, counts: Floats,
+    scratch: Floats,
 ) -> None:  # fmt: skip
     """A block of `more` runs into the totals. tally = (runs, blocks) changes in the same call: all or nothing.
 
-    labels[p, i] is the class of entity i under post-processing p and counts[p] the number of entities of each class.
+    offsets[p, i] is the part of the bias of entity i that is known, labels[p, i] is the class of entity i under post-processing p and counts[p] the number of entities of each class.
     """
     done, extra = float(tally[0]), float(more)
     for p in range(sums.shape[0]):
@@ -117,6 +127,7 @@ def merge(
             )
         if labels.shape[0] > 0:
             _merge_ties(ties[p], new_sums[p], labels[p], counts[p], scratch, done, extra)
+        _merge_squares(squares[p], new_sums[p], offsets[p], done, extra)
         degenerate[p] += new_degenerate[p]
     tally[0] += more
     tally[1] += 1

@@ -27,7 +27,7 @@ class Partition:
 
     @classmethod
     def of(cls, groups: Sequence[str]) -> Partition:
-        """The partition that the labels, one an entity, describe."""
+        """The partition that the labels, one per entity, describe."""
         if len(groups) == 0:
             raise CountsError("a partition must have at least one entity, got none")
         places: dict[str, int] = {}
@@ -50,6 +50,10 @@ class Partition:
         """The number of entities of each group."""
         return np.diff(self.starts)
 
+    def of_group(self, g: int) -> NDArray[np.int64]:
+        """The entities of group g."""
+        return self.order[self.starts[g] : self.starts[g + 1]]
+
     def gather(self, values: Floats) -> Floats:
         """The last axis moved so that groups are contiguous (no copy where there is one group)."""
         return values if len(self.labels) == 1 else np.ascontiguousarray(values[..., self.order])
@@ -69,7 +73,7 @@ class Partition:
         return np.asarray(np.add.reduceat(gathered, self.starts[:-1], axis=-1))
 
     def spread(self, per_group: NDArray[Any]) -> NDArray[Any]:
-        """One value a group repeated for each of its entities, in gathered order."""
+        """One value per group repeated for each of its entities, in gathered order."""
         return np.repeat(per_group, self.sizes, axis=-1)
 
     def targets(self, totals: Mapping[str, float] | Sequence[float]) -> Floats:
@@ -81,7 +85,7 @@ class Partition:
             totals = [totals[label] for label in self.labels]
         out = np.asarray(totals, dtype=np.float64)
         if out.shape != (len(self.labels),):
-            raise ParameterError(f"there must be one total a group: {len(self.labels)} groups, {out.size} totals")
+            raise ParameterError(f"there must be one total per group: {len(self.labels)} groups, {out.size} totals")
         if not (np.isfinite(out) & (out >= 0)).all():
             bad = int(np.flatnonzero(~(np.isfinite(out) & (out >= 0)))[0])
             raise ParameterError(f"a total must be at least 0 and finite, got {out[bad]} for {self.labels[bad]!r}")

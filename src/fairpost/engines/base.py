@@ -1,0 +1,152 @@
+"""What every engine is asked and answers.
+
+An engine takes a `Question` (x, M and one or more pi) and returns for each pi an `Answer`, or a `Refusal` that says why and
+carries what was reached. `supports` is a dry run of the evaluation: it takes the same road up to where the work begins, so
+that the two cannot disagree. Engines do not know each other; `FirstOf` asks several in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost import fairness
+from fairpost.accuracy import Accuracy, Estimate
+from fairpost.counts import Counts
+from fairpost.errors import FairpostError, ParameterError, ToleranceError, UnsupportedError
+from fairpost.noise import Mechanism
+from fairpost.rules import PostProcessing
+
+if TYPE_CHECKING:
+    from fairpost.engines.montecarlo.estimates import Sampled
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """x, M and the post-processings, each tuned to the noise and checked against the counts."""
+
+    counts: Counts
+    mechanism: Mechanism
+    pis: tuple[PostProcessing, ...]
+
+    @classmethod
+    def ask(cls, counts: Counts, mechanism: Mechanism, pis: Sequence[PostProcessing]) -> Question:
+        """The question, once every problem has been checked against the counts."""
+        if not pis:
+            raise ParameterError("there must be at least one post-processing, got none")
+        for pi in pis:
+            pi.problem.check(counts, pi.name)
+        return cls(counts, mechanism, tuple(pi.for_mechanism(mechanism) for pi in pis))
+
+    @cached_property
+    def truths(self) -> tuple[Floats, ...]:
+        """P(x) for each post-processing: computed here, once."""
+        return tuple(pi.problem.truth(self.counts) for pi in self.pis)
+
+    def only(self, places: Sequence[int]) -> Question:
+        """The same about some of the post-processings."""
+        return replace(self, pis=tuple(self.pis[i] for i in places))
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The moments of one post-processing, one entry per entity, in the unit of its problem (chances in 1)."""
+
+    method: str
+    """How it was found: exact, expansion, monte-carlo, mean-field."""
+    bias: Floats
+    """B_i = E[pi(X)_i] - P(x)_i."""
+    accuracy: Accuracy
+    """Of `bias`."""
+    mse: Floats
+    """E[(pi(X)_i - P(x)_i)^2]."""
+    mse_accuracy: Accuracy
+    zero: Floats
+    """P(pi(X)_i = 0), the chance of receiving nothing."""
+    zero_accuracy: Accuracy
+    alpha: Estimate
+    """max B - min B."""
+    pair: tuple[int, int]
+    """The positions of the entities with the largest and the smallest bias."""
+    expected_T: Estimate | None = None
+    """E[T] of Lemma 2, for the projection onto the simplex."""
+    degenerate: float = 0.0
+    """The probability (simulated: the share of runs and groups) of a draw that takes the documented convention."""
+    note: str | None = None
+    sample: Sampled | None = None
+    """Simulation: everything else that it has shown."""
+
+    def rescaled(self, part: Floats) -> Answer:
+        """The answer in another unit per entity (part >= 0), as when shares of a group become shares of the whole.
+
+        A sum of n positive numbers has a relative rounding error of at most n eps, so `part`, a ratio of two such
+        sums, adds (2n + 4) eps of a bias to its error.
+        """
+        bias = self.bias * part
+        rounding = (2 * part.size + 4) * np.finfo(np.float64).eps * np.abs(bias)
+        known = Accuracy(self.accuracy.kind, self.accuracy.half_width * part + rounding)
+        ends = fairness.alpha(bias)
+        return replace(
+            self,
+            bias=bias,
+            accuracy=known,
+            mse=self.mse * part**2,
+            mse_accuracy=Accuracy(self.mse_accuracy.kind, self.mse_accuracy.half_width * part**2),
+            alpha=fairness.alpha_interval(bias, known),
+            pair=(ends.most, ends.least),
+            sample=None if self.sample is None else self.sample.rescaled(part),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What an engine had found when it gave up: biases whose error stays above the tolerance."""
+
+    method: str
+    bias: Floats
+    accuracy: Accuracy
+    alpha: Estimate
+    pair: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Refusal:
+    """Why an engine does not answer, in one line, and what it had reached."""
+
+    error: FairpostError
+    reached: Reached | None = None
+
+    @property
+    def reason(self) -> str:
+        """The one line."""
+        return str(self.error)
+
+
+class Engine(Protocol):
+    """Finds B."""
+
+    name: ClassVar[str]
+
+    def supports(self, question: Question) -> str | None:
+        """None where every post-processing of the question will be tried, else the reason why one will not."""
+
+    def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
+        """An answer or a refusal for each post-processing."""
+
+
+def answered(found: Answer | Refusal) -> Answer:
+    """The answer; a refusal is raised as the error that it carries."""
+    if isinstance(found, Refusal):
+        raise found.error
+    return found
+
+
+REFUSALS = (UnsupportedError, ToleranceError)
+"""The errors by which an engine refuses; any other error is not its own."""

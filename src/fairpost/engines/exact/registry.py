@@ -1,0 +1,15 @@
+"""Where an exact evaluator registers itself."""
+
+from fairpost.engines.evaluation import Evaluators
+from fairpost.errors import UnsupportedError
+from fairpost.noise import Law
+from fairpost.noise.base import GAUSSIAN, LAPLACE
+
+EXACT = Evaluators("the exact engine has no integral for the post-processing {name!r}")
+
+
+def continuous(name: str, law: Law) -> Law:
+    """The noise, which the contour kernels must know: Laplace or Gaussian."""
+    if law.code not in (LAPLACE, GAUSSIAN):
+        raise UnsupportedError(f"the exact engine covers {name!r} under continuous noise only, not under {law.name}")
+    return law

@@ -1,0 +1,69 @@
+"""Several engines in turn: each is asked for what those before it refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from fairpost.engines.base import Answer, Engine, Question, Reached, Refusal
+
+
+@dataclass(frozen=True)
+class FirstOf:
+    """The first engine that answers. Where one refused with a result in hand, the better of the two is kept.
+
+    "Better" is said of alpha: the one with the smaller half-width. The answer's note says which and why.
+    """
+
+    engines: tuple[Engine, ...]
+    name: ClassVar[str] = "auto"
+
+    def supports(self, question: Question) -> str | None:
+        """None where some engine will be tried for each post-processing, else the last reason."""
+        for i in range(len(question.pis)):
+            reasons = [engine.supports(question.only([i])) for engine in self.engines]
+            if all(reason is not None for reason in reasons):
+                return reasons[-1]
+        return None
+
+    def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
+        """Each engine in turn, for all that is still open at once."""
+        found: dict[int, Answer | Refusal] = {}
+        for engine in self.engines:
+            still = [i for i in range(len(question.pis)) if not isinstance(found.get(i), Answer)]
+            if not still:
+                break
+            for i, new in zip(still, engine.evaluate(question.only(still)), strict=True):
+                found[i] = _joined(found.get(i), new)
+        return tuple(found[i] for i in range(len(question.pis)))
+
+
+def _joined(before: Answer | Refusal | None, new: Answer | Refusal) -> Answer | Refusal:
+    """What is kept of a refusal and what came after it."""
+    if before is None:
+        return new
+    assert isinstance(before, Refusal)
+    if isinstance(new, Refusal):
+        return new if new.reached is not None or before.reached is None else replace(new, reached=before.reached)
+    instead = "simulated" if new.method == "monte-carlo" else f"by {new.method}"
+    if before.reached is None or before.reached.alpha.half_width > new.alpha.half_width:
+        return replace(new, note=_line(f"{instead}, because {before.reason}", new.note))
+    return _with_biases_of(before.reached, new, before.reason, instead)
+
+
+def _with_biases_of(reached: Reached, new: Answer, reason: str, instead: str) -> Answer:
+    """The biases that were reached, which are known better than the new ones; the rest from the new answer."""
+    why = f"{reason}; that is still better than what came after it, so the biases stand, and the other moments are {instead}"
+    return replace(
+        new,
+        method=reached.method,
+        bias=reached.bias,
+        accuracy=reached.accuracy,
+        alpha=reached.alpha,
+        pair=reached.pair,
+        note=_line(why, new.note),
+    )
+
+
+def _line(*parts: str | None) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,75 @@
+"""The seam: what a backend is asked, and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.counts import Counts
+from fairpost.noise import Mechanism
+from fairpost.rules import PostProcessing
+from fairpost.rules.control import Control
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Block(NamedTuple):
+    """Runs first, ..., first + runs - 1."""
+
+    first: int
+    runs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """What a block adds to the totals (layout: `cpu.kernels.sums`)."""
+
+    runs: int
+    sums: Floats
+    pairs: Floats
+    degenerate: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class One:
+    """One post-processing to simulate."""
+
+    pi: PostProcessing
+    truth: Floats
+    control: Control
+
+    @property
+    def centre(self) -> Floats:
+        """P(x) + offset: what the output is compared with, run by run."""
+        return self.truth + self.control.offset
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is to be simulated: several post-processings on the same noise."""
+
+    counts: Counts
+    mechanism: Mechanism
+    ones: tuple[One, ...]
+
+
+class Backend(Protocol):
+    """Runs blocks."""
+
+    name: str
+
+    def order(self, asked: Asked) -> list[int]:
+        """The post-processings in the order in which this backend lays them out."""
+
+    def specify(self, asked: Asked) -> Any:
+        """Everything a block needs, for post-processings in `order`."""
+
+    def followed(self, spec: Any, p: int) -> tuple[int, int] | None:
+        """Two entities whose difference a block follows run by run for post-processing p; None where it follows none."""
+
+    def run(self, spec: Any, seed: int, block: Block) -> Partial:
+        """The sums of one block, for every post-processing on the same noise."""
