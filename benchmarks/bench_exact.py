@@ -71,7 +71,7 @@ def growth() -> None:
     for mechanism in (fp.Laplace(10.0), fp.Gaussian(15.0)):
         for which in ("baseline", "pos", "simplex"):
 
-            def call(w: str = which, m: fp.Laplace | fp.Gaussian = mechanism) -> fp.AuditResult:
+            def call(w: str = which, m: fp.Laplace | fp.Gaussian = mechanism) -> fp.Audit:
                 return fp.audit(counts, m, w, engine="exact")
 
             took = best(call, 3)

@@ -79,3 +79,9 @@ def quadratic(y: np.ndarray, a_eq: np.ndarray, b_eq: np.ndarray, *, nonnegative:
     solver.setup(np.eye(y.size), -y, np.atleast_2d(a_eq), np.atleast_1d(b_eq), x_l=bound)
     solver.solve()
     return np.array(solver.result.x)
+
+
+def pair_shares(x, a, times):
+    """P(x) of distinct pairs with multiplicities, from the definition; all counts 0: a_i / sum a."""
+    worth = a * (x if np.any(x > 0) else np.ones_like(x))
+    return worth / np.sum(times * worth)

@@ -488,7 +488,7 @@ def test_rows_too_nearly_dependent_to_decide_are_refused():
     [
         ([1.0, 2.0], [1.0], r"`A` must have a row .* got shape \(2,\)"),
         (np.zeros((2, 0)), [0.0, 0.0], r"`A` must have a row .* got shape \(2, 0\)"),
-        ([[1.0, 2.0]], [1.0, 2.0], r"`b` must have one entry a row of A: 1 rows, b has shape \(2,\)"),
+        ([[1.0, 2.0]], [1.0, 2.0], r"`b` must have one entry per row of A: 1 rows, b has shape \(2,\)"),
         ([[1.0, np.nan]], [1.0], "every entry of `A` must be finite, got nan"),
         ([[1.0, 2.0]], [np.inf], "every entry of `b` must be finite, got inf"),
         ([["a", "b"]], [1.0], "must be real numbers"),

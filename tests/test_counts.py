@@ -56,7 +56,7 @@ BROKEN = {
     "duplicate ids": (dict(values=[1, 2, 3], ids=["a", "b", "a"]), r"unique, got 'a' at positions 0 and 2"),
     "duplicate after text": (dict(values=[1, 2], ids=["1", 1]), r"unique, got '1'"),
     "missing id": (dict(values=[1, 2], ids=["a", None]), r"`ids` must be present, got None at position 1"),
-    "text ids": (dict(values=[1, 2], ids="ab"), r"one entry an entity, got the text"),
+    "text ids": (dict(values=[1, 2], ids="ab"), r"one entry per entity, got the text"),
     "short groups": (dict(values=[1, 2], groups=["a"]), r"2 counts, 1 groups"),
     "missing group": (dict(values=[1], groups=[float("nan")]), r"`groups` must be present"),
 }

@@ -9,7 +9,7 @@ import fairpost as fp
 from fairpost.datasets import synthetic_districts
 from fairpost.errors import CountsError, ParameterError
 from fairpost.estimate import _chernoff, _quantile, plug_in, share_interval
-from fairpost.rules import Partition
+from fairpost.partition import Partition
 from fairpost.rules.rounding import round_counts
 
 MECHANISMS = [fp.Laplace(20.0), fp.Gaussian(25.0), fp.DiscreteLaplace(20.0), fp.DiscreteGaussian(25.0)]

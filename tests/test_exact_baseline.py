@@ -9,15 +9,16 @@ import fairpost as fp
 from directions import blocks
 from fairpost.counts import distinct_pairs
 from fairpost.engines.exact.baseline import baseline
+from oracles import pair_shares
 
 CONTINUOUS = [fp.Laplace, fp.Gaussian]
 DISCRETE = [fp.DiscreteLaplace, fp.DiscreteGaussian]
 
 
 def evaluate(x, a, mechanism, rtol=1e-6):
-    """Moments with one entry an entity."""
+    """Moments with one entry per entity."""
     *pairs, inverse = distinct_pairs(np.asarray(x, dtype=np.float64), np.asarray(a, dtype=np.float64))
-    found = baseline(*pairs, mechanism, rtol)
+    found = baseline(*pairs, pair_shares(*pairs), mechanism, rtol)
     return {name: getattr(found, name)[inverse] for name in ("bias", "error", "mse", "zero")} | {
         "degenerate": found.degenerate
     }
@@ -167,7 +168,7 @@ def test_one_entity_gets_all_and_equal_ones_have_no_bias(noise):
     assert one["degenerate"] == pytest.approx(float(noise(5.0).cdf(-3.0)), rel=1e-12)
     for n, count in ((2, 1.0), (3, 0.0), (7, 2.0), (40, 30.0), (10**6, 4.0)):
         *pairs, _ = distinct_pairs(np.full(n, count), np.ones(n))
-        equal = baseline(*pairs, noise(5.0))
+        equal = baseline(*pairs, pair_shares(*pairs), noise(5.0))
         assert equal.bias.tolist() == [0]
         assert equal.error.tolist() == [0]
         assert 0 < equal.mse[0] < 1

@@ -54,7 +54,7 @@ def simulated(counts, mechanism, which: str, runs: int, seed: int):
             else rng.normal(0, mechanism.spread, size)
         )
         v = pi(x + eta)
-        if pi.task == "allocation":
+        if pi.problem.shares:
             truth = a * x / np.sum(a * x)
             control = (a * eta - truth * np.sum(a * eta, axis=1, keepdims=True)) / np.sum(a * x)
             away = v - truth - control
@@ -80,7 +80,7 @@ def test_every_regime_against_simulation(regime, noise, which):
     # a run without a single clipped draw has se = 0: what one such draw could add is bounded by the deviation / runs
     unseen = 30 * result.deviation / 20_000
     rounding = 1e-15 * np.abs(result.truth).max() * 1e2
-    assert (np.abs(mean - result.bias) <= z * se + result.error + unseen + rounding).all()
+    assert (np.abs(mean - result.bias) <= z * se + result.half_width + unseen + rounding).all()
 
 
 @pytest.mark.parametrize(("regime", "noise", "which"), CASES)
@@ -91,11 +91,11 @@ def test_consistency(regime, noise, which):
     width = result.alpha.high - result.alpha.low
     assert width <= 2 * 1e-6 * result.alpha.value + 4e-300
     if which in ("sum", "simplex", "baseline", "pos"):
-        slack = result.error.sum() + 1e-13 * np.abs(result.bias).sum() + 1e-16 * np.abs(result.truth).sum()
+        slack = result.half_width.sum() + 1e-13 * np.abs(result.bias).sum() + 1e-16 * np.abs(result.truth).sum()
         assert abs(result.bias.sum()) <= slack
     if which in ("nonnegative", "sum-clipped", "simplex"):
         order = np.argsort(counts.values, kind="stable")
-        slack = result.error[order][1:] + result.error[order][:-1]
+        slack = result.half_width[order][1:] + result.half_width[order][:-1]
         assert (np.diff(result.bias[order]) <= slack + 1e-300).all()
     if which == "simplex":
         assert result.bounds.lower - result.bounds.error <= result.alpha.high

@@ -10,15 +10,16 @@ from fairpost.engines.exact.pos import general as pos_general
 from fairpost.engines.exact.pos import moments as module
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
+from oracles import pair_shares
 
 NOISES = [fp.Laplace, fp.Gaussian]
 
 
 def evaluate(x, a, mechanism, rtol=1e-6):
-    """Moments with one entry an entity."""
+    """Moments with one entry per entity."""
     x, a = np.asarray(x, dtype=np.float64), np.asarray(a, dtype=np.float64)
     *pairs, inverse = distinct_pairs(x, a)
-    found = pos(*pairs, mechanism, rtol)
+    found = pos(*pairs, pair_shares(*pairs), mechanism, rtol)
     return {name: getattr(found, name)[inverse] for name in ("bias", "error", "mse", "zero")} | {
         "degenerate": found.degenerate
     }
@@ -152,16 +153,18 @@ def test_the_chance_of_a_negative_sum():
     times = np.ones(3, dtype=np.int64)
     for sigma in (1.5, 6.0, 400.0):
         exact = ndtr(-np.dot(a, x) / (sigma * np.linalg.norm(a)))
-        assert chance_negative(Problem.build(x, a, times, fp.Gaussian(sigma))) == pytest.approx(exact, rel=1e-11)
+        assert chance_negative(Problem.build(x, a, times, pair_shares(x, a, times), fp.Gaussian(sigma))) == pytest.approx(
+            exact, rel=1e-11
+        )
     draws = np.random.default_rng(5).laplace(0, 4.0, (1_000_000, 3)) @ a + np.dot(a, x)
-    exact = chance_negative(Problem.build(x, a, times, fp.Laplace(4.0)))
+    exact = chance_negative(Problem.build(x, a, times, pair_shares(x, a, times), fp.Laplace(4.0)))
     assert np.mean(draws < 0) == pytest.approx(exact, abs=5 * np.sqrt(exact / 1e6))
 
 
 def test_both_forms_agree_where_both_serve():
     """A sum ten deviations from 0: the form that neglects S < 0 and the general one."""
     x = np.array([2.0, 5.0, 20.0, 45.0, 60.0])
-    problem = Problem.build(x, np.ones(5), np.ones(5, dtype=np.int64), fp.Gaussian(6.0))
+    problem = Problem.build(x, np.ones(5), np.ones(5, dtype=np.int64), x / x.sum(), fp.Gaussian(6.0))
     one = module.separated(problem, 1e-6)
     two = pos_general.general(problem, 1e-6)
     assert (np.abs(one.bias - two.bias) <= one.error + two.error).all()

@@ -19,13 +19,17 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.montecarlo import controls, intervals
+from asking import answer, samples, supports
+from fairpost.engines.montecarlo import intervals
+from fairpost.engines.montecarlo.backends.base import Asked, Block, One
 from fairpost.engines.montecarlo.backends.cpu import blocks
-from fairpost.engines.montecarlo.backends.cpu.blocks import Block, Totals, run_block, specify
+from fairpost.engines.montecarlo.backends.cpu.blocks import run_block, specify
 from fairpost.engines.montecarlo.engine import MonteCarlo, default_block
 from fairpost.engines.montecarlo.estimates import Sampled
+from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import ParameterError
-from fairpost.rules import POSTPROCESSINGS, Partition, PostProcessing, Simplex, Unchanged
+from fairpost.partition import Partition
+from fairpost.rules import POSTPROCESSINGS, PostProcessing, Simplex, Unchanged
 from fairpost.rules.affine.projection import Affine, AffineNonnegative
 from fairpost.rules.custom import Custom
 
@@ -41,7 +45,7 @@ def made(name: str, counts: fp.Counts, **given: Any) -> PostProcessing:
 
 
 def one(engine: MonteCarlo, counts: fp.Counts, mechanism: Any, pi: PostProcessing) -> Sampled:
-    return engine.moments(counts, mechanism, [pi])[0]
+    return samples(engine, counts, mechanism, [pi])[0]
 
 
 def same_bits(a: Sampled, b: Sampled) -> bool:
@@ -57,8 +61,8 @@ def same_bits(a: Sampled, b: Sampled) -> bool:
 
 
 def job(counts: fp.Counts, mechanism: Any, pis: list[PostProcessing]) -> tuple[Any, list[Any]]:
-    splits = [controls.control(counts, mechanism, pi) for pi in pis]
-    return specify(counts, mechanism, pis, splits), splits
+    ones = [One(pi, pi.problem.truth(counts), pi.control(counts, mechanism)) for pi in pis]
+    return specify(Asked(counts, mechanism, tuple(ones))), ones
 
 
 # ------------------------------------------------------------------------------------- sums against their definition
@@ -78,15 +82,15 @@ def test_block_sums_are_the_definition(mechanism: Any, counts: fp.Counts, compil
     spec, splits = job(counts, mechanism, pis)
     assert spec.fast.codes.size == (len(NAMES) if compiled else 0)
     first, runs, seed = 11, 37, 5  # 37 is not a multiple of the four runs that are added at once
-    totals = Totals(spec, splits)
+    totals = Totals(counts.n, [one.control for one in splits])
     totals.merge(run_block(spec, seed, Block(first, runs)))
     noise = np.stack([mechanism.sample(counts.n, fp.Stream(seed, first + r)) for r in range(runs)])
     for p, (pi, split) in enumerate(zip(pis, splits, strict=True)):
         outcome = pi.apply(counts.values + noise)
-        e = outcome.values - split.truth - split.offset
-        d = e - split.linear(noise)
+        e = outcome.values - split.truth - split.control.offset
+        d = e - split.control.linear(noise)
         # Rounding: an output is right to a few units of the largest number on the way, here max |X| (or a share of 1).
-        unit = 64 * np.finfo(float).eps * (np.abs(counts.values + noise).max() if pi.task == "release" else 1.0)
+        unit = 64 * np.finfo(float).eps * (np.abs(counts.values + noise).max() if not pi.problem.shares else 1.0)
         for k, value in ((0, d), (2, e)):
             assert totals.plane(p, k) == pytest.approx(value.mean(axis=0), rel=0, abs=unit)
             squares = ((value - value.mean(axis=0)) ** 2).sum(axis=0)
@@ -104,7 +108,7 @@ def test_block_sums_are_the_definition(mechanism: Any, counts: fp.Counts, compil
 @pytest.mark.parametrize("by_group", [False, True])
 def test_control_variates_have_mean_exactly_zero(name: str, by_group: bool) -> None:
     """L is odd, to the last bit, and the noise is symmetric, to the last bit."""
-    linear = controls.control(SMALL, fp.Laplace(6.0), made(name, SMALL, by_group=by_group)).linear
+    linear = made(name, SMALL, by_group=by_group).control(SMALL, fp.Laplace(6.0)).linear
     noise = np.random.default_rng(3).laplace(size=(20, SMALL.n))
     assert linear is not None
     assert (linear(-noise) == -linear(noise)).all()
@@ -129,18 +133,18 @@ def test_variance_does_not_cancel() -> None:
 def test_agrees_with_the_exact_engine(mechanism: Any, by_group: bool) -> None:
     pis = [made(name, SMALL, by_group=by_group) for name in NAMES]
     exact = fp.Exact()
-    found = MonteCarlo(20_000, confidence=SURE, seed=1).moments(SMALL, mechanism, pis)
+    found = samples(MonteCarlo(20_000, confidence=SURE, seed=1), SMALL, mechanism, pis)
     for pi, sample in zip(pis, found, strict=True):
         joint = 6 * sample.plain_error + sample.half_width
         assert (np.abs(sample.plain - sample.bias) <= joint).all()
-        if exact.supports(mechanism, pi) is not None:
+        if supports(exact, SMALL, mechanism, pi) is not None:
             continue
         try:
-            truth = exact.moments(SMALL, mechanism, pi)
+            truth = answer(exact, SMALL, mechanism, pi)
         except fp.ToleranceError:  # few entities, much noise: PoS may be out of the exact engine's reach
             assert pi.name == "pos"
             continue
-        assert (np.abs(sample.bias - truth.bias) <= sample.half_width + truth.error).all()
+        assert (np.abs(sample.bias - truth.bias) <= sample.half_width + truth.accuracy.half_width).all()
         alpha = float(np.ptp(truth.bias))
         assert sample.alpha.low - 1e-9 <= alpha <= sample.alpha.high + 1e-9
         # The mean square over 20,000 runs: six standard errors of it, with a kurtosis below 12.
@@ -154,8 +158,8 @@ def test_thresholds_have_a_control_too(by_group: bool) -> None:
     mechanism = fp.Laplace(6.0)
     names = [name for name in POSTPROCESSINGS if name not in NAMES]
     pis = [made(name, SMALL, by_group=by_group) for name in names]
-    for pi, sample in zip(pis, MonteCarlo(20_000, confidence=SURE).moments(SMALL, mechanism, pis), strict=True):
-        assert controls.control(SMALL, mechanism, pi).linear is not None
+    for pi, sample in zip(pis, samples(MonteCarlo(20_000, confidence=SURE), SMALL, mechanism, pis), strict=True):
+        assert pi.control(SMALL, mechanism).linear is not None
         assert (np.abs(sample.plain - sample.bias) <= 6 * sample.plain_error + sample.half_width).all()
         assert sample.reduction is not None
 
@@ -163,8 +167,8 @@ def test_thresholds_have_a_control_too(by_group: bool) -> None:
 def test_total_other_than_the_sum() -> None:
     pi = made("simplex", SMALL, total=150.0)
     sample = one(MonteCarlo(20_000, confidence=SURE), SMALL, fp.Laplace(3.0), pi)
-    truth = fp.Exact().moments(SMALL, fp.Laplace(3.0), pi)
-    assert (np.abs(sample.bias - truth.bias) <= sample.half_width + truth.error).all()
+    truth = answer(fp.Exact(), SMALL, fp.Laplace(3.0), pi)
+    assert (np.abs(sample.bias - truth.bias) <= sample.half_width + truth.accuracy.half_width).all()
     assert sample.bias.sum() == pytest.approx(150 - SMALL.total, abs=1e-9)
 
 
@@ -181,15 +185,15 @@ def test_linear_ones_are_exact() -> None:
         sample = one(MonteCarlo(100), SMALL, fp.Laplace(6.0), made(name, SMALL))
         assert (sample.bias == 0).all()
         assert (sample.half_width == 0).all()
-        assert sample.alpha == fp.Estimate(0.0, 0.0, 0.0)
+        assert sample.alpha == fp.Estimate(0.0, 0.0, 0.0, "interval")
         assert sample.resolved
         assert sample.reduction is None
 
 
 def test_affine_ones_have_a_control() -> None:
     one_sum = np.ones((1, SMALL.n)), np.array([SMALL.total])
-    linear, clipped = MonteCarlo(2000, confidence=SURE).moments(
-        SMALL, fp.Laplace(6.0), [Affine(*one_sum), AffineNonnegative(*one_sum)]
+    linear, clipped = samples(
+        MonteCarlo(2000, confidence=SURE), SMALL, fp.Laplace(6.0), [Affine(*one_sum), AffineNonnegative(*one_sum)]
     )
     simplex = one(MonteCarlo(2000, confidence=SURE), SMALL, fp.Laplace(6.0), made("simplex", SMALL))
     assert np.abs(linear.bias).max() < 1e-9
@@ -233,7 +237,7 @@ def test_coverage_with_few_events() -> None:
 
 def test_coverage_where_the_pair_must_be_found() -> None:
     counts = fp.Counts(np.repeat([0, 1, 2, 5, 9, 30, 100], 20))
-    alpha = float(np.ptp(fp.Exact().moments(counts, fp.Laplace(4.0), made("baseline", counts)).bias))
+    alpha = float(np.ptp(answer(fp.Exact(), counts, fp.Laplace(4.0), made("baseline", counts)).bias))
     for runs, block in ((200, 64), (800, 16)):  # by the members' standard errors; by the averages of 50 blocks
         covered, _ = coverage(alpha, counts, fp.Laplace(4.0), made("baseline", counts), runs, block=block)
         assert covered >= 0.92
@@ -253,7 +257,7 @@ def test_events_not_seen_are_allowed_for() -> None:
     """Counts of 12 scales are clipped once in 300,000 runs: 1000 runs see nothing, the bias is not 0."""
     counts = fp.Counts([120.0, 500.0])
     sample = one(MonteCarlo(1000), counts, fp.Laplace(10.0), made("nonnegative", counts))
-    exact = fp.Exact().moments(counts, fp.Laplace(10.0), made("nonnegative", counts))
+    exact = answer(fp.Exact(), counts, fp.Laplace(10.0), made("nonnegative", counts))
     assert (sample.standard_error == 0).all()
     assert (exact.bias > 0).all()
     assert (np.abs(sample.bias - exact.bias) <= sample.half_width).all()
@@ -262,7 +266,7 @@ def test_events_not_seen_are_allowed_for() -> None:
 
 def test_ties_share_one_estimate_with_an_honest_error() -> None:
     counts = fp.Counts(np.repeat([0.0, 40.0], [50, 5]))
-    exact = fp.Exact().moments(counts, fp.Laplace(5.0), made("simplex", counts)).bias
+    exact = answer(fp.Exact(), counts, fp.Laplace(5.0), made("simplex", counts)).bias
     found = [
         one(MonteCarlo(512, block=8, seed=s, threads=1), counts, fp.Laplace(5.0), made("simplex", counts))
         for s in range(100)
@@ -292,10 +296,10 @@ def everything(counts: fp.Counts) -> list[PostProcessing]:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 def test_same_bits_on_any_number_of_threads(mechanism: Any) -> None:
     pis = everything(SMALL)
-    results = [MonteCarlo(1000, seed=7, block=64, threads=k).moments(SMALL, mechanism, pis) for k in (1, 2, 5)]
+    results = [samples(MonteCarlo(1000, seed=7, block=64, threads=k), SMALL, mechanism, pis) for k in (1, 2, 5)]
     for others in results[1:]:
         assert all(same_bits(a, b) for a, b in zip(results[0], others, strict=True))
-    other = MonteCarlo(1000, seed=8, block=64).moments(SMALL, mechanism, pis)
+    other = samples(MonteCarlo(1000, seed=8, block=64), SMALL, mechanism, pis)
     assert not same_bits(results[0][5], other[5])
 
 
@@ -304,7 +308,7 @@ def test_same_bits_in_another_block_order() -> None:
     whole = [Block(64 * k, 64) for k in range(6)]
     forward = [run_block(spec, 3, block) for block in whole]
     backward = [run_block(spec, 3, block) for block in reversed(whole)][::-1]
-    totals = Totals(spec, splits), Totals(spec, splits)
+    totals = tuple(Totals(LONG.n, [one.control for one in splits]) for _ in range(2))
     for total, parts in zip(totals, (forward, backward), strict=True):
         for part in parts:
             total.merge(part)
@@ -314,7 +318,7 @@ def test_same_bits_in_another_block_order() -> None:
 
 def test_common_noise_whoever_is_compared() -> None:
     pis = everything(SMALL)
-    together = MonteCarlo(300, block=32).moments(SMALL, fp.Laplace(6.0), pis)
+    together = samples(MonteCarlo(300, block=32), SMALL, fp.Laplace(6.0), pis)
     for pi, result in zip(pis, together, strict=True):
         assert same_bits(result, one(MonteCarlo(300, block=32), SMALL, fp.Laplace(6.0), pi))
 
@@ -366,16 +370,16 @@ def test_resumes_to_the_same_bits(tmp_path: Path) -> None:
 
     file, pis = tmp_path / "job.npz", everything(SMALL)
     given = {"runs": 1000, "block": 64, "checkpoint": file, "checkpoint_every": 0.0}
-    assert MonteCarlo(**given, progress=stop).moments(SMALL, fp.Laplace(6.0), pis)[0].interrupted
+    assert samples(MonteCarlo(**given, progress=stop), SMALL, fp.Laplace(6.0), pis)[0].interrupted
     seen: list[int] = []
-    resumed = MonteCarlo(**given, progress=lambda done, _: seen.append(done)).moments(SMALL, fp.Laplace(6.0), pis)
+    resumed = samples(MonteCarlo(**given, progress=lambda done, _: seen.append(done)), SMALL, fp.Laplace(6.0), pis)
     assert seen[0] == 384
-    fresh = MonteCarlo(1000, block=64).moments(SMALL, fp.Laplace(6.0), pis)
+    fresh = samples(MonteCarlo(1000, block=64), SMALL, fp.Laplace(6.0), pis)
     assert all(same_bits(a, b) for a, b in zip(resumed, fresh, strict=True))
     assert [path.name for path in tmp_path.iterdir()] == ["job.npz"]
     # 1000 is not a whole number of blocks: the file holds 960 runs, and a longer job goes on from there.
-    longer = MonteCarlo(**{**given, "runs": 2000}).moments(SMALL, fp.Laplace(6.0), pis)
-    assert same_bits(longer[5], MonteCarlo(2000, block=64).moments(SMALL, fp.Laplace(6.0), pis)[5])
+    longer = samples(MonteCarlo(**{**given, "runs": 2000}), SMALL, fp.Laplace(6.0), pis)
+    assert same_bits(longer[5], samples(MonteCarlo(2000, block=64), SMALL, fp.Laplace(6.0), pis)[5])
 
 
 KILLED = """
@@ -386,7 +390,7 @@ def tell(done, limit):
     print(done, flush=True)
 pi = fp.Simplex.from_counts(counts)
 engine = MonteCarlo(10**8, block=64, checkpoint=sys.argv[1], checkpoint_every=0.0, progress=tell)
-engine.moments(counts, fp.Laplace(3.0), [pi])
+fp.audit(counts, fp.Laplace(3.0), pi, engine=engine)
 """
 
 
@@ -438,7 +442,8 @@ def test_refuses_another_jobs_checkpoint(tmp_path: Path) -> None:
 
 def test_custom_with_and_without_a_linear_part() -> None:
     simplex = made("simplex", SMALL)
-    plain, better, built_in = MonteCarlo(4000, confidence=SURE).moments(
+    plain, better, built_in = samples(
+        MonteCarlo(4000, confidence=SURE),
         SMALL,
         fp.Laplace(6.0),
         [Custom(simplex), Custom(simplex, linear=lambda noise: noise - noise.mean()), simplex],
@@ -451,15 +456,17 @@ def test_custom_with_and_without_a_linear_part() -> None:
 
 
 def test_custom_shares() -> None:
-    own = Custom(lambda noisy: fp.allocate(noisy, weights=SMALL.weights), task="allocation", name="own")
-    a, b = MonteCarlo(500).moments(SMALL, fp.Laplace(2.0), [own, made("pos", SMALL)])
+    own = Custom(
+        lambda noisy: fp.allocate(noisy, weights=SMALL.weights), problem=fp.Proportional(SMALL.weights), name="own"
+    )
+    a, b = samples(MonteCarlo(500), SMALL, fp.Laplace(2.0), [own, made("pos", SMALL)])
     assert a.plain == pytest.approx(b.plain, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("pi", "message"),
     [
-        (Custom(lambda noisy: noisy[:3], name="short"), "short must return one number an entity: 8 entities"),
+        (Custom(lambda noisy: noisy[:3], name="short"), "short must return one number per entity: 8 entities"),
         (Custom(lambda noisy: noisy / 0.0 * 0.0, name="odd"), "odd must return finite numbers, got nan at position 0"),
         (Custom(lambda noisy: noisy, linear=np.abs), "must change sign with the noise"),
     ],
@@ -483,7 +490,7 @@ def test_parameter_errors(given: dict[str, Any]) -> None:
 
 def test_no_post_processing() -> None:
     with pytest.raises(ParameterError, match="at least one post-processing"):
-        MonteCarlo(10).moments(SMALL, fp.Laplace(1.0), [])
+        samples(MonteCarlo(10), SMALL, fp.Laplace(1.0), [])
 
 
 # -------------------------------------------------------------------------------------------------------------- limits
@@ -493,9 +500,9 @@ def test_memory_does_not_grow_with_runs() -> None:
     n, threads = 200_000, 2
     counts = fp.Counts(np.arange(n) % 1000)
     pis = [made("baseline", counts), made("pos", counts)]
-    MonteCarlo(2, block=1).moments(fp.Counts([1, 2]), fp.Laplace(1.0), [made("pos", fp.Counts([1, 2]))])  # compile
+    samples(MonteCarlo(2, block=1), fp.Counts([1, 2]), fp.Laplace(1.0), [made("pos", fp.Counts([1, 2]))])  # compile
     tracemalloc.start()
-    MonteCarlo(24, block=4, threads=threads).moments(counts, fp.Laplace(3.0), pis)
+    samples(MonteCarlo(24, block=4, threads=threads), counts, fp.Laplace(3.0), pis)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # Numbers an entity: a block's 6 a post-processing, threads + 2 times; 4 rows and one more a thread; totals,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from asking import samples
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import ParameterError
 from fairpost.rules.custom import Custom
@@ -45,12 +46,12 @@ def same_bits(a: Any, b: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def expected() -> Any:
-    return MonteCarlo(6000, seed=3, block=50, threads=1).moments(COUNTS, fp.Laplace(5.0), pis())
+    return samples(MonteCarlo(6000, seed=3, block=50, threads=1), COUNTS, fp.Laplace(5.0), pis())
 
 
 def test_same_bits_by_address(cluster: Any, expected: Any) -> None:
     engine = MonteCarlo(6000, seed=3, block=50, cluster=cluster.scheduler_address)
-    found = engine.moments(COUNTS, fp.Laplace(5.0), pis())
+    found = samples(engine, COUNTS, fp.Laplace(5.0), pis())
     assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
@@ -67,7 +68,7 @@ def test_same_bits_when_workers_are_killed(cluster: Any, expected: Any) -> None:
                     killed.append(pid)
 
         engine = MonteCarlo(6000, seed=3, block=50, cluster=client, progress=kill)
-        found = engine.moments(COUNTS, fp.Laplace(5.0), pis())
+        found = samples(engine, COUNTS, fp.Laplace(5.0), pis())
     assert len(killed) == 3
     assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
@@ -87,10 +88,10 @@ def test_interrupt_and_resume_on_threads(cluster: Any, expected: Any, tmp_path: 
     file = tmp_path / "job.npz"
     given: dict[str, Any] = {"runs": 6000, "seed": 3, "block": 50, "checkpoint": file}
     with distributed.Client(cluster) as client:
-        begun = MonteCarlo(**given, cluster=client, progress=stop).moments(COUNTS, fp.Laplace(5.0), pis())
+        begun = samples(MonteCarlo(**given, cluster=client, progress=stop), COUNTS, fp.Laplace(5.0), pis())
     assert begun[0].interrupted
     assert begun[0].runs == 2000
-    found = MonteCarlo(**given).moments(COUNTS, fp.Laplace(5.0), pis())
+    found = samples(MonteCarlo(**given), COUNTS, fp.Laplace(5.0), pis())
     assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
@@ -99,4 +100,4 @@ def test_a_wrong_address_is_named() -> None:
 
     message = "`cluster` must be the address of a Dask scheduler, got 'tcp://127"
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(ParameterError, match=message):
-        MonteCarlo(10, cluster="tcp://127.0.0.1:1").moments(COUNTS, fp.Laplace(5.0), pis()[:1])
+        samples(MonteCarlo(10, cluster="tcp://127.0.0.1:1"), COUNTS, fp.Laplace(5.0), pis()[:1])

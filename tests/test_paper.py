@@ -10,8 +10,8 @@ import pytest
 
 import fairpost as fp
 from cases import DATA, saipe
-from fairpost.datasets import synthetic_districts
 from fairpost.accuracy import Estimate
+from fairpost.datasets import synthetic_districts
 from fairpost.paper import districts, figures, folder, geometry, hawaii, reproduce
 from fairpost.paper import reproduce as command
 from fairpost.paper.page import cell, ours, pretty

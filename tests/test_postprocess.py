@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
 import oracles
-from fairpost.rules import POSTPROCESSINGS, Baseline, Partition, PoS, Simplex, Sum, SumClipped
+from fairpost.partition import Partition
+from fairpost.rules import POSTPROCESSINGS, Baseline, PoS, Simplex, Sum, SumClipped
 
 rows = hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(2, 9)), elements=st.integers(-20, 40).map(float))
 KEEPS_TOTAL = ["sum", "simplex", "simplex-threshold"]
@@ -50,7 +51,7 @@ def test_totals_and_signs(name, by_group, X):
         here = groups == label
         if name in KEEPS_TOTAL:
             assert v[:, here].sum(axis=1) == pytest.approx(counts.values[here].sum(), rel=1e-12)
-        if pi.task == "allocation":
+        if pi.problem.shares:
             assert v[:, here].sum(axis=1) == pytest.approx(1.0, rel=1e-12)
 
 
@@ -113,7 +114,7 @@ def test_one_entity():
     for name, kind in POSTPROCESSINGS.items():
         pi = kind.from_counts(counts).for_mechanism(NOISE)
         assert pi([-2.0]) == pytest.approx(
-            1.0 if pi.task == "allocation" else {"none": -2.0, "nonnegative": 0.0}.get(name, 5.0)
+            1.0 if pi.problem.shares else {"none": -2.0, "nonnegative": 0.0}.get(name, 5.0)
         )
 
 

@@ -18,8 +18,9 @@ from fairpost import errors
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
-from fairpost.rules import Partition
+from fairpost.partition import Partition
 from fairpost.rules.threshold import GAUSSIAN, PosThreshold, SimplexThreshold, Threshold
+from oracles import pair_shares
 
 # ---------------------------------------------------------------------------------------------- the map
 
@@ -336,7 +337,10 @@ def test_without_a_threshold_it_agrees_with_the_exact_engine(name: str, n: int) 
     none = Threshold(0.0)
     for exact, ours in (
         (simplex(x, times, noise, counts.total, 1e-7), simplex_threshold(x, times, noise, counts.total, none)),
-        (pos(x, a, times, noise, 1e-7), pos_threshold(x, a, times, noise, none)),
+        (
+            pos(x, a, times, pair_shares(x, a, times), noise, 1e-7),
+            pos_threshold(x, a, times, pair_shares(x, a, times), noise, none),
+        ),
     ):
         gap, alpha = np.abs(exact.bias - ours.bias), np.ptp(exact.bias)
         assert (gap <= ours.error + exact.error).all()
@@ -353,7 +357,7 @@ def simulated(counts: fp.Counts, noise: np.ndarray, pi: fp.postprocess.PostProce
     member[np.arange(counts.n), inverse] = 1 / times[inverse]
     out = pi(counts.values + noise)
     worth = counts.weights * counts.values
-    if pi.task == "release":
+    if not pi.problem.shares:
         truth, linear = counts.values, noise - noise.mean(axis=1, keepdims=True)
     else:
         truth = worth / worth.sum()
@@ -378,7 +382,7 @@ def test_the_evaluation_agrees_with_simulation(name: str, n: int, runs: int, wei
         rule = pi.threshold
         assert rule is not None
         if kind is PosThreshold:
-            found = pos_threshold(x, a, times, mechanism, rule)
+            found = pos_threshold(x, a, times, pair_shares(x, a, times), mechanism, rule)
         else:
             found = simplex_threshold(x, times, mechanism, counts.total, rule)
         bias, error, mse, zero = simulated(counts, noise, pi)
@@ -395,9 +399,9 @@ def test_where_the_expansion_cannot_be_trusted_it_refuses() -> None:
     with pytest.raises(fp.ToleranceError, match="simulate"):
         simplex_threshold(x, times, noise, few.total, Threshold.best(noise))
     with pytest.raises(fp.ToleranceError, match="entities that share the shift, got 3"):
-        pos_threshold(x, a, times, noise, Threshold.best(noise))
+        pos_threshold(x, a, times, pair_shares(x, a, times), noise, Threshold.best(noise))
     with pytest.raises(fp.ToleranceError, match="weighted sum fluctuates"):
-        pos_threshold(x, a, 50 * times, fp.Laplace(200.0), Threshold(200.0))
+        pos_threshold(x, a, 50 * times, pair_shares(x, a, 50 * times), fp.Laplace(200.0), Threshold(200.0))
     nothing = simplex_threshold(x, times, noise, 0.0, Threshold.best(noise))
     np.testing.assert_array_equal(nothing.bias, -x)
     np.testing.assert_array_equal(nothing.zero, 1.0)
@@ -410,7 +414,9 @@ def test_saipe_is_fairer_cheaper_and_nearly_as_precise(column: str, epsilon: flo
     counts = cases.saipe(column)
     x, a, times, _ = counts.distinct
     noise = fp.Laplace.from_epsilon(epsilon)
-    old, new = (pos_threshold(x, a, times, noise, rule) for rule in (Threshold(0.0), Threshold.best(noise)))
+    old, new = (
+        pos_threshold(x, a, times, pair_shares(x, a, times), noise, rule) for rule in (Threshold(0.0), Threshold.best(noise))
+    )
     assert np.ptp(old.bias) >= 1.3 * np.ptp(new.bias)
     assert np.dot(times, np.maximum(-new.bias, 0)) < np.dot(times, np.maximum(-old.bias, 0))
     assert np.sqrt(np.dot(times, new.mse)) <= 1.1 * np.sqrt(np.dot(times, old.mse))

@@ -10,38 +10,44 @@ problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of pr
     0.00858784
 """
 
-from fairpost.audit import allocate, audit, compare
+from fairpost.accuracy import Estimate
+from fairpost.audit import audit, compare
 from fairpost.bounds.theorems import Bounds, proposition2, theorem1
 from fairpost.counts import Counts
-from fairpost.engines.exact.engine import Exact
-from fairpost.engines.montecarlo.engine import MonteCarlo
+from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
 from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
-from fairpost.accuracy import Estimate
+from fairpost.estimate import allocate
 from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
-from fairpost.results.audit import AuditResult
-from fairpost.rules import Affine, AffineNonnegative, Baseline, PoS, Simplex, project_simplex
+from fairpost.problems import Proportional, Release
+from fairpost.results import Audit
+from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Affine",
     "AffineNonnegative",
-    "AuditResult",
+    "Audit",
     "Baseline",
     "Bounds",
     "Counts",
+    "Custom",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Estimate",
     "Exact",
+    "Expansion",
     "FairpostError",
+    "FirstOf",
     "Gaussian",
     "InputError",
     "Laplace",
     "MonteCarlo",
     "PoS",
+    "Proportional",
+    "Release",
     "Simplex",
     "Stream",
     "ToleranceError",

@@ -84,7 +84,7 @@ def compare(
     **settings: Any,
 ) -> tuple[Audit, ...]:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
-    x = counts if isinstance(counts, Counts) else Counts(counts)
+    x = Counts.of(counts)
     finder = engine_of(engine, **settings)
     pis = [postprocessing(which, x, total=total, by_group=by_group) for which in postprocesses]
     _all_used(pis, postprocesses, total, budget)

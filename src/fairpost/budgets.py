@@ -55,7 +55,7 @@ class GroupBudgets:
 
 
 def several(budget: Budget) -> bool:
-    """Whether there is one budget a group, not one in all."""
+    """Whether there is one budget per group, not one in all."""
     return isinstance(budget, (Mapping, Sequence, np.ndarray)) and not isinstance(budget, (str, bytes))
 
 

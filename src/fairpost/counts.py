@@ -1,4 +1,4 @@
-"""x: the true counts, with weights a, ids and groups. Validated once, here."""
+"""x: the true counts, with weights a, base populations, ids, groups and names. Validated once, here."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def _parsed(name: str, array: NDArray[Any]) -> Floats:
 
 def _text(name: str, given: Iterable[Any], n: int) -> tuple[str, ...]:
     if isinstance(given, (str, bytes)):
-        raise CountsError(f"`{name}` must be a sequence with one entry an entity, got the text {given!r}")
+        raise CountsError(f"`{name}` must be a sequence with one entry per entity, got the text {given!r}")
     labels = list(given)
     if len(labels) != n:
-        raise CountsError(f"`{name}` must have one entry a count: {n} counts, {len(labels)} {name}")
+        raise CountsError(f"`{name}` must have one entry per count: {n} counts, {len(labels)} {name}")
     if set(map(type, labels)) == {str}:
         return tuple(labels)
     for i, label in enumerate(labels):
@@ -73,11 +73,16 @@ class Counts:
     values
         x, in persons (or households, ...): finite and at least 0. Fractions are allowed.
     ids
-        One label an entity, kept as text (leading zeros stay), no duplicates. Default: "0", "1", ...
+        One label per entity, kept as text (leading zeros stay), no duplicates. Default: "0", "1", ...
     weights
-        a, the allocation formula's factors (dollars a pupil, say): finite and above 0. Default: 1.
+        a, the allocation formula's factors (dollars per pupil, say): finite and above 0. Default: 1.
     groups
-        One label an entity (a state, a size class), text. Default: no groups.
+        One label per entity (a state, a size class), text. Default: no groups.
+    names
+        What people call each entity, text; two may have the same. Default: the ids.
+    base
+        The population that each count is a part of (all children, where the counts are poor children), for programmes with
+        rates: finite and at least 0. Default: none.
 
     """
 
@@ -85,6 +90,8 @@ class Counts:
     ids: Sequence[str]
     weights: Floats
     groups: Sequence[str] | None
+    names: Sequence[str] | None
+    base: Floats | None
 
     def __init__(
         self,
@@ -92,6 +99,9 @@ class Counts:
         ids: Iterable[Any] | None = None,
         weights: ArrayLike | None = None,
         groups: Iterable[Any] | None = None,
+        *,
+        names: Iterable[Any] | None = None,
+        base: ArrayLike | None = None,
     ) -> None:
         x = _numbers("values", values)
         if x.size == 0:
@@ -108,6 +118,17 @@ class Counts:
         object.__setattr__(self, "ids", labels)
         object.__setattr__(self, "weights", a)
         object.__setattr__(self, "groups", None if groups is None else _text("groups", groups, n))
+        object.__setattr__(self, "names", None if names is None else _text("names", names, n))
+        object.__setattr__(self, "base", None if base is None else _base(base, n))
+
+    @classmethod
+    def of(cls, given: Counts | ArrayLike) -> Counts:
+        """Counts as they are; numbers alone become counts."""
+        return given if isinstance(given, Counts) else cls(given)
+
+    def name(self, i: int) -> str:
+        """What people call entity i."""
+        return self.ids[i] if self.names is None else self.names[i]
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -136,11 +157,21 @@ class Counts:
         return distinct_pairs(self.values, self.weights)
 
 
+def _base(given: ArrayLike, n: int) -> Floats:
+    base = _numbers("base", given)
+    if base.size != n:
+        raise CountsError(f"`base` must have one entry per count: {n} counts, {base.size} entries")
+    if (base < 0).any():
+        place = int(np.flatnonzero(base < 0)[0])
+        raise CountsError(f"every base population must be at least 0, got {base[place]} at position {place}")
+    return base
+
+
 def positive_weights(given: ArrayLike, n: int) -> Floats:
-    """Weights a, one an entity, finite and above 0."""
+    """Weights a, one per entity, finite and above 0."""
     a = _numbers("weights", given)
     if a.size != n:
-        raise CountsError(f"`weights` must have one entry a count: {n} counts, {a.size} weights")
+        raise CountsError(f"`weights` must have one entry per count: {n} counts, {a.size} weights")
     if (a <= 0).any():
         place = int(np.flatnonzero(a <= 0)[0])
         raise CountsError(f"every weight must be above 0, got {a[place]} at position {place}")

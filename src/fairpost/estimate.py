@@ -23,11 +23,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.audit import Engine, audit
+from fairpost.audit import audit
 from fairpost.counts import Counts, positive_weights
+from fairpost.engines import Engine
 from fairpost.errors import CountsError, ParameterError
-from fairpost.noise import Law, Stream
-from fairpost.rules import project_simplex
+from fairpost.noise import Law, Mechanism, Stream
+from fairpost.rules import POSTPROCESSINGS, project_simplex
+from fairpost.rules.allocation import Allocating
 from fairpost.rules.base import finite_rows
 
 Floats = NDArray[np.float64]
@@ -120,7 +122,7 @@ def plug_in(
     weights: ArrayLike | None = None,
     how: str = "pos",
     *,
-    engine: Engine = "auto",
+    engine: str | Engine = "auto",
     replicates: int = 10,
     seed: int = 0,
 ) -> PlugIn:
@@ -140,6 +142,24 @@ def plug_in(
         again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)))
         squares += (again - bias) ** 2
     return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
+
+
+ALLOCATIONS = tuple(name for name, kind in POSTPROCESSINGS.items() if issubclass(kind, Allocating))
+"""The post-processings that share a budget, by name."""
+
+
+def allocate(
+    noisy: ArrayLike, weights: ArrayLike | None = None, how: str = "pos", mechanism: Mechanism | None = None
+) -> Floats:
+    """Shares of 1 from noisy counts alone: "pos" (the paper's projection), "baseline" or "pos-threshold".
+
+    One vector, or the rows of a matrix. Nothing true is needed, so nothing private is spent; "pos-threshold" needs to
+    know the mechanism that made the noise, which is public.
+    """
+    if how not in ALLOCATIONS:
+        raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
+    pi = POSTPROCESSINGS[how](weights)  # type: ignore[call-arg]
+    return (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy)
 
 
 def _plugged(y: Floats) -> Floats:

@@ -105,10 +105,10 @@ def _summary(label: str, part: Floats) -> Summary:
 
 
 def by_group(bias: ArrayLike, groups: Sequence[str]) -> tuple[Summary, ...]:
-    """One summary a group, in order of first appearance; every group is listed, however small."""
+    """One summary per group, in order of first appearance; every group is listed, however small."""
     b = np.asarray(bias, dtype=np.float64)
     if len(groups) != b.size:
-        raise CountsError(f"`groups` must have one entry an entity: {b.size} entities, {len(groups)} groups")
+        raise CountsError(f"`groups` must have one entry per entity: {b.size} entities, {len(groups)} groups")
     places: dict[str, int] = {}
     member = np.fromiter((places.setdefault(g, len(places)) for g in groups), np.int64, b.size)
     order = np.argsort(member, kind="stable")
@@ -120,7 +120,7 @@ def by_size(bias: ArrayLike, values: ArrayLike, edges: Sequence[float] | None = 
     """One summary a size bin [edge, next edge); the default edges are 0, 1, 10, 100, ... Empty bins are listed too."""
     b, x = np.asarray(bias, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if b.shape != x.shape:
-        raise CountsError(f"`values` must have one entry an entity: {b.size} entities, {x.size} values")
+        raise CountsError(f"`values` must have one entry per entity: {b.size} entities, {x.size} values")
     if edges is None:
         top = int(np.floor(np.log10(max(float(x.max()), 1.0)))) + 1
         edges = [0.0, *(10.0**k for k in range(top + 1))]

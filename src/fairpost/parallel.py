@@ -35,7 +35,7 @@ def slices(n: int, parts: int) -> list[slice]:
 
 
 def over_slices(task: Callable[[slice], T], n: int, threads: int | None = None) -> list[T]:
-    """`task` on each slice of 0..n, one slice a thread; the results in order. One thread: no pool.
+    """`task` on each slice of 0..n, one slice per thread; the results in order. One thread: no pool.
 
     Inside one of its own threads it runs the slices one after the other: a pool that waits for itself never ends.
     """

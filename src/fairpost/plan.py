@@ -41,7 +41,7 @@ def sweep(
     **asked: Unpack[Asked],
 ) -> Curve:
     """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`."""
-    x = counts if isinstance(counts, Counts) else Counts(counts)
+    x = Counts.of(counts)
     points: list[Point] = []
     refused: list[Refused] = []
     for k, mechanism in enumerate(mechanisms):
@@ -79,7 +79,7 @@ def plan(
         raise ParameterError(f"`target` must be one of {', '.join(TARGETS)}, got {target!r}")
     if not 0 < limit < math.inf:
         raise ParameterError(f"the limit on {target} must be > 0 and finite, got {limit!r}")
-    x = counts if isinstance(counts, Counts) else Counts(counts)
+    x = Counts.of(counts)
 
     def at(spreads: Sequence[float], progress: Progress | None = None) -> Curve:
         made = [kind(s) for s in spreads]  # type: ignore[call-arg]

@@ -9,17 +9,16 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.audit import allocate as shares_of
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs
 from fairpost.errors import CountsError, ParameterError
-from fairpost.estimate import ESTIMATED, Interval, PlugIn, plug_in, share_interval
+from fairpost.estimate import ALLOCATIONS, ESTIMATED, Interval, PlugIn, plug_in, share_interval
+from fairpost.estimate import allocate as shares_of
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
-from fairpost.noise import Mechanism
+from fairpost.noise import Law
 from fairpost.report.numbers import PERCENT, money
-from fairpost.rules import ALLOCATIONS
 
 Floats = NDArray[np.float64]
 TOP = 10
@@ -79,7 +78,7 @@ def allocate(file: str, **given: Any) -> int:
     return 0
 
 
-def _allocate(noisy: Noisy, mechanism: Mechanism | None, given: o.Given) -> Allocated:
+def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> Allocated:
     rules = given["postprocess"] or tuple(k for k in ALLOCATIONS if k != "pos-threshold" or mechanism is not None)
     if "pos-threshold" in rules and mechanism is None:
         raise ParameterError("pos-threshold needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
@@ -106,34 +105,36 @@ def _show(found: Allocated, currency: str) -> None:
     heads = ["id", "noisy count", *found.shares]
     if found.interval is not None:
         heads.append(f"{100 * found.interval.confidence:g} % interval of the true value")
-    made = screen.table(f"The {min(TOP, len(found.noisy.ids))} largest of {len(found.noisy.ids):,}", *heads)
+    rows = []
     first = next(iter(found.shares.values()))
     for i in np.argsort(-first, kind="stable")[:TOP]:
-        cells = [screen.plain(found.noisy.ids[i]), f"{found.noisy.values[i]:,.6g}"]
+        cells = [found.noisy.ids[i], f"{found.noisy.values[i]:,.6g}"]
         cells += [unit.show(float(s[i]) * factor) for s in found.shares.values()]
         if found.interval is not None:
             cells.append(
                 " to ".join(unit.show(float(e[i]) * factor) for e in (found.interval.low, found.interval.high))
             )
-        made.add_row(*cells)
-    out.print(made)
+        rows.append(tuple(cells))
+    title = f"The {min(TOP, len(found.noisy.ids))} largest of {len(found.noisy.ids):,}"
+    screen.show(out, screen.Grid(title, tuple(heads), rows))
     for how, p in found.bias.items():
         worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
         ends = (
-            f"{screen.plain(found.noisy.ids[i])} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
+            f"{found.noisy.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
             f"± {unit.show(float(p.error[i]) * factor)}"
             for i in (best, worst)
         )
-        out.print(f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
+        screen.say(out, f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
     for how, reason in found.missing.items():
-        out.print(screen.plain(f"{how}: no estimate of the bias: {reason}."))
+        screen.say(out, f"{how}: no estimate of the bias: {reason}.")
     if found.interval is None:
-        out.print(
-            "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho)."
+        screen.say(
+            out,
+            "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho).",
         )
     negative = int(np.count_nonzero(found.noisy.values < 0))
     part = PERCENT.show(negative / len(found.noisy.ids), 1e-5)
-    out.print(f"{negative:,} of {len(found.noisy.ids):,} noisy counts are negative ({part}).")
+    screen.say(out, f"{negative:,} of {len(found.noisy.ids):,} noisy counts are negative ({part}).")
 
 
 def _entity_columns(found: Allocated) -> dict[str, Any]:
@@ -161,7 +162,7 @@ def _allocated_csv(found: Allocated) -> str:
     return columns_csv(_entity_columns(found))
 
 
-def _allocated_data(found: Allocated, mechanism: Mechanism | None, given: o.Given) -> dict[str, Any]:
+def _allocated_data(found: Allocated, mechanism: Law | None, given: o.Given) -> dict[str, Any]:
     columns = {k: (v.tolist() if isinstance(v, np.ndarray) else v) for k, v in _entity_columns(found).items()}
     interval = found.interval
     return {

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
-from fairpost.audit import ENGINES, Auto
-from fairpost.audit import engine_of as audit_engine_of
+from fairpost import engines
+from fairpost.budgets import Budget, GroupBudgets, among_groups
 from fairpost.counts import Counts
-from fairpost.engines.exact.engine import Exact
-from fairpost.engines.montecarlo.engine import MonteCarlo
+from fairpost.engines import Engine
+from fairpost.errors import ParameterError
 from fairpost.fairness import checked_budget
-from fairpost.noise import MECHANISMS, Mechanism, Neighbours, mechanism_of
+from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
+from fairpost.partition import Partition
 from fairpost.rules import POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total
 
@@ -34,7 +35,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-FILE = click.argument("file", type=click.Path(path_type=str))
+FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
 COLUMNS = together(
     click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
@@ -79,22 +80,31 @@ POSTPROCESS = click.option(
 )
 PROBLEM = together(
     click.option("--total", type=float, help="The public total that counts keep.  [default: the sum of the counts]"),
-    click.option("--budget", type=float, help="Money to share, for results in money."),
+    click.option(
+        "--budget",
+        type=float,
+        help="Money to share, for results in money; by group it is split in proportion to the groups' true shares.",
+    ),
+    click.option(
+        "--group-budget",
+        metavar="FILE|COL",
+        help="Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
+    ),
     click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares its own budget."),
 )
 ENGINE = together(
     click.option(
         "--method",
-        type=click.Choice(ENGINES),
+        type=click.Choice(engines.NAMES),
         default="auto",
         show_default=True,
         help="auto: exact where there is an integral, else simulation, and says which.",
     ),
-    click.option("--runs", type=int, default=10_000, show_default=True, help="Simulation: runs, with --rtol at most."),
-    click.option("--seed", type=int, default=0, show_default=True, help="Simulation: the same seed, the same bits."),
-    click.option("--confidence", type=float, default=0.95, show_default=True, help="How surely intervals cover."),
+    click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
+    click.option("--seed", type=int, help="Simulation: the same seed, the same bits.  [default: 0]"),
+    click.option("--confidence", type=float, help="Simulation: how surely intervals cover.  [default: 0.95]"),
     click.option("--rtol", type=float, help="Relative tolerance on alpha.  [default: 1e-6 exact; simulation: none]"),
-    click.option("--threads", type=int, help="Simulation: threads.  [default: one a core]"),
+    click.option("--threads", type=int, help="Simulation: threads.  [default: one per core]"),
 )
 LONG = together(
     click.option(
@@ -108,9 +118,11 @@ FORCE = click.option("--force", is_flag=True, help="Overwrite outputs that exist
 JSON = click.option(
     "--json", "json_", type=click.Path(path_type=str), metavar="PATH|-", help="Results as JSON; -: to stdout."
 )
-CSV = click.option("--csv", "csv_", type=click.Path(path_type=str), metavar="PATH", help="One row an entity.")
+CSV = click.option(
+    "--csv", "csv_", type=click.Path(path_type=str), metavar="PATH|-", help="One row per entity; -: to stdout."
+)
 HTML = click.option(
-    "--html", type=click.Path(path_type=str), metavar="PATH", help="A report to read and to send: one file."
+    "--html", type=click.Path(path_type=str), metavar="PATH|-", help="A report to read: one file; -: to stdout."
 )
 WORDS = together(
     click.option("--title", help="The headline of the report."),
@@ -126,11 +138,20 @@ def columns(given: Given) -> dict[str, Any]:
     return {k: v for k, v in named.items() if v is not None} | {"format": given["format"]}
 
 
-def counts_of(file: str, given: Given) -> Counts:
-    """The true counts of a file."""
-    from fairpost.io import read_counts
+def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
+    """The true counts of a file, and the money to share: one budget, or one per group."""
+    from fairpost.io import read_counts, read_group_budgets
 
-    return read_counts(file, **columns(given))
+    if given["group_budget"] is None:
+        return read_counts(file, **columns(given)), given["budget"]
+    return read_group_budgets(file, given["group_budget"], **columns(given))
+
+
+def group_budgets(counts: Counts, budget: Budget | None, given: Given) -> GroupBudgets | None:
+    """The part of the budget that each group has, where there are groups with one."""
+    if budget is None or not given["by_group"] or counts.groups is None:
+        return None
+    return among_groups(budget, counts, Partition.of(counts.groups))
 
 
 def neighbours_of(given: Given) -> Neighbours:
@@ -138,7 +159,7 @@ def neighbours_of(given: Given) -> Neighbours:
     return Neighbours(given["sensitivity"], given["delta"])
 
 
-def noise_of(given: Given) -> Mechanism:
+def noise_of(given: Given) -> Law:
     """The mechanism that the options describe."""
     return mechanism_of(
         given["mechanism"],
@@ -150,26 +171,18 @@ def noise_of(given: Given) -> Mechanism:
     )
 
 
-def maybe_noise(given: Given) -> Mechanism | None:
+def maybe_noise(given: Given) -> Law | None:
     """The mechanism, where the options describe one."""
     known = any(given[k] is not None for k in ("epsilon", "scale", "sigma", "rho"))
     return noise_of(given) if known else None
 
 
-def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) -> Exact | MonteCarlo | Auto:
-    """The engine that the options describe."""
-    rtol = given["rtol"]
-    simulation = MonteCarlo(
-        runs=given["runs"],
-        seed=given["seed"],
-        rtol=rtol,
-        confidence=given["confidence"],
-        threads=given["threads"],
-        checkpoint=given.get("checkpoint"),
-        cluster=given.get("cluster"),
-        progress=progress,
-    )
-    return audit_engine_of(given["method"], rtol, lambda: simulation)
+def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) -> Engine:
+    """The engine that the options describe; what was not typed stays at the engine's own default."""
+    names = ("rtol", "runs", "seed", "confidence", "threads", "checkpoint", "cluster")
+    settings = {name: given.get(name) for name in names}
+    simulates = engines.MonteCarlo in engines.NAMES[given["method"]]
+    return engines.engine_of(given["method"], **settings, progress=progress if simulates else None)
 
 
 def check_numbers(given: Given) -> None:
@@ -178,6 +191,12 @@ def check_numbers(given: Given) -> None:
         nonnegative_total(given["total"])
     if given.get("budget") is not None:
         checked_budget(given["budget"])
+    if given.get("group_budget") is None:
+        return
+    if given["budget"] is not None:
+        raise ParameterError("money is given by --budget or by --group-budget, got both")
+    if not given["by_group"]:
+        raise ParameterError("--group-budget is for shares by group, got no --by-group")
 
 
 def command_line() -> str:

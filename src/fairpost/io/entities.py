@@ -1,4 +1,4 @@
-"""The table of an audit: one row an entity, for `--csv`."""
+"""The table of an audit: one row per entity, for `--csv`."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.errors import InputError
-from fairpost.results.audit import CONFIDENTIAL, AuditResult
+from fairpost.results.audit import CONFIDENTIAL, Audit
 
 if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
-TRUTH = {"release": "true_count", "allocation": "true_share"}
-"""The name of the true value P(x) of each task."""
 
 
-def entities_csv(results: Sequence[AuditResult]) -> str:
-    """One row an entity: id, count, weight, group, the true value of each task, then five columns a result.
+def entities_csv(results: Sequence[Audit]) -> str:
+    """One row per entity: id, count, weight, group (where there are groups), the true values, then columns per result.
 
-    These are, after the name of the post-processing (with _ for -): _bias, _standard_error (exact: the bound on the
-    numerical error), _standard_deviation, _zero (the probability of receiving 0) and, for an allocation with a budget,
-    _money. Biases are in counts for a release and in shares of 1 for an allocation. Numbers have as many digits as
-    give the same float again. The last column, `confidential`, says in every row that the table was computed from
-    true counts.
+    These are, after the name of the post-processing (with _ for -): _bias; _half_width (every bias lies within bias +-
+    half_width; for simulation all of them together, with the stated confidence); _accuracy, what the half-width is:
+    "bound" on the numerical error, error that an "expansion" states, or simulated "interval"; _standard_error, for
+    simulation only; _standard_deviation; _zero (the probability of receiving 0); and, for an allocation with a budget,
+    _money. Biases are in counts for a release and in shares of 1 for an allocation. Numbers have as many digits as give
+    the same float again. The last column, `confidential`, says in every row that the table was computed from true
+    counts. The table can be read back as counts.
     """
     import polars as pl
 
@@ -36,33 +36,37 @@ def entities_csv(results: Sequence[AuditResult]) -> str:
         "id": pl.Series(counts.ids, dtype=pl.String),
         "count": _numbers(counts.values),
         "weight": _numbers(counts.weights),
-        "group": pl.Series(counts.groups or [None] * counts.n, dtype=pl.String),
     }
-    columns |= {TRUTH[result.task]: _numbers(result.truth) for result in results}
+    if counts.groups is not None:
+        columns["group"] = pl.Series(counts.groups, dtype=pl.String)
+    columns |= {result.problem.column: _numbers(result.truth) for result in results}
     for name, result in zip(_names(results), results, strict=True):
         columns[f"{name}_bias"] = pl.Series(result.bias)
-        columns[f"{name}_standard_error"] = pl.Series(result.error)
+        columns[f"{name}_half_width"] = pl.Series(result.half_width)
+        columns[f"{name}_accuracy"] = pl.Series([result.accuracy.kind] * counts.n, dtype=pl.String)
+        if result.standard_error is not None:
+            columns[f"{name}_standard_error"] = pl.Series(result.standard_error)
         columns[f"{name}_standard_deviation"] = pl.Series(result.deviation)
         columns[f"{name}_zero"] = pl.Series(result.zero)
-        if result.task == "allocation" and result.money is not None:
+        if result.money is not None:
             columns[f"{name}_money"] = pl.Series(result.money)
     frame = pl.DataFrame(columns)
     mark = pl.lit(CONFIDENTIAL.partition(": ")[2]).alias("confidential")
     return frame.with_columns(mark).write_csv()
 
 
-def _check(results: Sequence[AuditResult]) -> None:
+def _check(results: Sequence[Audit]) -> None:
     if not results:
         raise InputError("there must be at least one result, got none")
     truths: dict[str, Floats] = {}
     for result in results:
         if result.counts is not results[0].counts and result.counts.ids != results[0].counts.ids:
             raise InputError("the results of one table must be about the same entities, got others")
-        if not np.array_equal(truths.setdefault(result.task, result.truth), result.truth):
-            raise InputError(f"the results of one table must have the same {TRUTH[result.task]}s, got others")
+        if not np.array_equal(truths.setdefault(result.problem.column, result.truth), result.truth):
+            raise InputError(f"the results of one table must have the same {result.problem.column}s, got others")
 
 
-def _names(results: Sequence[AuditResult]) -> list[str]:
+def _names(results: Sequence[Audit]) -> list[str]:
     """The post-processings; one that comes again gets a number: pos, pos_2."""
     names: list[str] = []
     for result in results:

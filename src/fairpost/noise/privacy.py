@@ -46,7 +46,7 @@ def mechanism_of(
     scale: float | None = None,
     sigma: float | None = None,
     neighbours: Neighbours | None = None,
-) -> Mechanism:
+) -> Law:
     """The mechanism `name` from exactly one of epsilon (with delta for the Gaussian pair), rho, scale and sigma."""
     if name not in MECHANISMS:
         raise ParameterError(f"`mechanism` must be one of {', '.join(MECHANISMS)}, got {name!r}")

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
-from fairpost.noise import Gaussian, Laplace, Mechanism, Stream
+from fairpost.noise import Gaussian, Laplace, Law, Mechanism, Stream
 
 Floats = NDArray[np.float64]
 FIVE = Counts([1.0, 2.0, 5.0, 12.0, 30.0])
 """Counts of which two are often clipped."""
-NOISES: tuple[Mechanism, ...] = (Laplace(scale=3.0), Gaussian(sigma=4.0))
+NOISES: tuple[Law, ...] = (Laplace(scale=3.0), Gaussian(sigma=4.0))
 SEVEN = Counts([0.0, 1.0, 3.0, 8.0, 20.0, 45.0, 120.0], weights=[2.0, 1.0, 1.5, 1.0, 2.0, 1.0, 1.2])
 """Districts with weights."""
 

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import fairness
+from fairpost.accuracy import Accuracy, Estimate
 from fairpost.audit import audit, compare
 from fairpost.counts import Counts
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import ToleranceError, UnsupportedError
-from fairpost.accuracy import Estimate
 from fairpost.noise import Laplace
 from fairpost.paper.published import Computed, published
 from fairpost.paper.table import Cell, Table, half_width
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 EPSILONS = (0.1, 0.01, 0.001)
 NAMES = {"baseline": "BL", "pos": "PoS", "pos-threshold": "PoS with threshold"}
@@ -40,10 +40,10 @@ class Allocation:
     """One cell of Table 2: a mechanism at a budget."""
 
     epsilon: float
-    exact: AuditResult | None
+    exact: Audit | None
     """None where the exact engine refuses these counts."""
     refusal: str | None
-    simulated: AuditResult
+    simulated: Audit
 
     @property
     def which(self) -> str:
@@ -51,7 +51,7 @@ class Allocation:
         return self.simulated.postprocess
 
     @property
-    def best(self) -> AuditResult:
+    def best(self) -> Audit:
         """The exact result, or the simulated one where there is none: what figures and comparisons use."""
         return self.simulated if self.exact is None else self.exact
 
@@ -76,25 +76,26 @@ def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], N
     return found
 
 
-def _exactly(counts: Counts, mechanism: Laplace, which: str) -> tuple[AuditResult | None, str | None]:
+def _exactly(counts: Counts, mechanism: Laplace, which: str) -> tuple[Audit | None, str | None]:
     try:
         return audit(counts, mechanism, which, engine="exact", budget=BUDGET), None
     except (UnsupportedError, ToleranceError) as refusal:
         return None, str(refusal)
 
 
-def _cost(result: AuditResult) -> Estimate:
+def _cost(result: Audit) -> Estimate:
     assert result.cost_of_privacy is not None
     return result.cost_of_privacy.share
 
 
-def _plain(result: AuditResult) -> dict[str, Estimate]:
+def _plain(result: Audit) -> dict[str, Estimate]:
     """From plain means: the biases lie within z times their standard errors together (Bonferroni, 95 %)."""
     from scipy.special import ndtri
 
     assert result.sample is not None
-    mean, error = result.sample.plain, result.sample.plain_error * -float(ndtri(0.025 / result.counts.n))
-    return {"alpha": fairness.alpha_interval(mean, error), "cost of privacy": fairness.cost_interval(mean, error)}
+    mean = result.sample.plain
+    known = Accuracy("interval", result.sample.plain_error * -float(ndtri(0.025 / result.counts.n)))
+    return {"alpha": fairness.alpha_interval(mean, known), "cost of privacy": fairness.cost_interval(mean, known)}
 
 
 def table2(cells: Cells, data: str) -> Table:
@@ -132,7 +133,7 @@ def table2(cells: Cells, data: str) -> Table:
     )
 
 
-def _alpha(result: AuditResult) -> Estimate:
+def _alpha(result: Audit) -> Estimate:
     return result.alpha
 
 
@@ -185,7 +186,7 @@ def values(cells: Cells) -> dict[str, Computed]:
     return out | _statements(best)
 
 
-def _statements(best: dict[tuple[float, str], AuditResult]) -> dict[str, Computed]:
+def _statements(best: dict[tuple[float, str], Audit]) -> dict[str, Computed]:
     pairs = [(best[e, "baseline"], best[e, "pos"]) for e in EPSILONS]
     at = best[0.01, "baseline"]
     lost = int(np.argmin(at.bias))
@@ -196,7 +197,7 @@ def _statements(best: dict[tuple[float, str], AuditResult]) -> dict[str, Compute
         "table2.pos_cheaper": Computed(all(_cost(p).high < _cost(b).low for b, p in pairs)),
         "table2.order_of_magnitude": Computed(max(b.alpha.low / p.alpha.high for b, p in pairs) >= 10),
         "text.districts": Computed(at.counts.n > 16_000),
-        "text.los_angeles": Computed(-float(at.bias[lost]) * BUDGET, float(at.error[lost]) * BUDGET),
+        "text.los_angeles": Computed(-float(at.bias[lost]) * BUDGET, float(at.half_width[lost]) * BUDGET),
         "text.los_angeles_from_table2": Computed(gap * BUDGET),
         "text.largest_loses": Computed(all(int(np.argmax(b.truth)) == int(np.argmin(b.bias)) for b, _ in pairs)),
     }

@@ -9,17 +9,17 @@ from fairpost.paper.cases import FIVE, NOISES
 from fairpost.paper.demonstration import Demonstration, Number, vector
 from fairpost.paper.hawaii import County
 from fairpost.paper.published import Computed
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 CENTROID = Counts([10.0] * 5)
 
 
-def _bounds(result: AuditResult) -> Bounds:
+def _bounds(result: Audit) -> Bounds:
     assert result.bounds is not None
     return result.bounds
 
 
-def _half(result: AuditResult) -> float:
+def _half(result: Audit) -> float:
     return result.alpha.high - result.alpha.value
 
 
@@ -69,7 +69,7 @@ def hawaii_example(rows: tuple[County, ...]) -> Demonstration:
     for row in rows:
         e, name = row.exactly(), row.mechanism.name
         numbers += [
-            Number(f"{name}: bias by county", vector(row.exact.bias), float(row.exact.error.max())),
+            Number(f"{name}: bias by county", vector(row.exact.bias), float(row.exact.half_width.max())),
             Number(f"{name}: alpha / lower", e["alpha"].value / e["lower"].value, 1e-8),
             Number(f"{name}: upper / lower", e["upper"].value / e["lower"].value, 1e-8),
         ]

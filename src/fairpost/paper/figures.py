@@ -16,7 +16,7 @@ from fairpost.errors import UnsupportedError
 from fairpost.noise import Laplace
 from fairpost.paper.districts import EPSILONS, NAMES
 from fairpost.paper.geometry import TRIANGLES, Geometry, geometry
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 COLOURS = {"baseline": "#D55E00", "pos": "#0072B2", "pos-threshold": "#009E73"}
 """Colour-blind safe (Okabe and Ito)."""
@@ -74,12 +74,12 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def release_result() -> AuditResult:
+def release_result() -> Audit:
     """The biases of pi_S+ on the synthetic counts."""
     return audit(RELEASED, RELEASE_NOISE, "simplex", engine="exact")
 
 
-def figure1_left(result: AuditResult) -> Drawing:
+def figure1_left(result: Audit) -> Drawing:
     """True counts as bars, biases as dots; both axes have their 0 at the same height."""
     with styled():
         figure = _figure(5.2, 3.3)
@@ -100,7 +100,7 @@ def figure1_left(result: AuditResult) -> Drawing:
     return Drawing("figure1-left", "Figure 1, left (fig:bias_of_post_processing)", caption, figure)
 
 
-def _same_zero(bars: Any, dots: Any, result: AuditResult) -> None:
+def _same_zero(bars: Any, dots: Any, result: Audit) -> None:
     top, low, high = 1.05 * float(result.truth.max()), float(result.bias.min()), float(result.bias.max())
     below = 1.25 * abs(low) / (1.1 * high) if high > 0 else 0.0
     bars.set_ylim(-below * top, top)
@@ -108,7 +108,7 @@ def _same_zero(bars: Any, dots: Any, result: AuditResult) -> None:
     dots.set_ylim(-below * 1.1 * high, 1.1 * high) if high > 0 else None
 
 
-def figure1_right(result: AuditResult, data: str) -> Drawing:
+def figure1_right(result: Audit, data: str) -> Drawing:
     """Bias, and the same as money, against districts in the order of their share."""
     assert result.budget is not None
     budget = result.budget
@@ -185,7 +185,7 @@ def _brace(axes: Any, g: Geometry) -> None:
     axes.text(at - 0.12, (g.on_line[1] + g.shifted[1]) / 2, f"$T = {g.T:g}$", ha="right", va="center", fontsize=11)
 
 
-def figure3(results: Mapping[tuple[float, str], AuditResult], data: str) -> Drawing:
+def figure3(results: Mapping[tuple[float, str], Audit], data: str) -> Drawing:
     """Bias against share: mechanisms in columns, budgets in rows, one scale a row."""
     with styled():
         figure = _figure(8.0, 7.4)
@@ -209,7 +209,7 @@ def _power(value: float) -> str:
     return f"{mantissa} \\times 10^{{{int(exponent)}}}"
 
 
-def _row(row: Any, results: list[AuditResult], epsilon: float) -> None:
+def _row(row: Any, results: list[Audit], epsilon: float) -> None:
     linear = 10 ** np.floor(np.log10(min(r.alpha.value for r in results)))
     for axes, result in zip(row, results, strict=True):
         positive = result.truth[result.truth > 0]

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost.accuracy import Estimate
 from fairpost.audit import audit, compare
 from fairpost.datasets import hawaii
 from fairpost.engines.montecarlo.engine import MonteCarlo
-from fairpost.accuracy import Estimate
 from fairpost.noise import Gaussian, Laplace, Mechanism
 from fairpost.paper.published import Computed, published
 from fairpost.paper.table import Cell, Table, half_width
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 MECHANISMS: tuple[Mechanism, ...] = (Laplace(scale=10.0), Gaussian(sigma=25.0))
 RUNS = 1_000_000
@@ -28,9 +28,9 @@ Z95 = 1.959963984540054
 class County:
     """One row of Table 1: pi_S+ by the exact engine and by simulation, (pi_S)_+ on the same noise."""
 
-    exact: AuditResult
-    simulated: AuditResult
-    clipped: AuditResult
+    exact: Audit
+    simulated: Audit
+    clipped: Audit
     """(pi_S)_+, simulated: the bounds of Theorem 1 are built from its biases."""
 
     @property

@@ -96,7 +96,7 @@ def proposition3() -> Demonstration:
     for which in ("baseline", "pos"):
         result = audit(SEVEN, NOISE, which, engine="exact")
         cost, l1 = fairness.cost_of_privacy(result.bias), fairness.cost_of_privacy_l1(result.bias)
-        error = float(result.error.sum())
+        error = float(result.half_width.sum())
         numbers += [Number(f"{which}: sum of the losses", cost, error), Number(f"{which}: half the l1 norm", l1, error)]
         holds &= abs(cost - l1) <= error
     return Demonstration(

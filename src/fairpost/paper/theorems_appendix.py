@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairpost.noise import Gaussian, Laplace, Mechanism
+from fairpost.noise import Gaussian, Laplace, Law, Mechanism
 from fairpost.paper.cases import FIVE, NOISES, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, rounding, vector
 from fairpost.rules import Affine, AffineNonnegative, Simplex, Sum
@@ -107,7 +107,7 @@ def lemma8() -> Demonstration:
     )
 
 
-def _density(noise: Mechanism, x: Floats, y: Floats) -> float:
+def _density(noise: Law, x: Floats, y: Floats) -> float:
     """The density of pi_S(X) at y: the joint density integrated along y + k 1 (length element sqrt(n) dk)."""
     from scipy.integrate import quad
 
@@ -144,7 +144,7 @@ def lemma9() -> Demonstration:
     )
 
 
-def _swapped(name: str, title: str, noise: Mechanism, remark: str = "") -> Demonstration:
+def _swapped(name: str, title: str, noise: Law, remark: str = "") -> Demonstration:
     x = np.array([1.0, 2.0, 6.0])
     grid = [np.array([a, b, 9.0 - a - b]) for a in (-2.0, 0.0, 1.5) for b in (-1.0, 2.0, 4.0)]
     ratios = []

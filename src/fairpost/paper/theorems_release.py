@@ -10,7 +10,7 @@ from fairpost.bounds.theorems import proposition2, theorem1
 from fairpost.noise import Gaussian
 from fairpost.paper.cases import FIVE, NOISES, draws, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, rounding, vector
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 from fairpost.rules import Simplex, Sum
 
 TOTAL = FIVE.total
@@ -70,7 +70,7 @@ def lemma2() -> Demonstration:
     )
 
 
-def _exact(noise: object) -> AuditResult:
+def _exact(noise: object) -> Audit:
     return audit(FIVE, noise, "simplex", engine="exact")  # type: ignore[arg-type]
 
 
@@ -79,7 +79,10 @@ def lemma3() -> Demonstration:
     numbers, holds = [], True
     for noise in NOISES:
         result, part = _exact(noise), clipped(FIVE.values, FIVE.n, noise)
-        T, error = result.expected_T or 0.0, 2 * float(result.error.max()) + 1e-11
+        T, error = (
+            0.0 if result.expected_T is None else result.expected_T.value,
+            2 * float(result.half_width.max()) + 1e-11,
+        )
         pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
         gaps = np.array([result.bias[i] - result.bias[j] for i, j in pairs])
         lows = np.array([part[i] - part[j] for i, j in pairs])
@@ -125,7 +128,7 @@ def lemma4() -> Demonstration:
     numbers, holds = [], True
     for scale in (1.0, 100.0):
         result = audit(FIVE, Gaussian(4.0 * scale), "simplex", engine="exact")
-        gap, error = float(result.bias[0] - result.bias[-1]), 2 * float(result.error.max())
+        gap, error = float(result.bias[0] - result.bias[-1]), 2 * float(result.half_width.max())
         numbers.append(Number(f"sigma = {4 * scale:g}: B_1 - B_n", gap, error))
         holds &= gap <= 29.0 + error
     return Demonstration(

@@ -14,11 +14,11 @@ from fairpost.report.numbers import clean, count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
 from fairpost.report.views import Words, by_task
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 
 def audit_page(
-    results: Sequence[AuditResult],
+    results: Sequence[Audit],
     *,
     command: str | None = None,
     made: str | None = None,
@@ -65,7 +65,7 @@ def audit_page(
     )
 
 
-def _same(results: Sequence[AuditResult]) -> None:
+def _same(results: Sequence[Audit]) -> None:
     """One page is about one set of counts under one mechanism."""
     if not results:
         raise ParameterError("a page needs at least one result, got none")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairpost.errors import ParameterError
 from fairpost.accuracy import Estimate
-from fairpost.plan import Point
+from fairpost.errors import ParameterError
 from fairpost.report.numbers import CHANCE, PERCENT, Html, Unit, certainty, clean, half, html, money, name, tagged
 from fairpost.report.page import render
+from fairpost.results import Point
 from fairpost.results.audit import CONFIDENTIAL
 
 QUANTITIES = {
@@ -61,6 +61,7 @@ def curves_page(
     title: str | None = None,
     unit: str = "people",
     currency: str = "$",
+    budgets: str | None = None,
 ) -> str:
     """One self-contained HTML file with a curve a post-processing.
 
@@ -73,11 +74,13 @@ def curves_page(
     target
         The quantity ("alpha", "cost", "loss"), its limit, and the sentence to show.
     found, message
-        The points that meet the target, one a post-processing, and what `plan` says about them.
+        The points that meet the target, one per post-processing, and what `plan` says about them.
     command, made, title
         The command line and the date for the provenance, and the headline.
     unit, currency
         What is counted, plural; the sign of money.
+    budgets
+        Whose budget it is, in words, where every group shares its own.
 
     """
     if not points:
@@ -101,6 +104,7 @@ def curves_page(
         quantities=[(k, *QUANTITIES[k]) for k in keys],
         x=clean(x),
         rows=[_row(p, names, keys, x, found, style) for p in ordered],
+        budgets=None if budgets is None else _sentence(budgets),
         mechanisms=sorted({p.mechanism.name for p in points}),
         notes=list(dict.fromkeys(clean(f"{p.postprocess}: {p.note}") for p in ordered if p.note)),
     )

@@ -14,22 +14,6 @@ class Term:
     text: str
 
 
-TITLES = {
-    "none": "noisy counts as they are",
-    "nonnegative": "clip at zero",
-    "sum": "shift to the known total",
-    "sum-clipped": "shift to the known total, then clip at zero",
-    "simplex": "closest counts with the known total and none below zero",
-    "simplex-threshold": "as simplex, but small noisy counts become zero",
-    "baseline": "clip at zero, then share in proportion",
-    "pos": "share first, then project the shares",
-    "pos-threshold": "as pos, but small noisy shares become zero",
-}
-"""What each post-processing does, in a few words."""
-
-SIGNED = ("none", "sum")
-"""Their outputs can be below zero, which a publication or a budget rarely allows."""
-
 TERMS = (
     Term(
         "count",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 from fairpost.report.numbers import clean
 from fairpost.report.views import View
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 Ints = NDArray[np.int64]
 MOST = 20_000
@@ -47,7 +47,7 @@ class Classes:
     of: Ints
 
 
-def classes(counts: Counts, results: Sequence[AuditResult]) -> Classes:
+def classes(counts: Counts, results: Sequence[Audit]) -> Classes:
     """By distinct (count, weight) where every result agrees on them, else everybody alone."""
     _, _, times, of = counts.distinct
     first = np.empty(times.size, dtype=np.int64)
@@ -59,7 +59,7 @@ def classes(counts: Counts, results: Sequence[AuditResult]) -> Classes:
     return Classes(everyone, np.ones(counts.n, dtype=np.int64), everyone)
 
 
-def affected(results: Sequence[AuditResult], who: Ints) -> NDArray[np.float64]:
+def affected(results: Sequence[Audit], who: Ints) -> NDArray[np.float64]:
     """How affected entities are: the largest |bias| over results, each in units of its own largest."""
     score = np.zeros(who.size)
     for r in results:
@@ -69,7 +69,7 @@ def affected(results: Sequence[AuditResult], who: Ints) -> NDArray[np.float64]:
     return score
 
 
-def chosen(results: Sequence[AuditResult], found: Classes, size: NDArray[np.float64]) -> Ints:
+def chosen(results: Sequence[Audit], found: Classes, size: NDArray[np.float64]) -> Ints:
     """The classes that travel: all, or the most affected half of MOST and the rest evenly over sizes."""
     count = found.first.size
     if count <= MOST:
@@ -79,7 +79,7 @@ def chosen(results: Sequence[AuditResult], found: Classes, size: NDArray[np.floa
     return np.unique(np.concatenate([top, even]))
 
 
-def entities(results: Sequence[AuditResult], found: Classes, kept: Ints) -> Ints:
+def entities(results: Sequence[Audit], found: Classes, kept: Ints) -> Ints:
     """The entities that travel, in the order given: all, or the most affected."""
     n = found.of.size
     if n <= MOST:
@@ -137,7 +137,8 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "budget": r.budget if view.cash else None,
         "truth": pack(r.truth[rows], "f8"),
         "bias": pack(r.bias[rows], "f8"),
-        "error": pack(r.error[rows], "f4"),
+        "error": pack(r.half_width[rows], "f4"),
+        "standard": None if r.standard_error is None else pack(r.standard_error[rows], "f4"),
         "half": pack(r.half_width[rows], "f4") if view.simulated else None,
         "deviation": pack(r.deviation[rows], "f4"),
         "zero": pack(r.zero[rows], "f4"),

@@ -36,7 +36,7 @@ class Row:
 
 
 def comparison(views: list[View]) -> list[Row]:
-    """One row a post-processing."""
+    """One row per post-processing."""
     return [_row(v) for v in views]
 
 
@@ -71,12 +71,12 @@ def _end(v: View, end: Extreme, sign: int) -> Html:
 def method(v: View) -> Html:
     """How the numbers came about, and how far they can be off."""
     r = v.result
-    worst = float(np.max(r.error)) * v.per
+    worst = float(np.max(r.half_width)) * v.per
     if not v.simulated:
         error = below(v.bare, worst) if worst else Html("no numerical error")
-        return html('<a class="term" href="#g-exact">exact</a>, {error} for each', error=error)
+        return html('<a class="term" href="#g-exact">{method}</a>, {error} for each', method=r.method, error=error)
     return html(
-        '<a class="term" href="#g-simulated">simulated</a>, {runs} runs, standard errors up to {e}',
+        '<a class="term" href="#g-simulated">simulated</a>, {runs} runs, half-widths up to {e}',
         runs=f"{r.runs:,}",
         e=tagged(Unit(v.bare.factor, v.bare.prefix, v.bare.suffix, 2), worst),
     )
@@ -139,7 +139,7 @@ def provenance(v: View) -> list[tuple[str, Html]]:
     """How this result came about, fact by fact."""
     r = v.result
     rows = [
-        ("Task", Html("release of counts" if r.task == "release" else "allocation in proportion to weighted counts")),
+        ("Task", Html(r.problem.words)),
         ("Engine", method(v)),
         ("Alpha", html("{}, between {} and {}".format(*(repr(x) for x in (r.alpha.value, r.alpha.low, r.alpha.high))))),
     ]
@@ -147,9 +147,11 @@ def provenance(v: View) -> list[tuple[str, Html]]:
         rows.append(("Runs, seed", html("{runs}, {seed}", runs=f"{r.runs:,}", seed=r.seed)))
         rows.append(("Intervals", html("simultaneous, {sure} confidence", sure=v.confidence)))
     if r.expected_T is not None:
-        rows.append(("E[T]", tagged(Unit(digits=6), r.expected_T)))
+        rows.append(("E[T]", tagged(Unit(digits=6), r.expected_T.value, r.expected_T.half_width)))
     if r.budget is not None and v.cash:
         rows.append(("Budget", tagged(v.cash, r.budget)))
+        if r.budgets is not None:
+            rows.append(("Budgets of groups", html("{words}", words=r.budgets.words)))
     return [*rows, ("Note", html("{note}", note=r.note))] if r.note else rows
 
 

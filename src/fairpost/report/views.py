@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.accuracy import Estimate
-from fairpost.report.glossary import SIGNED, TITLES
 from fairpost.report.numbers import PERCENT, Html, Unit, certainty, count, html, money, name, tagged
-from fairpost.results.audit import AuditResult
+from fairpost.results.audit import Audit
 
 Floats = NDArray[np.float64]
 CLEAR = 0.75
@@ -51,7 +50,7 @@ class Extreme:
 class View:
     """One result with what the page says about it."""
 
-    result: AuditResult
+    result: Audit
     place: int
     words: Words
 
@@ -63,12 +62,12 @@ class View:
     @property
     def title(self) -> str:
         """What it does, in a few words; empty where nothing is known about it."""
-        return TITLES.get(self.name, "")
+        return self.result.title
 
     @property
     def signed(self) -> bool:
         """Whether outputs can be below zero."""
-        return self.name in SIGNED
+        return self.result.signed
 
     @cached_property
     def unit(self) -> Unit:
@@ -110,19 +109,19 @@ class View:
     @property
     def simulated(self) -> bool:
         """Whether chance was used."""
-        return self.result.method != "exact"
+        return self.result.simulated
 
     @property
     def resolved(self) -> bool:
         """Whether alpha is told from zero."""
-        sample = self.result.sample
-        return True if sample is None else sample.resolved
+        alpha = self.result.alpha
+        return not self.simulated or alpha.low > 0 or alpha.high == 0
 
     @property
     def confidence(self) -> str:
         """How surely the intervals cover, for a simulation."""
-        sample = self.result.sample
-        return "" if sample is None else f"{100 * sample.confidence:g} %"
+        sure = self.result.confidence
+        return "" if sure is None else f"{100 * sure:g} %"
 
     def _extreme(self, which: int) -> Extreme:
         r = self.result
@@ -168,7 +167,7 @@ class View:
 
     @property
     def grouped(self) -> bool:
-        """Whether every group shares a budget of its own, so that the true shares add up to more than 1."""
+        """Whether every group shares a budget of its own (without amounts true shares then add up to more than 1)."""
         return self.result.task == "allocation" and self.result.grouped
 
     def label(self, extreme: Extreme) -> Html:
@@ -214,7 +213,7 @@ def split(size: Floats, bias: Floats, half_width: Floats) -> tuple[float, float]
     return float(gains.max()), float(losses.min())
 
 
-def by_task(results: Sequence[AuditResult], words: Words) -> dict[str, list[View]]:
+def by_task(results: Sequence[Audit], words: Words) -> dict[str, list[View]]:
     """The views, release first, each task in the order given."""
     ordered = sorted(results, key=lambda r: r.task != "release")
     views = [View(r, k, words) for k, r in enumerate(ordered)]

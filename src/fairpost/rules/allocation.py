@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class _Shares(PostProcessing):
+class Allocating(PostProcessing):
     """What the allocations share: weights a (default 1 for every entity) and an optional partition."""
 
     weights: ArrayLike | None = None
@@ -91,7 +91,7 @@ class _Shares(PostProcessing):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Baseline(_Shares):
+class Baseline(Allocating):
     """BL (Definition 3): a_i (X_i)_+ / sum_j a_j (X_j)_+, clip first and then apply the formula."""
 
     name: ClassVar[str] = "baseline"
@@ -107,7 +107,7 @@ class Baseline(_Shares):
 
 @final
 @dataclass(frozen=True, eq=False)
-class PoS(_Shares):
+class PoS(Allocating):
     """PoS (Definition 4): the projection of P^F(X) onto the probability simplex.
 
     Theorem 2: the unique minimiser of the range of v - P^F(X) over the simplex. With S = sum_j a_j X_j > 0 it is the

@@ -25,7 +25,7 @@ from fairpost.rules.simplex import thresholds_of_rows
 Floats = NDArray[np.float64]
 
 
-class _Counts(PostProcessing):
+class Releasing(PostProcessing):
     """What the releases share: the problem is the counts themselves."""
 
     @property
@@ -34,7 +34,7 @@ class _Counts(PostProcessing):
         return Release()
 
 
-class _EachAlone(_Counts):
+class _EachAlone(Releasing):
     """Maps of each noisy count by itself: L = eta."""
 
     @classmethod
@@ -87,7 +87,7 @@ def smallest_and_largest(counts: Counts) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class _KeepsTotal(_Counts):
+class KeepsTotal(Releasing):
     """What the ones that keep a total share.
 
     `total` is C for all entities, or with a `partition` one total per group (by label, or in the order of its labels).
@@ -160,7 +160,7 @@ def _shifted(rows: Floats, partition: Partition, totals: Floats) -> Floats:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sum(_KeepsTotal):
+class Sum(KeepsTotal):
     """pi_S: the nearest v with sum v = C (program P_S, Lemma 1). Unbiased; may be negative."""
 
     name: ClassVar[str] = "sum"
@@ -174,7 +174,7 @@ class Sum(_KeepsTotal):
 
 @final
 @dataclass(frozen=True, eq=False)
-class SumClipped(_KeepsTotal):
+class SumClipped(KeepsTotal):
     """(pi_S)_+ = max(pi_S, 0): the total is lost again; the paper's bounds are built from its bias."""
 
     name: ClassVar[str] = "sum-clipped"
@@ -191,7 +191,7 @@ class SumClipped(_KeepsTotal):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Simplex(_KeepsTotal):
+class Simplex(KeepsTotal):
     """pi_S+: the nearest v >= 0 with sum v = C (program P_S+): (pi_S(X) - T)_+ with the one T >= 0 of Lemma 2."""
 
     name: ClassVar[str] = "simplex"

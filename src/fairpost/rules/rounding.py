@@ -31,7 +31,7 @@ def round_counts(v: ArrayLike, rng: np.random.Generator, partition: Partition | 
         raise CountsError(f"a count to round must be at least 0, got {values[place]} at position {place}")
     parts = Partition.whole(values.size) if partition is None else partition
     if parts.n != values.size:
-        raise CountsError(f"a partition must have one entry a count: {values.size} counts, {parts.n} entries")
+        raise CountsError(f"a partition must have one entry per count: {values.size} counts, {parts.n} entries")
     gathered = parts.gather(values)
     out = np.empty_like(gathered)
     for g, label in enumerate(parts.labels):

@@ -19,9 +19,9 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism, Threshold
 from fairpost.parallel import over_slices
 from fairpost.partition import Partition
-from fairpost.rules.allocation import _Shares
+from fairpost.rules.allocation import Allocating
 from fairpost.rules.base import PostProcessing
-from fairpost.rules.release import _KeepsTotal
+from fairpost.rules.release import KeepsTotal
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -66,7 +66,7 @@ def _shifts_of_rows(
 
 @final
 @dataclass(frozen=True, eq=False)
-class PosThreshold(_WithThreshold, _Shares):
+class PosThreshold(_WithThreshold, Allocating):
     """Shares from z = a X: with S = sum z keep z_i - r where z_i > r + a_i tau, of sum S, and divide by S.
 
     S < 0 and S = 0 are handled, and counted as degenerate, as for PoS. In a jump the entity at the edge gets
@@ -91,7 +91,7 @@ class PosThreshold(_WithThreshold, _Shares):
 
 @final
 @dataclass(frozen=True, eq=False)
-class SimplexThreshold(_WithThreshold, _KeepsTotal):
+class SimplexThreshold(_WithThreshold, KeepsTotal):
     """v_i = X_i - r where X_i > r + tau, 0 otherwise, sum v = C: pi_S+ with a threshold."""
 
     name: ClassVar[str] = "simplex-threshold"

@@ -26,7 +26,7 @@ class Solution(NamedTuple):
 
     values: Floats
     multipliers: Floats
-    """The mu of the appendix's Lagrangian, one a row of A."""
+    """The mu of the appendix's Lagrangian, one per row of A."""
     residual: float
     """What A v = b leaves, relative to what a row adds up."""
     gap: float

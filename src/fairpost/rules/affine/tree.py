@@ -29,7 +29,7 @@ class Tree:
 
     @classmethod
     def from_labels(cls, levels: Sequence[Iterable[Any]], n: int | None = None) -> Tree:
-        """The tree of n leaves with one label a level, coarsest level first: `[states, counties]`.
+        """The tree of n leaves with one label per level, coarsest level first: `[states, counties]`.
 
         Labels are text. A node is its whole path, so that two states may each have a county "001". Without
         any level there is the root alone, and n is needed.
@@ -38,7 +38,7 @@ class Tree:
         size = len(columns[0]) if columns else n
         lengths = [len(column) for column in columns]
         if size is None or size < 1 or {*lengths, size if n is None else n} != {size}:
-            raise CountsError(f"every level must have one label a leaf, got {lengths} labels a level, n = {n}")
+            raise CountsError(f"every level must have one label per leaf, got {lengths} labels a level, n = {n}")
         nodes: list[tuple[str, ...]] = [()]
         above, at = [-1], np.zeros(size, dtype=np.int64)
         for column in columns:
@@ -54,7 +54,7 @@ class Tree:
         return int(self.leaf_parent.size)
 
     def membership(self) -> Any:
-        """The sparse matrix with a row a node and a column a leaf: 1 where the leaf lies below the node."""
+        """The sparse matrix with a row per node and a column per leaf: 1 where the leaf lies below the node."""
         from scipy import sparse
 
         rows, columns = [], []
@@ -102,7 +102,7 @@ class Tree:
     def _leaves(self, values: ArrayLike) -> Floats:
         leaves = np.asarray(values, dtype=np.float64)
         if leaves.shape != (self.n,):
-            raise CountsError(f"`values` must have one entry a leaf: {self.n} leaves, shape {leaves.shape}")
+            raise CountsError(f"`values` must have one entry per leaf: {self.n} leaves, shape {leaves.shape}")
         return leaves
 
 
@@ -117,7 +117,7 @@ def tree_constraints(levels: Sequence[Iterable[Any]], values: ArrayLike) -> tupl
 
 def _labels(level: Iterable[Any], depth: int) -> list[str]:
     if isinstance(level, (str, bytes)):
-        raise CountsError(f"level {depth} must be a sequence with one label a leaf, got the text {level!r}")
+        raise CountsError(f"level {depth} must be a sequence with one label per leaf, got the text {level!r}")
     labels = list(level)
     for i, label in enumerate(labels):
         if label is None or (isinstance(label, float) and np.isnan(label)):

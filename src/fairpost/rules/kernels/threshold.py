@@ -14,7 +14,7 @@ noisy counts get equal amounts, whatever their order. Ramp: G is continuous and 
 bracket, then Newton steps, the last one once it sees as many entities on the ramp and above it as the one before
 (these sets are nested in r).
 
-t has one entry an entity, or a single one for all. The loops select between run-time values `zero` and `one`
+t has one entry per entity, or a single one for all. The loops select between run-time values `zero` and `one`
 because LLVM then vectorises the reductions.
 """
 

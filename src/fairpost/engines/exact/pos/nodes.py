@@ -153,7 +153,7 @@ def density(problem: Problem, far: float, r: Floats) -> Floats:
 
 
 StandIn = Callable[[Floats], Floats]
-"""What the integrand looks like at each r: one row a node, columns that must be integrated well."""
+"""What the integrand looks like at each r: one row per node, columns that must be integrated well."""
 
 
 def threshold_rule(shape: Profile, stand_in: StandIn, kinks: Floats | None, stage: Fineness) -> Rule:

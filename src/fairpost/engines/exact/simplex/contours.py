@@ -58,7 +58,7 @@ class Integrals:
     m: Floats
     weight: Floats
     values: Floats
-    """One row a node, one column a count of the law."""
+    """One row per node, one column per count of the law."""
     common: Floats
     below: Floats
     """The integrals of the values over m < edges[0] (deficits: times P(eta <= m - x))."""

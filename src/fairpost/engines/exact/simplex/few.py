@@ -45,7 +45,7 @@ class _Sums:
 
 
 def few(x: Floats, total: float, rtol: float) -> Moments:
-    """Moments for two or three entities in units of the noise scale; x ascending, one entry an entity (ties repeated).
+    """Moments for two or three entities in units of the noise scale; x ascending, one entry per entity (ties repeated).
 
     The error is the last refinement's change and what is missing of the mass 1, times the largest value C.
     """

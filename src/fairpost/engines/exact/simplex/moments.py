@@ -82,7 +82,7 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
 
 
 def _one_each(moments: Moments, times: NDArray[np.int64]) -> Moments:
-    """One entry a distinct count, from one an entity."""
+    """One entry per distinct count, from one per entity."""
     at = np.cumsum(times) - 1
     return moments.at(at)
 

@@ -1,6 +1,6 @@
 """Sparse L D L' of A_F A_F', where F is the set of free variables, and products with A.
 
-Variables with the same column in A form a class and stand side by side, so A is held with one column a class, and
+Variables with the same column in A form a class and stand side by side, so A is held with one column per class, and
 A_F A_F' = sum over the classes of (free variables of the class) a a'. Rows of A come scaled to norms near 1 and in
 an order with little fill (`postprocess/_dual.py`). A column that meets many rows would fill A_F A_F'; such columns
 are *kept* as extra unknowns u instead, which leaves
@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 
 class Matrix(NamedTuple):
-    """A with one column a class, by rows and by columns (row numbers ascending in each column)."""
+    """A with one column per class, by rows and by columns (row numbers ascending in each column)."""
 
     row_start: Ints
     row_column: Ints
@@ -33,7 +33,7 @@ class Matrix(NamedTuple):
     column_row: Ints
     column_value: Floats
     first: Ints  # the variables of class c are first[c]:first[c + 1]
-    is_kept: Bools  # one a class
+    is_kept: Bools  # one per class
     kept: Ints  # the kept classes
 
 
@@ -161,7 +161,7 @@ def solve(L: Factor, g: Floats) -> Floats:
 
 @kernel
 def combine(A: Matrix, mu: Floats) -> Floats:
-    """The combination A' mu of the rows of A, one number a class."""
+    """The combination A' mu of the rows of A, one number per class."""
     out = np.zeros(A.is_kept.size)
     for c in range(out.size):
         for q in range(A.column_start[c], A.column_start[c + 1]):

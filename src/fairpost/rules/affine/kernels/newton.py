@@ -52,7 +52,7 @@ def _above(A: Matrix, w: Floats, floor: Floats, free: Bools, weight: Floats) -> 
 
 @kernel
 def _scales(A: Matrix, b: Floats, total: Floats) -> tuple[Floats, Floats]:
-    """What rounding errors are relative to: one scale a row, one a class.
+    """What rounding errors are relative to: one scale a row, one per class.
 
     R_i = |b_i| + sum |A_ic| total_c is what row i adds up; a class takes the largest R of its rows, a row the
     largest of its classes, because an error in one row moves the variables that it shares with others.
@@ -95,7 +95,7 @@ def _relative(left: Floats, scale: Floats) -> float:
 
 @kernel
 def _shifted(A: Matrix, y: Floats, shift: Floats) -> Floats:
-    """The differences y - shift, one shift a class."""
+    """The differences y - shift, one shift per class."""
     out = np.empty(y.size)
     for c in range(shift.size):
         for j in range(A.first[c], A.first[c + 1]):

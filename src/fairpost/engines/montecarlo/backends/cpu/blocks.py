@@ -202,7 +202,7 @@ def _general(spec: Spec, which: list[int], seed: int, block: Block, work: Floats
 
 
 def noise_rows(spec: Spec, seed: int, first: int, runs: int) -> Floats:
-    """The noise of `runs` runs, one a row."""
+    """The noise of `runs` runs, one per row."""
     from fairpost.engines.montecarlo.backends.cpu.kernels.solve import draw_rows
 
     out, code = np.empty((runs, spec.x.size)), spec.mechanism.code

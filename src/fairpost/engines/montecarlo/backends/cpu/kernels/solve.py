@@ -42,7 +42,7 @@ def draw_rows(kind: int, out: Floats, spread: float, seed: Any, first: int) -> N
 
 # Sums over entities. A sum that the compiler may reorder (fastmath) has other last bits when it is compiled in another
 # place, such as in a second process that loads it from the cache. So the order is written down: STRETCH entries at a
-# time are added as four rows to running sums, one a column, which vectorises as it stands on any processor.
+# time are added as four rows to running sums, one per column, which vectorises as it stands on any processor.
 
 
 @kernel(inline="always")

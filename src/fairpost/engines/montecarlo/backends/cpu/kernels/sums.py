@@ -107,7 +107,8 @@ def merge(
 ) -> None:  # fmt: skip
     """A block of `more` runs into the totals. tally = (runs, blocks) changes in the same call: all or nothing.
 
-    offsets[p, i] is the part of the bias of entity i that is known, labels[p, i] is the class of entity i under post-processing p and counts[p] the number of entities of each class.
+    offsets[p, i] is the part of the bias of entity i that is known, labels[p, i] its class under
+    post-processing p, and counts[p] the number of entities of each class.
     """
     done, extra = float(tally[0]), float(more)
     for p in range(sums.shape[0]):

@@ -1,0 +1,25 @@
+"""Short ways to ask an engine directly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import fairpost as fp
+from fairpost.engines.base import Answer, Question, answered
+
+
+def answer(engine: Any, counts: fp.Counts, mechanism: Any, pi: Any) -> Answer:
+    """The answer about one post-processing; a refusal is raised."""
+    return answered(engine.evaluate(Question.ask(counts, mechanism, [pi]))[0])
+
+
+def samples(engine: Any, counts: fp.Counts, mechanism: Any, pis: Sequence[Any]) -> tuple[Any, ...]:
+    """What simulation has shown about several post-processings on the same noise."""
+    found = [answered(a) for a in engine.evaluate(Question.ask(counts, mechanism, pis))]
+    return tuple(a.sample for a in found)
+
+
+def supports(engine: Any, counts: fp.Counts, mechanism: Any, pi: Any) -> str | None:
+    """The engine's dry run."""
+    return engine.supports(Question.ask(counts, mechanism, [pi]))
