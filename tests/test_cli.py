@@ -345,6 +345,19 @@ def test_bad_group_budgets_are_refused(tmp_path, words, says):
     refused(run("audit", "g.csv", "--scale", 3, "--postprocess", "pos", *words, cwd=tmp_path), *says)
 
 
+def test_theorem_1_is_commented_where_it_says_little(tmp_path):
+    (tmp_path / "c.csv").write_text("id,count\n" + "".join(f"d{i},{i}\n" for i in range(200)) + "big,82797\n")
+    words = ["audit", "c.csv", "--postprocess", "simplex", "--html", "c.html", "--force", "--scale"]
+    said = " ".join(run(*words, 1000, cwd=tmp_path).stdout.split())
+    assert (
+        "Theorem 1 says little here: its upper bound is the difference between the largest and the smallest count."
+        in said
+    )
+    assert "Theorem 1 says little here" in (tmp_path / "c.html").read_text()
+    assert "says little" not in run(*words, 1, cwd=tmp_path).stdout
+    assert "says little" not in (tmp_path / "c.html").read_text()
+
+
 # --- stdin and stdout ----------------------------------------------------------------------------------------------
 
 
