@@ -213,6 +213,8 @@ def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
     inside = fp.audit(STATES, fp.Laplace(30.0), which, **options)
     part = np.array([whole.budgets.amounts[g] for g in STATES.groups]) / budget
     assert whole.half_width == pytest.approx(inside.half_width * part, rel=1e-9, abs=1e-14)  # rounding: 20 eps
+    assert whole.mse == pytest.approx(inside.mse * part**2, rel=1e-12)
+    assert whole.deviation == pytest.approx(inside.deviation * part, rel=1e-9, abs=1e-14)
     if engine == "exact":
         assert whole.cost_of_privacy.amount.value == pytest.approx(losses, rel=1e-5)
     assert whole.cost_of_privacy.amount.value <= budget
