@@ -182,3 +182,14 @@ def test_refusals_by_name():
         fp.proposition2(fp.Counts([1, 2]), fp.Laplace(1.0))
     with pytest.raises(fp.UnsupportedError, match="at least two entities"):
         fp.proposition2(fp.Counts([1]), fp.Gaussian(1.0))
+
+
+def test_a_bound_that_says_little_is_known_to():
+    """The upper bound is the difference of the counts under large noise, and sharp under little."""
+    counts = fp.Counts(np.r_[np.arange(200.0), 82_797.0])
+    wild, calm = (fp.audit(counts, fp.Laplace(b), "simplex") for b in (1000.0, 1.0))
+    assert wild.bounds.theorem == wild.bounds.spread == 82_797
+    assert wild.bounds.says_little(wild.alpha.value)
+    assert calm.bounds.theorem < 10 * calm.alpha.value
+    assert not calm.bounds.says_little(calm.alpha.value)
+    assert calm.bounds.says_little(calm.bounds.theorem / 11)

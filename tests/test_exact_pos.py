@@ -153,9 +153,9 @@ def test_the_chance_of_a_negative_sum():
     times = np.ones(3, dtype=np.int64)
     for sigma in (1.5, 6.0, 400.0):
         exact = ndtr(-np.dot(a, x) / (sigma * np.linalg.norm(a)))
-        assert chance_negative(Problem.build(x, a, times, pair_shares(x, a, times), fp.Gaussian(sigma))) == pytest.approx(
-            exact, rel=1e-11
-        )
+        assert chance_negative(
+            Problem.build(x, a, times, pair_shares(x, a, times), fp.Gaussian(sigma))
+        ) == pytest.approx(exact, rel=1e-11)
     draws = np.random.default_rng(5).laplace(0, 4.0, (1_000_000, 3)) @ a + np.dot(a, x)
     exact = chance_negative(Problem.build(x, a, times, pair_shares(x, a, times), fp.Laplace(4.0)))
     assert np.mean(draws < 0) == pytest.approx(exact, abs=5 * np.sqrt(exact / 1e6))
@@ -176,8 +176,8 @@ def test_both_forms_agree_where_both_serve():
 
 
 def test_discrete_noise_is_refused_by_name():
-    with pytest.raises(fp.UnsupportedError, match=r"laplace and gaussian noise, got discrete-laplace"):
-        evaluate([1.0, 2.0], [1.0, 1.0], fp.DiscreteLaplace(2.0))
+    with pytest.raises(fp.UnsupportedError, match="under continuous noise only, not under discrete-laplace"):
+        fp.audit([1, 2], fp.DiscreteLaplace(2.0), "pos", engine="exact")
 
 
 def test_too_many_pairs_with_an_unsure_sum_are_refused_at_once():

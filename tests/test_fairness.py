@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
 from fairpost import fairness
+from fairpost.accuracy import Accuracy
 
 biases = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-5, 5))
 errors = st.floats(0, 2)
@@ -24,7 +25,7 @@ def test_alpha_is_the_largest_difference_of_any_pair(bias):
 def test_alpha_interval_covers_every_bias_within_its_error(bias, size, random):
     error = np.full(bias.size, size)
     truth = bias + np.array([random.uniform(-size, size) for _ in bias])
-    found = fairness.alpha_interval(bias, error)
+    found = fairness.alpha_interval(bias, Accuracy("bound", error))
     assert found.low <= fairness.alpha(truth).value + 1e-12
     assert fairness.alpha(truth).value <= found.high + 1e-12
 
@@ -32,7 +33,7 @@ def test_alpha_interval_covers_every_bias_within_its_error(bias, size, random):
 @given(biases, errors, st.randoms(use_true_random=False))
 def test_cost_interval_covers_every_bias_within_its_error(bias, size, random):
     truth = bias + np.array([random.uniform(-size, size) for _ in bias])
-    found = fairness.cost_interval(bias, np.full(bias.size, size))
+    found = fairness.cost_interval(bias, Accuracy("bound", np.full(bias.size, size)))
     assert found.low - 1e-12 <= fairness.cost_of_privacy(truth) <= found.high + 1e-12
     assert found.value == pytest.approx(fairness.cost_of_privacy(bias))
 

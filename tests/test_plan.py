@@ -25,13 +25,14 @@ DISTRICTS = synthetic_districts(400)
     ],
 )
 def test_the_answer_meets_the_target_and_a_little_more_noise_does_not(which, target, limit, kind):
+    engine = "expansion" if which == "pos-threshold" else "exact"
     found = plan(
-        DISTRICTS, kind, which, target=target, limit=limit, spreads=grid(1, 300, 7), budget=6.5e9, engine="exact"
+        DISTRICTS, kind, which, target=target, limit=limit, spreads=grid(1, 300, 7), budget=6.5e9, engine=engine
     )
     assert found.found is not None
     assert found.found.quantity(target).high <= limit
     more = kind(found.found.mechanism.spread * (1 + 2 * STEP))
-    (beyond,), _ = sweep(DISTRICTS, [more], [which], budget=6.5e9, engine="exact")
+    (beyond,) = sweep(DISTRICTS, [more], [which], budget=6.5e9, engine=engine).points
     assert beyond.quantity(target).high > limit
 
 
@@ -61,6 +62,7 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
     from dataclasses import replace
 
     from fairpost.accuracy import Estimate
+    from fairpost.results import Curve
 
     base = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1e9, spreads=grid(1, 2, 2)).curve[0]
 
@@ -69,7 +71,7 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
             return 1 + np.sin(np.log(s) * 4)
 
         made = tuple(replace(base, mechanism=m, alpha=Estimate(*[bump(m.spread)] * 3)) for m in mechanisms)
-        return made, ()
+        return Curve(made, ())
 
     monkeypatch.setattr(sys.modules["fairpost.plan"], "sweep", fake)
     found = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1.5, spreads=grid(1, 20, 40))
@@ -77,16 +79,21 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
     assert 4 * np.log(found.found.mechanism.spread) == pytest.approx(np.pi / 6, abs=1e-4)
 
 
+def no_simulation():
+    return fp.FirstOf((fp.Exact(), fp.Expansion()))
+
+
 def test_refusals_are_listed_with_their_reason():
-    points, refused = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "simplex-threshold"], engine="exact")
-    assert [p.postprocess for p in points] == ["simplex"]
+    found = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "simplex-threshold"], engine=no_simulation())
+    refused = found.refused
+    assert [p.postprocess for p in found.points] == ["simplex"]
     assert [r.postprocess for r in refused] == ["simplex-threshold"]
     assert "simulate" in refused[0].reason
 
 
 def test_points_carry_their_promise_and_the_largest_loss():
     about = Neighbours(sensitivity=2.0)
-    (point,), _ = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex"], epsilon=about.epsilon)
+    (point,) = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex"], epsilon=about.epsilon).points
     assert point.epsilon == 0.2
     result = fp.audit(hawaii(), fp.Laplace(10.0), "simplex")
     assert point.loss.value == -result.bias.min()

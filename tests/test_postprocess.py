@@ -138,7 +138,7 @@ def test_totals_by_group_label_or_order():
         (lambda: Simplex([1.0, -2.0], Partition.of(["a", "b"])), "got -2.0 for 'b'"),
         (lambda: Partition.of([]), "at least one entity"),
         (lambda: PoS([1.0, 0.0]), "weight must be above 0"),
-        (lambda: PoS([1.0, 2.0])([1.0, 2.0, 3.0]), "2 entities, 3 entries"),
+        (lambda: PoS([1.0, 2.0])([1.0, 2.0, 3.0]), "3 entities, 2 weights"),
         (lambda: Simplex([1.0, 2.0], Partition.of(["a", "b"]))([1.0]), "2 entities, 1 entries"),
         (lambda: Sum(1.0)([np.nan, 1.0]), r"finite, got nan at position \(0,\)"),
         (lambda: Sum(1.0)([[1.0], [np.inf]]), r"finite, got inf at position \(1, 0\)"),

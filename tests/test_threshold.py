@@ -18,8 +18,9 @@ from fairpost import errors
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
+from fairpost.noise import Threshold
 from fairpost.partition import Partition
-from fairpost.rules.threshold import GAUSSIAN, PosThreshold, SimplexThreshold, Threshold
+from fairpost.rules import PosThreshold, SimplexThreshold
 from oracles import pair_shares
 
 # ---------------------------------------------------------------------------------------------- the map
@@ -291,7 +292,7 @@ def test_the_gaussian_threshold_is_the_best_of_its_family() -> None:
     noise = fp.Gaussian(2.0)
     with mpmath.workdps(30):
         root = mpmath.findroot(lambda t: t * mpmath.npdf(t) - mpmath.ncdf(-t), 0.75)
-        assert pytest.approx(float(root), abs=1e-10) == GAUSSIAN
+        assert pytest.approx(float(root), abs=1e-10) == fp.Gaussian(1.0).best_threshold().level
         least = float(2 * root * mpmath.ncdf(-root))
     assert Threshold.best(noise).bias_range(noise) == pytest.approx(2.0 * least, rel=1e-9)
     curve = [Threshold(2.0 * t).bias_range(noise) for t in np.arange(0.0, 1.6, 0.1)]
@@ -415,7 +416,8 @@ def test_saipe_is_fairer_cheaper_and_nearly_as_precise(column: str, epsilon: flo
     x, a, times, _ = counts.distinct
     noise = fp.Laplace.from_epsilon(epsilon)
     old, new = (
-        pos_threshold(x, a, times, pair_shares(x, a, times), noise, rule) for rule in (Threshold(0.0), Threshold.best(noise))
+        pos_threshold(x, a, times, pair_shares(x, a, times), noise, rule)
+        for rule in (Threshold(0.0), Threshold.best(noise))
     )
     assert np.ptp(old.bias) >= 1.3 * np.ptp(new.bias)
     assert np.dot(times, np.maximum(-new.bias, 0)) < np.dot(times, np.maximum(-old.bias, 0))

@@ -20,7 +20,7 @@ from fairpost.estimate import allocate
 from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
-from fairpost.problems import Proportional, Release
+from fairpost.problems import Proportional
 from fairpost.results import Audit
 from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
@@ -47,7 +47,6 @@ __all__ = [
     "MonteCarlo",
     "PoS",
     "Proportional",
-    "Release",
     "Simplex",
     "Stream",
     "ToleranceError",

@@ -140,7 +140,8 @@ def columns(given: Given) -> dict[str, Any]:
 
 def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
     """The true counts of a file, and the money to share: one budget, or one per group."""
-    from fairpost.io import read_counts, read_group_budgets
+    from fairpost.io import read_counts
+    from fairpost.io.tables import read_group_budgets
 
     if given["group_budget"] is None:
         return read_counts(file, **columns(given)), given["budget"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairpost.engines.base import Answer, Engine, Question, Reached, Refusal
+from fairpost.errors import ToleranceError
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def _joined(before: Answer | Refusal | None, new: Answer | Refusal) -> Answer | 
         return new
     assert isinstance(before, Refusal)
     if isinstance(new, Refusal):
-        return new if new.reached is not None or before.reached is None else replace(new, reached=before.reached)
+        told = new if isinstance(new.error, ToleranceError) and not isinstance(before.error, ToleranceError) else before
+        return replace(told, reached=new.reached or before.reached)
     instead = "simulated" if new.method == "monte-carlo" else f"by {new.method}"
     if before.reached is None or before.reached.alpha.half_width > new.alpha.half_width:
         return replace(new, note=_line(f"{instead}, because {before.reason}", new.note))

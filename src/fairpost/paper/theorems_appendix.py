@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairpost.noise import Gaussian, Laplace, Law, Mechanism
+from fairpost.noise import Gaussian, Laplace, Law
 from fairpost.paper.cases import FIVE, NOISES, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, rounding, vector
 from fairpost.rules import Affine, AffineNonnegative, Simplex, Sum

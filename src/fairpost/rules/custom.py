@@ -31,7 +31,7 @@ class Custom(PostProcessing):
     function
         noisy -> output. It must depend on its argument alone, since several threads may call it at once.
     problem
-        P, what the output is compared with: `Release()` where the output is counts, `Proportional(weights)` where it is
+        P, what the output is compared with: `problems.Release()` where the output is counts, `Proportional(weights)` where it is
         shares of 1, or a problem of your own. Default: the counts, which is refused where the output adds up to 1.
     name
         Its name in results.
@@ -78,7 +78,7 @@ class Custom(PostProcessing):
         if value.min() >= 0 and abs(float(value.sum()) - 1) <= NEAR:
             raise ParameterError(
                 f"the output of {self.name} adds up to 1 where the counts add up to {counts.total:g}: say which problem it "
-                "answers, Custom(f, problem=Proportional(weights)) for shares or problem=Release() for counts"
+                "answers, Custom(f, problem=Proportional(weights)) for shares, or problems.Release() for counts"
             )
 
     def _apply(self, rows: Floats) -> Outcome:
