@@ -24,7 +24,7 @@ TABLE = "id,count\n" + "".join(f"{i},{v:g}\n" for i, v in zip(HAWAII.ids, HAWAII
 
 def run(*words, cwd=None, stdin=None):
     command = [sys.executable, "-m", "fairpost", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=100, check=False)
 
 
 def rows_of(path):
@@ -213,24 +213,25 @@ def test_saipe_by_command_gives_the_reference_values():
                 assert results[which]["cost_of_privacy"]["share"] == pytest.approx(cost, rel=1.1e-6)
 
 
-def interrupted(words, after):
+def interrupted(start, words, after):
     """The exit code of a command that gets Ctrl-C after so many seconds."""
-    process = subprocess.Popen(
+    process = start(
         [sys.executable, "-m", "fairpost", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     time.sleep(after)
     process.send_signal(signal.SIGINT)
-    return process.wait(timeout=120)
+    return process.wait(timeout=60)
 
 
-def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(table, tmp_path):
+@pytest.mark.timeout(300)  # four attempts, at most 133 s before the signals and 60 s after one
+def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(table, tmp_path, start):
     out, endless = tmp_path / "a.json", 2**50
     words = [
         "audit", table, "--scale", 10, "--postprocess", "simplex", "--method", "monte-carlo", "--runs", endless,
         "--checkpoint", tmp_path / "state", "--json", out, "--force",
     ]  # fmt: skip
     for after in (3, 10, 30, 90):  # an interrupt before the first block leaves nothing, and says so
-        assert interrupted(words, after) == 130
+        assert interrupted(start, words, after) == 130
         if out.exists():
             break
     (part,) = json.loads(out.read_text())["results"]
@@ -440,8 +441,8 @@ def test_demo_prints_tables_and_writes_a_report(tmp_path):
     assert "confidential" in (tmp_path / "report.html").read_text()
 
 
-def test_a_closed_pipe_is_no_traceback(table):
-    process = subprocess.Popen(
+def test_a_closed_pipe_is_no_traceback(table, start):
+    process = start(
         [sys.executable, "-m", "fairpost", "audit", str(table), "--scale", "10"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -450,17 +451,17 @@ def test_a_closed_pipe_is_no_traceback(table):
     process.stdout.close()
     with process.stderr:
         errors = process.stderr.read()
-    process.wait(timeout=120)
+    process.wait(timeout=60)
     assert "Traceback" not in errors
     assert process.returncode in (0, 1, 141)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_on_a_terminal_there_is_colour_and_progress(table):
+def test_on_a_terminal_there_is_colour_and_progress(table, start):
     import pty
 
     main, side = pty.openpty()
-    process = subprocess.Popen(
+    process = start(
         [sys.executable, "-m", "fairpost", "audit", str(table), "--scale", "10", "--method", "monte-carlo", "--runs", "200000"],
         stdout=side, stderr=side, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "140"},
     )  # fmt: skip
@@ -474,6 +475,6 @@ def test_on_a_terminal_there_is_colour_and_progress(table):
         if not part:
             break
         seen += part
-    assert process.wait(timeout=120) == 0
+    assert process.wait(timeout=60) == 0
     assert b"\x1b[" in seen
     assert b"simulating" in seen

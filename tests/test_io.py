@@ -784,5 +784,7 @@ def test_the_table_of_one_release_and_its_limits():
 
 def test_importing_the_package_loads_no_data_frames():
     code = "import sys, fairpost.io; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100
+    ).stdout.split()
     assert not set(loaded) & {"polars", "pandas", "pyarrow", "python_calamine", "numba", "scipy"}
