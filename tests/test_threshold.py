@@ -72,7 +72,6 @@ entries = st.one_of(
 )
 
 
-@pytest.mark.timeout(240)  # compiles the threshold kernels where nothing is cached: 55 s on one busy core
 @given(
     z=st.lists(entries, min_size=1, max_size=9),
     total=st.sampled_from([0.25, 1.0, 7.0, 40.0, 1e4]),
