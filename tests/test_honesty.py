@@ -21,6 +21,7 @@ import pytest
 from scipy.special import ndtr
 
 import fairpost as fp
+from fairpost import bounds, sumlaw
 from fairpost.engines.exact import (
     baseline,
     pos_inverse,
@@ -581,6 +582,22 @@ def test_the_bounds_state_their_error() -> None:
         assert abs(lower - found.lower) <= found.error
         assert abs(lower + whole - found.theorem) <= found.error
         assert HALF_ULP * (lower + whole) <= found.error <= 1e-10 * (lower + whole)
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1)])
+def test_the_bounds_cover_tails_that_are_off_by_what_is_promised(signs, monkeypatch) -> None:
+    """Each E[(y_i)_-] is promised to 5e-12 of it. That of the smallest count enters twice, in `lower` and in the sum."""
+    for x in ([0.0, 90.0], [0.0, 0.5, 1.0]):
+        counts = fp.Counts(x)
+        plain = fp.theorem1(counts, G(4.0))
+        off = np.array([1 + 4.9e-12 * signs[0], *[1.0] * (len(x) - 2), 1 + 4.9e-12 * signs[1]])
+        with monkeypatch.context() as patch:
+            patch.setattr(bounds, "clipped", lambda *given, off=off: sumlaw.clipped(*given) * off)
+            found = fp.theorem1(counts, G(4.0))
+        assert abs(found.lower - plain.lower) <= found.error
+        gap = abs(found.lower + found.clipped - plain.lower - plain.clipped)
+        assert gap <= found.error
+        assert found.error <= 1e-10 * (plain.lower + plain.clipped)
 
 
 # ---------------------------------------------------------------------------------------------- what all of them share
