@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
 
+import fairpost
 import oracles
 from fairpost.engines.exact.simplex import contours as simplex_rule
 from fairpost.engines.exact.simplex import law as simplex_law
@@ -426,7 +427,7 @@ def clipped_sum_range(x, mechanism):
 
 def test_other_noise_is_refused_by_name():
     with pytest.raises(UnsupportedError, match="discrete-laplace"):
-        fp.audit([1.0, 2.0], DiscreteLaplace(1.0), "simplex", engine="exact")
+        fairpost.audit([1.0, 2.0], DiscreteLaplace(1.0), "simplex", engine="exact")
 
 
 def test_a_tolerance_beyond_rounding_is_refused_by_name():
