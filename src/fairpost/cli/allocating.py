@@ -112,16 +112,15 @@ def _show(found: Allocated, currency: str) -> None:
         cells = [screen.plain(found.noisy.ids[i]), f"{found.noisy.values[i]:,.6g}"]
         cells += [unit.show(float(s[i]) * factor) for s in found.shares.values()]
         if found.interval is not None:
-            cells.append(
-                " to ".join(unit.show(float(e[i]) * factor) for e in (found.interval.low, found.interval.high))
-            )
+            ends = ((found.interval.low, -1), (found.interval.high, 1))
+            cells.append(" to ".join(unit.show(float(e[i]) * factor, toward=side) for e, side in ends))
         made.add_row(*cells)
     out.print(made)
     for how, p in found.bias.items():
         worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
         ends = (
             f"{screen.plain(found.noisy.ids[i])} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
-            f"± {unit.show(float(p.error[i]) * factor)}"
+            f"± {unit.show(float(p.error[i]) * factor, toward=1)}"
             for i in (best, worst)
         )
         out.print(f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")

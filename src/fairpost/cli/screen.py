@@ -87,7 +87,8 @@ def shown(unit: Unit, estimate: Estimate) -> str:
     if error <= 1e-3 * abs(estimate.value):
         return unit.show(estimate.value, error)
     width = (estimate.high - estimate.low) / 10
-    return f"{unit.show(estimate.value, width)} ({unit.show(estimate.low, width)} to {unit.show(estimate.high, width)})"
+    low, high = unit.show(estimate.low, width, toward=-1), unit.show(estimate.high, width, toward=1)
+    return f"{unit.show(estimate.value, width)} ({low} to {high})"
 
 
 def comparison(results: tuple[AuditResult, ...], currency: str) -> Table:

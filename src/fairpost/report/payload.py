@@ -32,6 +32,12 @@ def pack(values: NDArray[Any], kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode("ascii")
 
 
+def raised(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Errors in single precision, never below what they were."""
+    near = values.astype(np.float32)
+    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)
+
+
 def embed(data: object) -> str:
     """JSON that is safe inside a script element: no "<", ">" or "&" remains, so nothing can close or open one."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -137,8 +143,8 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "budget": r.budget if view.cash else None,
         "truth": pack(r.truth[rows], "f8"),
         "bias": pack(r.bias[rows], "f8"),
-        "error": pack(r.error[rows], "f4"),
-        "half": pack(r.half_width[rows], "f4") if view.simulated else None,
+        "error": pack(raised(r.error[rows]), "f4"),
+        "half": pack(raised(r.half_width[rows]), "f4") if view.simulated else None,
         "deviation": pack(r.deviation[rows], "f4"),
         "zero": pack(r.zero[rows], "f4"),
     }
