@@ -10,26 +10,18 @@ import io
 import json
 import math
 import sys
-from dataclasses import asdict
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import fairpost as fp
-from fairpost import errors, fairness
 from fairpost.cli import main
 from fairpost.engines.montecarlo import MonteCarlo
 from fairpost.estimate import plug_in, share_interval
-from fairpost.io import entities_csv
 from fairpost.io.rows import columns_csv
 from fairpost.plan import Point, grid, plan, sweep
-from fairpost.postprocess import Partition
-from fairpost.postprocess.rounding import round_counts
-from handmade import ALL, BASELINE, BUDGET, POS, SIMPLEX, THRESHOLD, simulated
 
 MARK = "confidential: computed from true counts"
 IDS = ["007", "Birch", "Cedar, upper", "Dogwood", "Elm", "Fir"]
@@ -86,9 +78,8 @@ class Ran:
         """The table has these columns, in this order, and no others; text as text, numbers to the last bit."""
         assert self.columns == list(columns)
         for name, wanted in columns.items():
-            wanted = list(wanted)
             as_text = any(isinstance(w, str) for w in wanted)
-            assert (self.column(name) if as_text else self.numbers(name)) == wanted, name
+            assert (self.column(name) if as_text else self.numbers(name)) == list(wanted), name
 
 
 def estimate(e):
@@ -290,134 +281,6 @@ def result_bounds(total):
 )
 def test_the_promise_in_the_json(folder, words, promise):
     assert Ran(folder, "audit", "true.csv", *words, "--postprocess", "nonnegative").data["mechanism"] == promise
-
-
-# ---- entities of results made by hand -----------------------------------------------------------------------------
-
-
-def read(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-def test_the_table_of_results_made_by_hand():
-    rows = read(entities_csv(ALL))
-    wanted = {"id": list(BASELINE.counts.ids), "confidential": ["computed from true counts"] * 5}
-    numbers = {
-        "count": [7, 31, 128, 517, 2063],
-        "weight": [1.3, 0.7, 1.1, 0.9, 1.7],
-        "true_share": [0.06, 0.09, 0.16, 0.28, 0.41],
-        "true_count": [7, 31, 128, 517, 2063],
-    }
-    for r in ALL:
-        name = r.postprocess.replace("-", "_")
-        numbers[f"{name}_bias"] = r.bias
-        numbers[f"{name}_standard_error"] = r.error
-        numbers[f"{name}_standard_deviation"] = r.deviation
-        numbers[f"{name}_zero"] = r.zero
-        if r.budget is not None:
-            numbers[f"{name}_money"] = r.bias * BUDGET
-    assert set(rows[0]) == {*wanted, *numbers, "group"}
-    for name, values in wanted.items():
-        assert [row[name] for row in rows] == values
-    for name, values in numbers.items():
-        assert [float(row[name]) for row in rows] == list(values), name
-    assert [row["group"] for row in rows] == ["north", "south", "north", "west", "south"]
-    assert rows[0]["count"] == "7"  # whole numbers without a point
-    flat = [float(row[name]) for row in rows for name in numbers if name.count("_") > 1 or name.endswith("bias")]
-    assert len(set(flat)) > 0.9 * len(flat)
-
-
-def test_a_rule_that_comes_twice_gets_a_number():
-    rows = read(entities_csv((POS, BASELINE, POS, POS)))
-    names = [c for c in rows[0] if c.endswith("_bias")]
-    assert names == ["pos_bias", "baseline_bias", "pos_2_bias", "pos_3_bias"]
-    assert [float(r["pos_3_bias"]) for r in rows] == POS.bias.tolist()
-
-
-@pytest.mark.parametrize("result", ALL, ids=lambda r: r.postprocess)
-def test_the_json_of_a_result_made_by_hand(result):
-    data = result.to_dict(entities=True)
-    cost = result.cost_of_privacy
-    told = None if cost is None else {"share": cost.share.value, "amount": cost.amount.value}
-    drawn = result.sample is not None
-    mean = {k: float(np.mean(getattr(result, k))) for k in ("mse", "deviation", "zero")}
-    assert {k: v for k, v in data.items() if k != "entities"} == {
-        "postprocess": result.postprocess,
-        "by_group": False,
-        "method": "monte-carlo" if drawn else "exact",
-        "runs": 1234 if drawn else None,
-        "seed": 77 if drawn else None,
-        "alpha": estimate(result.alpha),
-        "alpha_pair": ["Ash", "Dogwood" if result is THRESHOLD else "Elm"],
-        "bounds": {"lower": 5.2, "upper": 8.4} if result is SIMPLEX else None,
-        "cost_of_privacy": told,
-        "price": {
-            "root_mean_squared_error": math.sqrt(mean["mse"]),
-            "mean_standard_deviation": mean["deviation"],
-            "mean_probability_of_zero": mean["zero"],
-        },
-        "expected_T": 3.2 if result is SIMPLEX else None,
-        "degenerate": result.degenerate,
-        "variance_reduction": {"pos": 5.5, "simplex-threshold": 1.75}.get(result.postprocess),
-        "note": result.note,
-        "mark": MARK,
-    }
-    for k, entity in enumerate(data["entities"]):
-        assert entity == {
-            "id": result.counts.ids[k],
-            "bias": result.bias[k],
-            "standard_error": result.error[k],
-            "standard_deviation": result.deviation[k],
-            "zero": result.zero[k],
-        }
-    assert "entities" not in result.to_dict()
-
-
-def test_what_a_result_says_about_itself():
-    assert BASELINE.money == pytest.approx([49200, 16400, -6800, -11600, -47200])
-    assert SIMPLEX.money is None
-    assert BASELINE.half_width is BASELINE.error
-    assert POS.half_width.tolist() == [0.00071, 0.00052, 0.00124, 0.00067, 0.00083]
-    loss, who = POS.largest_loss
-    assert who == "Elm"
-    assert estimate(loss) == pytest.approx({"value": 0.0031234, "low": 0.0022934, "high": 0.0039534})
-    groups = [asdict(g) for g in BASELINE.by_group()]
-    assert groups == [
-        {"label": "north", "n": 2, "total": pytest.approx(0.0106), "mean": pytest.approx(0.0053), "least": -0.0017, "most": 0.0123},
-        {"label": "south", "n": 2, "total": pytest.approx(-0.0077), "mean": pytest.approx(-0.00385), "least": -0.0118, "most": 0.0041},
-        {"label": "west", "n": 1, "total": -0.0029, "mean": -0.0029, "least": -0.0029, "most": -0.0029},
-    ]  # fmt: skip
-    sizes = [(s.label, s.n, s.total) for s in BASELINE.by_size([0, 31, 517, 3000])]
-    assert sizes == [
-        ("[0, 31)", 1, 0.0123),
-        ("[31, 517)", 2, pytest.approx(0.0024)),
-        ("[517, 3000)", 2, pytest.approx(-0.0147)),
-    ]
-    labels = [s.label for s in BASELINE.by_size()]
-    assert labels == ["[0, 1)", "[1, 10)", "[10, 100)", "[100, 1000)", "[1000, 10000)"]
-    empty = BASELINE.by_size()[0]
-    assert (empty.n, empty.total, empty.mean, empty.least, empty.most) == (0, 0.0, None, None, None)
-
-
-def test_intervals_of_what_follows_from_the_biases():
-    bias, width = np.array([0.5, -0.2, -0.05, 0.3]), np.array([0.01, 0.02, 0.07, 0.4])
-    alpha = fairness.alpha_interval(bias, width)
-    # the highest the largest can be is 0.7 (the last), the lowest the smallest can be -0.22; the surest: 0.49 and -0.18
-    assert estimate(alpha) == pytest.approx({"value": 0.7, "low": 0.67, "high": 0.92})
-    assert fairness.alpha_interval(bias, np.ones(4)).low == 0.0
-    cost = fairness.cost_interval(bias, width)  # sums of losses at bias + width, bias, bias - width
-    assert estimate(cost) == pytest.approx({"value": 0.25, "low": 0.18, "high": 0.22 + 0.12 + 0.1})
-    assert fairness.cost_interval(bias, width, [1, 3, 2, 5]).value == pytest.approx(0.7)
-    loss = fairness.loss_interval(bias, width)
-    assert estimate(loss) == pytest.approx({"value": 0.2, "low": 0.18, "high": 0.22})
-    assert fairness.loss_interval(np.array([0.5, 0.1]), np.array([0.1, 0.3])).low == 0.0
-    assert fairness.loss_interval(np.array([0.5, 0.1]), np.array([0.1, 0.3])).high == pytest.approx(0.2)
-    found = fairness.alpha(bias)
-    assert (found.most, found.least, found.value) == (0, 1, pytest.approx(0.7))
-    assert fairness.cost_of_privacy(bias, 40.0) == pytest.approx(10.0)
-    assert fairness.cost_of_privacy_l1([0.3, -0.1, -0.2], 40.0) == pytest.approx(12.0)
-    assert fairness.misallocation(bias, 40.0) == pytest.approx([20.0, -8.0, -2.0, 12.0])
-    assert asdict(fairness.Estimate(2.0, 1.0, 5.0).scaled(3.0)) == {"value": 6.0, "low": 3.0, "high": 15.0}
 
 
 # ---- sweep and plan -----------------------------------------------------------------------------------------------
@@ -671,7 +534,7 @@ def test_the_files_of_a_projection_by_group_in_whole_numbers(folder):
     for g, total in (("north", 45), ("south", 1020)):
         assert sum(v for v, h in zip(whole, GROUPS, strict=True) if h == g) == total
     up, down = int(np.sum(moved > 1e-9)), int(np.sum(moved < -1e-9))
-    assert up and down and up != down or up + down >= 2
+    assert up != down
     data = ran.data
     assert set(data) == HEAD | {"postprocess", "counts", "totals", "changes", "rounding", "entities"}
     assert data["totals"] == {"north": 45.0, "south": 1020.0}
@@ -837,7 +700,7 @@ def test_an_estimate_that_is_missing_says_why(folder):
     assert "baseline: no estimate of the bias:" in ran.screen
 
 
-# ---- tables and rounding ------------------------------------------------------------------------------------------
+# ---- tables ------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_columns_keeps_order_bits_and_gaps():
@@ -850,76 +713,3 @@ def test_a_table_of_columns_keeps_order_bits_and_gaps():
     assert [float(row[1]) for row in rows[1:]] == [0.1 + 0.2, 1e-300]
     assert [row[2] for row in rows[1:]] == ["", "2.5"]
     assert [row[3] for row in rows[1:]] == ["3", "4"]
-
-
-def whole_groups(draw_values, sizes):
-    """Fractions whose group sums are whole."""
-    parts, labels = [], []
-    for g, size in enumerate(sizes):
-        v = np.array([draw_values() for _ in range(size)])
-        v[-1] += math.ceil(v.sum()) - v.sum()
-        parts.append(v)
-        labels += [f"g{g}"] * size
-    return np.concatenate(parts), labels
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 10**6))
-def test_rounding_keeps_every_total_and_moves_nobody_by_one(data, sizes, seed):
-    values, labels = whole_groups(lambda: data.draw(st.floats(0, 1000)), sizes)
-    order = np.random.default_rng(seed).permutation(len(labels))
-    v, groups = values[order], [labels[i] for i in order]
-    out = round_counts(v, np.random.default_rng(seed), Partition.of(groups))
-    assert (out == np.round(out)).all()
-    assert (out >= 0).all()
-    # a fraction may be off its place by the rounding of a sum of at most 6 numbers below 1001: 6 * 1001 * 2^-52
-    assert (np.abs(out - v) < 1 + 2e-12).all()
-    for g in dict.fromkeys(groups):
-        mine = np.array([h == g for h in groups])
-        assert out[mine].sum() == round(v[mine].sum())
-
-
-def test_rounding_is_unbiased_by_the_integral_over_its_one_random_number():
-    """E[rounded] over u uniform: rounded is constant between the places where a partial sum passes a whole number, so the
-    integral is a finite sum, exact to rounding; no sampling."""
-    v = np.array([0.3, 2.75, 0.2, 1.05, 4.0, 0.7])
-
-    class One:
-        def __init__(self, u):
-            self.u = u
-
-        def random(self):
-            return self.u
-
-    cuts = np.unique(np.concatenate([[0.0, 1.0], (-np.cumsum(v - np.floor(v))) % 1.0]))
-    mean = sum((b - a) * round_counts(v, One((a + b) / 2)) for a, b in zip(cuts, cuts[1:], strict=False))
-    assert mean == pytest.approx(v, abs=1e-12)
-    two = np.concatenate([v, v])  # each group draws a number of its own
-    drawn = iter((0.1, 0.9))
-
-    class Two:
-        def random(self):
-            return next(drawn)
-
-    found = round_counts(two, Two(), Partition.of(["a"] * 6 + ["b"] * 6))
-    assert found[:6].tolist() == round_counts(v, One(0.1)).tolist()
-    assert found[6:].tolist() == round_counts(v, One(0.9)).tolist()
-    assert found[:6].tolist() != found[6:].tolist()
-
-
-def test_rounding_by_hand():
-    class Half:
-        def random(self):
-            return 0.5
-
-    # partial sums of fractions 0.3, 1.05, 1.25, 1.3, 1.3, 2.0; with 0.5 the whole numbers are passed at 2 and at 6
-    v = [0.3, 2.75, 0.2, 1.05, 4.0, 0.7]
-    assert round_counts(v, Half()).tolist() == [0.0, 3.0, 0.0, 1.0, 4.0, 1.0]
-    with pytest.raises(errors.ParameterError, match=r"whole number, got 1\.000002 for 'all'"):
-        round_counts([0.5, 0.500002], Half())
-    assert round_counts([0.5, 0.5 + 4e-7], Half()).sum() == 1.0
-
-
-def test_widths_made_by_hand_reach_the_point():
-    wide = simulated(POS, POS.half_width * 1.5, 5.5)
-    assert Point.of(wide).loss.high == pytest.approx((0.0031234 + 1.5 * 0.00083) * BUDGET)
