@@ -9,7 +9,7 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "parallel", "counts", "kernels", "mechanisms", "postprocess", "problems", "fairness", "sumlattice", "sumlaw",
+    "errors", "parallel", "counts", "kernels", "mechanisms", "postprocess", "problems", "fairness", "budgets", "sumlattice", "sumlaw",
     "bounds", "engines", "result", "audit", "datasets", "plan", "estimate", "io", "report", "paper", "__init__", "cli",
     "__main__",
 ]  # fmt: skip

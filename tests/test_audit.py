@@ -8,6 +8,7 @@ import pytest
 import fairpost as fp
 from cases import COUNTS, HAWAII, MECHANISMS, noise
 from fairpost import errors
+from fairpost.plan import sweep
 from fairpost.postprocess import POSTPROCESSINGS, SumClipped
 from fairpost.result import CONFIDENTIAL
 
@@ -182,4 +183,89 @@ def test_a_function_of_ones_own_is_simulated():
 def test_refusals_are_one_line(call, kind, message):
     with pytest.raises(kind, match=message) as caught:
         call(fp.Counts([1, 2]))
+    assert "\n" not in str(caught.value)
+
+
+# --- budgets by group ----------------------------------------------------------------------------------------------
+
+STATES = fp.Counts(
+    [0, 3, 9, 1, 50, 2, 400], weights=[1, 2, 1, 1, 3, 1, 1.5], groups=["n", "s", "n", "s", "n", "s", "w"]
+)
+
+
+@pytest.mark.parametrize("which", ["baseline", "pos"])
+@pytest.mark.parametrize("engine", ["exact", "monte-carlo"])
+def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
+    """Money = B x the group's true share x the bias inside the group, and never more in all than the budget."""
+    budget = 6.5e9
+    options = {"engine": engine, "runs": 2000, "confidence": 0.9999, "by_group": True}
+    whole = fp.audit(STATES, fp.Laplace(30.0), which, budget=budget, **options)
+    need, losses = STATES.weights * STATES.values, 0.0
+    assert whole.truth == pytest.approx(need / need.sum(), rel=1e-14)
+    for label in "nsw":
+        here = np.array(STATES.groups) == label
+        alone = fp.audit(fp.Counts(STATES.values[here], weights=STATES.weights[here]), fp.Laplace(30.0), which)
+        part = budget * need[here].sum() / need.sum()
+        slack = budget * whole.half_width[here] + part * alone.error  # simulated: 1e-4 of false alarms in all
+        assert (np.abs(whole.money[here] - part * alone.bias) <= slack).all()
+        assert whole.budgets.amounts[label] == pytest.approx(part, rel=1e-14)
+        losses += part * -alone.bias[alone.bias < 0].sum()
+    inside = fp.audit(STATES, fp.Laplace(30.0), which, **options)
+    part = np.array([whole.budgets.amounts[g] for g in STATES.groups]) / budget
+    assert whole.half_width == pytest.approx(inside.half_width * part, rel=1e-9, abs=1e-14)  # rounding: 20 eps
+    if engine == "exact":
+        assert whole.cost_of_privacy.amount.value == pytest.approx(losses, rel=1e-5)
+    assert whole.cost_of_privacy.amount.value <= budget
+    assert whole.cost_of_privacy.amount.value == pytest.approx(-whole.money[whole.money < 0].sum())
+    spread = np.ptp(whole.bias)
+    assert whole.alpha.low <= spread <= whole.alpha.high
+    assert [STATES.ids[k] for k in (np.argmax(whole.bias), np.argmin(whole.bias))] == list(whole.alpha_pair)
+    assert whole.mse == pytest.approx(whole.deviation**2 + whole.bias**2, rel=1e-9, abs=1e-30)
+    assert "true shares" in whole.to_dict()["group_budgets"]["rule"]
+
+
+def test_the_cost_of_privacy_never_exceeds_the_budget_even_under_absurd_noise():
+    """Many groups under noise far above their counts: with a budget for each the cost was several times the whole."""
+    rng = np.random.default_rng(3)
+    counts = fp.Counts(rng.integers(0, 9, 120), groups=[f"g{i % 40}" for i in range(120)])
+    result = fp.audit(counts, fp.Laplace(1000.0), "baseline", by_group=True, budget=100.0)
+    own = fp.audit(counts, fp.Laplace(1000.0), "baseline", by_group=True)
+    assert own.cost_of_privacy.share.value > 1  # in shares of one group's budget, over all groups
+    assert 1 < result.cost_of_privacy.amount.value <= 100
+    assert result.truth.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("form", ["mapping", "sequence", "array"])
+def test_every_group_can_have_a_budget_of_its_own(form):
+    amounts = {"n": 100.0, "s": 0.0, "w": 700.0}
+    budget = {"mapping": dict(reversed(amounts.items())), "sequence": list(amounts.values())}.get(
+        form, np.array(list(amounts.values()))
+    )
+    result = fp.audit(STATES, fp.Laplace(30.0), "pos", by_group=True, budget=budget)
+    inside = fp.audit(STATES, fp.Laplace(30.0), "pos", by_group=True)
+    each = np.array([amounts[g] for g in STATES.groups])
+    assert result.budget == 800.0
+    assert result.money == pytest.approx(inside.bias * each, rel=1e-12)
+    assert result.truth == pytest.approx(inside.truth * each / 800, rel=1e-12)
+    assert result.budgets.amounts == pytest.approx(amounts)
+    assert "as given" in result.budgets.words
+    ((point,), _) = sweep(STATES, [fp.Laplace(30.0)], ["pos"], by_group=True, budget=budget)
+    assert point.loss.value == pytest.approx(-result.money.min())
+
+
+@pytest.mark.parametrize(
+    ("budget", "by_group", "says"),
+    [
+        ({"n": 1.0, "s": 2.0}, True, "every group must have a budget, got none for 'w'"),
+        ({"n": 1.0, "s": 2.0, "w": 1.0, "x": 1.0}, True, "got one for 'x'"),
+        ({"n": 1.0, "s": -2.0, "w": 1.0}, True, "`budget` must be at least 0"),
+        ([1.0, 2.0], True, "3 groups, 2 budgets"),
+        ([0.0, 0.0, 0.0], True, "sum above 0"),
+        ([1.0, 2.0, 3.0], False, "need an allocation by group, got pos"),
+        ("much", True, "`budget` must be a number"),
+    ],
+)
+def test_bad_budgets_are_named(budget, by_group, says):
+    with pytest.raises(errors.ParameterError, match=says) as caught:
+        fp.audit(STATES, fp.Laplace(3.0), "pos", by_group=by_group, budget=budget)
     assert "\n" not in str(caught.value)

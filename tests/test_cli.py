@@ -5,10 +5,12 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -22,9 +24,14 @@ HAWAII = hawaii()
 TABLE = "id,count\n" + "".join(f"{i},{v:g}\n" for i, v in zip(HAWAII.ids, HAWAII.values, strict=True))
 
 
-def run(*words, cwd=None, stdin=None):
+def run(*words, cwd=None, stdin=None, columns=None):
     command = [sys.executable, "-m", "fairpost", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=300, check=False)
+    wide = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | (
+        {} if columns is None else {"COLUMNS": str(columns)}
+    )
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=300, check=False, env=wide
+    )
 
 
 def rows_of(path):
@@ -277,6 +284,166 @@ def test_shares_by_group_say_whose_budget(tmp_path):
     assert "of one group's budget, over all groups" in done.stdout
 
 
+GROUPED = "id,count,group,money\na,5,n,100\nb,500,n,100\nc,9,s,300\nd,400,s,300\n"
+
+
+def test_one_budget_by_group_is_said_in_words_and_never_exceeded(tmp_path):
+    (tmp_path / "g.csv").write_text(GROUPED)
+    words = ["g.csv", "--scale", 500, "--by-group", "--postprocess", "baseline", "--budget", 1000]
+    done = run("audit", *words, "--json", "a.json", "--html", "a.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "$1,000 in all, one budget, split among the groups in proportion to their true shares" in done.stdout
+    (result,) = json.loads((tmp_path / "a.json").read_text())["results"]
+    assert result["group_budgets"]["amounts"] == pytest.approx({"n": 1000 * 505 / 914, "s": 1000 * 409 / 914})
+    assert 0 < result["cost_of_privacy"]["amount"] <= 1000
+    assert "split among the groups in proportion to their true shares" in (tmp_path / "a.html").read_text()
+    counts = fp.Counts([5, 500, 9, 400], groups=list("nnss"))
+    by_hand = fp.audit(counts, fp.Laplace(500.0), "baseline", by_group=True, budget=1000)
+    assert result["cost_of_privacy"]["amount"] == by_hand.cost_of_privacy.amount.value
+
+
+@pytest.mark.parametrize("given", ["money", "budgets.csv"])
+@pytest.mark.parametrize("command", [["audit"], ["sweep"], ["plan", "--max-loss", 50]])
+def test_every_group_has_its_own_budget_by_column_or_file(tmp_path, given, command):
+    (tmp_path / "g.csv").write_text(GROUPED)
+    (tmp_path / "budgets.csv").write_text("group,budget\ns,300\nn,100\n")
+    words = ["--by-group", "--group-budget", given, "--postprocess", "baseline", "--html", "a.html", "--json", "a.json"]
+    noise = ["--scale", 3] if command == ["audit"] else ["--spreads", 3, 300, "--points", 2]
+    done = run(command[0], "g.csv", *command[1:], *noise, *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "$400 in all, every group has a budget of its own, as given" in " ".join(done.stdout.split())
+    assert "every group has a budget of its own" in (tmp_path / "a.html").read_text().lower()
+    data = json.loads((tmp_path / "a.json").read_text())
+    assert data["budget"] == 400
+    counts = fp.Counts([5, 500, 9, 400], groups=list("nnss"))
+    by_hand = fp.audit(counts, fp.Laplace(3.0), "baseline", by_group=True, budget={"n": 100, "s": 300})
+    first = {"audit": "results", "sweep": "points", "plan": "plans"}[command[0]]
+    found = data[first][0]["curve"][0] if command[0] == "plan" else data[first][0]
+    groups = found if command[0] == "audit" else data
+    assert groups["group_budgets"]["amounts"] == {"n": 100.0, "s": 300.0}
+    assert found["cost_of_privacy"]["amount"] == by_hand.cost_of_privacy.amount.value
+    if command[0] != "audit":
+        assert found["largest_loss"]["value"] == pytest.approx(-by_hand.money.min(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--group-budget", "money"], ["no --by-group"]),
+        (["--group-budget", "money", "--by-group", "--budget", "5"], ["--budget", "--group-budget", "both"]),
+        (["--group-budget", "none", "--by-group"], ["'none'", "'money'"]),
+        (["--group-budget", "count", "--by-group"], ["line 3", "the same in all of the group 'n'"]),
+        (["--group-budget", "short.csv", "--by-group"], ["every group must have a budget", "'s'"]),
+        (["--group-budget", "twice.csv", "--by-group"], ["lines 2 and 3", "groups must be unique"]),
+        (["--group-budget", "other.csv", "--by-group"], ["the columns group and budget", "no budget"]),
+    ],
+)
+def test_bad_group_budgets_are_refused(tmp_path, words, says):
+    (tmp_path / "g.csv").write_text(GROUPED)
+    (tmp_path / "short.csv").write_text("group,budget\nn,100\n")
+    (tmp_path / "twice.csv").write_text("group,budget\nn,100\nn,100\n")
+    (tmp_path / "other.csv").write_text("group,amount\nn,100\n")
+    refused(run("audit", "g.csv", "--scale", 3, "--postprocess", "pos", *words, cwd=tmp_path), *says)
+
+
+# --- stdin and stdout ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command", [["audit", "--scale", 10], ["sweep", "--points", 2], ["plan", "--points", 2, "--max-alpha", 9]]
+)
+@pytest.mark.parametrize("kind", ["csv", "html", "json"])
+def test_one_output_goes_to_stdout_and_nothing_else_does(table, tmp_path, command, kind):
+    place = tmp_path / f"a.{kind}"
+    words = [command[0], table, *command[1:], "--postprocess", "nonnegative"]
+    piped, filed = run(*words, f"--{kind}", "-"), run(*words, f"--{kind}", place)
+    assert (piped.returncode, piped.stderr) == (0, "")
+    assert "post-processing  " not in piped.stdout
+    if kind == "csv":
+        assert piped.stdout == place.read_text()
+    assert filed.returncode == 0
+    begin = {"csv": ("id,", "postprocess,"), "html": "<!DOCTYPE html>", "json": "{"}[kind]
+    assert piped.stdout.startswith(begin)
+    assert abs(len(piped.stdout) - len(place.read_text())) < 300  # the command that is printed inside differs
+
+
+def test_allocate_project_and_demo_write_to_stdout_too(tmp_path):
+    (tmp_path / "n.csv").write_text(NOISY)
+    shares = run("allocate", "n.csv", "--csv", "-", cwd=tmp_path)
+    assert shares.stdout.startswith("id,noisy_count")
+    assert len(shares.stdout.splitlines()) == 6
+    assert run("project", "n.csv", "--csv", "-", cwd=tmp_path).stdout == run("project", "n.csv", cwd=tmp_path).stdout
+    page = run("demo", "--html", "-", cwd=tmp_path)
+    assert page.stdout.startswith("<!DOCTYPE html>")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["n.csv"]
+
+
+def test_two_outputs_to_stdout_are_refused(table):
+    refused(run("audit", table, "--scale", 10, "--csv", "-", "--html", "-"), "one output", "--csv - and --html -")
+    refused(run("sweep", table, "--json", "-", "--csv", "-"), "--json - and --csv -")
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_counts_can_come_from_stdin(table, form):
+    text = TABLE if form == "csv" else TABLE.replace(",", "\t")
+    words = ["--scale", 10, "--postprocess", "simplex", "--csv", "-"]
+    assert run("audit", "-", *words, stdin=text).stdout == run("audit", table, *words).stdout
+    noisy = run("project", "-", stdin=NOISY if form == "csv" else NOISY.replace(",", "\t"))
+    assert len(noisy.stdout.splitlines()) == 6
+
+
+def test_stdin_that_is_bad_is_named(tmp_path):
+    refused(run("audit", "-", "--scale", 1, stdin=""), "standard input", "empty")
+    refused(run("audit", "-", "--scale", 1, stdin="id,count\na,-1\n"), "standard input, line 2")
+
+
+# --- narrow screens ------------------------------------------------------------------------------------------------
+
+NAMES = ["Los Angeles Unified School District, California", "New York City Department of Education", "Kalawao"]
+WIDE = "id,count,group\n" + "".join(
+    f'"{n}",{v},{g}\n' for n, v, g in zip(NAMES, (1_043_350, 2_147_600, 3), ("CA", "NY", "HI"), strict=True)
+)
+NUMBER = re.compile(r"[−+]?[$]?\d[\d,]*(?:\.\d+)?(?:[ \u00a0]×[ ]10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
+SCREENS = {
+    "audit": ["audit", "w.csv", "--scale", 3000],
+    "audit in money": ["audit", "w.csv", "--scale", 30, "--budget", 6.5e9, "--by-group"],
+    "audit simulated": ["audit", "w.csv", "--scale", 30, "--budget", 6.5e9, "--method", "monte-carlo", "--runs", 500],
+    "allocate": ["allocate", "w.csv", "--scale", 30, "--budget", 6.5e9],
+    "plan": ["plan", "w.csv", "--points", 3, "--budget", 6.5e9, "--max-loss", 500],
+    "sweep": ["sweep", "w.csv", "--points", 3, "--budget", 6.5e9],
+    "sweep of counts": ["sweep", "w.csv", "--points", 3],
+    "project": ["project", "w.csv", "--total", 3190953, "--round", "--seed", 4, "--csv", "clean.csv"],
+    "demo": ["demo"],
+}
+
+
+def narrow(words, cwd):
+    """What a command says at 80 and at 150 columns, stdout and stderr."""
+    said = []
+    for columns in (80, 150):
+        done = run(*words, *(["--force"] if "--csv" in words or "paper" in words else []), cwd=cwd, columns=columns)
+        assert done.returncode == 0, done.stderr
+        said.append(re.sub(r"Done in .* s\.", "", done.stdout + done.stderr))
+    return said
+
+
+@pytest.mark.parametrize("which", SCREENS)
+def test_at_80_columns_no_line_is_longer_and_no_number_broken(tmp_path, which):
+    (tmp_path / "w.csv").write_text(WIDE)
+    small, large = narrow(SCREENS[which], tmp_path)
+    assert max(map(len, small.splitlines())) <= 80
+    assert max(map(len, large.splitlines())) <= 150
+    assert sorted(NUMBER.findall(large)) != []
+    # parts of a table repeat the columns that name a row, so a number may come more often, never less
+    assert not Counter(NUMBER.findall(large)) - Counter(NUMBER.findall(small))
+
+
+def test_help_fits_80_columns():
+    for command in ([], ["audit"], ["plan"], ["sweep"], ["project"], ["allocate"], ["demo"], ["paper"]):
+        done = run(*command, "--help", columns=80)
+        assert max(map(len, done.stdout.splitlines())) <= 100, command  # examples are commands to copy, not folded
+
+
 # --- plan and sweep ------------------------------------------------------------------------------------------------
 
 
@@ -455,14 +622,18 @@ def test_a_closed_pipe_is_no_traceback(table):
     assert process.returncode in (0, 1, 141)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_on_a_terminal_there_is_colour_and_progress(table):
+def on_a_terminal(words):
+    """What a pseudo-terminal of 80 columns gets; COLUMNS is not set."""
+    import fcntl
     import pty
+    import struct
+    import termios
 
     main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairpost", "audit", str(table), "--scale", "10", "--method", "monte-carlo", "--runs", "200000"],
-        stdout=side, stderr=side, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "140"},
+        [sys.executable, "-m", "fairpost", *map(str, words)], stdin=side, stdout=side, stderr=side,
+        env={k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"TERM": "xterm-256color"},
     )  # fmt: skip
     os.close(side)
     seen = b""
@@ -475,5 +646,25 @@ def test_on_a_terminal_there_is_colour_and_progress(table):
             break
         seen += part
     assert process.wait(timeout=120) == 0
+    return seen
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_on_a_terminal_there_is_colour_and_progress(table):
+    seen = on_a_terminal(["audit", table, "--scale", 10, "--method", "monte-carlo", "--runs", 200_000])
     assert b"\x1b[" in seen
     assert b"simulating" in seen
+    assert b"integrating" not in seen
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_exact_work_is_not_called_simulation_and_a_terminal_of_80_columns_is_kept(tmp_path):
+    (tmp_path / "w.csv").write_text(WIDE)
+    seen = on_a_terminal(["audit", tmp_path / "w.csv", "--scale", 10, "--budget", 6.5e9, "--postprocess", "pos"])
+    assert b"integrating" in seen
+    assert b"simulating" not in seen
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n")
+    lines = [line.rsplit("\r", 1)[-1] for line in shown.splitlines()]
+    assert max(map(len, lines)) <= 80
+    result = fp.audit(fp.Counts([1_043_350, 2_147_600, 3], weights=None), fp.Laplace(10.0), "pos", budget=6.5e9)
+    assert any(f"${result.cost_of_privacy.amount.value:,.0f}" in line for line in lines)

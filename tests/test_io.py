@@ -752,7 +752,7 @@ def test_the_table_of_an_audit():
     results += [result_of(counts, "pos-threshold", "allocation", 3)]
     rows = rows_of(entities_csv(results))
     head = ["id", "count", "weight", "group", "true_count", "true_share"]
-    parts = ["bias", "standard_error", "standard_deviation", "zero"]
+    parts = ["bias", "half_width", "accuracy", "standard_deviation", "zero"]
     tail = [f"simplex_{p}" for p in parts] + [f"pos_{p}" for p in [*parts, "money"]]
     tail += [f"pos_threshold_{p}" for p in parts]
     assert list(rows[0]) == [*head, *tail, "confidential"]
@@ -761,7 +761,9 @@ def test_the_table_of_an_audit():
     assert [row["group"] for row in rows] == ["x", "", "x"]
     assert {row["confidential"] for row in rows} == {"computed from true counts"}
     for name, result in zip(("simplex", "pos", "pos_threshold"), results, strict=True):
-        for part, values in zip(parts, (result.bias, result.error, result.deviation, result.zero), strict=True):
+        assert {row[f"{name}_accuracy"] for row in rows} == {"bound"}
+        numbers = {"bias": result.bias, "half_width": result.error, "standard_deviation": result.deviation}
+        for part, values in (numbers | {"zero": result.zero}).items():
             assert [float(row[f"{name}_{part}"]) for row in rows] == values.tolist()
     assert [float(row["pos_money"]) for row in rows] == results[1].money.tolist()
     assert [float(row["true_share"]) for row in rows] == results[1].truth.tolist()
@@ -771,15 +773,56 @@ def test_the_table_of_an_audit():
 def test_the_table_of_one_release_and_its_limits():
     result = result_of(fp.Counts([3, 40]), "sum-clipped", "release", 4)
     rows = rows_of(entities_csv([result, result]))
-    assert list(rows[0])[:6] == ["id", "count", "weight", "group", "true_count", "sum_clipped_bias"]
+    assert list(rows[0])[:5] == ["id", "count", "weight", "true_count", "sum_clipped_bias"]
     assert float(rows[0]["sum_clipped_bias"]) == float(rows[0]["sum_clipped_2_bias"]) == result.bias[0]
-    assert (rows[1]["count"], rows[1]["true_count"], rows[1]["group"]) == ("40", "40", "")
+    assert (rows[1]["count"], rows[1]["true_count"]) == ("40", "40")
     with pytest.raises(InputError, match="about the same entities"):
         entities_csv([result, result_of(fp.Counts([3, 40], ids=["a", "b"]), "sum", "release", 5)])
     with pytest.raises(InputError, match="have the same true_counts"):
         entities_csv([result, result_of(fp.Counts([3, 41]), "sum", "release", 5)])
     with pytest.raises(InputError, match="at least one result"):
         entities_csv([])
+
+
+def test_a_bound_is_not_called_a_standard_error():
+    """Exact: a bound or an expansion's error, no standard error; simulated: both, and which is which."""
+    counts = fp.Counts(np.arange(60.0) * 7)
+    exact = fp.compare(counts, fp.Laplace(5.0), ["pos", "pos-threshold"], engine="exact")
+    drawn = fp.audit(counts, fp.Laplace(5.0), "simplex", engine="monte-carlo", runs=500)
+    rows = rows_of(entities_csv([*exact, drawn]))
+    kinds = {k: {row[k] for row in rows} for k in rows[0] if k.endswith("_accuracy")}
+    assert kinds == {
+        "pos_accuracy": {"bound"},
+        "pos_threshold_accuracy": {"expansion"},
+        "simplex_accuracy": {"interval"},
+    }
+    assert [k for k in rows[0] if k.endswith("_standard_error")] == ["simplex_standard_error"]
+    assert [float(row["simplex_standard_error"]) for row in rows] == drawn.sample.standard_error.tolist()
+    assert [float(row["simplex_half_width"]) for row in rows] == drawn.sample.half_width.tolist()
+    assert drawn.sample.half_width.max() > 2 * drawn.sample.standard_error.max()
+    entities = [r.to_dict(entities=True)["entities"][3] for r in (exact[1], drawn)]
+    assert [e["accuracy"] for e in entities] == ["expansion", "interval"]
+    assert (entities[0]["standard_error"], entities[0]["half_width"]) == (None, exact[1].error[3])
+
+
+@pytest.mark.parametrize("groups", [None, ["n", "s", "n"]])
+def test_the_table_of_an_audit_can_be_read_back(tmp_path, groups):
+    counts = fp.Counts([3, 40, 0.5], ids=["01", "b", "c"], weights=[1, 2, 1], groups=groups)
+    (tmp_path / "a.csv").write_text(entities_csv([fp.audit(counts, fp.Laplace(2.0), "nonnegative")]))
+    again = read_counts(tmp_path / "a.csv")
+    assert (again.ids, again.groups) == (counts.ids, counts.groups)
+    assert np.array_equal(again.values, counts.values)
+    assert np.array_equal(again.weights, counts.weights)
+
+
+def test_a_group_column_without_entries_is_absent_unless_it_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("id,count,group\na,1,\nb,2, \n")
+    assert read_counts(tmp_path / "a.csv").groups is None
+    with pytest.raises(CountsError, match="every group must be present"):
+        read_counts(tmp_path / "a.csv", group="group")
+    (tmp_path / "a.csv").write_text("id,count,group\na,1,\nb,2,x\n")
+    with pytest.raises(CountsError, match="every group must be present"):
+        read_counts(tmp_path / "a.csv")
 
 
 def test_importing_the_package_loads_no_data_frames():

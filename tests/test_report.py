@@ -507,6 +507,54 @@ def test_a_phone_scrolls_down_only(visit, mixed_page):
     assert visit[1] == []
 
 
+TOOLBAR = ["download plot as a png", "zoom", "pan", "zoom in", "zoom out", "reset axes"]
+"""Every button that a figure may have: all of them stay on this machine."""
+
+
+@pytest.mark.parametrize("kind", ["audit", "sweep", "plan"])
+def test_no_button_of_a_figure_leaves_the_page(browser, tmp_path, mixed_page, kind):
+    """The toolbar is a known list; every request is caught (and refused), every window counted, whatever is clicked."""
+    target = ("loss", 500.0, "largest loss at most $500") if kind == "plan" else None
+    page_of = {"audit": lambda: mixed_page}.get(kind, lambda: curves_page(points(), x="epsilon", target=target))
+    (tmp_path / "page.html").write_text(page_of(), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    asked, windows = [], []
+
+    def refuse(route):
+        asked.append(route.request.url)
+        route.abort()
+
+    context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), refuse)
+    page = context.new_page()
+    context.on("page", lambda opened: windows.append(opened))  # noqa: PLW0108 (a bound method of a list is refused)
+    page.on("request", lambda r: None if r.url.startswith(("data:", "blob:")) else asked.append(r.url))
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_function("[...document.querySelectorAll('.plot')].every((p) => p.querySelector('.modebar-btn'))")
+    assert asked.pop() == (tmp_path / "page.html").as_uri()
+    page.evaluate(
+        "() => { window.sent = []; for (const m of ['submit', 'requestSubmit']) HTMLFormElement.prototype[m] = () => sent.push(m); }"
+    )
+    figures = page.locator(".plot")
+    assert figures.count() == (2 if kind == "audit" else 3)
+    for k in range(figures.count()):
+        buttons = figures.nth(k).locator(".modebar-btn")
+        titles = buttons.evaluate_all("(all) => all.map((b) => b.dataset.title || b.getAttribute('aria-label'))")
+        assert [t.lower() for t in titles] == TOOLBAR
+        config = figures.nth(k).evaluate("(f) => [f._context.showSendToCloud, f._context.plotlyServerURL]")
+        assert config == [False, ""]
+        for b in range(buttons.count()):
+            if b == 0:
+                with page.expect_download() as saved:
+                    buttons.nth(b).dispatch_event("click")
+                assert saved.value.url.startswith(("blob:", "data:"))
+            else:
+                buttons.nth(b).dispatch_event("click")
+    page.wait_for_timeout(300)
+    assert page.locator("text=/cloud|chart studio|share chart/i").count() == 0
+    assert (asked, windows, page.evaluate("window.sent")) == ([], [], [])
+    context.close()
+
+
 def test_twenty_thousand_entities_stay_usable(visit):
     rng = np.random.default_rng(3)
     counts = fp.Counts(rng.integers(0, 9000, 20_000), weights=rng.uniform(1, 2, 20_000))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost import fairness
 from fairpost.bounds import Bounds, theorem1
+from fairpost.budgets import Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.moments import Moments
@@ -63,7 +64,7 @@ def audit(
     rtol: float | None = None,
     confidence: float = 0.95,
     total: float | None = None,
-    budget: float | None = None,
+    budget: Budget | None = None,
     by_group: bool = False,
 ) -> AuditResult:
     """The bias B = E[pi(M(x))] - P(x), alpha, the cost of privacy and the bounds of one post-processing.
@@ -84,7 +85,9 @@ def audit(
     total
         C, for the post-processings that keep a total; default: the sum of the counts.
     budget
-        Money to allocate, for results in money.
+        Money to allocate, for results in money. With `by_group` one number is split among the groups in proportion to
+        their true shares; a mapping from group to amount (or a sequence in the order of first appearance) gives each
+        group its own. All results are then in shares of the whole, the sum.
     by_group
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
 
@@ -115,12 +118,12 @@ def compare(
     rtol: float | None = None,
     confidence: float = 0.95,
     total: float | None = None,
-    budget: float | None = None,
+    budget: Budget | None = None,
     by_group: bool = False,
 ) -> tuple[AuditResult, ...]:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     pis = [postprocessing(p, counts, total, by_group=by_group).for_mechanism(mechanism) for p in postprocesses]
-    money = None if budget is None else fairness.checked_budget(budget)
+    money = [_money(pi, counts, budget) for pi in pis]
     made = engine_of(engine, rtol, lambda: MonteCarlo(runs=runs, seed=seed, rtol=rtol, confidence=confidence))
     exact, simulation = _pair_of_engines(made)
     found: dict[int, AuditResult] = {}
@@ -130,7 +133,7 @@ def compare(
         if exact is None:
             continue
         try:
-            found[i] = _from_moments(counts, mechanism, pi, exact.moments(counts, mechanism, pi), money)
+            found[i] = _from_moments(counts, mechanism, pi, exact.moments(counts, mechanism, pi), money[i])
         except (UnsupportedError, ToleranceError) as refusal:
             if simulation is None:
                 raise
@@ -139,7 +142,7 @@ def compare(
     if rest:
         assert simulation is not None
         for i, s in zip(rest, simulation.moments(counts, mechanism, [pis[i] for i in rest]), strict=True):
-            found[i] = _from_sample(counts, mechanism, pis[i], s, money, notes[i])
+            found[i] = _from_sample(counts, mechanism, pis[i], s, money[i], notes[i])
     return tuple(found[i] for i in range(len(pis)))
 
 
@@ -162,16 +165,37 @@ def _pair_of_engines(engine: Exact | MonteCarlo | Auto) -> tuple[Exact | None, M
     return (engine, None) if isinstance(engine, Exact) else (None, engine)
 
 
+@dataclass(frozen=True)
+class _Money:
+    """The whole budget, if there is one, and its parts where every group shares out its own."""
+
+    total: float | None = None
+    budgets: GroupBudgets | None = None
+
+
+def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> _Money:
+    if budget is None:
+        return _Money()
+    partition: Partition | None = getattr(pi, "partition", None)
+    if pi.task != "allocation":
+        return _Money(whole(budget))
+    if partition is None and several(budget):
+        raise ParameterError(f"budgets by group need an allocation by group, got {pi.name} over all entities")
+    return _Money(whole(budget), None if partition is None else among_groups(budget, counts, partition))
+
+
 def _from_moments(
-    counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: Moments, budget: float | None
+    counts: Counts, mechanism: Mechanism, pi: PostProcessing, moments: Moments, money: _Money
 ) -> AuditResult:
+    if money.budgets is not None:
+        moments = _parts_of_moments(moments, money.budgets.part)
     return AuditResult(
         counts=counts,
         mechanism=mechanism,
         postprocess=pi.name,
         task=pi.task,
         method=Exact.name,
-        truth=_truth(counts, pi),
+        truth=_truth(counts, pi, money.budgets),
         bias=moments.bias,
         error=moments.error,
         deviation=np.sqrt(np.maximum(moments.mse - moments.bias**2, 0.0)),
@@ -180,17 +204,41 @@ def _from_moments(
         alpha=fairness.alpha_interval(moments.bias, moments.error),
         alpha_pair=_pair(counts, pi, moments),
         bounds=_bounds(counts, mechanism, pi, moments.threshold),
-        cost_of_privacy=_cost(pi, moments.bias, moments.error, budget),
+        cost_of_privacy=_cost(pi, moments.bias, moments.error, money.total),
         expected_T=moments.threshold,
         degenerate=moments.degenerate,
         grouped=getattr(pi, "partition", None) is not None,
-        budget=budget,
+        budget=money.total,
+        budgets=money.budgets,
+        accuracy=moments.accuracy,
     )
 
 
+def _parts_of_moments(moments: Moments, part: Floats) -> Moments:
+    """From shares of each group's budget to shares of the whole.
+
+    A sum of n positive numbers has a relative rounding error of at most n eps, so `part`, a ratio of two such sums,
+    adds (2n + 4) eps of the bias to its error.
+    """
+    bias = moments.bias * part
+    rounding = (2 * part.size + 4) * np.finfo(np.float64).eps * np.abs(bias)
+    return replace(moments, bias=bias, error=moments.error * part + rounding, mse=moments.mse * part**2)
+
+
+def _parts_of_sample(s: Sampled, part: Floats) -> Sampled:
+    """The same for a simulation. All biases lie within their half-widths together, and so alpha in what follows."""
+    names = ("bias", "standard_error", "half_width", "deviation", "plain", "plain_error")
+    scaled = {name: getattr(s, name) * part for name in names}
+    ends = fairness.alpha(scaled["bias"])
+    alpha = fairness.alpha_interval(scaled["bias"], scaled["half_width"])
+    return replace(s, **scaled, mse=s.mse * part**2, alpha=alpha, pair=(ends.most, ends.least))
+
+
 def _from_sample(
-    counts: Counts, mechanism: Mechanism, pi: PostProcessing, s: Sampled, budget: float | None, note: str | None
+    counts: Counts, mechanism: Mechanism, pi: PostProcessing, s: Sampled, money: _Money, note: str | None
 ) -> AuditResult:
+    if money.budgets is not None:
+        s = _parts_of_sample(s, money.budgets.part)
     partition: Partition | None = getattr(pi, "partition", None)
     problems = s.runs * (1 if partition is None else len(partition.labels))
     return AuditResult(
@@ -199,7 +247,7 @@ def _from_sample(
         postprocess=pi.name,
         task=pi.task,
         method="monte-carlo",
-        truth=_truth(counts, pi),
+        truth=_truth(counts, pi, money.budgets),
         bias=s.bias,
         error=s.standard_error,
         deviation=s.deviation,
@@ -208,11 +256,13 @@ def _from_sample(
         alpha=s.alpha,
         alpha_pair=(counts.ids[s.pair[0]], counts.ids[s.pair[1]]),
         bounds=_bounds(counts, mechanism, pi, None),
-        cost_of_privacy=_cost(pi, s.bias, s.half_width, budget),
+        cost_of_privacy=_cost(pi, s.bias, s.half_width, money.total),
         expected_T=None,
         degenerate=s.degenerate / problems,
         grouped=partition is not None,
-        budget=budget,
+        budget=money.total,
+        budgets=money.budgets,
+        accuracy="interval",
         runs=s.runs,
         seed=s.seed,
         note="; ".join(part for part in (note, s.statement) if part),
@@ -227,8 +277,8 @@ def _cost(pi: PostProcessing, bias: Floats, error: Floats, budget: float | None)
     return CostOfPrivacy(share, None if budget is None else share.scaled(budget))
 
 
-def _truth(counts: Counts, pi: PostProcessing) -> Floats:
-    """P(x); by group, the shares inside each group."""
+def _truth(counts: Counts, pi: PostProcessing, budgets: GroupBudgets | None) -> Floats:
+    """P(x); by group, the shares of each group's budget, or of the whole where the groups' budgets are known."""
     problem = PROBLEMS[pi.task]
     partition: Partition | None = getattr(pi, "partition", None)
     if pi.task == "release" or partition is None:
@@ -237,7 +287,7 @@ def _truth(counts: Counts, pi: PostProcessing) -> Floats:
     for g in range(len(partition.labels)):
         who = partition.order[partition.starts[g] : partition.starts[g + 1]]
         out[who] = problem(Counts(counts.values[who], weights=counts.weights[who]))
-    return out
+    return out if budgets is None else out * budgets.part
 
 
 def _pair(counts: Counts, pi: PostProcessing, moments: Moments) -> tuple[str, str]:

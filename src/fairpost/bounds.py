@@ -28,6 +28,10 @@ RELATIVE = 5e-12
 """The relative accuracy of each E[(y_i)_-] (the worst seen against mpmath is 4e-12, at n = 13,184)."""
 
 
+LOOSE = 10.0
+"""An upper bound above so many times alpha is told as one that says little."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Bounds on alpha of pi_S+, in counts, with every component."""
@@ -50,6 +54,10 @@ class Bounds:
     """Lemma 3's upper bound lower + E[T], where an engine supplied E[T]."""
     error: float
     """A bound on the numerical error of `lower` and of lower + `clipped`."""
+
+    def says_little(self, alpha: float) -> bool:
+        """Whether Theorem 1's upper bound is the difference of the counts, or LOOSE times alpha: no use as a guarantee."""
+        return self.theorem > 0 and (self.theorem >= self.spread or self.theorem > LOOSE * alpha)
 
 
 def theorem1(

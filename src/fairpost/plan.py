@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.audit import Chosen, Engine, compare
+from fairpost.budgets import Budget
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
@@ -130,7 +131,7 @@ def sweep(
     *,
     engine: Engine = "auto",
     total: float | None = None,
-    budget: float | None = None,
+    budget: Budget | None = None,
     by_group: bool = False,
     epsilon: Callable[[Mechanism], float | None] | None = None,
     progress: Progress | None = None,
@@ -163,7 +164,7 @@ def plan(
     spreads: Sequence[float],
     engine: Engine = "auto",
     total: float | None = None,
-    budget: float | None = None,
+    budget: Budget | None = None,
     by_group: bool = False,
     epsilon: Callable[[Mechanism], float | None] | None = None,
     progress: Progress | None = None,

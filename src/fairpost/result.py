@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairpost import fairness
 from fairpost.bounds import Bounds
+from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.fairness import Estimate, Summary
 from fairpost.mechanisms import Mechanism
@@ -39,7 +40,8 @@ class CostOfPrivacy:
 class AuditResult:
     """The bias of one post-processing, entity by entity, and what follows from it.
 
-    Biases are in counts for a release, in shares of 1 for an allocation. An audit looks at the true counts, so it is
+    Biases are in counts for a release, in shares of the budget for an allocation (by group without a budget: in shares
+    of each group's own). An audit looks at the true counts, so it is
     itself not private: every output carries `mark`.
     """
 
@@ -75,6 +77,11 @@ class AuditResult:
     grouped: bool = False
     """Whether each group has its own problem: its own total, or its own budget to share."""
     budget: float | None = None
+    """Money to share, in all."""
+    budgets: GroupBudgets | None = None
+    """Shares by group with a budget: each group's part of it. Biases are then in shares of the whole budget."""
+    accuracy: str = "bound"
+    """What `half_width` is: "bound" on the numerical error, error of an "expansion", or simulated "interval"."""
     runs: int | None = None
     seed: int | None = None
     note: str | None = None
@@ -123,6 +130,7 @@ class AuditResult:
         out: dict[str, Any] = {
             "postprocess": self.postprocess,
             "by_group": self.grouped,
+            "group_budgets": None if self.budgets is None else self.budgets.to_dict(),
             "method": self.method,
             "runs": self.runs,
             "seed": self.seed,
@@ -142,12 +150,14 @@ class AuditResult:
                 {
                     "id": label,
                     "bias": float(b),
-                    "standard_error": float(e),
+                    "half_width": float(w),
+                    "accuracy": self.accuracy,
+                    "standard_error": None if self.sample is None else float(e),
                     "standard_deviation": float(s),
                     "zero": float(z),
                 }
-                for label, b, e, s, z in zip(
-                    self.counts.ids, self.bias, self.error, self.deviation, self.zero, strict=True
+                for label, b, w, e, s, z in zip(
+                    self.counts.ids, self.bias, self.half_width, self.error, self.deviation, self.zero, strict=True
                 )
             ]
         return out

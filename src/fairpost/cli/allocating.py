@@ -106,33 +106,35 @@ def _show(found: Allocated, currency: str) -> None:
     heads = ["id", "noisy count", *found.shares]
     if found.interval is not None:
         heads.append(f"{100 * found.interval.confidence:g} % interval of the true value")
-    made = screen.table(f"The {min(TOP, len(found.noisy.ids))} largest of {len(found.noisy.ids):,}", *heads)
+    rows = []
     first = next(iter(found.shares.values()))
     for i in np.argsort(-first, kind="stable")[:TOP]:
-        cells = [screen.plain(found.noisy.ids[i]), f"{found.noisy.values[i]:,.6g}"]
+        cells = [found.noisy.ids[i], f"{found.noisy.values[i]:,.6g}"]
         cells += [unit.show(float(s[i]) * factor) for s in found.shares.values()]
         if found.interval is not None:
-            ends = ((found.interval.low, -1), (found.interval.high, 1))
-            cells.append(" to ".join(unit.show(float(e[i]) * factor, toward=side) for e, side in ends))
-        made.add_row(*cells)
-    out.print(made)
+            sides = ((found.interval.low, -1), (found.interval.high, 1))
+            cells.append(" to ".join(unit.show(float(e[i]) * factor, toward=side) for e, side in sides))
+        rows.append(tuple(cells))
+    title = f"The {min(TOP, len(found.noisy.ids))} largest of {len(found.noisy.ids):,}"
+    screen.show(out, screen.Grid(title, tuple(heads), rows))
     for how, p in found.bias.items():
         worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
         ends = (
-            f"{screen.plain(found.noisy.ids[i])} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
+            f"{found.noisy.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
             f"± {unit.show(float(p.error[i]) * factor, toward=1)}"
             for i in (best, worst)
         )
-        out.print(f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
+        screen.say(out, f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
     for how, reason in found.missing.items():
-        out.print(screen.plain(f"{how}: no estimate of the bias: {reason}."))
+        screen.say(out, f"{how}: no estimate of the bias: {reason}.")
     if found.interval is None:
-        out.print(
-            "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho)."
+        screen.say(
+            out,
+            "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho).",
         )
     negative = int(np.count_nonzero(found.noisy.values < 0))
     part = PERCENT.show(negative / len(found.noisy.ids), 1e-5)
-    out.print(f"{negative:,} of {len(found.noisy.ids):,} noisy counts are negative ({part}).")
+    screen.say(out, f"{negative:,} of {len(found.noisy.ids):,} noisy counts are negative ({part}).")
 
 
 def _entity_columns(found: Allocated) -> dict[str, Any]:

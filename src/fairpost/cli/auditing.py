@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fairpost.audit import compare
+from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
@@ -42,16 +43,17 @@ def audit(file: str, **given: Any) -> int:
     o.check_numbers(given)
     mechanism = o.noise_of(given)
     outputs = Outputs(given, [file])
-    with screen.progress("simulating") as report:
-        engine = o.engine_of(given, report)
-        counts = o.counts_of(file, given)
+    with screen.progress("reading") as report:
+        engine = o.engine_of(given, lambda done, most: report(done, most, "simulating"))
+        counts, budget = o.counts_of(file, given)
+        report(0, None, "simulating" if given["method"] == "monte-carlo" else "integrating")
         results = compare(
             counts,
             mechanism,
-            given["postprocess"] or default_choice(given["budget"]),
+            given["postprocess"] or default_choice(budget),
             engine=engine,
             total=given["total"],
-            budget=given["budget"],
+            budget=budget,
             by_group=given["by_group"],
         )
     if not outputs.to_stdout:
@@ -60,7 +62,7 @@ def audit(file: str, **given: Any) -> int:
     return 130 if any(r.sample is not None and r.sample.interrupted for r in results) else 0
 
 
-def default_choice(budget: float | None) -> tuple[str, ...]:
+def default_choice(budget: Budget | None) -> tuple[str, ...]:
     """The usual candidates: for counts, or for shares where there is a budget."""
     return ("nonnegative", "simplex", "simplex-threshold") if budget is None else ("baseline", "pos", "pos-threshold")
 
@@ -70,12 +72,15 @@ def show(results: tuple[AuditResult, ...], currency: str) -> None:
     out = screen.console()
     for task in dict.fromkeys(r.task for r in results):
         some = tuple(r for r in results if r.task == task)
-        out.print(screen.comparison(some, currency))
+        screen.show(out, screen.comparison(some, currency))
         for r in some:
             for line in screen.sentences(r, currency):
-                out.print(screen.plain(line))
-    out.print(screen.EXPLANATION, style="dim")
-    out.print(CONFIDENTIAL, style="bold")
+                screen.say(out, line)
+        divided = next((r for r in some if r.budgets is not None), None)
+        if divided is not None and divided.budgets is not None and divided.budget is not None:
+            screen.say(out, screen.whose(divided.budgets, divided.budget, currency))
+    screen.say(out, screen.explanation(all(r.money is not None for r in results)), style="dim")
+    screen.say(out, CONFIDENTIAL, style="bold")
 
 
 def as_data(counts: Counts, results: tuple[AuditResult, ...], given: o.Given) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def as_data(counts: Counts, results: tuple[AuditResult, ...], given: o.Given) ->
         "mark": CONFIDENTIAL,
         "counts": {"n": counts.n, "total": counts.total},
         "mechanism": o.neighbours_of(given).describe(results[0].mechanism),
-        "budget": given["budget"],
+        "budget": results[0].budget,
         "results": [r.to_dict(entities=given["entities"]) for r in results],
     }
 

@@ -11,7 +11,7 @@ import fairpost as fp
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.auditing import show
-from fairpost.cli.outputs import now
+from fairpost.cli.outputs import STDOUT, now, to_stdout
 from fairpost.datasets import hawaii, synthetic_districts
 from fairpost.io import check_free, write_whole
 
@@ -20,7 +20,9 @@ EPSILON = 0.01
 
 
 @click.command()
-@click.option("--html", type=click.Path(path_type=str), default="report.html", show_default=True, help="The report.")
+@click.option(
+    "--html", type=click.Path(path_type=str), default="report.html", show_default=True, help="The report; -: to stdout."
+)
 @click.option("--force/--no-force", default=True, show_default=True, help="Overwrite the report of an earlier demo.")
 def demo(**given: Any) -> int:
     """Audit the embedded data: Hawaii's counties and a SYNTHETIC national set of school districts.
@@ -29,17 +31,23 @@ def demo(**given: Any) -> int:
     """
     from fairpost.report import audit_page
 
-    check_free([given["html"]], given["force"])
+    piped = given["html"] == STDOUT
+    check_free([] if piped else [given["html"]], given["force"])
     started = time.perf_counter()
-    click.echo("The first run compiles the kernels (some seconds); they are kept for the next.", err=True)
+    screen.remark("The first run compiles the kernels (some seconds); they are kept for the next.")
     out = screen.console()
-    out.print("Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")
-    show(fp.compare(hawaii(), fp.Laplace(scale=10.0), ["nonnegative", "simplex"]), "$")
+    if not piped:
+        screen.say(out, "Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")
+        show(fp.compare(hawaii(), fp.Laplace(scale=10.0), ["nonnegative", "simplex"]), "$")
     counts = synthetic_districts()
-    out.print(f"\nSYNTHETIC: {counts.n:,} school districts share ${BUDGET / 1e9:g} billion at epsilon {EPSILON:g}:")
     mechanism = fp.Laplace.from_epsilon(EPSILON)
     results = fp.compare(counts, mechanism, ["baseline", "pos", "pos-threshold"], budget=BUDGET)
-    show(results, "$")
+    if not piped:
+        out.print()
+        screen.say(
+            out, f"SYNTHETIC: {counts.n:,} school districts share ${BUDGET / 1e9:g} billion at epsilon {EPSILON:g}:"
+        )
+        show(results, "$")
     page = audit_page(
         results,
         command=o.command_line(),
@@ -48,6 +56,9 @@ def demo(**given: Any) -> int:
         unit="children",
         noun="districts",
     )
+    if piped:
+        to_stdout(page)
+        return 0
     write_whole({given["html"]: page}, given["force"])
-    out.print(f"Wrote {given['html']}: open it in a browser. Done in {time.perf_counter() - started:.1f} s.")
+    screen.say(out, f"Wrote {given['html']}: open it in a browser. Done in {time.perf_counter() - started:.1f} s.")
     return 0

@@ -11,12 +11,14 @@ import click
 
 from fairpost.audit import ENGINES, Auto
 from fairpost.audit import engine_of as audit_engine_of
+from fairpost.budgets import Budget, GroupBudgets, among_groups
 from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.montecarlo import MonteCarlo
+from fairpost.errors import ParameterError
 from fairpost.fairness import checked_budget
 from fairpost.mechanisms import MECHANISMS, Mechanism, Neighbours, mechanism_of
-from fairpost.postprocess import POSTPROCESSINGS
+from fairpost.postprocess import POSTPROCESSINGS, Partition
 from fairpost.postprocess.base import nonnegative_total
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,7 +36,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-FILE = click.argument("file", type=click.Path(path_type=str))
+FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
 COLUMNS = together(
     click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
@@ -79,7 +81,16 @@ POSTPROCESS = click.option(
 )
 PROBLEM = together(
     click.option("--total", type=float, help="The public total that counts keep.  [default: the sum of the counts]"),
-    click.option("--budget", type=float, help="Money to share, for results in money."),
+    click.option(
+        "--budget",
+        type=float,
+        help="Money to share, for results in money; by group it is split in proportion to the groups' true shares.",
+    ),
+    click.option(
+        "--group-budget",
+        metavar="FILE|COL",
+        help="Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
+    ),
     click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares its own budget."),
 )
 ENGINE = together(
@@ -108,9 +119,11 @@ FORCE = click.option("--force", is_flag=True, help="Overwrite outputs that exist
 JSON = click.option(
     "--json", "json_", type=click.Path(path_type=str), metavar="PATH|-", help="Results as JSON; -: to stdout."
 )
-CSV = click.option("--csv", "csv_", type=click.Path(path_type=str), metavar="PATH", help="One row an entity.")
+CSV = click.option(
+    "--csv", "csv_", type=click.Path(path_type=str), metavar="PATH|-", help="One row per entity; -: to stdout."
+)
 HTML = click.option(
-    "--html", type=click.Path(path_type=str), metavar="PATH", help="A report to read and to send: one file."
+    "--html", type=click.Path(path_type=str), metavar="PATH|-", help="A report to read: one file; -: to stdout."
 )
 WORDS = together(
     click.option("--title", help="The headline of the report."),
@@ -126,11 +139,20 @@ def columns(given: Given) -> dict[str, Any]:
     return {k: v for k, v in named.items() if v is not None} | {"format": given["format"]}
 
 
-def counts_of(file: str, given: Given) -> Counts:
-    """The true counts of a file."""
-    from fairpost.io import read_counts
+def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
+    """The true counts of a file, and the money to share: one budget, or one per group."""
+    from fairpost.io import read_counts, read_group_budgets
 
-    return read_counts(file, **columns(given))
+    if given["group_budget"] is None:
+        return read_counts(file, **columns(given)), given["budget"]
+    return read_group_budgets(file, given["group_budget"], **columns(given))
+
+
+def group_budgets(counts: Counts, budget: Budget | None, given: Given) -> GroupBudgets | None:
+    """The part of the budget that each group has, where there are groups with one."""
+    if budget is None or not given["by_group"] or counts.groups is None:
+        return None
+    return among_groups(budget, counts, Partition.of(counts.groups))
 
 
 def neighbours_of(given: Given) -> Neighbours:
@@ -178,6 +200,12 @@ def check_numbers(given: Given) -> None:
         nonnegative_total(given["total"])
     if given.get("budget") is not None:
         checked_budget(given["budget"])
+    if given.get("group_budget") is None:
+        return
+    if given["budget"] is not None:
+        raise ParameterError("money is given by --budget or by --group-budget, got both")
+    if not given["by_group"]:
+        raise ParameterError("--group-budget is for shares by group, got no --by-group")
 
 
 def command_line() -> str:

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from os import PathLike
 from typing import Any
 
-import click
-
 import fairpost as fp
+from fairpost.cli import screen
 from fairpost.cli.options import Given, command_line
+from fairpost.errors import ParameterError
 from fairpost.io import check_free, write_whole
+
+STDOUT = "-"
+"""The name that means the standard output; the input of this name is the standard input."""
 
 Content = Callable[[], str]
 
 
 class Outputs:
-    """Where JSON, CSV and HTML go."""
+    """Where JSON, CSV and HTML go: to files, and one of them, if wanted, to stdout, which is then not for the screen."""
 
     def __init__(self, given: Given, inputs: list[str]) -> None:
         paths = {"json": given.get("json_"), "csv": given.get("csv_"), "html": given.get("html")}
-        self.to_stdout = paths["json"] == "-"
-        self.paths: dict[str, str] = {k: p for k, p in paths.items() if p is not None and p != "-"}
+        piped = [kind for kind, path in paths.items() if path == STDOUT]
+        if len(piped) > 1:
+            raise ParameterError(f"one output can go to stdout, got {' and '.join(f'--{k} -' for k in piped)}")
+        self.to_stdout = piped[0] if piped else None
+        self.paths: dict[str, str] = {k: p for k, p in paths.items() if p is not None and p != STDOUT}
         self.force = bool(given.get("force"))
-        check_free(self.paths.values(), self.force, inputs)
+        check_free(self.paths.values(), self.force, [path for path in inputs if path != STDOUT])
 
     def write(
         self, *, json: Callable[[], dict[str, Any]], csv: Content | None = None, html: Content | None = None
@@ -34,10 +41,17 @@ class Outputs:
         made: dict[str, Content | None] = {"json": lambda: as_json(json()), "csv": csv, "html": html}
         files: dict[str | PathLike[str], Any] = {path: _made(made[kind]) for kind, path in self.paths.items()}
         if self.to_stdout:
-            click.echo(as_json(json()), nl=False)
+            to_stdout(_made(made[self.to_stdout]))
         if files:
             write_whole(files, self.force)
-            click.echo(f"wrote {', '.join(self.paths.values())}", err=True)
+            screen.remark(f"wrote {', '.join(self.paths.values())}")
+
+
+def to_stdout(text: str) -> None:
+    """As UTF-8, whatever the terminal speaks."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
 
 
 def _made(content: Content | None) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.auditing import default_choice
 from fairpost.cli.outputs import Outputs, now
+from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.rows import columns_csv
 from fairpost.mechanisms import MECHANISMS, mechanism_of
@@ -18,6 +21,9 @@ from fairpost.plan import plan as find
 from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, money
 from fairpost.result import CONFIDENTIAL
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EPSILONS = (0.001, 10.0)
 
@@ -48,12 +54,12 @@ def spreads_of(given: o.Given) -> tuple[float, ...]:
     return grid(ends[0], ends[1], given["points"])
 
 
-def _same(given: o.Given) -> dict[str, Any]:
+def _same(given: o.Given, budget: Budget | None) -> dict[str, Any]:
     """What both hand on as it is."""
     return {
         "engine": o.engine_of(given),
         "total": given["total"],
-        "budget": given["budget"],
+        "budget": budget,
         "by_group": given["by_group"],
         "epsilon": o.neighbours_of(given).epsilon,
     }
@@ -72,9 +78,9 @@ def sweep(file: str, **given: Any) -> int:
     """
     o.check_numbers(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
-    same = _same(given)
-    counts = o.counts_of(file, given)
-    chosen = given["postprocess"] or default_choice(given["budget"])
+    counts, budget = o.counts_of(file, given)
+    same, cash = _same(given, budget), _Cash.of(counts, budget, given)
+    chosen = given["postprocess"] or default_choice(budget)
     with screen.progress("levels of noise") as report:
         points, refused = look(
             counts,
@@ -86,12 +92,12 @@ def sweep(file: str, **given: Any) -> int:
     if not points:
         raise UnsupportedError(f"the engine refused every level of noise: {refused[0].reason}")
     if not outputs.to_stdout:
-        _show(points, refused, given, f"{counts.n:,} entities, {given['mechanism']} noise")
-    data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}, "budget": given["budget"]}
+        _show(points, refused, cash, f"{counts.n:,} entities, {given['mechanism']} noise")
+    data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}} | cash.to_dict()
     outputs.write(
         json=lambda: data | {"points": [p.to_dict() for p in points], "refused": [_refusal(r) for r in refused]},
         csv=lambda: _csv(points),
-        html=lambda: _page(points, given, None),
+        html=lambda: _page(points, given, cash, None),
     )
     return 0
 
@@ -116,10 +122,10 @@ def plan(file: str, **given: Any) -> int:
     o.check_numbers(given)
     target, limit = _target(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
-    same = _same(given)
-    counts = o.counts_of(file, given)
+    counts, budget = o.counts_of(file, given)
+    same, cash = _same(given, budget), _Cash.of(counts, budget, given)
     plans: dict[str, Plan] = {}
-    for which in given["postprocess"] or default_choice(given["budget"]):
+    for which in given["postprocess"] or default_choice(budget):
         with screen.progress(which) as report:
             plans[which] = find(
                 counts,
@@ -134,12 +140,12 @@ def plan(file: str, **given: Any) -> int:
     if not any(p.curve for p in plans.values()):
         raise UnsupportedError("; ".join(f"{which}: {p.message}" for which, p in plans.items()))
     if not outputs.to_stdout:
-        _show_plans(plans, given)
-    data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}, "budget": given["budget"]}
+        _show_plans(plans, cash, given["mechanism"])
+    data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}} | cash.to_dict()
     outputs.write(
         json=lambda: data | {"target": target, "limit": limit, "plans": [_plan(w, p) for w, p in plans.items()]},
         csv=lambda: _csv(tuple(x for p in plans.values() for x in p.curve)),
-        html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, (target, limit, plans)),
+        html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, cash, (target, limit, plans)),
     )
     return 0 if any(p.found for p in plans.values()) else 3
 
@@ -152,21 +158,43 @@ def _target(given: o.Given) -> tuple[str, float]:
     return next(iter(wanted.items()))
 
 
-def _cells(p: Point, currency: str, budget: float | None) -> tuple[str, ...]:
-    own = screen.COUNTS if p.task == "release" else screen.SHARES
-    amount = money(currency) if p.task == "allocation" and budget is not None else own
+@dataclass(frozen=True, eq=False)
+class _Cash:
+    """The money of a plan or sweep: how it is written, how much there is, and each group's part."""
+
+    currency: str
+    total: float | None
+    budgets: GroupBudgets | None
+
+    @classmethod
+    def of(cls, counts: Counts, budget: Budget | None, given: o.Given) -> _Cash:
+        total = None if budget is None else whole(budget)
+        return cls(given["currency"], total, o.group_budgets(counts, budget, given))
+
+    @property
+    def words(self) -> str | None:
+        """Whose budget it is, where there are several."""
+        found = self.total is not None and self.budgets is not None
+        return screen.whose(self.budgets, self.total, self.currency) if found else None  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"budget": self.total, "group_budgets": None if self.budgets is None else self.budgets.to_dict()}
+
+
+def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
+    """A row of the table; of an allocation with a budget everything is in money."""
+    unit, factor = screen.COUNTS if p.task == "release" else screen.SHARES, 1.0
+    if p.task == "allocation" and cash.total is not None:
+        unit, factor = money(cash.currency), cash.total
     cost = p.cost
     return (
+        p.postprocess,
         "-" if p.epsilon is None else f"{p.epsilon:.6g}",
         f"{p.mechanism.spread:.6g}",
-        screen.shown(own, p.alpha),
-        f"{screen.shown(amount, p.loss)} {screen.plain(p.loser)}",
-        "-"
-        if cost is None
-        else screen.shown(amount, cost.amount)
-        if cost.amount
-        else screen.shown(PERCENT, cost.share),
-        own.show(p.rmse),
+        screen.shown(unit, p.alpha.scaled(factor)),
+        f"{screen.shown(unit, p.loss)} {p.loser}",
+        "-" if cost is None else screen.shown(unit, cost.amount) if cost.amount else screen.shown(PERCENT, cost.share),
+        unit.show(p.rmse * factor),
         PERCENT.show(p.zero, 1e-5),
         p.method,
     )
@@ -175,28 +203,30 @@ def _cells(p: Point, currency: str, budget: float | None) -> tuple[str, ...]:
 HEAD = ("post-processing", "epsilon", "noise", "alpha", "largest loss", "cost of privacy", "RMSE", "P(0)", "by")
 
 
-def _show(points: tuple[Point, ...], refused: tuple[Refusal, ...], given: o.Given, title: str) -> None:
-    out, made = screen.console(), screen.table(title, *HEAD)
-    for p in sorted(points, key=lambda p: p.postprocess):
-        made.add_row(p.postprocess, *_cells(p, given["currency"], given["budget"]))
-    out.print(made)
-    for r in refused:
-        out.print(screen.plain(f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}"))
-    out.print(screen.EXPLANATION, style="dim")
-    out.print(CONFIDENTIAL, style="bold")
-
-
-def _show_plans(plans: dict[str, Plan], given: o.Given) -> None:
+def _show(points: tuple[Point, ...], refused: tuple[Refusal, ...], cash: _Cash, title: str) -> None:
     out = screen.console()
-    made = screen.table(f"The most noise that meets the target, {given['mechanism']}", *HEAD)
+    rows = [_cells(p, cash) for p in sorted(points, key=lambda p: p.postprocess)]
+    screen.show(out, screen.Grid(title, HEAD, rows, keys=2))
+    for r in refused:
+        screen.say(out, f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}")
+    _show_end(out, cash)
+
+
+def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
+    out = screen.console()
+    rows = [_cells(p.found, cash) for p in plans.values() if p.found is not None]
+    if rows:
+        screen.show(out, screen.Grid(f"The most noise that meets the target, {noise}", HEAD, rows, keys=2))
     for which, p in plans.items():
-        if p.found is not None:
-            made.add_row(which, *_cells(p.found, given["currency"], given["budget"]))
-    if made.row_count:
-        out.print(made)
-    for which, p in plans.items():
-        out.print(screen.plain(f"{which}: {p.message}."))
-    out.print(CONFIDENTIAL, style="bold")
+        screen.say(out, f"{which}: {p.message}.")
+    _show_end(out, cash)
+
+
+def _show_end(out: Console, cash: _Cash) -> None:
+    if cash.words:
+        screen.say(out, cash.words)
+    screen.say(out, screen.explanation(cash.total is not None), style="dim")
+    screen.say(out, CONFIDENTIAL, style="bold")
 
 
 def _refusal(r: Refusal) -> dict[str, Any]:
@@ -242,14 +272,16 @@ def _csv(points: tuple[Point, ...]) -> str:
 _ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
 
 
-def _page(points: tuple[Point, ...], given: o.Given, wanted: tuple[str, float, dict[str, Plan]] | None) -> str:
+def _page(
+    points: tuple[Point, ...], given: o.Given, cash: _Cash, wanted: tuple[str, float, dict[str, Plan]] | None
+) -> str:
     from fairpost.report import curves_page
 
     x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[given["mechanism"]].parameter
     target, found, message = None, [], None
     if wanted is not None:
         quantity, limit, plans = wanted
-        in_money = given["budget"] is not None and quantity != "alpha" and points[0].task == "allocation"
+        in_money = cash.total is not None and quantity != "alpha" and points[0].task == "allocation"
         amount = money(given["currency"]).show(limit) if in_money else f"{limit:g}"
         target = (quantity, limit, f"{TARGETS[quantity]} at most {amount}")
         found = [p.found for p in plans.values() if p.found is not None]
@@ -265,4 +297,5 @@ def _page(points: tuple[Point, ...], given: o.Given, wanted: tuple[str, float, d
         title=given["title"],
         unit=given["unit"],
         currency=given["currency"],
+        budgets=cash.words,
     )

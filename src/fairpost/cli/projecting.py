@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.cli import options as o
-from fairpost.cli.outputs import Outputs
+from fairpost.cli.layout import remark
+from fairpost.cli.outputs import Outputs, to_stdout
 from fairpost.errors import CountsError, ParameterError
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
@@ -76,10 +77,10 @@ def project(file: str, **given: Any) -> int:
     outputs = Outputs(given, [file])
     noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)
-    if not outputs.to_stdout:
+    if outputs.to_stdout != "json":
         _summary(found)
     if "csv" not in outputs.paths and not outputs.to_stdout:
-        click.echo(_projected_csv(found), nl=False)
+        to_stdout(_projected_csv(found))
     outputs.write(json=lambda: _projected_data(found), csv=lambda: _projected_csv(found))
     return 0
 
@@ -156,21 +157,17 @@ def _rounding(found: Projected) -> dict[str, Any] | None:
     }
 
 
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
 def _summary(found: Projected) -> None:
     c, r = _changes(found), _rounding(found)
-    _say(
+    remark(
         f"{found.postprocess}: {found.noisy.values.size:,} counts; {c['negative_before']:,} were negative, "
         f"{c['negative_after']:,} are; {c['zero_after']:,} are 0; the sum went from {c['noisy_sum']:,.10g} to {c['sum']:,.10g}."
     )
-    _say(f"The largest change is {c['largest_change']['change']:+,.6g}, of {c['largest_change']['id']}.")
+    remark(f"The largest change is {c['largest_change']['change']:+,.6g}, of {c['largest_change']['id']}.")
     if found.totals is not None and len(found.labels) > 1:
-        _say(f"{len(found.labels):,} groups keep their totals.")
+        remark(f"{len(found.labels):,} groups keep their totals.")
     if r is not None:
-        _say(
+        remark(
             f"Rounding moved {r['rounded_up']:,} counts up and {r['rounded_down']:,} down, none by more than "
             f"{r['largest_change']:.3g}, each without bias; every total is kept (seed {r['seed']})."
         )

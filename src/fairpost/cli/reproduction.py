@@ -57,17 +57,13 @@ def paper(**given: Any) -> int:
 def _show(found: Reproduction) -> None:
     out = screen.console()
     for t in found.tables:
-        made = screen.table(screen.plain(t.title), *t.columns)
-        for row in t.shown():
-            made.add_row(*(screen.plain(cell) for cell in row))
-        out.print(made)
+        screen.show(out, screen.Grid(t.title, tuple(t.columns), [tuple(row) for row in t.shown()]))
     differing = [c for c in found.comparisons if not c.agrees]
-    out.print(
-        f"{len(found.comparisons) - len(differing)} of {len(found.comparisons)} published values agree; the rest:"
-    )
+    agree = len(found.comparisons) - len(differing)
+    screen.say(out, f"{agree} of {len(found.comparisons)} published values agree; the rest:")
     for c in differing:
-        out.print(screen.plain(f"  {c.published.where}: {c.published.quantity}, printed {c.published.printed}"))
+        screen.say(out, f"  {c.published.where}: {c.published.quantity}, printed {c.published.printed}")
     if found.surprises:
-        out.print(f"{len(found.surprises)} of these findings are not the ones on record.")
-    out.print(f"The reasons, figures, examples and theorems: {screen.plain(str(found.page))}")
-    out.print(found.findings.mark, style="bold")
+        screen.say(out, f"{len(found.surprises)} of these findings are not the ones on record.")
+    screen.say(out, f"The reasons, figures, examples and theorems: {found.page}")
+    screen.say(out, found.findings.mark, style="bold")

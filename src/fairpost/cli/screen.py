@@ -1,56 +1,30 @@
-"""Tables, sentences and progress bars. Colours only on a terminal; progress on stderr, results on stdout."""
+"""What an audit says on the screen, and progress bars. Progress goes to stderr, results to stdout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from fairpost.budgets import GroupBudgets
+from fairpost.cli.layout import Grid, console, remark, say, show
 from fairpost.fairness import Estimate
 from fairpost.report.numbers import PERCENT, Unit, half, money
 from fairpost.result import AuditResult
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+__all__ = ["Grid", "console", "remark", "say", "show"]
 
 COUNTS = Unit(digits=5)
 SHARES = Unit(100.0, "", " %", 5)
 RARE = 1e-12
 """A chance of degenerate draws below this is not worth a line."""
-PIPED = 150
-"""Columns where there is no terminal."""
-
-
-def console() -> Console:
-    """Where results go."""
-    from rich.console import Console
-
-    screen = Console(highlight=False, soft_wrap=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=PIPED)
-
-
-def table(title: str, *columns: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, name in enumerate(columns):
-        made.add_column(name, justify="left" if k == 0 else "right", overflow="fold")
-    return made
-
-
-def plain(text: str) -> str:
-    """User text without rich's markup."""
-    from rich.markup import escape
-
-    return escape(text)
 
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[..., None]]:
-    """A bar with rate and time left, on a terminal: call it with (done, most), and a new label where there is one."""
+    """A bar with rate and time left, on a terminal: call it with (done, most), and a new label where there is one.
+
+    `most` None: nobody knows.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -91,23 +65,28 @@ def shown(unit: Unit, estimate: Estimate) -> str:
     return f"{unit.show(estimate.value, width)} ({low} to {high})"
 
 
-def comparison(results: tuple[AuditResult, ...], currency: str) -> Table:
-    """One row a post-processing: the harm, and its price beside it."""
+def comparison(results: tuple[AuditResult, ...], currency: str) -> Grid:
+    """One row per post-processing: the harm, and its price beside it, both in money where there is some."""
     mechanism = results[0].mechanism
     heads = ("post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by")
-    made = table(f"{mechanism.name} noise, {mechanism.parameter} {mechanism.spread:g}", *heads)
-    for r in results:
-        own = COUNTS if r.task == "release" else SHARES
-        made.add_row(
-            r.postprocess,
-            shown(own, r.alpha),
-            *(f"{plain(label)} {bias}" for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)),
-            cost(r, currency),
-            own.show(r.price["root_mean_squared_error"]),
-            PERCENT.show(r.price["mean_probability_of_zero"], 1e-5),
-            r.method if r.runs is None else f"{r.runs:,} runs",
-        )
-    return made
+    return Grid(
+        f"{mechanism.name} noise, {mechanism.parameter} {mechanism.spread:g}",
+        heads,
+        [_compared(r, currency) for r in results],
+    )
+
+
+def _compared(r: AuditResult, currency: str) -> tuple[str, ...]:
+    unit, factor = unit_of(r, currency)
+    return (
+        r.postprocess,
+        shown(unit, r.alpha.scaled(factor)),
+        *(f"{label} {bias}" for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)),
+        cost(r, currency),
+        unit.show(r.price["root_mean_squared_error"] * factor),
+        PERCENT.show(r.price["mean_probability_of_zero"], 1e-5),
+        r.method if r.runs is None else f"{r.runs:,} runs",
+    )
 
 
 def ends(result: AuditResult, currency: str) -> tuple[str, str]:
@@ -135,8 +114,11 @@ def sentences(result: AuditResult, currency: str) -> list[str]:
     lines = [f"{result.postprocess}: in expectation {gainer} gets {most} and {loser} {least}, compared with the truth."]
     if result.bounds is not None:
         b = result.bounds
-        sharper = "" if b.sharper is None else f"; with E[T], Lemma 3 gives at most {COUNTS.show(b.sharper)}"
-        lines.append(f"  Theorem 1: alpha is between {COUNTS.show(b.lower)} and {COUNTS.show(b.theorem)}{sharper}.")
+        least, most = COUNTS.show(b.lower, toward=-1), COUNTS.show(b.theorem, toward=1)
+        sharper = "" if b.sharper is None else f"; with E[T], Lemma 3 gives at most {COUNTS.show(b.sharper, toward=1)}"
+        lines.append(f"  Theorem 1: alpha is between {least} and {most}{sharper}.")
+        if b.says_little(result.alpha.value):
+            lines.append(f"  {loose(result)}")
     if result.cost_of_privacy is not None:
         amount = cost(result, currency)
         lines.append(f"  It would take {amount} more for nobody to expect less than their due (cost of privacy).")
@@ -150,7 +132,30 @@ def sentences(result: AuditResult, currency: str) -> list[str]:
     return lines
 
 
-EXPLANATION = (
-    "alpha: the largest difference between two entities' biases. RMSE: root mean squared error an entity. "
-    "P(0): the mean chance of receiving 0."
-)
+def loose(result: AuditResult) -> str:
+    """Why Theorem 1 says little where its upper bound is far above alpha."""
+    b, alpha = result.bounds, result.alpha
+    assert b is not None
+    if b.theorem >= b.spread:
+        why = "its upper bound is the difference between the largest and the smallest count"
+    elif alpha.value > 0:
+        why = f"its upper bound is {b.theorem / alpha.value:,.0f} times alpha"
+    else:
+        why = "its upper bound is far above alpha"
+    return f"Theorem 1 says little here: {why}. Alpha is {shown(COUNTS, alpha)}."
+
+
+def whose(budgets: GroupBudgets, total: float, currency: str) -> str:
+    """The groups' budgets in words."""
+    unit, least, most = money(currency), *(f(budgets.amounts, key=budgets.amounts.__getitem__) for f in (min, max))
+    ends = f"{least} with {unit.show(budgets.amounts[least])} to {most} with {unit.show(budgets.amounts[most])}"
+    return f"By group: {unit.show(total)} in all, {budgets.words}; {len(budgets.amounts):,} groups, from {ends}."
+
+
+def explanation(in_money: bool) -> str:
+    """What the columns mean."""
+    unit = ", in money" if in_money else ""
+    return (
+        f"alpha: the largest difference between two entities' biases{unit}. RMSE: root mean squared error per entity{unit}. "
+        "P(0): the mean chance of receiving 0."
+    )

@@ -29,5 +29,7 @@ class Moments:
     """E[T] of Lemma 2, for the projection onto the simplex."""
     degenerate: float = 0.0
     """The probability of a degenerate draw (all counts clipped; weighted sum at or below 0)."""
+    accuracy: str = "bound"
+    """What `error` is: "bound", a bound on the numerical error; "expansion", what an expansion in 1/n states."""
     nodes: int = 0
     """How many quadrature nodes the last refinement used (0: closed form)."""

@@ -87,14 +87,23 @@ def _labels(table: Table, column: str, series: pl.Series) -> pl.Series:
     return series.cast(pl.String)
 
 
-def unique(table: Table, column: str, labels: pl.Series) -> None:
+def empty(series: pl.Series) -> bool:
+    """Whether a column has no entry at all, only blanks."""
+    import polars as pl
+
+    if series.dtype == pl.String:
+        return bool((series.str.strip_chars().fill_null("") == "").all())
+    return series.null_count() == series.len()
+
+
+def unique(table: Table, column: str, labels: pl.Series, what: str = "ids") -> None:
     """Ids must be unique; the error names the first one that comes again, and both places."""
     if labels.n_unique() == labels.len():
         return
     row = first(~labels.is_first_distinct())
     assert row is not None
     earlier = first(labels == labels[row])
-    raise table.error([earlier or 0, row], column, f"ids must be unique, got {value(labels[row])} twice")
+    raise table.error([earlier or 0, row], column, f"{what} must be unique, got {value(labels[row])} twice")
 
 
 def constant(table: Table, column: str, totals: Floats, groups: pl.Series | None) -> Floats:

@@ -20,13 +20,15 @@ TRUTH = {"release": "true_count", "allocation": "true_share"}
 
 
 def entities_csv(results: Sequence[AuditResult]) -> str:
-    """One row an entity: id, count, weight, group, the true value of each task, then five columns a result.
+    """One row per entity: id, count, weight, group (where there are groups), the true values, then columns per result.
 
-    These are, after the name of the post-processing (with _ for -): _bias, _standard_error (exact: the bound on the
-    numerical error), _standard_deviation, _zero (the probability of receiving 0) and, for an allocation with a budget,
-    _money. Biases are in counts for a release and in shares of 1 for an allocation. Numbers have as many digits as
-    give the same float again. The last column, `confidential`, says in every row that the table was computed from
-    true counts.
+    These are, after the name of the post-processing (with _ for -): _bias; _half_width (every bias lies within bias +-
+    half_width; for simulation all of them together, with the stated confidence); _accuracy, what the half-width is:
+    "bound" on the numerical error, error that an "expansion" states, or simulated "interval"; _standard_error, for
+    simulation only; _standard_deviation; _zero (the probability of receiving 0); and, for an allocation with a budget,
+    _money. Biases are in counts for a release and in shares of 1 for an allocation. Numbers have as many digits as give
+    the same float again. The last column, `confidential`, says in every row that the table was computed from true
+    counts. The table can be read back as counts.
     """
     import polars as pl
 
@@ -36,12 +38,16 @@ def entities_csv(results: Sequence[AuditResult]) -> str:
         "id": pl.Series(counts.ids, dtype=pl.String),
         "count": _numbers(counts.values),
         "weight": _numbers(counts.weights),
-        "group": pl.Series(counts.groups or [None] * counts.n, dtype=pl.String),
     }
+    if counts.groups is not None:
+        columns["group"] = pl.Series(counts.groups, dtype=pl.String)
     columns |= {TRUTH[result.task]: _numbers(result.truth) for result in results}
     for name, result in zip(_names(results), results, strict=True):
         columns[f"{name}_bias"] = pl.Series(result.bias)
-        columns[f"{name}_standard_error"] = pl.Series(result.error)
+        columns[f"{name}_half_width"] = pl.Series(result.half_width)
+        columns[f"{name}_accuracy"] = pl.Series([result.accuracy] * counts.n, dtype=pl.String)
+        if result.sample is not None:
+            columns[f"{name}_standard_error"] = pl.Series(result.error)
         columns[f"{name}_standard_deviation"] = pl.Series(result.deviation)
         columns[f"{name}_zero"] = pl.Series(result.zero)
         if result.task == "allocation" and result.money is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import zlib
 from pathlib import Path
 
@@ -19,6 +20,8 @@ SIGNATURES = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
 }
 """How files of a known kind begin."""
+STDIN = "-"
+"""The name that means the standard input."""
 
 
 def kind_of(path: str | os.PathLike[str], given: str | None) -> str:
@@ -36,17 +39,30 @@ def kind_of(path: str | os.PathLike[str], given: str | None) -> str:
     return SUFFIXES[suffix]
 
 
+def kind_of_stdin(data: bytes, given: str | None) -> str:
+    """The format of the standard input: as given, else TSV where the header has a tab and no comma, else CSV."""
+    if given is not None:
+        return kind_of(STDIN, given)
+    header = data.partition(b"\n")[0]
+    return "tsv" if b"\t" in header and b"," not in header else "csv"
+
+
 def inner_suffix(path: str | os.PathLike[str]) -> str:
     """The end of the name, without .gz, in lower case."""
     name = Path(path).name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
 
+def name_of(path: str | os.PathLike[str]) -> str:
+    """How a source is called in messages."""
+    return "standard input" if path == STDIN else shown(path)
+
+
 def load(path: str | os.PathLike[str]) -> bytes:
-    """Everything in a file, unpacked where its name ends in .gz; never empty."""
-    name = shown(path)
+    """Everything in a file (-: on the standard input), unpacked where it is gzip data by its name; never empty."""
+    name = name_of(path)
     try:
-        data = Path(path).read_bytes()
+        data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -55,7 +71,7 @@ def load(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"{name}: no permission to read the file") from None
     except (OSError, ValueError) as error:  # ValueError: a name with the character 0
         raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if data and str(path).lower().endswith(".gz"):
+    if data and (str(path).lower().endswith(".gz") or (path == STDIN and data.startswith(b"\x1f\x8b"))):
         data = _unpacked(name, data)
     if not data:
         raise InputError(f"{name}: the file must have a header and at least one row, got an empty file")

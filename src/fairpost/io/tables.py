@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 from fairpost.errors import InputError
 from fairpost.io import frames, saipe
-from fairpost.io.columns import constant, numbers, texts, unique
+from fairpost.io.columns import constant, empty, numbers, texts, unique
 from fairpost.io.delimited import read_delimited
-from fairpost.io.source import kind_of, load
-from fairpost.io.table import Table, listed, shown, translated, value
+from fairpost.io.source import STDIN, kind_of, kind_of_stdin, load, name_of
+from fairpost.io.table import Table, listed, translated, value
 
 if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
 OPTIONAL = ("weight", "group")
-"""Columns that are used where they are there, without being named."""
+"""Columns that are used where they are there, without being named (a group column without any entry is not)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +60,7 @@ def read_counts(
     ----------
     source
         A path to CSV, TSV, either gzipped (.gz), Parquet, or the Census SAIPE school-district text or Excel file
-        (format="saipe"); or a pandas, Polars or Arrow data frame.
+        (format="saipe"); "-" for CSV or TSV on the standard input; or a pandas, Polars or Arrow data frame.
     id
         The column of the ids, kept as text: leading zeros stay, surrounding blanks go. None: the row numbers, from 1.
     count, weight, group
@@ -93,24 +93,73 @@ def read_noisy(
     return _read(source, roles, format, least=None)
 
 
+def read_group_budgets(
+    source: Any,
+    given: str,
+    *,
+    id: str | None = "id",
+    count: str = "count",
+    weight: str | None = None,
+    group: str | None = None,
+    format: str | None = None,
+) -> tuple[Counts, dict[str, float]]:
+    """True counts as in `read_counts`, and the budget of each group.
+
+    `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
+    group and budget.
+    """
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "total": given}
+    table, roles = _table(source, roles, format)
+    own = given in table.data
+    with translated(table.name):
+        fields = _fields(table, roles if own else roles | {"total": None}, 0.0)
+    if fields.groups is None:
+        raise InputError(f"{table.name}: budgets by group need a column of groups (name it with --group), got none")
+    counts = Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups)
+    if fields.totals is not None:
+        return counts, dict(zip(fields.groups, fields.totals.tolist(), strict=True))
+    if given != STDIN and not os.path.exists(given):
+        raise InputError(
+            f"budgets by group must be a column of {table.name} ({listed(table.columns)}) or a file, got {value(given)}"
+        )
+    return counts, _budgets(given)
+
+
+def _budgets(path: str) -> dict[str, float]:
+    """The columns group and budget of a file."""
+    table, _ = _table(path, {"group": "group", "budget": "budget"}, None)
+    with translated(table.name):
+        for column in ("group", "budget"):
+            if column not in table.data:
+                raise InputError(f"{table.name}: a file of budgets has the columns group and budget, got no {column}")
+        labels = texts(table, "group", "group")
+        unique(table, "group", labels, "groups")
+        return dict(zip(labels.to_list(), numbers(table, "budget", "budget", 0.0).tolist(), strict=True))
+
+
 def _read(source: Any, roles: dict[str, str | None], format: str | None, least: float | None) -> Noisy:
+    table, roles = _table(source, roles, format)
+    with translated(table.name):
+        return _fields(table, roles, least)
+
+
+def _table(source: Any, roles: dict[str, str | None], format: str | None) -> tuple[Table, dict[str, str | None]]:
     is_path = isinstance(source, (str, os.PathLike))
-    name = shown(os.fspath(source)) if is_path else frames.NAME
+    name = name_of(os.fspath(source)) if is_path else frames.NAME
     with translated(name):
         if is_path:
-            table, roles = _from_file(source, name, roles, format)
-        elif format is not None:
+            return _from_file(source, name, roles, format)
+        if format is not None:
             raise InputError(f"`format` is for files, got {format!r} with a {type(source).__name__}")
-        else:
-            table = frames.read_frame(source, _wanted(roles))
-        return _fields(table, roles, least)
+        return frames.read_frame(source, _wanted(roles)), roles
 
 
 def _from_file(
     path: str | os.PathLike[str], name: str, roles: dict[str, str | None], format: str | None
 ) -> tuple[Table, dict[str, str | None]]:
-    kind = kind_of(path, format)
+    kind = None if path == STDIN else kind_of(path, format)
     data = load(path)
+    kind = kind_of_stdin(data, format) if kind is None else kind
     if kind == "saipe":
         roles = saipe.roles_of(roles)
         return saipe.read_saipe(path, name, data, _wanted(roles)), roles
@@ -129,7 +178,8 @@ def _column(table: Table, roles: dict[str, str | None], role: str) -> str | None
     """The name of the column that plays a role; None where nothing was named and there is no default."""
     chosen = roles.get(role)
     if chosen is None:
-        return role if role in OPTIONAL and role in table.data else None
+        here = role in OPTIONAL and role in table.data
+        return role if here and not (role == "group" and empty(table.data[role])) else None
     if chosen not in table.data:
         raise InputError(
             f"{table.name}: the {role} column must be one of {listed(table.columns)}, got {value(chosen)} "

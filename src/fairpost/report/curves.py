@@ -61,6 +61,7 @@ def curves_page(
     title: str | None = None,
     unit: str = "people",
     currency: str = "$",
+    budgets: str | None = None,
 ) -> str:
     """One self-contained HTML file with a curve a post-processing.
 
@@ -78,6 +79,8 @@ def curves_page(
         The command line and the date for the provenance, and the headline.
     unit, currency
         What is counted, plural; the sign of money.
+    budgets
+        Whose budget it is, in words, where every group shares its own.
 
     """
     if not points:
@@ -101,6 +104,7 @@ def curves_page(
         quantities=[(k, *QUANTITIES[k]) for k in keys],
         x=clean(x),
         rows=[_row(p, names, keys, x, found, style) for p in ordered],
+        budgets=None if budgets is None else _sentence(budgets),
         mechanisms=sorted({p.mechanism.name for p in points}),
         notes=list(dict.fromkeys(clean(f"{p.postprocess}: {p.note}") for p in ordered if p.note)),
     )

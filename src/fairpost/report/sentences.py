@@ -58,8 +58,12 @@ def opening(views: list[View]) -> Html:
             noun=w.noun,
             noise=noise,
         )
-    if first.grouped:
-        what: Html | str = "the budgets of their groups"
+    if first.grouped and r.budgets is not None and first.cash and r.budget is not None:
+        what: Html | str = html(
+            "{x}, group by group ({words}),", x=tagged(first.cash, r.budget, brief=True), words=r.budgets.words
+        )
+    elif first.grouped:
+        what = "the budgets of their groups"
     else:
         what = "a budget" if first.cash is None or r.budget is None else tagged(first.cash, r.budget, brief=True)
     return html(
@@ -277,9 +281,21 @@ def bound_text(view: View) -> Html:
         else ""
     )
     return html(
-        'Alpha is at least {low} and at most {high} (<a class="term" href="#g-bounds">Theorem 1</a>){sharper}. {verdict}',
-        low=low, high=high, sharper=sharper or Html(""), verdict=verdict,
+        'Alpha is at least {low} and at most {high} (<a class="term" href="#g-bounds">Theorem 1</a>){sharper}. {verdict}{little}',
+        low=low, high=high, sharper=sharper or Html(""), verdict=verdict, little=_little(view),
     )  # fmt: skip
+
+
+def _little(view: View) -> Html:
+    """That Theorem 1's upper bound says little, and why, where it does."""
+    b, a = view.result.bounds, view.result.alpha
+    if b is None or not b.says_little(a.value):
+        return Html("")
+    why = "far above alpha" if a.value == 0 else f"{b.theorem / a.value:,.0f} times alpha"
+    if b.theorem >= b.spread:
+        why = "the difference between the largest and the smallest count"
+    alpha = view.amount(a.value, (a.high - a.low) / 2) if view.resolved else Html("not resolved")
+    return html(" Theorem 1 says little here: its upper bound is {why}; alpha is {alpha}.", why=why, alpha=alpha)
 
 
 def positions(view: View) -> dict[str, float] | None:

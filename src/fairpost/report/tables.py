@@ -150,6 +150,8 @@ def provenance(v: View) -> list[tuple[str, Html]]:
         rows.append(("E[T]", tagged(Unit(digits=6), r.expected_T)))
     if r.budget is not None and v.cash:
         rows.append(("Budget", tagged(v.cash, r.budget)))
+        if r.budgets is not None:
+            rows.append(("Budgets of groups", html("{words}", words=r.budgets.words)))
     return [*rows, ("Note", html("{note}", note=r.note))] if r.note else rows
 
 

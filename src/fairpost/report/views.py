@@ -170,7 +170,7 @@ class View:
 
     @property
     def grouped(self) -> bool:
-        """Whether every group shares a budget of its own, so that the true shares add up to more than 1."""
+        """Whether every group shares a budget of its own (without amounts true shares then add up to more than 1)."""
         return self.result.task == "allocation" and self.result.grouped
 
     def label(self, extreme: Extreme) -> Html:

@@ -122,9 +122,10 @@ def _threshold(counts: Counts, mechanism: Mechanism, pi: PostProcessing, rtol: f
     assert rule is not None
     if isinstance(pi, SimplexThreshold):
         x, _, times, inverse = distinct_pairs(counts.values, np.ones(counts.n))
-        return _spread(simplex_threshold(x, times, mechanism, float(pi.total), rule), inverse)  # type: ignore[arg-type]
+        found = simplex_threshold(x, times, mechanism, float(pi.total), rule)  # type: ignore[arg-type]
+        return replace(_spread(found, inverse), accuracy="expansion")
     x, a, times, inverse = distinct_pairs(counts.values, _weights(pi, counts.n))
-    return _spread(pos_threshold(x, a, times, mechanism, rule), inverse)
+    return replace(_spread(pos_threshold(x, a, times, mechanism, rule), inverse), accuracy="expansion")
 
 
 EVALUATORS: dict[type[PostProcessing], Evaluate] = {
@@ -140,7 +141,7 @@ def _by_group(counts: Counts, mechanism: Mechanism, pi: PostProcessing, partitio
     One tolerance for all: `rtol` of the largest alpha in any group is reached because each group reaches its own.
     """
     fields: dict[str, Floats] = {name: np.empty(counts.n) for name in ("bias", "error", "mse", "zero")}
-    regular, nodes = 1.0, 0
+    regular, nodes, accuracy = 1.0, 0, "bound"
     for g in range(len(partition.labels)):
         who = partition.order[partition.starts[g] : partition.starts[g + 1]]
         part = Counts(counts.values[who], weights=counts.weights[who])
@@ -149,9 +150,9 @@ def _by_group(counts: Counts, mechanism: Mechanism, pi: PostProcessing, partitio
         for name, values in fields.items():
             values[who] = getattr(found, name)
         regular *= 1 - found.degenerate
-        nodes = max(nodes, found.nodes)
+        nodes, accuracy = max(nodes, found.nodes), found.accuracy
     bias, error, mse, zero = fields.values()
-    return Moments(bias, error, mse, zero, degenerate=1 - regular, nodes=nodes)
+    return Moments(bias, error, mse, zero, degenerate=1 - regular, accuracy=accuracy, nodes=nodes)
 
 
 def _for_group(pi: PostProcessing, partition: Partition, g: int, who: NDArray[np.int64]) -> PostProcessing:

@@ -58,7 +58,13 @@ function unpack(text, Kind) {
 // ---- plots: shared ------------------------------------------------------------------------------------------------
 let printing = false;
 const narrow = () => !printing && window.innerWidth < 640;
-const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+// The page holds true counts. These buttons and no others: none of them leaves the page, and a future version of the
+// drawing library cannot add one. Its upload ("Share chart", "Edit in Chart Studio") is off and has no address.
+const BUTTONS = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"];
+const CONFIG = {
+  responsive: true, displaylogo: false, modeBarButtons: [BUTTONS],
+  showSendToCloud: false, showEditInChartStudio: false, plotlyServerURL: "",
+};
 const webgl = (() => { try { return !!document.createElement("canvas").getContext("webgl"); } catch (_) { return false; } })();
 
 function axis(title, more) {
