@@ -75,7 +75,7 @@ def simulated(result, half_width, reduction):
         confidence=0.9,
         interrupted=False,
     )
-    return replace(result, method="monte-carlo", runs=1234, seed=77, note=sample.statement, sample=sample)
+    return replace(result, method="monte-carlo", accuracy="interval", runs=1234, seed=77, note=sample.statement, sample=sample)
 
 
 POS = simulated(

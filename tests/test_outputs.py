@@ -123,10 +123,11 @@ def audit_columns(results):
         name = r.postprocess.replace("-", "_")
         columns |= {
             f"{name}_bias": r.bias,
-            f"{name}_standard_error": r.error,
-            f"{name}_standard_deviation": r.deviation,
-            f"{name}_zero": r.zero,
+            f"{name}_half_width": r.error if r.sample is None else r.sample.half_width,
+            f"{name}_accuracy": [r.accuracy] * first.counts.n,
         }
+        columns |= {} if r.sample is None else {f"{name}_standard_error": r.sample.standard_error}
+        columns |= {f"{name}_standard_deviation": r.deviation, f"{name}_zero": r.zero}
         if r.task == "allocation" and r.budget is not None:
             columns[f"{name}_money"] = r.bias * r.budget
     return columns | {"confidential": ["computed from true counts"] * first.counts.n}
@@ -138,6 +139,7 @@ def audit_entry(r, entities=True):
     entry = {
         "postprocess": r.postprocess,
         "by_group": r.grouped,
+        "group_budgets": None if r.budgets is None else {"rule": r.budgets.words, "amounts": r.budgets.amounts},
         "method": r.method,
         "runs": r.runs,
         "seed": r.seed,
@@ -157,8 +159,10 @@ def audit_entry(r, entities=True):
         "mark": MARK,
     }
     if entities:
-        keys = ("id", "bias", "standard_error", "standard_deviation", "zero")
-        vectors = (r.counts.ids, r.bias, r.error, r.deviation, r.zero)
+        keys = ("id", "bias", "half_width", "accuracy", "standard_error", "standard_deviation", "zero")
+        n, s = r.counts.n, r.sample
+        widths = (r.error, ["bound"] * n, [None] * n) if s is None else (s.half_width, ["interval"] * n, s.standard_error)
+        vectors = (r.counts.ids, r.bias, *widths, r.deviation, r.zero)
         entry["entities"] = [dict(zip(keys, row, strict=True)) for row in zip(*vectors, strict=True)]
     return entry
 
@@ -244,6 +248,37 @@ def test_groups_with_their_own_totals(folder):
     assert ran.data["results"][0]["by_group"] is True
     whole = fp.audit(COUNTS, fp.Laplace(scale=8.0), "pos")
     assert not np.allclose(whole.bias, result.bias)
+
+
+def test_groups_with_their_own_budgets(folder):
+    weighted = np.array(VALUES) * np.array(WEIGHTS)
+    north = np.array([g == "north" for g in GROUPS])
+    part = weighted[north].sum() / weighted.sum()
+    promise = promise_of(fp.Laplace(8.0), 1 / 8)
+    words = ("--scale", 8, "--postprocess", "pos", "--by-group", "--entities")
+    inside = fp.audit(COUNTS, fp.Laplace(scale=8.0), "pos", by_group=True)
+    split = Ran(folder, "audit", "true.csv", *words, "--budget", MONEY)
+    same_audit(split, [fp.audit(COUNTS, fp.Laplace(8.0), "pos", by_group=True, budget=MONEY)], promise, MONEY)
+    told = split.data["results"][0]["group_budgets"]
+    assert told["rule"] == "one budget, split among the groups in proportion to their true shares"
+    assert told["amounts"] == pytest.approx({"north": MONEY * part, "south": MONEY * (1 - part)})
+    assert split.numbers("true_share") == pytest.approx(weighted / weighted.sum())
+    bias = np.where(north, part, 1 - part) * inside.bias
+    assert split.numbers("pos_bias") == pytest.approx(bias, rel=1e-12)
+    assert split.numbers("pos_money") == pytest.approx(bias * MONEY, rel=1e-12)
+    (folder / "budgets.csv").write_text(table(group=["south", "north"], budget=[700, 1900]))
+    given_budgets = {"south": 700.0, "north": 1900.0}
+    each = Ran(folder, "audit", "true.csv", *words, "--group-budget", folder / "budgets.csv")
+    same_audit(each, [fp.audit(COUNTS, fp.Laplace(8.0), "pos", by_group=True, budget=given_budgets)], promise, 2600.0)
+    told = each.data["results"][0]["group_budgets"]
+    assert told == {"rule": "every group has a budget of its own, as given", "amounts": {"north": 1900.0, "south": 700.0}}
+    money = np.where(north, 1900.0, 700.0) * inside.bias
+    assert each.numbers("pos_money") == pytest.approx(money, rel=1e-12)
+    assert each.data["results"][0]["cost_of_privacy"]["amount"] == pytest.approx(-money[money < 0].sum(), rel=1e-12)
+    curve = Ran(folder, "sweep", "true.csv", *words[2:5], "--spreads", 8, 9, "--points", 2, "--group-budget", folder / "budgets.csv")
+    assert curve.data["budget"] == 2600.0
+    assert curve.data["group_budgets"] == told
+    assert curve.numbers("largest_loss")[0] == pytest.approx(-money.min(), rel=1e-9)
 
 
 def test_a_total_of_their_own(folder):
@@ -376,6 +411,7 @@ def test_the_files_of_a_sweep(folder):
         "mark": MARK,
         "counts": {"n": 6, "total": sum(VALUES)},
         "budget": MONEY,
+        "group_budgets": None,
         "points": [point_entry(p) for p in points],
         "refused": [],
     }
@@ -439,6 +475,7 @@ def test_the_files_of_a_plan(folder, option, target, limit, budget):
         "mark": MARK,
         "counts": {"n": 6, "total": sum(VALUES)},
         "budget": budget,
+        "group_budgets": None,
         "target": target,
         "limit": limit,
         "plans": [

@@ -39,7 +39,10 @@ def test_the_table_of_results_made_by_hand():
     for r in ALL:
         name = r.postprocess.replace("-", "_")
         numbers[f"{name}_bias"] = r.bias
-        numbers[f"{name}_standard_error"] = r.error
+        numbers[f"{name}_half_width"] = r.half_width
+        if r.sample is not None:
+            numbers[f"{name}_standard_error"] = r.error
+        wanted[f"{name}_accuracy"] = ["bound" if r.sample is None else "interval"] * 5
         numbers[f"{name}_standard_deviation"] = r.deviation
         numbers[f"{name}_zero"] = r.zero
         if r.budget is not None:
@@ -72,6 +75,7 @@ def test_the_json_of_a_result_made_by_hand(result):
     assert {k: v for k, v in data.items() if k != "entities"} == {
         "postprocess": result.postprocess,
         "by_group": False,
+        "group_budgets": None,
         "method": "monte-carlo" if drawn else "exact",
         "runs": 1234 if drawn else None,
         "seed": 77 if drawn else None,
@@ -94,7 +98,9 @@ def test_the_json_of_a_result_made_by_hand(result):
         assert entity == {
             "id": result.counts.ids[k],
             "bias": result.bias[k],
-            "standard_error": result.error[k],
+            "half_width": result.half_width[k],
+            "accuracy": "interval" if drawn else "bound",
+            "standard_error": result.error[k] if drawn else None,
             "standard_deviation": result.deviation[k],
             "zero": result.zero[k],
         }
