@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+import os
 import sys
 from unittest.mock import patch
 
@@ -17,9 +18,11 @@ import pytest
 from click.testing import CliRunner
 
 import fairpost as fp
+from fairpost import errors
 from fairpost.cli import main
 from fairpost.engines.montecarlo import MonteCarlo
 from fairpost.estimate import plug_in, share_interval
+from fairpost.io import write_whole
 from fairpost.io.rows import columns_csv
 from fairpost.plan import Point, grid, plan, sweep
 
@@ -161,7 +164,9 @@ def audit_entry(r, entities=True):
     if entities:
         keys = ("id", "bias", "half_width", "accuracy", "standard_error", "standard_deviation", "zero")
         n, s = r.counts.n, r.sample
-        widths = (r.error, ["bound"] * n, [None] * n) if s is None else (s.half_width, ["interval"] * n, s.standard_error)
+        widths = (
+            (r.error, ["bound"] * n, [None] * n) if s is None else (s.half_width, ["interval"] * n, s.standard_error)
+        )
         vectors = (r.counts.ids, r.bias, *widths, r.deviation, r.zero)
         entry["entities"] = [dict(zip(keys, row, strict=True)) for row in zip(*vectors, strict=True)]
     return entry
@@ -271,11 +276,26 @@ def test_groups_with_their_own_budgets(folder):
     each = Ran(folder, "audit", "true.csv", *words, "--group-budget", folder / "budgets.csv")
     same_audit(each, [fp.audit(COUNTS, fp.Laplace(8.0), "pos", by_group=True, budget=given_budgets)], promise, 2600.0)
     told = each.data["results"][0]["group_budgets"]
-    assert told == {"rule": "every group has a budget of its own, as given", "amounts": {"north": 1900.0, "south": 700.0}}
+    assert told == {
+        "rule": "every group has a budget of its own, as given",
+        "amounts": {"north": 1900.0, "south": 700.0},
+    }
     money = np.where(north, 1900.0, 700.0) * inside.bias
     assert each.numbers("pos_money") == pytest.approx(money, rel=1e-12)
     assert each.data["results"][0]["cost_of_privacy"]["amount"] == pytest.approx(-money[money < 0].sum(), rel=1e-12)
-    curve = Ran(folder, "sweep", "true.csv", *words[2:5], "--spreads", 8, 9, "--points", 2, "--group-budget", folder / "budgets.csv")
+    curve = Ran(
+        folder,
+        "sweep",
+        "true.csv",
+        *words[2:5],
+        "--spreads",
+        8,
+        9,
+        "--points",
+        2,
+        "--group-budget",
+        folder / "budgets.csv",
+    )
     assert curve.data["budget"] == 2600.0
     assert curve.data["group_budgets"] == told
     assert curve.numbers("largest_loss")[0] == pytest.approx(-money.min(), rel=1e-9)
@@ -750,3 +770,23 @@ def test_a_table_of_columns_keeps_order_bits_and_gaps():
     assert [float(row[1]) for row in rows[1:]] == [0.1 + 0.2, 1e-300]
     assert [row[2] for row in rows[1:]] == ["", "2.5"]
     assert [row[3] for row in rows[1:]] == ["3", "4"]
+
+
+def test_a_file_that_could_not_be_begun_leaves_the_old_one(tmp_path, monkeypatch):
+    old = tmp_path / "old.csv"
+    old.write_text("mine")
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(errors.FairpostError, match="No space left"):
+        write_whole({old: "new"}, force=True)
+    assert old.read_text() == "mine"
+
+
+def test_the_first_of_two_stray_quotes_is_named(tmp_path):
+    path = tmp_path / "stray.csv"
+    path.write_text('id,count\na,1\nb"x"y,2\nc,3\nd"z"w,4\n')
+    with pytest.raises(errors.InputError, match="line 3: quotation marks"):
+        fp.read_counts(path)

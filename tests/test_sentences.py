@@ -20,7 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairpost as fp
+from fairpost import errors
 from fairpost.bounds import Bounds
+from fairpost.budgets import GroupBudgets
 from fairpost.cli import screen
 from fairpost.fairness import Estimate
 from fairpost.mechanisms import Neighbours
@@ -262,6 +264,19 @@ def test_budgets_of_groups_are_not_one_budget():
     assert "post-processed" in text(sentences.opening([view(replace(SIMPLEX, grouped=True))]))
 
 
+def test_a_budget_divided_among_groups():
+    amounts = {"north": 1.5e6, "south": 0.5e6, "west": 2e6}
+    divided = replace(BASELINE, grouped=True, budgets=GroupBudgets(amounts, vector(1, 1, 1, 1, 1), "as we like it"))
+    assert "share €4.00 million, group by group (as we like it), in proportion" in text(
+        sentences.opening([view(divided)])
+    )
+    assert ("Budgets of groups", "as we like it") in [(k, text(v)) for k, v in tables.provenance(view(divided))]
+    assert screen.whose(divided.budgets, BUDGET, "€") == (
+        "By group: €4,000,000 in all, as we like it; 3 groups, from south with €500,000 to west with €2,000,000."
+    )
+    assert divided.to_dict()["group_budgets"] == {"rule": "as we like it", "amounts": amounts}
+
+
 def test_nothing_moves():
     still = replace(BASELINE, bias=np.zeros(5), error=np.zeros(5))
     made = view(still)
@@ -319,11 +334,26 @@ def test_the_bounds():
     assert text(sentences.bound_text(view(BASELINE))) == ""
 
 
+def test_where_the_theorem_says_little():
+    far = replace(SIMPLEX, alpha=Estimate(0.07, 0.0699999999, 0.0700000001))  # 9.8 is 140 times as much
+    little = " Theorem 1 says little here: its upper bound is 140 times alpha"
+    assert text(sentences.bound_text(view(far))).endswith(f"{little}; alpha is 0.07000 pupils.")
+    assert screen.sentences(far, "€")[2] == f" {little}. Alpha is 0.070000."
+    wide = replace(SIMPLEX, bounds=replace(SIMPLEX.bounds, theorem=2056.0))
+    said = "its upper bound is the difference between the largest and the smallest count"
+    assert said.removeprefix("its ") in text(sentences.bound_text(view(wide)))
+    assert said in screen.sentences(wide, "€")[2]
+    near = replace(SIMPLEX, alpha=Estimate(0.98, 0.98, 0.98))  # ten times is still of use
+    assert "says little" not in text(sentences.bound_text(view(near)))
+
+
 def test_bounds_are_rounded_to_the_side_on_which_they_hold():
     bounds = Bounds(5.20019, 8.40013, 5.5, 0.3, 4.6, 2056.0, 9.80011, 8.40013, 2e-9)
     said = text(sentences.bound_text(view(replace(SIMPLEX, bounds=bounds))))
     assert "at least 5.200 pupils and at most 9.801 pupils" in said
     assert "upper one to 8.401 pupils" in said
+    on_screen = screen.sentences(replace(SIMPLEX, bounds=bounds), "€")[1]
+    assert on_screen == "  Theorem 1: alpha is between 5.2001 and 9.8002; with E[T], Lemma 3 gives at most 8.4002."
 
 
 @pytest.mark.parametrize(
@@ -603,7 +633,8 @@ def test_the_screen_compares():
         ["simplex-threshold", "3.5 (2.6 to 4.4)", "Ash +2.41", "Dogwood −1.13", "-", "15.258", "13.52 %", "1,234 runs"],
     ]
     assert screen.comparison((SIMPLEX,), "€").title == "laplace noise, scale 12.5"
-    assert list(screen.comparison((SIMPLEX,), "€").heads) == ["post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by"]
+    heads = ("post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by")
+    assert screen.comparison((SIMPLEX,), "€").heads == heads
 
 
 def test_the_screen_speaks():
@@ -701,8 +732,8 @@ def test_the_page_of_curves_word_by_word():
             assert line["value"] == [e.value for e in estimates]
             assert line["low"] == [e.low for e in estimates]
             assert line["high"] == [e.high for e in estimates]
-            assert line["simulated"] == (line["name"] == "pos")
-            assert line["place"] == ["baseline", "pos"].index(line["name"])
+            assert line["simulated"] is (line["name"] == "pos")
+            assert repr(line["place"]) == str(["baseline", "pos"].index(line["name"]))
         assert [(s["x"], s["y"]) for s in got["found"]] == [(0.08, made[1].quantity(key).value)]
     axes = [q["axis"] for q in found["quantities"]]
     assert axes == ["unfairness (alpha), share of the budget", "cost of privacy, €", "largest expected loss, €"]
@@ -861,16 +892,126 @@ def test_errors_by_hand():
 # ---- words --------------------------------------------------------------------------------------------------------
 
 
+GLOSSARY = (
+    ("count", "True count", "The number of people (or households, ...) that an entity really has"),
+    ("weight", "Weight", "A factor of the allocation formula, such as spending per pupil"),
+    ("noise", "Noise", "A random number, as often above as below zero, that is added to every"),
+    ("epsilon", "Epsilon (privacy loss)", "How much a publication can reveal about one person"),
+    ("delta", "Delta", "Gaussian noise keeps its promise epsilon except with a small chance,"),
+    ("scale", "Scale and sigma", "How large the noise is, in the unit of the counts"),
+    ("post", "Post-processing", "What is done with noisy counts to make them usable"),
+    ("none", "none", "The noisy counts as they are"),
+    ("nonnegative", "nonnegative", "A noisy count below zero becomes zero"),
+    ("sum", "sum", "Everybody gets the same shift, so that the total is the known one"),
+    ("sum-clipped", "sum-clipped", "As sum, and then what is below zero becomes zero"),
+    ("simplex", "simplex", "The non-negative counts with the known total that lie closest to the"),
+    (
+        "simplex-threshold",
+        "simplex-threshold",
+        "As simplex, but a count is kept only where it exceeds a threshold that",
+    ),
+    ("baseline", "baseline", "Negative counts become zero, and the budget is shared in proportion to"),
+    ("pos", "pos (projection onto shares)", "The budget is shared in proportion to the noisy counts, and the shares,"),
+    ("pos-threshold", "pos-threshold", "As pos, but a share is kept only where it exceeds a threshold that fits"),
+    ("expectation", "In expectation", "The average over very many repetitions of the noise"),
+    ("bias", "Bias", "What an entity gets in expectation, less what it is due"),
+    ("share", "Share and money", "A share is a part of the whole budget"),
+    ("alpha", "Alpha (unfairness)", "The largest bias less the smallest"),
+    ("cost", "Cost of privacy", "The money that would have to be added to the budget so that no entity"),
+    ("loss", "Largest expected loss", "The loss of the entity that loses most in expectation"),
+    ("bounds", "Bounds (Theorem 1)", "For simplex, a theorem gives a smallest and a largest possible alpha"),
+    ("T", "T", "The number that simplex takes from every count so that the total holds"),
+    ("deviation", "Standard deviation", "How much an entity's result varies from one draw of the noise to the"),
+    ("rmse", "Typical error (RMSE)", "The root of the mean squared error over all entities"),
+    ("zero", "Chance of receiving 0", "How often, over the draws of the noise, the entity's result is exactly"),
+    ("degenerate", "Degenerate draw", "A draw of the noise for which a rule has no proper answer (all counts"),
+    ("exact", "Exact", "Computed by integration, without chance"),
+    ("simulated", "Simulated (Monte-Carlo)", "Estimated from many random draws of the noise"),
+    ("interval", "Interval and confidence", "Between these two numbers the truth lies"),
+    (
+        "simultaneous",
+        "Simultaneous interval",
+        "Intervals that hold for all entities at once, with the stated confidence",
+    ),
+    ("unresolved", "Not resolved", "The simulated runs cannot tell the number from zero"),
+    ("error", "Error of a bias", "Exact"),
+    ("size", "Size bin", "All entities whose true count lies in a range"),
+)
+"""Every term in its order, and how its explanation begins."""
+
+
+def test_every_term_has_its_own_explanation():
+    assert [(t.key, t.title) for t in TERMS] == [(key, title) for key, title, _ in GLOSSARY]
+    for term, (key, _, begins) in zip(TERMS, GLOSSARY, strict=True):
+        assert term.text.startswith(begins), key
+    page = curves_page(points(), x="epsilon")
+    for key, title, begins in GLOSSARY:
+        assert (
+            f'<div id="g-{key}"><dt>{title}</dt><dd>{html.escape(begins, quote=False).replace(chr(39), "&#39;")}'
+            in page
+        )
+
+
 def test_every_rule_has_its_words():
-    keys = [t.key for t in TERMS]
-    assert len(set(keys)) == len(keys)
-    assert set(TITLES) <= set(keys)
+    assert TITLES == {
+        "none": "noisy counts as they are",
+        "nonnegative": "clip at zero",
+        "sum": "shift to the known total",
+        "sum-clipped": "shift to the known total, then clip at zero",
+        "simplex": "closest counts with the known total and none below zero",
+        "simplex-threshold": "as simplex, but small noisy counts become zero",
+        "baseline": "clip at zero, then share in proportion",
+        "pos": "share first, then project the shares",
+        "pos-threshold": "as pos, but small noisy shares become zero",
+    }
     assert SIGNED == ("none", "sum")
     assert {v.name: v.signed for v in views(*ALL)} == dict.fromkeys(
         ("simplex", "simplex-threshold", "baseline", "pos"), False
     )
     explained = {t.key: t.text for t in TERMS}
-    assert explained["alpha"].startswith("The largest bias less the smallest")
     assert "Above zero it gains, below zero it loses" in explained["bias"]
     assert "epsilon = sensitivity / b" in explained["scale"]
     assert "Close to 0: strong protection and much noise" in explained["epsilon"]
+
+
+# ---- the frame of a page ------------------------------------------------------------------------------------------
+
+
+def test_every_page_says_what_it_is_and_how_it_came_about():
+    said = dict(command="fairpost --do it", made="on Sunday", title="Trees")
+    for page in (audit_page(ALL, **said), curves_page(points(), x="epsilon", message="the message", **said)):
+        mark = "confidential: computed from true counts"
+        assert "<title>Trees</title>" in page
+        assert "<h1>Trees</h1>" in page
+        assert f'<p class="mark">{mark}</p>' in page
+        assert f"<footer><p>{mark}</p></footer>" in page
+        assert "<dt>Made</dt><dd>on Sunday</dd>" in page
+        assert "<dt>Command</dt><dd><code>fairpost --do it</code></dd>" in page
+        assert re.search(r'<p class="lead">[^<]*on Sunday</p>', page)
+    assert '<p class="summary">The message.</p>' in page
+    bare = audit_page(ALL)
+    assert "<dt>Made</dt>" not in bare
+    assert "<dt>Command</dt>" not in bare
+    assert "<h1>What post-processing does to whom</h1>" in bare
+    assert "<h1>Fairness against epsilon</h1>" in curves_page(points(), x="epsilon")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        fp.Counts([7, 31, 128, 517, 2064], ids=IDS, weights=COUNTS.weights, groups=COUNTS.groups),
+        fp.Counts(COUNTS.values, ids=IDS, weights=[1.3, 0.7, 1.1, 0.9, 1.8], groups=COUNTS.groups),
+        fp.Counts(
+            COUNTS.values, ids=("Ash", "Birch", "Cedar", "Dogwood", "Oak"), weights=COUNTS.weights, groups=COUNTS.groups
+        ),
+        fp.Counts(COUNTS.values, ids=IDS, weights=COUNTS.weights, groups=["north"] * 5),
+    ],
+    ids=["values", "weights", "ids", "groups"],
+)
+def test_one_page_is_about_one_set_of_counts(other):
+    with pytest.raises(errors.ParameterError, match="the same counts and the same mechanism"):
+        audit_page([BASELINE, replace(BASELINE, counts=other)])
+    again = fp.Counts(COUNTS.values, ids=IDS, weights=COUNTS.weights, groups=COUNTS.groups)
+    audit_page([BASELINE, replace(BASELINE, counts=again)])
+    with pytest.raises(errors.ParameterError, match="the same mechanism"):
+        audit_page([BASELINE, replace(BASELINE, mechanism=fp.Laplace(12.6))])
