@@ -23,7 +23,7 @@ import fairpost as fp
 from fairpost import errors
 from fairpost.bounds import Bounds
 from fairpost.budgets import GroupBudgets
-from fairpost.cli import screen
+from fairpost.cli import planning, screen
 from fairpost.fairness import Estimate
 from fairpost.mechanisms import Neighbours
 from fairpost.plan import Point
@@ -283,6 +283,11 @@ def test_nothing_moves():
     assert text(sentences.movement(made)) == "Under baseline everybody gets their due in expectation."
     assert text(sentences.ends(made)) == ""
     assert text(sentences.alpha_text(made)) == "Nobody gains or loses in expectation."
+    page = audit_page([replace(still, alpha=Estimate(0.0, 0.0, 0.0))])
+    assert "Under" in page
+    assert 'value="0" checked' in page
+    first_that_moves = audit_page([replace(still, alpha=Estimate(0.0, 0.0, 0.0)), BASELINE])
+    assert 'value="1" checked' in first_that_moves
     hardly = view(replace(BASELINE, error=np.full(5, 0.5)))
     said = "Under baseline everybody gets their due in expectation, up to the numerical error."
     assert text(sentences.movement(hardly)) == said
@@ -753,6 +758,39 @@ def test_the_page_of_curves_word_by_word():
             "Elm", "3.143 %", "14.5 %", "simulated",
         ],
     ]  # fmt: skip
+
+
+def test_the_rows_of_plan_and_sweep_on_the_screen():
+    def row(p, total):
+        return [cell.replace("\u00a0", " ") for cell in planning._cells(p, planning._Cash("€", total, None))]
+
+    bare = replace(POS, budget=None, cost_of_privacy=replace(POS.cost_of_privacy, amount=None))
+    assert row(points()[1], BUDGET) == [
+        "pos", "0.08", "12.5", "€30,000 (€24,000 to €35,000)", "€12,500 (€9,100 to €15,900) Elm",
+        "€22,000 (€17,000 to €31,000)", "€125,730", "14.51 %", "monte-carlo",
+    ]  # fmt: skip
+    assert row(Point.of(bare), None) == [
+        "pos", "-", "12.5", "0.74 % (0.62 % to 0.87 %)", "0.31 % (0.22 % to 0.40 %) Elm", "0.56 % (0.44 % to 0.77 %)",
+        "3.1432 %", "14.51 %", "monte-carlo",
+    ]  # fmt: skip
+    for total in (BUDGET, None):  # counts are never money
+        assert row(Point.of(SIMPLEX), total) == [
+            "simplex", "-", "12.5", "7.3000", "3.6000 Elm", "-", "14.283", "6.888 %", "exact",
+        ]  # fmt: skip
+    heads = ("post-processing", "epsilon", "noise", "alpha", "largest loss", "cost of privacy", "RMSE", "P(0)", "by")
+    assert heads == planning.HEAD
+    budgets = GroupBudgets({"north": 3e6, "west": 1e6}, vector(1), "as we like it")
+    assert planning._Cash("€", BUDGET, budgets).words == screen.whose(budgets, BUDGET, "€")
+    assert planning._Cash("€", BUDGET, None).words is None
+    told = {"budget": BUDGET, "group_budgets": {"rule": "as we like it", "amounts": {"north": 3e6, "west": 1e6}}}
+    assert planning._Cash("€", BUDGET, budgets).to_dict() == told
+
+
+def test_the_provenance_of_curves():
+    page = curves_page(points(), x="epsilon", budgets="as we like it")
+    assert "<dt>Noise</dt><dd>laplace</dd>" in page
+    assert f"<ul><li>pos: {POS.note}</li></ul>" in page
+    assert "<p>As we like it.</p>" in page
 
 
 def test_a_curve_of_counts_by_scale():
