@@ -79,3 +79,15 @@ def test_rounding_by_hand():
     with pytest.raises(errors.ParameterError, match=r"whole number, got 1\.000002 for 'all'"):
         round_counts([0.5, 0.500002], Half())
     assert round_counts([0.5, 0.5 + 4e-7], Half()).sum() == 1.0
+
+
+@pytest.mark.parametrize("u", [0.0, 0.25, 0.5, 0.75, math.nextafter(1.0, 0.0)])
+def test_rounding_keeps_the_total_at_every_end_of_its_random_number(u):
+    class At:
+        def random(self):
+            return u
+
+    out = round_counts([0.25, 3.5, 0.25, 2.0], At())
+    assert out.sum() == 6.0
+    assert (np.abs(out - [0.25, 3.5, 0.25, 2.0]) < 1).all()
+    assert out[3] == 2.0
