@@ -111,9 +111,8 @@ def _show(found: Allocated, currency: str) -> None:
         cells = [found.noisy.ids[i], f"{found.noisy.values[i]:,.6g}"]
         cells += [unit.show(float(s[i]) * factor) for s in found.shares.values()]
         if found.interval is not None:
-            cells.append(
-                " to ".join(unit.show(float(e[i]) * factor) for e in (found.interval.low, found.interval.high))
-            )
+            sides = ((found.interval.low, -1), (found.interval.high, 1))
+            cells.append(" to ".join(unit.show(float(e[i]) * factor, toward=side) for e, side in sides))
         rows.append(tuple(cells))
     title = f"The {min(TOP, len(found.noisy.ids))} largest of {len(found.noisy.ids):,}"
     screen.show(out, screen.Grid(title, tuple(heads), rows))
@@ -121,7 +120,7 @@ def _show(found: Allocated, currency: str) -> None:
         worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
         ends = (
             f"{found.noisy.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
-            f"± {unit.show(float(p.error[i]) * factor)}"
+            f"± {unit.show(float(p.error[i]) * factor, toward=1)}"
             for i in (best, worst)
         )
         screen.say(out, f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
