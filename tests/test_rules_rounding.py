@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpost import errors
-from fairpost.rules import Partition
+from fairpost.partition import Partition
 from fairpost.rules.rounding import round_counts
 
 
