@@ -31,7 +31,6 @@ def demo(**given: Any) -> int:
 
     check_free([given["html"]], given["force"])
     started = time.perf_counter()
-    click.echo("The first run compiles the kernels (some seconds); they are kept for the next.", err=True)
     out = screen.console()
     out.print("Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")
     show(fp.compare(hawaii(), fp.Laplace(scale=10.0), ["nonnegative", "simplex"]), "$")

@@ -16,14 +16,18 @@ just compiled or loaded: LLVM then sees the same module both times.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
 from llvmlite import binding as llvm
-from numba.core import compiler, config, types
+from numba.core import compiler, config, registry, sigutils
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
@@ -37,11 +41,16 @@ def made(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """The kernel of a function; the function itself where NUMBA_DISABLE_JIT is set."""
     if config.DISABLE_JIT:
         return function
+    if options.get("inline") == "always":  # in LLVM, which types and lowers the function once, not once a call
+        options = {**options, "inline": "never", "forceinline": True}
     return Kernel(function, targetoptions={"nopython": True, "nogil": True, "boundscheck": None, **options})
 
 
 class InnerLibrary(JITCodeLibrary):
     """LLVM code to link into others: nothing is optimised, there is no machine code."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         """Link in what it calls."""
@@ -58,6 +67,16 @@ class InnerLibrary(JITCodeLibrary):
         self.bitcode = bitcode
         self._final_module = self._shared_module = llvm.parse_bitcode(bitcode)
         self._finalized = True
+
+
+class HelperLibrary(InnerLibrary):
+    """What Numba compiles on the way: an ordinary library where it wants an address, else as an inner one."""
+
+    def get_pointer_to_function(self, name: str) -> Any:
+        """Numba wants the address of its own jitted helpers."""
+        assert not self._finalized
+        self.__class__ = JITCodeLibrary
+        return self.get_pointer_to_function(name)
 
 
 class OuterLibrary(JITCodeLibrary):
@@ -148,7 +167,6 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """A call from another kernel."""
-        interrupts.check()
         return self.inner.get_call_template(args, kws)
 
     def get_overload(self, sig: Any) -> Any:
@@ -163,14 +181,26 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def compile(self, sig: Any) -> Any:
         """Load or compile, whole: an interrupt waits for the next kernel, and nothing is collected meanwhile."""
-        with interrupts.whole():
-            collecting = gc.isenabled()
-            gc.disable()
-            try:
-                return super().compile(sig)
-            finally:
-                if collecting:
-                    gc.enable()
+        with interrupts.whole(), _lean():
+            return super().compile(sig)
+
+
+@contextmanager
+def _lean() -> Iterator[None]:
+    """Spare what a compile does for nothing: collecting garbage, and optimising by themselves the helpers
+    that Numba compiles on the way (complex arithmetic).
+    """
+    codegen = registry.cpu_target.target_context.codegen()
+    collecting, library = gc.isenabled(), codegen._library_class
+    with global_compiler_lock:
+        gc.disable()
+        codegen._library_class = HelperLibrary
+        try:
+            yield
+        finally:
+            codegen._library_class = library
+            if collecting:
+                gc.enable()
 
 
 class Kept(_Cache):  # type: ignore[misc]
@@ -186,7 +216,7 @@ class Kept(_Cache):  # type: ignore[misc]
         return None if folder is None else str(folder)
 
     def _key(self, sig: Any, codegen: Any) -> str:
-        args, returns = numba.core.sigutils.normalize_signature(sig)
+        args, returns = sigutils.normalize_signature(sig)
         return "\n".join([self.name, self.side, *map(_spelled, args), str(returns), str(codegen.magic_tuple())])
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -264,8 +294,6 @@ def machine() -> str:
 
 
 def _described() -> str:
-    import sys
-
     import llvmlite
     import numpy as np
 
@@ -276,3 +304,18 @@ def _described() -> str:
 
 
 _MACHINE = _described()
+
+
+# A fork waits until nobody compiles: a child has no thread that would ever release these locks.
+
+
+def _hold() -> None:
+    global_compiler_lock._lock.acquire()
+
+
+def _release() -> None:
+    global_compiler_lock._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)

@@ -1,33 +1,93 @@
 """Ctrl-C while kernels compile, and who is told that they do. No Numba here: it is imported at once.
 
-An exception that arrives in the middle of Numba or LLVM may leave their locks held, or vanish in a callback. So while a
-kernel compiles, an interrupt is noted and raised where it harms nothing: before the next kernel. That is some tenths of a
-second later. A second interrupt is raised at once.
+An exception that arrives in the middle of Numba or LLVM may vanish in a callback of theirs, or leave half a kernel behind.
+So while a kernel compiles, an interrupt is put off to a place where it harms nothing: before the next kernel, or before the
+machine code of this one is made. That is at most a second or two. A second interrupt is raised at once.
+
+Signals come to the main thread alone. Where another thread compiles (a slice of `parallel`, a block of a simulation) the
+main thread waits for it; under `noticed` an interrupt stops the other thread too, at the same places.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
-_state = threading.local()
-_noted = threading.Event()
+
+class _State:
+    """Plain values: a lock could be held by another thread when the process forks."""
+
+    under_way = 0
+    """Kernels that the main thread compiles: one calls for another."""
+    put_off = False
+    """The main thread has an interrupt to raise."""
+    stop = False
+    """Other threads have to stop."""
+
+
 _listeners: list[Callable[[str], None]] = []
 
 
 def check() -> None:
-    """Raise an interrupt that was noted."""
-    if _noted.is_set():
-        if threading.current_thread() is threading.main_thread():
-            _noted.clear()
+    """Raise an interrupt that was put off."""
+    if not _main() and _State.stop:
+        raise KeyboardInterrupt
+    if _main() and _State.put_off:
+        _State.put_off = False
         raise KeyboardInterrupt
 
 
+def _main() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _handler(number: int, frame: FrameType | None) -> None:
+    _State.stop = True
+    if _State.under_way and not _State.put_off:
+        _State.put_off = True
+        return
+    _State.put_off = False
+    signal.default_int_handler(number, frame)
+
+
+@contextmanager
+def noticed() -> Iterator[None]:
+    """Our handler instead of Python's own; another one (a notebook's, a program's) stays."""
+    if not _main() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    _State.put_off = _State.stop = False
+    signal.signal(signal.SIGINT, _handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _State.stop = False
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Around a kernel: in the main thread an interrupt waits for `check`."""
+    if not _main():
+        yield
+        return
+    with noticed():
+        _State.under_way += 1
+        try:
+            yield
+        finally:
+            _State.under_way -= 1
+        if not _State.under_way:
+            check()
+
+
 def compiling(name: str) -> None:
-    """Tell those who listen that a kernel is about to be compiled."""
+    """A kernel is about to be compiled: the place for an interrupt; those who listen are told."""
+    check()
     for listener in _listeners:
         listener(name)
 
@@ -42,26 +102,9 @@ def told(listener: Callable[[str], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-@contextmanager
-def whole() -> Iterator[None]:
-    """No interrupt but between kernels. Only the main thread meets signals; elsewhere nothing changes."""
-    depth = getattr(_state, "depth", 0)
-    before = signal.getsignal(signal.SIGINT)
-    if depth or threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        check()
-        yield
-        return
+def _forget() -> None:
+    _State.under_way, _State.put_off, _State.stop = 0, False, False
 
-    def note(number: int, frame: Any) -> None:
-        if _noted.is_set():
-            signal.default_int_handler(number, frame)
-        _noted.set()
 
-    _state.depth = 1
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        _state.depth = 0
-        check()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
