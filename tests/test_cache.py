@@ -107,14 +107,16 @@ def test_a_changed_kernel_changes_its_callers(copy, tmp_path):
     assert python(CALL, env).stdout.split() == ["19.0", "2"]
     assert python(CALL, env).stdout.split() == ["19.0", "0"]
     assert not list(tmp_path.glob("numba/*"))
-    assert not [p for p in copy.rglob("*.nb?")]
+    assert not list(copy.rglob("*.nb?"))
 
 
 def test_another_machine_or_setting_has_another_folder(copy, tmp_path):
     cache = tmp_path / "cache"
     python(CALL, environment(cache, copy.parent))
     python(CALL, environment(cache, copy.parent, NUMBA_OPT="1"))
-    assert python(CALL, environment(cache, copy.parent, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")).stdout.split() == [
+    assert python(
+        CALL, environment(cache, copy.parent, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    ).stdout.split() == [
         "13.0",
         "2",
     ]
@@ -134,7 +136,9 @@ def test_what_is_kept_is_the_users_alone(copy, tmp_path):
     assert "nobody else can write to" in done.stderr
 
 
-@pytest.mark.parametrize("harm", [lambda b: b[:-9], lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:], lambda b: b"", lambda b: b[:7]])
+@pytest.mark.parametrize(
+    "harm", [lambda b: b[:-9], lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:], lambda b: b"", lambda b: b[:7]]
+)
 def test_a_damaged_file_is_passed_over_and_written_anew(copy, tmp_path, harm):
     env = environment(tmp_path / "cache", copy.parent)
     python(CALL, env)
@@ -203,7 +207,9 @@ def test_eight_processes_with_an_empty_cache(tmp_path):
     code = "import fairpost as fp; print(fp.project_simplex([3.0, -1.0, 0.25], 1.5).tobytes().hex())"
     env = environment(tmp_path / "cache")
     some = [
-        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(8)
     ]
     ends = [p.communicate(timeout=300) for p in some]
@@ -344,5 +350,5 @@ def test_an_interrupt_while_a_command_compiles(tmp_path, method):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert time.perf_counter() - start < 5.0
-    assert err == "fairpost: interrupted, nothing was written\n"
+    assert err.strip() == "fairpost: interrupted, nothing was written"
     assert out == ""

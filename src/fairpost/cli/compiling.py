@@ -35,7 +35,9 @@ def compile_() -> int:
             job()
         report(len(some), len(some))
     seconds = time.perf_counter() - start
-    click.echo(f"Compiled {len(compiled)} kernels in {seconds:.1f} s." if compiled else "Every kernel was compiled before.")
+    click.echo(
+        f"Compiled {len(compiled)} kernels in {seconds:.1f} s." if compiled else "Every kernel was compiled before."
+    )
     return 0
 
 

@@ -153,7 +153,7 @@ class Name:
 class Kernel(CPUDispatcher):  # type: ignore[misc]
     """What Python calls."""
 
-    def __init__(self, function: Any, locals: Any = None, targetoptions: Any = None, **_: Any) -> None:  # noqa: A002
+    def __init__(self, function: Any, locals: Any = None, targetoptions: Any = None, **_: Any) -> None:
         super().__init__(function, locals, targetoptions, pipeline_class=OuterPipeline)
         self._cache = Kept(function, "outer")
         self._inner: Inner | None = None
@@ -238,7 +238,12 @@ class Kept(_Cache):  # type: ignore[misc]
         if self.side == "inner":
             payload = (library.bitcode, *about)
         else:
-            payload = (library._get_compiled_object(), sorted(library.own), *about, cres._find_referenced_environments())
+            payload = (
+                library._get_compiled_object(),
+                sorted(library.own),
+                *about,
+                cres._find_referenced_environments(),
+            )
         store.save(machine(), self.name, self._key(sig, cres.codegen), dumps(payload))
 
     def enable(self) -> None:
