@@ -4,6 +4,8 @@ Every test works in processes of its own with a cache folder of its own. Where t
 are put into a copy of the package: they go through the same decorator and store as all others.
 """
 
+import ast
+import importlib
 import os
 import shutil
 import signal
@@ -352,3 +354,82 @@ def test_an_interrupt_while_a_command_compiles(tmp_path, method):
     assert time.perf_counter() - start < 5.0
     assert err.strip() == "fairpost: interrupted, nothing was written"
     assert out == ""
+
+
+COMMANDS = """
+import contextlib, io, sys
+from pathlib import Path
+from fairpost.cli import main
+from fairpost.compiled import interrupts
+Path("counts.csv").write_text("id,count,group\\n" + "".join(f"p{i},{3 * i * i % 101 + i},{'ab'[i % 2]}\\n" for i in range(40)))
+noises = [["--scale", "10"], ["--sigma", "10"]]
+rules = ["nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold"]
+commands = [["audit", "counts.csv", *noise, "--postprocess", rule, *more]
+            for noise in noises for rule in rules for more in ([], ["--method", "monte-carlo", "--runs", "50"])]
+commands += [["audit", "counts.csv", "--scale", "10", "--postprocess", rule, "--group", "group", "--by-group"] for rule in rules[:6]]
+commands += [["allocate", "counts.csv", "--scale", "10"], ["project", "counts.csv"], ["project", "counts.csv", "--round"],
+             ["sweep", "counts.csv", "--postprocess", "simplex"], ["demo"]]
+for words in commands:
+    made = []
+    with interrupts.told(made.append), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            main.main(words)
+        except SystemExit as end:
+            assert end.code in (0, 3), (words, said.getvalue())
+    if made:
+        print(words, made)
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """The cache that `fairpost compile` leaves."""
+    cache = tmp_path_factory.mktemp("filled")
+    python("from fairpost.cli import main; main.main(['compile'])", environment(cache), limit=1500)
+    return cache
+
+
+def called_from_python():
+    """The kernels that modules outside the folders `kernels` name, as module.function."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name in ("kernels", "compiled"):
+            continue
+        tree, modules = ast.parse(path.read_text()), {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and "kernels" in node.module.split("."):
+                for alias in node.names:
+                    inside = node.module.endswith(".kernels")
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                    found |= set() if inside else {f"{node.module}.{alias.name}"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                found.add(f"{modules[node.value.id]}.{node.attr}")
+    return {name for name in found if hasattr(_object(name), "py_func")}
+
+
+def _object(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute, None)
+
+
+def test_after_the_command_compile_no_command_compiles(filled, tmp_path):
+    env = environment(filled)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+def test_the_command_compile_leaves_no_kernel_out(filled):
+    names = {p.name.rpartition("-")[0] for p in kernels(filled)}
+    wanted = {f"{name.removeprefix('fairpost.')}-outer" for name in called_from_python()}
+    assert len(wanted) > 20
+    assert not wanted - names

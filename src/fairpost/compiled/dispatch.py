@@ -13,6 +13,8 @@ reorder is never taken from elsewhere. Inner parts are linked as they come back 
 just compiled or loaded: LLVM then sees the same module both times.
 """
 
+# mypy: disable-error-code="no-untyped-call, attr-defined, call-arg, assignment, misc"
+# Numba is typed in parts only, and these parts not at all.
 from __future__ import annotations
 
 import gc
@@ -99,11 +101,12 @@ class OuterLibrary(JITCodeLibrary):
 
 def _link(library: Any) -> None:
     for other in dict.fromkeys(library._linking_libraries):
-        library._reload_init.update(other._reload_init)
+        if hasattr(other, "_reload_init"):  # from Numba 0.61 on
+            library._reload_init.update(other._reload_init)
         library._final_module.link_in(other._get_module_for_linking(), preserve=True)
 
 
-class InnerPipeline(compiler.Compiler):  # type: ignore[misc]
+class InnerPipeline(compiler.Compiler):
     """Types and LLVM code, without wrappers and machine code."""
 
     def __init__(self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, names: Any) -> None:
@@ -116,7 +119,7 @@ class InnerPipeline(compiler.Compiler):  # type: ignore[misc]
         return super().compile_extra(function)
 
 
-class OuterPipeline(compiler.Compiler):  # type: ignore[misc]
+class OuterPipeline(compiler.Compiler):
     """Machine code for Python alone: no wrapper for C."""
 
     def __init__(self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, names: Any) -> None:
@@ -130,11 +133,11 @@ class OuterPipeline(compiler.Compiler):  # type: ignore[misc]
         return super().compile_extra(function)
 
 
-class Inner(CPUDispatcher):  # type: ignore[misc]
+class Inner(CPUDispatcher):
     """What other kernels call."""
 
     def __init__(self, function: Any, targetoptions: Any) -> None:
-        super().__init__(function, targetoptions=targetoptions, pipeline_class=InnerPipeline)
+        super().__init__(function, {}, targetoptions, pipeline_class=InnerPipeline)
         self._cache = Kept(function, "inner")
 
     def add_overload(self, cres: Any) -> None:
@@ -150,11 +153,11 @@ class Name:
     """Stands for the address of inner code."""
 
 
-class Kernel(CPUDispatcher):  # type: ignore[misc]
+class Kernel(CPUDispatcher):
     """What Python calls."""
 
     def __init__(self, function: Any, locals: Any = None, targetoptions: Any = None, **_: Any) -> None:
-        super().__init__(function, locals, targetoptions, pipeline_class=OuterPipeline)
+        super().__init__(function, locals or {}, targetoptions, pipeline_class=OuterPipeline)
         self._cache = Kept(function, "outer")
         self._inner: Inner | None = None
 
@@ -203,7 +206,7 @@ def _lean() -> Iterator[None]:
                 gc.enable()
 
 
-class Kept(_Cache):  # type: ignore[misc]
+class Kept(_Cache):
     """One kernel's part of the store, one side of it."""
 
     def __init__(self, function: Any, side: str) -> None:
@@ -222,7 +225,7 @@ class Kept(_Cache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled side from the store, or None."""
         target_context.refresh()
-        payload = store.load(machine(), self.name, self._key(sig, target_context.codegen()))
+        payload = store.load(machine(), f"{self.name}-{self.side}", self._key(sig, target_context.codegen()))
         if payload is None:
             interrupts.compiling(self.name)
             return None
@@ -236,7 +239,7 @@ class Kept(_Cache):  # type: ignore[misc]
         cres.fndesc.typemap = cres.fndesc.calltypes = None  # neither needed nor picklable
         about = (cres.fndesc, cres.environment, cres.signature, cres.reload_init)
         if self.side == "inner":
-            payload = (library.bitcode, *about)
+            payload: tuple[Any, ...] = (library.bitcode, *about)
         else:
             payload = (
                 library._get_compiled_object(),
@@ -244,7 +247,7 @@ class Kept(_Cache):  # type: ignore[misc]
                 *about,
                 cres._find_referenced_environments(),
             )
-        store.save(machine(), self.name, self._key(sig, cres.codegen), dumps(payload))
+        store.save(machine(), f"{self.name}-{self.side}", self._key(sig, cres.codegen), dumps(payload))
 
     def enable(self) -> None:
         """It always is."""
