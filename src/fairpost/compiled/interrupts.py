@@ -5,7 +5,8 @@ So while a kernel compiles, an interrupt is put off to a place where it harms no
 machine code of this one is made. That is at most a second or two. A second interrupt is raised at once.
 
 Signals come to the main thread alone. Where another thread compiles (a slice of `parallel`, a block of a simulation) the
-main thread waits for it; under `noticed` an interrupt stops the other thread too, at the same places.
+main thread waits for it, and may sleep through the signal; under `noticed` an interrupt stops the other thread, at the same
+places.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class _State:
     """The main thread has an interrupt to raise."""
     stop = False
     """Other threads have to stop."""
+    pipe: tuple[int, int] | None = None
+    """Python writes the number of each signal into it as it comes."""
 
 
 _listeners: list[Callable[[str], None]] = []
@@ -34,7 +37,8 @@ _listeners: list[Callable[[str], None]] = []
 
 def check() -> None:
     """Raise an interrupt that was put off."""
-    if not _main() and _State.stop:
+    if not _main() and (_State.stop or _arrived()):
+        _State.stop = True
         raise KeyboardInterrupt
     if _main() and _State.put_off:
         _State.put_off = False
@@ -43,6 +47,16 @@ def check() -> None:
 
 def _main() -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+def _arrived() -> bool:
+    """Whether a SIGINT has come that the main thread has not seen yet: it may sleep in a lock until we are done."""
+    if _State.pipe is None:
+        return False
+    try:
+        return bytes([signal.SIGINT]) in os.read(_State.pipe[0], 4096)
+    except BlockingIOError:
+        return False
 
 
 def _handler(number: int, frame: FrameType | None) -> None:
@@ -61,12 +75,19 @@ def noticed() -> Iterator[None]:
         yield
         return
     _State.put_off = _State.stop = False
+    pipe = _State.pipe = os.pipe()
+    os.set_blocking(pipe[0], False)
+    os.set_blocking(pipe[1], False)
+    before = signal.set_wakeup_fd(pipe[1], warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _State.stop = False
+        signal.set_wakeup_fd(before)
+        _State.stop, _State.pipe = False, None
+        for end in pipe:
+            os.close(end)
 
 
 @contextmanager
