@@ -362,7 +362,7 @@ from pathlib import Path
 from fairpost.cli import main
 from fairpost.compiled import interrupts
 Path("counts.csv").write_text("id,count,group\\n" + "".join(f"p{i},{3 * i * i % 101 + i},{'ab'[i % 2]}\\n" for i in range(40)))
-noises = [["--scale", "10"], ["--sigma", "10"]]
+noises = [["--scale", "10"], ["--mechanism", "gaussian", "--sigma", "10"]]
 rules = ["nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold"]
 commands = [["audit", "counts.csv", *noise, "--postprocess", rule, *more]
             for noise in noises for rule in rules for more in ([], ["--method", "monte-carlo", "--runs", "50"])]

@@ -85,6 +85,9 @@ def _constraints() -> None:
     for made in (fp.Affine, fp.AffineNonnegative):
         for mechanism in (fp.Laplace(scale=10.0), fp.DiscreteLaplace(scale=10.0)):
             _audit(counts, mechanism, made(A, b), fp.MonteCarlo(runs=8))
+    for made, wrong in ((fp.Affine, [[1.0, 1.0], [1.0, 1.0]]), (fp.AffineNonnegative, [[1.0, 1.0], [1.0, -1.0]])):
+        with contextlib.suppress(fp.FairpostError):  # the proof that nothing satisfies them has kernels of its own
+            made(np.array(wrong), np.array([1.0, 2.0]))
 
 
 def _samples(noises: tuple[Any, ...]) -> None:
