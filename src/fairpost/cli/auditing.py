@@ -27,6 +27,7 @@ from fairpost.result import CONFIDENTIAL, AuditResult
 @o.CSV
 @o.HTML
 @o.WORDS
+@o.NOUN
 @o.FORCE
 def audit(file: str, **given: Any) -> int:
     """Who gains and who loses from post-processing, from a FILE of true counts.
