@@ -77,7 +77,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "counts": ("test_counts", "test_audit", "test_io", "test_postprocess", "test_plan", "test_cli"),
     "io": ("test_io*", "test_outputs*", "test_cli"),
     "report": ("test_sentences*", "test_report*", "test_outputs*"),
-    "cli": ("test_options", "test_screen*", "test_outputs*", "test_privacy", "test_cli"),
+    "cli": ("test_options", "test_screen*", "test_outputs*", "test_cli"),
     "paper": ("test_paper*",),
 }  # fmt: skip
 """The tests of an area, the quick ones first, as patterns; what does not exist (yet) is left out."""
