@@ -177,6 +177,34 @@ def test_conversions_between_rho_and_epsilon():
     assert calibration.pure_from_rho(2.0) == 2.0
 
 
+def test_the_default_sensitivity_of_the_rules_is_1():
+    for rule, given in [
+        (calibration.laplace_scale, (0.4,)),
+        (calibration.gaussian_sigma, (0.4, 1e-5)),
+        (calibration.gaussian_sigma_classic, (0.4, 1e-5)),
+        (calibration.gaussian_sigma_zcdp, (0.4,)),
+        (calibration.gaussian_epsilon, (3.0, 1e-5)),
+        (calibration.gaussian_rho, (3.0,)),
+    ]:
+        assert rule(*given) == rule(*given, 1.0) != rule(*given, 2.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(60.0, 0.3), (300.0, 0.9), (1e-4, 1e-12), (1e-3, 0.3)])
+def test_gaussian_noise_at_the_ends_of_the_scale(epsilon, delta):
+    """Sigma from 0.03 to 1e5: the search must widen its bracket both ways. The log of delta magnifies by < 1e4 here."""
+    sigma = fp.Gaussian.from_epsilon(epsilon, delta).sigma
+    assert gaussian_delta(sigma, epsilon, 1.0) == pytest.approx(delta, rel=1e-9)
+    if epsilon > 1:
+        assert fp.Gaussian(sigma).epsilon(delta) == pytest.approx(epsilon, rel=1e-10)
+
+
+def test_a_tiny_epsilon_keeps_its_digits():
+    """sigma 1e6: delta near 4e-7 is a difference of two halves, each right to 1e-16, so to 1e-9 of itself."""
+    delta = 0.9 * math.erf(1 / (2e6 * SQRT2))
+    epsilon = fp.Gaussian(1e6).epsilon(delta)
+    assert gaussian_delta(1e6, epsilon, 1.0) == pytest.approx(delta, rel=1e-8)
+
+
 @pytest.mark.parametrize("name", ["epsilon", "delta", "sensitivity"])
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "much"])
 def test_no_promise_from_a_number_that_is_none(name, bad):

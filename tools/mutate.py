@@ -207,7 +207,7 @@ class Run:
 
     def key(self, what: str) -> str:
         """Of one result in the file."""
-        return hashlib.sha256(f"{self.tree}:{self.given.whole}:{what}".encode()).hexdigest()[:24]
+        return hashlib.sha256(f"{self.tree}:{self.given.whole}:{self.given.tests}:{what}".encode()).hexdigest()[:24]
 
     def remember(self, what: str, row: dict[str, Any]) -> None:
         """One line, at once."""
@@ -318,7 +318,8 @@ def main() -> int:
     """From the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--area", action="append", choices=list(AREAS), help="repeatable; all by default")
-    parser.add_argument("--count", type=int, default=20, help="mutants an area (20)")
+    parser.add_argument("--count", type=int, help="mutants an area (20); with --only: mutants in all (every one)")
+    parser.add_argument("--tests", action="append", metavar="PATTERN", help="these test files instead of the area's")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
     parser.add_argument("--jobs", type=int, default=2, help="workers (2)")
     parser.add_argument("--limit", type=float, help="seconds a mutant (two minutes and three times the usual)")
@@ -335,15 +336,19 @@ def main() -> int:
     )
     given = parser.parse_args()
     areas = given.area or list(AREAS)
+    if given.tests:
+        TESTS.update({area: tuple(given.tests) for area in AREAS})
     if given.only:
         drawn = [(a, m) for place in given.only for a, m in at(place) if given.area is None or a in areas]
+        if given.count and given.count < len(drawn):
+            drawn = random.Random(given.seed).sample(drawn, given.count)
     elif given.again:
         names = {(r["file"], r["text"], r["change"]) for r in json.loads((WORK / "survivors.json").read_text())}
         drawn = [
             (a, m) for file in sorted({n[0] for n in names}) for a, m in at(file) if (m.file, m.text, m.change) in names
         ]
     else:
-        drawn = [(area, m) for area in areas for m in draw(area, given.count, given.seed)]
+        drawn = [(area, m) for area in areas for m in draw(area, given.count or 20, given.seed)]
     if given.list:
         for area, m in drawn:
             print(f"{area:12s} {m.file}:{m.line}  {m.change}")
