@@ -843,3 +843,11 @@ def test_the_keys_of_project(run):
     assert data["counts"] == {"n": 4}
     assert [e["noisy_count"] for e in data["entities"]] == noisy().tolist()
     assert [e["count"] for e in data["entities"]] == values.tolist()
+
+
+def test_what_counts_as_negative(run):
+    Path("few.csv").write_text("id,count\na,0.5\nb,0\nc,-0.25\nd,9\n")
+    done = run("allocate", ["--postprocess", "pos"], file="few.csv")
+    assert "1 of 4 noisy counts are negative (25.00 %)." in done.screen
+    changes = run("project", [], file="few.csv").data["changes"]
+    assert changes["negative_before"] == 1
