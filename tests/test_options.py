@@ -324,6 +324,7 @@ def group_total(run, command):
 def budget(run, command):
     if command == "allocate":
         one, two = (run(command, base(command, *w)) for w in ([], ["--budget", 1000]))
+        assert run(command, base(command, "--budget", -1)).code == 2
         assert one.data["budget"] is None
         assert two.data["budget"] == 1000.0
         assert "baseline_money" not in one.rows[0]
@@ -848,6 +849,23 @@ def test_the_keys_of_project(run):
 def test_what_counts_as_negative(run):
     Path("few.csv").write_text("id,count\na,0.5\nb,0\nc,-0.25\nd,9\n")
     done = run("allocate", ["--postprocess", "pos"], file="few.csv")
-    assert "1 of 4 noisy counts are negative (25.00 %)." in done.screen
+    assert "1 of 4 noisy counts are negative (25.00 %)." in lines_of(done)
     changes = run("project", [], file="few.csv").data["changes"]
     assert changes["negative_before"] == 1
+
+
+def test_degenerate_draws_that_never_happen_get_no_line(run):
+    """Counts 40 and 60 at scale 1: both clipped with chance e^-100 / 4, which is above 0 and far below 1e-12."""
+    Path("large.csv").write_text("id,count\na,40\nb,60\n")
+    done = run("audit", ["--scale", 1, "--postprocess", "baseline"], file="large.csv")
+    assert 0 < done.results[0]["degenerate"] < 1e-40
+    assert "of the draws are degenerate" not in done.screen
+
+
+def test_the_help_lists_the_options_in_their_order():
+    made = main.get_command(click.Context(main), "audit")
+    names = [p.opts[0] for p in made.params if isinstance(p, click.Option)]
+    start = names.index("--mechanism")
+    assert names[start : start + 7] == [
+        "--mechanism", "--epsilon", "--delta", "--sensitivity", "--scale", "--sigma", "--rho",
+    ]  # fmt: skip
