@@ -6,6 +6,7 @@ that `calibration` implements. Neighbours differ by D: one count by 1 or 2, or t
 
 import json
 import math
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -23,6 +24,7 @@ LAPLACE = [fp.Laplace, fp.DiscreteLaplace]
 GAUSSIAN = [fp.Gaussian, fp.DiscreteGaussian]
 KINDS = {k.name: k for k in [*LAPLACE, *GAUSSIAN]}
 K = np.arange(-3000, 3001)
+near = partial(pytest.approx, abs=0.0)  # its default, 1e-12, would let any small delta pass
 
 
 # -- what noise keeps, by definition ---------------------------------------------------------------------------------
@@ -42,7 +44,7 @@ def test_the_oracle_is_the_integral():
         u = np.linspace(-60, 60, 2_000_001)  # the trapezium rule with a kink: h^2 = 4e-9
         p, q = (np.exp(-(((u - m) / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi)) for m in (shift, 0.0))
         found = float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0.0)) * (u[1] - u[0]))
-        assert gaussian_delta(sigma, epsilon, shift) == pytest.approx(found, abs=1e-8)
+        assert gaussian_delta(sigma, epsilon, shift) == near(found, abs=1e-8)
 
 
 def masses(mechanism):
@@ -68,13 +70,13 @@ def discrete_delta(mechanism, epsilon, moves):
 @pytest.mark.parametrize("kind", LAPLACE)
 def test_laplace_noise_loses_epsilon_and_no_less(kind, epsilon, sensitivity):
     made = kind.from_epsilon(epsilon, sensitivity)
-    assert made.scale == pytest.approx(sensitivity / epsilon, rel=1e-15)
-    assert made.epsilon(sensitivity) == pytest.approx(epsilon, rel=1e-15)
+    assert made.scale == near(sensitivity / epsilon, rel=1e-15)
+    assert made.epsilon(sensitivity) == near(epsilon, rel=1e-15)
     # the largest log ratio of the densities of neighbours, at 3 to the left and to the right of both
     move = 2.0 if made.discrete and sensitivity == SQRT2 else sensitivity
     ratio = np.log(made.density(np.array([-3.0, 3.0 + move])) / made.density(np.array([-3.0, 3.0 + move]) - move))
-    assert ratio == pytest.approx([move / made.scale, -move / made.scale], rel=1e-10)
-    assert made.epsilon() == pytest.approx(epsilon / sensitivity, rel=1e-15)  # the default is 1
+    assert ratio == near([move / made.scale, -move / made.scale], rel=1e-10)
+    assert made.epsilon() == near(epsilon / sensitivity, rel=1e-15)  # the default is 1
     assert kind.from_epsilon(epsilon).scale == 1 / epsilon
 
 
@@ -92,12 +94,12 @@ def test_discrete_laplace_by_summation(epsilon, moves):
 def test_gaussian_noise_reaches_its_delta_and_no_more(epsilon, delta, sensitivity):
     """brentq stops at 1e-14 in log sigma; the log of delta moves by less than 1e3 of that here."""
     made = fp.Gaussian.from_epsilon(epsilon, delta, sensitivity)
-    assert gaussian_delta(made.sigma, epsilon, sensitivity) == pytest.approx(delta, rel=1e-9)
+    assert gaussian_delta(made.sigma, epsilon, sensitivity) == near(delta, rel=1e-9)
     back = made.epsilon(delta, sensitivity)
-    assert back == pytest.approx(epsilon, rel=1e-9)
-    assert gaussian_delta(made.sigma, back, sensitivity) == pytest.approx(delta, rel=1e-9)
+    assert back == near(epsilon, rel=1e-9)
+    assert gaussian_delta(made.sigma, back, sensitivity) == near(delta, rel=1e-9)
     # the default is 1
-    assert fp.Gaussian.from_epsilon(epsilon, delta).sigma == pytest.approx(made.sigma / sensitivity, rel=1e-12)
+    assert fp.Gaussian.from_epsilon(epsilon, delta).sigma == near(made.sigma / sensitivity, rel=1e-12)
     assert made.epsilon(delta) == fp.Gaussian(made.sigma).epsilon(delta, 1.0)
 
 
@@ -108,16 +110,16 @@ def test_gaussian_noise_that_needs_no_epsilon():
     assert fp.Gaussian(sigma).epsilon(variation * 1.01) == 0.0
     little = fp.Gaussian(sigma).epsilon(variation * 0.99)
     assert 0 < little < 0.01
-    assert gaussian_delta(sigma, little, 1.0) == pytest.approx(variation * 0.99, rel=1e-9)
+    assert gaussian_delta(sigma, little, 1.0) == near(variation * 0.99, rel=1e-9)
 
 
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES)
 def test_classic_gaussian(sensitivity):
     made = fp.Gaussian.from_classic(0.5, 1e-5, sensitivity)
-    assert made.sigma == pytest.approx(sensitivity * math.sqrt(2 * math.log(125_000)) / 0.5, rel=1e-14)
+    assert made.sigma == near(sensitivity * math.sqrt(2 * math.log(125_000)) / 0.5, rel=1e-14)
     assert gaussian_delta(made.sigma, 0.5, sensitivity) <= 1e-5
-    assert fp.Gaussian.from_classic(0.5, 1e-5).sigma == pytest.approx(made.sigma / sensitivity, rel=1e-14)
-    assert fp.Gaussian.from_classic(1.0, 1e-5).sigma == pytest.approx(math.sqrt(2 * math.log(125_000)), rel=1e-14)
+    assert fp.Gaussian.from_classic(0.5, 1e-5).sigma == near(made.sigma / sensitivity, rel=1e-14)
+    assert fp.Gaussian.from_classic(1.0, 1e-5).sigma == near(math.sqrt(2 * math.log(125_000)), rel=1e-14)
 
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 5.0])
@@ -126,8 +128,8 @@ def test_classic_gaussian(sensitivity):
 def test_discrete_gaussian_is_concentrated_by_summation(rho, moves, sensitivity, order):
     """Renyi divergence of order a is at most rho a, and equal where a times each move is whole (Canonne et al. 2020)."""
     made = fp.DiscreteGaussian.from_rho(rho, sensitivity)
-    assert made.sigma == pytest.approx(sensitivity / math.sqrt(2 * rho), rel=1e-14)
-    assert made.rho(sensitivity) == pytest.approx(rho, rel=1e-14)
+    assert made.sigma == near(sensitivity / math.sqrt(2 * rho), rel=1e-14)
+    assert made.rho(sensitivity) == near(rho, rel=1e-14)
     log = -((K / made.sigma) ** 2) / 2
     norm = np.log(np.sum(np.exp(log)))
     found = 0.0
@@ -135,7 +137,7 @@ def test_discrete_gaussian_is_concentrated_by_summation(rho, moves, sensitivity,
         terms = order * (-(((K - m) / made.sigma) ** 2) / 2) + (1 - order) * log - norm
         found += float(np.log(np.sum(np.exp(terms))) / (order - 1))
     if all((order * m).is_integer() for m in moves):
-        assert found == pytest.approx(rho * order, rel=1e-10)
+        assert found == near(rho * order, rel=1e-10)
     assert 0.9 * rho * order < found <= rho * order * (1 + 1e-10)
 
 
@@ -145,8 +147,8 @@ def test_discrete_gaussian_keeps_its_delta_by_summation(epsilon, delta, moves, s
     made = fp.DiscreteGaussian.from_epsilon(epsilon, delta, sensitivity)
     log = mp.log(1 / mp.mpf(delta))
     rho = float(mp.findroot(lambda r: r + 2 * mp.sqrt(r * log) - epsilon, epsilon**2 / (4 * float(log))))
-    assert made.sigma == pytest.approx(sensitivity / math.sqrt(2 * rho), rel=1e-10)
-    assert made.epsilon(delta, sensitivity) == pytest.approx(epsilon, rel=1e-12)
+    assert made.sigma == near(sensitivity / math.sqrt(2 * rho), rel=1e-10)
+    assert made.epsilon(delta, sensitivity) == near(epsilon, rel=1e-12)
     assert made.epsilon(delta) == fp.DiscreteGaussian(made.sigma).epsilon(delta, 1.0)
     reached = discrete_delta(made, epsilon, moves)
     assert 0.001 * delta < reached <= delta  # valid, and not by more than this conversion gives away
@@ -160,19 +162,19 @@ def test_discrete_gaussian_keeps_its_delta_by_summation(epsilon, delta, moves, s
 def test_rho_of_all_four(kind, rho, sensitivity):
     """Laplace pair: epsilon^2 / 2 = rho. Gaussian pair: D^2 / 2 sigma^2 = rho. Both: spread = D / sqrt(2 rho)."""
     made = kind.from_rho(rho, sensitivity)
-    assert made.spread == pytest.approx(sensitivity / math.sqrt(2 * rho), rel=1e-14)
-    assert kind.from_rho(rho).spread == pytest.approx(1 / math.sqrt(2 * rho), rel=1e-14)
+    assert made.spread == near(sensitivity / math.sqrt(2 * rho), rel=1e-14)
+    assert kind.from_rho(rho).spread == near(1 / math.sqrt(2 * rho), rel=1e-14)
     if kind in GAUSSIAN:
-        assert made.rho(sensitivity) == pytest.approx(rho, rel=1e-14)
-        assert made.rho() == pytest.approx(rho / sensitivity**2, rel=1e-14)
+        assert made.rho(sensitivity) == near(rho, rel=1e-14)
+        assert made.rho() == near(rho / sensitivity**2, rel=1e-14)
 
 
 def test_conversions_between_rho_and_epsilon():
     with mp.workdps(30):
         for rho, delta in [(0.01, 1e-6), (2.0, 1e-2)]:
             epsilon = float(mp.mpf(rho) + 2 * mp.sqrt(mp.mpf(rho) * mp.log(1 / mp.mpf(delta))))
-            assert calibration.epsilon_from_rho(rho, delta) == pytest.approx(epsilon, rel=1e-14)
-            assert calibration.rho_from_epsilon(epsilon, delta) == pytest.approx(rho, rel=1e-12)
+            assert calibration.epsilon_from_rho(rho, delta) == near(epsilon, rel=1e-14)
+            assert calibration.rho_from_epsilon(epsilon, delta) == near(rho, rel=1e-12)
     assert calibration.pure_from_rho(0.5) == 1.0
     assert calibration.pure_from_rho(2.0) == 2.0
 
@@ -193,9 +195,9 @@ def test_the_default_sensitivity_of_the_rules_is_1():
 def test_gaussian_noise_at_the_ends_of_the_scale(epsilon, delta):
     """Sigma from 0.03 to 1e5: the search must widen its bracket both ways. The log of delta magnifies by < 1e4 here."""
     sigma = fp.Gaussian.from_epsilon(epsilon, delta).sigma
-    assert gaussian_delta(sigma, epsilon, 1.0) == pytest.approx(delta, rel=1e-9)
+    assert gaussian_delta(sigma, epsilon, 1.0) == near(delta, rel=1e-9)
     if epsilon > 1:
-        assert fp.Gaussian(sigma).epsilon(delta) == pytest.approx(epsilon, rel=1e-10)
+        assert fp.Gaussian(sigma).epsilon(delta) == near(epsilon, rel=1e-10)
 
 
 def test_a_tiny_epsilon_keeps_its_digits():
@@ -205,7 +207,7 @@ def test_a_tiny_epsilon_keeps_its_digits():
     """
     delta = 0.9 * math.erf(1 / (2e8 * SQRT2))
     epsilon = fp.Gaussian(1e8).epsilon(delta)
-    assert gaussian_delta(1e8, epsilon, 1.0) == pytest.approx(delta, rel=1e-6)
+    assert gaussian_delta(1e8, epsilon, 1.0) == near(delta, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "delta", "sensitivity"])
@@ -307,12 +309,12 @@ def agrees(found, want, name, sensitivity):
     """brentq's 1e-14 and the oracle's 1e-9, on conversions that magnify by less than 100."""
     own = "scale" if "laplace" in name else "sigma"
     assert found["name"] == name
-    assert found[own] == pytest.approx(want["spread"], rel=1e-8)
+    assert found[own] == near(want["spread"], rel=1e-8)
     for key in ("epsilon", "delta", "rho"):
         if want[key] is None:
             assert found[key] is None
         else:
-            assert found[key] == pytest.approx(float(want[key]), rel=1e-7)
+            assert found[key] == near(float(want[key]), rel=1e-7)
     assert found["sensitivity"] == sensitivity
     assert set(found) == {"name", own, "variance", "epsilon", "delta", "rho", "sensitivity"}
     assert found["variance"] == KINDS[name](found[own]).variance
@@ -340,7 +342,7 @@ def test_every_statement_of_a_promise(files, name, how, value, delta, sensitivit
     assert type(made) is KINDS[name]
     agrees(about.describe(made), want, name, sensitivity)
     promise = about.epsilon(made)
-    assert promise == (None if want["epsilon"] is None else pytest.approx(float(want["epsilon"]), rel=1e-7))
+    assert promise == (None if want["epsilon"] is None else near(float(want["epsilon"]), rel=1e-7))
     words = ["--mechanism", name, f"--{how}", value, "--sensitivity", sensitivity]
     words += [] if delta is None else ["--delta", delta]
     data = said(files, "audit", files / "x.csv", *words, "--postprocess", "nonnegative")
@@ -384,12 +386,12 @@ def test_levels_of_epsilon_and_their_noise(files, name, command, sensitivity):
 
     low, high = points("--epsilons", 0.8, 1.6)[::-1]
     want = expected(name, "epsilon", 0.8, delta, sensitivity)["spread"]
-    assert low["mechanism"][own] == pytest.approx(want, rel=1e-8)
-    assert low["epsilon"] == pytest.approx(0.8, rel=1e-9)
-    assert high["epsilon"] == pytest.approx(1.6, rel=1e-9)
+    assert low["mechanism"][own] == near(want, rel=1e-8)
+    assert low["epsilon"] == near(0.8, rel=1e-9)
+    assert high["epsilon"] == near(1.6, rel=1e-9)
     one, two = points("--spreads", 5, 7)
     assert [one["mechanism"][own], two["mechanism"][own]] == [5.0, 7.0]
-    assert two["epsilon"] == pytest.approx(float(expected(name, own, 7.0, delta, sensitivity)["epsilon"]), rel=1e-7)
+    assert two["epsilon"] == near(float(expected(name, own, 7.0, delta, sensitivity)["epsilon"]), rel=1e-7)
 
 
 def test_statements_that_are_none():
