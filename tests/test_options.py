@@ -704,7 +704,8 @@ EXPLANATION = (
 )
 MARK = "confidential: computed from true counts"
 # By hand: nonnegative at scale 10 has the biases 5 e^{-x/10}: 3.70409 for 3 and 0.0123938 for 60, a chance of 0 of
-# e^{-x/10} / 2 each, 17.10 % on average. The other numbers are those that the tests above compare with the library.
+# e^{-x/10} / 2 each, 17.10 % on average. The other numbers were recorded from the commands: they guard the layout and the
+# places of the numbers; whether the numbers are right is for the tests of the engines.
 SHOWN = {
     "release": [
         "laplace noise, scale 10",
