@@ -218,7 +218,7 @@ def mechanism(run, command):
 
 
 def thresholded(noise):
-    from fairpost.postprocess import POSTPROCESSINGS
+    from fairpost.rules import POSTPROCESSINGS
 
     total = float(noisy().sum())
     return POSTPROCESSINGS["simplex-threshold"](total).for_mechanism(noise)(noisy()).tolist()

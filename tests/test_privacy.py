@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import ParameterError
-from fairpost.mechanisms import Neighbours, calibration, mechanism_of
+from fairpost.noise import Neighbours, calibration, mechanism_of
 
 SQRT2 = math.sqrt(2)
 SENSITIVITIES = [1.0, 2.0, SQRT2]
