@@ -21,6 +21,7 @@ from fairpost.io import read_counts
 from fairpost.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
 from fairpost.postprocess import Affine, AffineNonnegative, Baseline, PoS, Simplex, project_simplex
+from fairpost.release import Ledger, PublicTotal, Release, release
 from fairpost.result import AuditResult
 
 __version__ = "0.1.0"
@@ -40,8 +41,11 @@ __all__ = [
     "Gaussian",
     "InputError",
     "Laplace",
+    "Ledger",
     "MonteCarlo",
     "PoS",
+    "PublicTotal",
+    "Release",
     "Simplex",
     "Stream",
     "ToleranceError",
@@ -53,6 +57,7 @@ __all__ = [
     "project_simplex",
     "proposition2",
     "read_counts",
+    "release",
     "sweep",
     "theorem1",
 ]
