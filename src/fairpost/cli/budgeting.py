@@ -32,7 +32,9 @@ def budget() -> None:
 @LEDGER
 @click.option("--dataset", required=True, metavar="NAME", help="What the counts are about; published.")
 @click.option("--unit", required=True, help="Who is protected, such as child or household; published.")
-@click.option("--neighbours", type=click.Choice(NEIGHBOURS), required=True, help="A unit is there or not, or is another.")
+@click.option(
+    "--neighbours", type=click.Choice(NEIGHBOURS), required=True, help="A unit is there or not, or is another."
+)
 @click.option("--measure", type=click.Choice(MEASURES), required=True, help="pure adds up epsilon, zcdp adds up rho.")
 @click.option("--limit", required=True, help="Epsilon (pure), rho (zcdp) or, with --limit-delta, epsilon: 1, 0.5, 1/3.")
 @click.option("--limit-delta", metavar="DELTA", help="zcdp: the limit is (epsilon, delta), turned into rho.")
@@ -47,6 +49,7 @@ def create(ledger: str, **given: Any) -> int:
 def overview(ledger: Ledger) -> dict[str, Any]:
     """What `show` says."""
     t, found = ledger.terms, ledger.verify()
+    _fail(str(ledger.path), found.problems)
     spent = ledger.spent
     return {
         "dataset": t.dataset,
@@ -61,7 +64,6 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         "left_rounded_down": rounded(t.limit - spent, up=False),
         "entries": found.entries,
         "notes": found.notes,
-        "problems": found.problems,
     }
 
 
@@ -82,7 +84,6 @@ def show(ledger: str, json_: str | None) -> int:
         click.echo(f"left   {data['left_rounded_down']}" + _exact(data["left"], data["left_rounded_down"]))
         for note in data["notes"]:
             click.echo(note)
-    _fail(ledger, data["problems"])
     return 0
 
 
@@ -106,7 +107,9 @@ def _fail(ledger: str, problems: list[str]) -> None:
 @TO_STDOUT
 def history(ledger: str, json_: str | None) -> int:
     """Every entry, oldest first."""
-    entries = Ledger.open(ledger).entries()
+    book = Ledger.open(ledger)
+    book.demand()
+    entries = book.entries()
     if json_:
         rows = [{**vars(e), "body": {k: v for k, v in e.body.items() if k != "secret"}} for e in entries]
         click.echo(json.dumps({"entries": rows}, indent=1, ensure_ascii=False))
@@ -145,5 +148,3 @@ def verify(ledger: str, statements: tuple[str, ...]) -> int:
     said = f" and {len(texts)} statements" if texts else ""
     click.echo(f"{ledger}: {found.entries} entries{said}: the chain and the sums hold")
     return 0
-
-

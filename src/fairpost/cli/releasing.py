@@ -10,8 +10,7 @@ import click
 
 from fairpost.cli import options as o
 from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
-from fairpost.release import About, Ledger, PublicTotal, Release, release_noisy
-from fairpost.release import api, guard, protocol
+from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, protocol, release_noisy
 from fairpost.release.amounts import rounded
 from fairpost.release.request import CHOSEN
 from fairpost.release.rules import RULES
@@ -26,7 +25,9 @@ PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUM
 @click.option("--group-total", metavar="COL", help="Column with the public total of each group; needs --total-source.")
 @click.option("--epsilon", help="The loss, kept by discrete Laplace noise: 0.1, 1/3.")
 @click.option("--rho", help="The loss, kept by discrete Gaussian noise; for a ledger of zcdp.")
-@click.option("--mechanism", type=click.Choice(["discrete-laplace", "discrete-gaussian"]), help="Follows from the loss.")
+@click.option(
+    "--mechanism", type=click.Choice(["discrete-laplace", "discrete-gaussian"]), help="Follows from the loss."
+)
 @click.option(
     "--entities-per-person", type=int, default=1, show_default=True, help="In how many entities one unit is at most."
 )
@@ -37,11 +38,17 @@ PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUM
 @click.option("--exact-total", is_flag=True, help="Disclose the true total; for a ledger with neighbours replace.")
 @click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares 1.")
 @click.option("--chosen-from", type=click.Choice(CHOSEN), help="What epsilon and the rule were chosen from; published.")
-@click.option("--out", type=click.Path(path_type=str), metavar="DIR", help="The folder to make, with table and statement.")
+@click.option(
+    "--out", type=click.Path(path_type=str), metavar="DIR", help="The folder to make, with table and statement."
+)
 @click.option("--again", default="", metavar="LABEL", help="A second, independent draw; it has its own charge.")
 @click.option("--from-noisy", metavar="KEY", help="Publish noise that is kept with another rule; no charge, no FILE.")
-@click.option("--plan", type=click.Path(path_type=str), metavar="TOML", help="Several tables, charged in one transaction.")
-@click.option("--about", type=click.Path(path_type=str), metavar="TOML", help="Words for the registry: title, curator, ...")
+@click.option(
+    "--plan", type=click.Path(path_type=str), metavar="TOML", help="Several tables, charged in one transaction."
+)
+@click.option(
+    "--about", type=click.Path(path_type=str), metavar="TOML", help="Words for the registry: title, curator, ..."
+)
 @click.option("--dry-run", is_flag=True, help="Show the charge and what would be published; charge and draw nothing.")
 @click.option("--self-test", is_flag=True, help="Test OpenDP's sampler: seven laws, 200,000 draws each.")
 @click.option("--json", "json_", type=click.Choice(["-"]), help="What was done, as JSON, to stdout.")
@@ -76,9 +83,15 @@ def release(file: str | None, **given: Any) -> int:
 
 def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, Any]]:
     """The work; what to say about it."""
-    ways = [name for name, value in (("FILE", file), ("--from-noisy", given["from_noisy"]), ("--plan", given["plan"])) if value]
+    ways = [
+        name
+        for name, value in (("FILE", file), ("--from-noisy", given["from_noisy"]), ("--plan", given["plan"]))
+        if value
+    ]
     if len(ways) != 1:
-        raise ParameterError(f"a release is of one of FILE, --from-noisy and --plan, got {' and '.join(ways) or 'none'}")
+        raise ParameterError(
+            f"a release is of one of FILE, --from-noisy and --plan, got {' and '.join(ways) or 'none'}"
+        )
     for name in ("ledger", "out"):
         if given[name] is None and not (name == "out" and given["dry_run"]):
             raise ParameterError(f"a release needs --{name}, got none")
@@ -86,7 +99,9 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
     about = _about(given["about"])
     if given["from_noisy"]:
         if given["epsilon"] or given["rho"] or given["again"] or given["exact_total"] or given["dry_run"]:
-            raise ParameterError("--from-noisy takes a rule and a place; epsilon, rho, again, exact-total and dry-run have no part")
+            raise ParameterError(
+                "--from-noisy takes a rule and a place; epsilon, rho, again, exact-total and dry-run have no part"
+            )
         done = [
             release_noisy(
                 given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),
@@ -104,7 +119,10 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
 
 
 def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protocol.Job:
-    words = {k: given[k] for k in ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")}
+    words = {
+        k: given[k]
+        for k in ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")
+    }
     total: Any = given["total_source"] if given["group_total"] else _public(given)
     if given["group_total"] and not given["total_source"]:
         raise ParameterError("--group-total needs --total-source, which says where the totals are published")
@@ -140,10 +158,17 @@ def _about(path: str | None) -> About:
     for name, value in data.items():
         if name not in known:
             raise InputError(f"{path}: {name!r} is not known; known are {', '.join(sorted(known))}")
-        right = isinstance(value, list) and all(isinstance(v, str) for v in value) if name == "authors" else isinstance(value, str)
+        right = (
+            isinstance(value, list) and all(isinstance(v, str) for v in value)
+            if name == "authors"
+            else isinstance(value, str)
+        )
         if not right:
-            raise InputError(f"{path}: {name} must be {'a list of texts' if name == 'authors' else 'a text'}, got another thing")
-    return About(**{k: tuple(v) if k == "authors" else v for k, v in data.items()})
+            raise InputError(
+                f"{path}: {name} must be {'a list of texts' if name == 'authors' else 'a text'}, got another thing"
+            )
+    words: dict[str, Any] = {k: tuple(v) if k == "authors" else v for k, v in data.items()}
+    return About(**words)
 
 
 def _tables(path: str) -> list[dict[str, Any]]:
@@ -157,7 +182,9 @@ def _tables(path: str) -> list[dict[str, Any]]:
         words = {**data, **table}
         unknown = sorted(set(words) - set(PLAN_WORDS) - {"total-source"})
         if unknown:
-            raise InputError(f"{path}: {unknown[0]!r} is not known; known are {', '.join(sorted(PLAN_WORDS))}, total-source")
+            raise InputError(
+                f"{path}: {unknown[0]!r} is not known; known are {', '.join(sorted(PLAN_WORDS))}, total-source"
+            )
         source = words.pop("total-source", None)
         if "total" in words:
             words["total"] = words["total"] if words["total"] == api.EXACT else PublicTotal(words["total"], source)
@@ -182,7 +209,12 @@ def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]
         )
         lines.append(f"{r.statement['table']['rows']:,} rows in {r.folder}; key {r.key}")
     tables = [
-        {"key": r.key, "folder": None if r.folder is None else str(r.folder), "charged": r.fresh, "statement": r.statement}
+        {
+            "key": r.key,
+            "folder": None if r.folder is None else str(r.folder),
+            "charged": r.fresh,
+            "statement": r.statement,
+        }
         for r in done
     ]
     return lines, {"left": str(left), "tables": tables}
@@ -203,7 +235,10 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
             f"  noise {p['mechanism']} of scale {p['scale']}, sensitivity {p['sensitivity']['value']} ({p['sensitivity']['norm']})",
             f"  would publish {', '.join(seen.files)}: {seen.statement['table']['rows']:,} rows of "
             f"{', '.join(seen.statement['table']['columns'])}",
-            *(f"  rule {s['rule']}{', total: ' + s['total'] if s['total'] else ''}" for s in seen.statement["postprocessing"]),
+            *(
+                f"  rule {s['rule']}{', total: ' + s['total'] if s['total'] else ''}"
+                for s in seen.statement["postprocessing"]
+            ),
             *(f"  unprotected: {u['what']}: {u['source']}" for u in seen.statement["unprotected"]),
         ]
         tables.append({**vars(seen), "fits": fits})
@@ -213,11 +248,15 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
 def _self_test() -> int:
     from fairpost.release import noise, selftest
 
-    click.echo(f"OpenDP {noise.opendp_version()}: {selftest.DRAWS:,} draws of each law; an alarm is p < {selftest.ALARM:g}")
+    click.echo(
+        f"OpenDP {noise.opendp_version()}: {selftest.DRAWS:,} draws of each law; an alarm is p < {selftest.ALARM:g}"
+    )
     tests = selftest.run()
     for t in tests:
         law = f"{t.law.mechanism} {t.law.scale:.6g}"
-        click.echo(f"{law:<26} {t.what:<17} chi2 {t.chi2:8.1f} of {t.freedom:>3}  p = {t.p:.2g}  {'' if t.passed else 'ALARM'}".rstrip())
+        click.echo(
+            f"{law:<26} {t.what:<17} chi2 {t.chi2:8.1f} of {t.freedom:>3}  p = {t.p:.2g}  {'' if t.passed else 'ALARM'}".rstrip()
+        )
     if not all(t.passed for t in tests):
         raise FairpostError("the self-test of the sampler failed: do not release with it")
     return 0

@@ -72,11 +72,20 @@ def release(
         The label of a second, independent draw of the same request, which is charged again.
     name, about
         The name of the table in the ledger, and words for the registry.
+    **columns
+        `id`, `count`, `weight`, `group`, `format` of a file, and `group_total`, a column of public totals (then `total` is
+        the text that says where they are published).
 
     """
     book = opened(ledger)
     given = {"epsilon": epsilon, "rho": rho, "mechanism": mechanism, "entities_per_person": entities_per_person}
-    wanted = {"postprocess": postprocess, "round": round, "total": total, "by_group": by_group, "chosen_from": chosen_from}
+    wanted = {
+        "postprocess": postprocess,
+        "round": round,
+        "total": total,
+        "by_group": by_group,
+        "chosen_from": chosen_from,
+    }
     with hardened(), silent():
         job = job_of(book, counts, given | wanted, out=out, again=again, name=name, about=about, columns=columns)
         return protocol.run(book, [job])[0]
@@ -102,7 +111,9 @@ def release_noisy(
         shape = Publication(postprocess, round, by_group, chosen=_chosen(chosen_from))
         if total is not None:
             labels = _kept_labels(book, key) if by_group else None
-            shape = Publication(postprocess, round, by_group, tuple(total.of(labels)), "public", total.source, shape.chosen)
+            shape = Publication(
+                postprocess, round, by_group, tuple(total.of(labels)), "public", total.source, shape.chosen
+            )
         return protocol.from_noisy(book, key, shape, protocol.place(out), about)
 
 
@@ -195,7 +206,7 @@ def _name(counts: Any) -> str:
 
 def _publication(book: Ledger, given: Mapping[str, Any], source: Source) -> Publication:
     by_group, total = bool(given.get("by_group", False)), given.get("total")
-    base = {"round": bool(given.get("round", False)), "chosen": _chosen(given.get("chosen_from"))}
+    base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": _chosen(given.get("chosen_from"))}
     name = str(given.get("postprocess", "simplex"))
     if source.totals is not None:
         if not isinstance(total, str) or total == EXACT:
@@ -296,7 +307,9 @@ def preview(book: Ledger, job: protocol.Job) -> Preview:
         software=protocol.software(),
     )
     made = statement(facts)
-    made["postprocessing"][0]["total"] = {"noisy": "the noisy sum"}.get(p.total_kind, p.total_kind)
+    if p.postprocess in rules.KEEP:
+        for step in made["postprocessing"]:
+            step["total"] = {"noisy": "the noisy sum"}.get(p.total_kind, p.total_kind)
     for item in made["unprotected"] if hidden else ():
         if item["what"].startswith("the exact total"):
             item["value"] = "shown when it is published"

@@ -117,7 +117,9 @@ def refuse_dask(source: Any) -> None:
             sys.modules["distributed"].get_worker()
             inside = True
     if home in ("dask", "distributed", "dask_expr") or inside:
-        raise UnsupportedError("a release runs in one process on one machine: Dask is refused, got it as the source or the place")
+        raise UnsupportedError(
+            "a release runs in one process on one machine: Dask is refused, got it as the source or the place"
+        )
 
 
 def place_of(error: BaseException) -> str:

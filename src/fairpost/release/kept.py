@@ -1,4 +1,4 @@
-"""The kept noise: KEY.noisy beside the ledger, owner-only, whole or absent.
+r"""The kept noise: KEY.noisy beside the ledger, owner-only, whole or absent.
 
     fairpost noisy 1\n      8 bytes: length of the header      header (JSON)      payload
 
@@ -74,8 +74,8 @@ def write(temporary: Path, final: Path, kept: Kept, labels: Sequence[bytes]) -> 
 
     `labels` are the packed ids of each level and, where there are groups, the packed groups.
     """
-    parts = [np.ascontiguousarray(level, dtype="<i8").data for level in kept.levels]
-    parts += list(labels)  # type: ignore[arg-type]
+    parts: list[Any] = [np.ascontiguousarray(level, dtype="<i8").data for level in kept.levels]
+    parts += labels
     if kept.weights is not None:
         parts.append(np.ascontiguousarray(kept.weights, dtype="<f8").data)
     mac = hashlib.sha256()

@@ -189,7 +189,9 @@ class Ledger:
             last, charged = _last(link), _last(link, "WHERE kind = 'charge'")
             for tail in (last, charged):
                 if tail and tail.hash != hash_of(tail.seq, tail.kind, tail.key, tail.body, tail.prev):
-                    raise LedgerError(f"{self.path}: entry {tail.seq} fails its check: its hash is not that of its content")
+                    raise LedgerError(
+                        f"{self.path}: entry {tail.seq} fails its check: its hash is not that of its content"
+                    )
             spent = Fraction(0) if charged is None else charged.spent
             asked = sum((a.loss for a in new), Fraction(0))
             if any(a.loss <= 0 for a in new):
@@ -233,7 +235,9 @@ class Ledger:
         if secret is None or not entries or digest(secret[0]) != entries[0].body.get("secret"):
             found.problems.append("the secret of the ledger is not the one that it was opened with")
         charged = {e.key: e for e in entries if e.kind == "charge"}
-        found.problems += [f"noise is kept that was never charged ({key[:12]}): an old copy?" for key in sorted(kept - set(charged))]
+        found.problems += [
+            f"noise is kept that was never charged ({key[:12]}): an old copy?" for key in sorted(kept - set(charged))
+        ]
         finished = {e.body.get("of") for e in entries if e.kind == "done"}
         for key, entry in charged.items():
             if key not in finished:
@@ -263,9 +267,7 @@ class Ledger:
         )
 
 
-def _terms(
-    dataset: str, unit: str, neighbours: str, measure: str, limit: Any, limit_delta: Any
-) -> Terms:
+def _terms(dataset: str, unit: str, neighbours: str, measure: str, limit: Any, limit_delta: Any) -> Terms:
     for name, value in (("dataset", dataset), ("unit", unit)):
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
             raise ParameterError(f"`{name}` must be a text on one line, got {value!r}")

@@ -88,9 +88,13 @@ def opendp_version() -> str:
     try:
         found = version("opendp")
     except PackageNotFoundError:
-        raise UnsupportedError("a release draws its noise with OpenDP: install fairpost[release]; it is not here") from None
+        raise UnsupportedError(
+            "a release draws its noise with OpenDP: install fairpost[release]; it is not here"
+        ) from None
     if tuple(int(p) for p in found.split(".")[:2]) < (0, 16):
-        raise UnsupportedError(f"a release needs OpenDP 0.16 or later (earlier ones drew from a wrong law), got {found}")
+        raise UnsupportedError(
+            f"a release needs OpenDP 0.16 or later (earlier ones drew from a wrong law), got {found}"
+        )
     return found
 
 
@@ -141,9 +145,9 @@ def _work(share: Sequence[tuple[Law, slice]], out: Sequence[Whole]) -> None:
     task = json.dumps({"path": sys.path, "laws": laws})
     script = str(Path(__file__).with_name("drawer.py"))
     command = [sys.executable, "-P", script, task]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    null = subprocess.DEVNULL
     # its own process group: an interrupt at the terminal is for the parent to answer
-    with subprocess.Popen(command, process_group=0, **streams) as worker:
+    with subprocess.Popen(command, stdin=null, stdout=subprocess.PIPE, stderr=null, process_group=0) as worker:
         assert worker.stdout is not None
         try:
             for (_, some), numbers in zip(share, out, strict=True):

@@ -69,7 +69,9 @@ def refuse_wide(path: Path, most: int = 0o600) -> None:
     if os.name == "posix" and mode & ~most & 0o777:
         raise InputError(f"{path}: must be readable by its owner only (mode {most:04o} or narrower), got {mode:04o}")
     if stat.S_ISREG(found.st_mode) and found.st_nlink != 1:
-        raise InputError(f"{path}: must be the only name of the file (a second one misleads SQLite), got {found.st_nlink}")
+        raise InputError(
+            f"{path}: must be the only name of the file (a second one misleads SQLite), got {found.st_nlink}"
+        )
 
 
 def private_folder(path: Path) -> Path:

@@ -104,7 +104,9 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
     if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
         job.out is not None for job in jobs
     ):
-        raise ParameterError("the tables of a plan must be different requests with places of their own, and two are the same")
+        raise ParameterError(
+            "the tables of a plan must be different requests with places of their own, and two are the same"
+        )
     for job in sorted(jobs, key=lambda j: j.key):
         locks.enter_context(locked(ledger.folder / f"{job.key}.lock"))
     _sweep(ledger, {job.key for job in jobs})
@@ -114,7 +116,9 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         if job.charge is not None and not there:
             raise _lost(ledger, job, "a process ended between the charge and the file")
         if job.charge is None and there:
-            raise LedgerError(f"{ledger.path}: noise is kept that was never charged ({job.key[:12]}): an old copy of the ledger?")
+            raise LedgerError(
+                f"{ledger.path}: noise is kept that was never charged ({job.key[:12]}): an old copy of the ledger?"
+            )
         if job.out is not None:
             check_place(job.out, again=job.charge is not None)
     new = [job for job in jobs if job.charge is None]
@@ -125,9 +129,7 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         reserve(_temporary(ledger, job.key), keeping.size_of(job.labels(), sum(x.size for x in job.x)))
     try:
         laws = [level.law for job in new for level in job.request.levels]
-        if say is not None:
-            say("testing the sampler, where this version, machine and scale were not tested yet")
-        selftest.demand(ledger.folder / "selftest.json", laws, sampler)
+        selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
     except BaseException:
         for job in new:
             with suppress(OSError):
@@ -187,13 +189,17 @@ def finish(
     """Step 4, out of the kept file; also all of `from_noisy`. The caller holds the key's lock."""
     charge = ledger.find("charge", key)
     if charge is None:
-        raise LedgerError(f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?")
+        raise LedgerError(
+            f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?"
+        )
     release, files = prepare(ledger, keeping.read(kept_path(ledger, key), key), charge, publication, about)
     made = Release(release.table, release.statement, key, None, fresh)
     return publish(ledger, made, files, publication.key(key, about.public()), out)
 
 
-def from_noisy(ledger: Ledger, given: str, publication: Publication, out: Path | None, about: About | None = None) -> Release:
+def from_noisy(
+    ledger: Ledger, given: str, publication: Publication, out: Path | None, about: About | None = None
+) -> Release:
     """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
     ledger.demand()
     if len(given) < 8 or not all(c in "0123456789abcdef" for c in given):

@@ -50,7 +50,9 @@ class Release:
         return f"Release(rows={self.statement['table']['rows']}, loss={budget['loss']}, entry={budget['entry']})"
 
 
-def prepare(ledger: Ledger, kept: Kept, charge: Entry, publication: Publication, about: About) -> tuple[Release, dict[str, str]]:
+def prepare(
+    ledger: Ledger, kept: Kept, charge: Entry, publication: Publication, about: About
+) -> tuple[Release, dict[str, str]]:
     """The release and the text of its files: a function of the kept noise, its charge and what is asked for."""
     import polars as pl
 

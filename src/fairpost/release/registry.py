@@ -82,7 +82,7 @@ def _quantity(item: Mapping[str, Any]) -> str:
 
 
 def _step(step: Mapping[str, Any]) -> str:
-    return step["rule"] + (f" (total: {step['total']})" if step["total"] else "")
+    return str(step["rule"]) + (f" (total: {step['total']})" if step["total"] else "")
 
 
 def _parameters(privacy: Mapping[str, Any], measure: str) -> dict[str, float]:
@@ -139,7 +139,12 @@ def dataset(made: Mapping[str, Any], about: About) -> dict[str, Any]:
         "measurementTechnique": STATEMENT,
         "variableMeasured": [name for name in made["table"]["columns"] if name in ("count", "share")],
         "distribution": [
-            {"@type": "DataDownload", "contentUrl": TABLE, "encodingFormat": "text/csv", "sha256": made["table"]["sha256"]}
+            {
+                "@type": "DataDownload",
+                "contentUrl": TABLE,
+                "encodingFormat": "text/csv",
+                "sha256": made["table"]["sha256"],
+            }
         ],
     }
     if about.curator:

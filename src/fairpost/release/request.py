@@ -107,7 +107,9 @@ def level_of(
         raise ParameterError(f"a loss is given by one of epsilon and rho, got {'both' if rho is not None else 'none'}")
     usual = "discrete-laplace" if epsilon is not None else "discrete-gaussian"
     if mechanism not in (None, usual):
-        raise ParameterError(f"a loss in {'epsilon' if rho is None else 'rho'} is kept by {usual} noise, got {mechanism!r}")
+        raise ParameterError(
+            f"a loss in {'epsilon' if rho is None else 'rho'} is kept by {usual} noise, got {mechanism!r}"
+        )
     if rho is not None:
         if terms.measure == "pure":
             raise ParameterError("a ledger of pure DP takes losses in epsilon, got one in rho")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,21 +129,27 @@ def _chi2(law: Law, what: str, seen: NDArray[np.int64], wanted: Floats) -> Test:
 def run(laws: Iterable[Law] = LAWS, sampler: Sampler = sample, draws: int = DRAWS) -> list[Test]:
     """Draw and compare."""
     chosen = list(laws)
-    drawn = sample_all([(law, draws) for law in chosen]) if sampler is sample else [sampler(law, draws) for law in chosen]
+    drawn = (
+        sample_all([(law, draws) for law in chosen]) if sampler is sample else [sampler(law, draws) for law in chosen]
+    )
     return [test for law, some in zip(chosen, drawn, strict=True) for test in compare(law, some)]
 
 
-def demand(record: Path, laws: Iterable[Law], sampler: Sampler = sample) -> bool:
+def demand(
+    record: Path, laws: Iterable[Law], sampler: Sampler = sample, say: Callable[[str], None] | None = None
+) -> bool:
     """The self-test has passed for this OpenDP, this machine and these laws; run now what has not. True where it ran.
 
     A failure is an error, and nothing may be drawn for a release.
     """
     here = {"opendp": opendp_version(), "machine": _machine()}
     passed = _passed(record, here)
-    missing = [law for law in (*LAWS, *laws) if [law.mechanism, law.text] not in passed]
+    missing = list(dict.fromkeys(law for law in (*LAWS, *laws) if [law.mechanism, law.text] not in passed))
     if not missing:
         return False
-    failed = [t for t in run(dict.fromkeys(missing), sampler) if not t.passed]
+    if say is not None:
+        say(f"testing the sampler of OpenDP {here['opendp']} at {len(missing)} scales, once on this machine")
+    failed = [t for t in run(missing, sampler) if not t.passed]
     if failed:
         t = failed[0]
         raise FairpostError(

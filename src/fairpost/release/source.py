@@ -101,7 +101,9 @@ def _told(said: str, kind: type[FairpostError]) -> FairpostError:
     where = f"{name}{f', {place[1]}' if place else ''}"
     column = MISSING.search(said)
     if column is not None:
-        return made(f"{where}: the {column[1]} column is not there (name it with --{column[1]}; columns are not listed here)")
+        return made(
+            f"{where}: the {column[1]} column is not there (name it with --{column[1]}; columns are not listed here)"
+        )
     rule = next((r for r in RULES if f": {r}" in said), None)
     if rule is None:
         return made(f"{where}: could not be read (what was found is not repeated here)")

@@ -145,7 +145,9 @@ def unprotected(facts: Facts) -> list[dict[str, Any]]:
         {"what": "the list of rows", "value": str(facts.rows), "source": "taken to be public by the publisher"}
     ]
     if facts.weighted and facts.outcome.name == "share":
-        items.append({"what": "the weights of the rows", "value": None, "source": "taken to be public by the publisher"})
+        items.append(
+            {"what": "the weights of the rows", "value": None, "source": "taken to be public by the publisher"}
+        )
     p = facts.publication
     if p.totals is None:
         return items
@@ -167,7 +169,9 @@ def steps(facts: Facts) -> list[dict[str, Any]]:
     totals = None if o.totals is None or p.by_group else decimal_of(float(o.totals[0]))
     made = [{**first, "total_value": totals}]
     if p.round:
-        made.append({"rule": "rounding", "gives": o.name, "total": total, "by_group": p.by_group, "total_value": totals})
+        made.append(
+            {"rule": "rounding", "gives": o.name, "total": total, "by_group": p.by_group, "total_value": totals}
+        )
     return made
 
 

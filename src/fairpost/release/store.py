@@ -56,7 +56,9 @@ def connect(path: Path) -> sqlite3.Connection:
         if sys.platform == "darwin":
             link.execute("PRAGMA fullfsync = ON")
         if mode != "truncate" or link.execute("PRAGMA synchronous").fetchone()[0] != 3:
-            raise FairpostError(f"{path}: this SQLite must offer journal_mode=TRUNCATE and synchronous=EXTRA, got {mode}")
+            raise FairpostError(
+                f"{path}: this SQLite must offer journal_mode=TRUNCATE and synchronous=EXTRA, got {mode}"
+            )
     except BaseException:
         link.close()
         raise
