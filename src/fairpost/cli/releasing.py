@@ -67,8 +67,8 @@ def release(file: str | None, **given: Any) -> int:
     if given["self_test"]:
         return _self_test()
     try:
-        with guard.stoppable(), guard.silent():
-            lines, data = _released(file, given)
+        with guard.stoppable():
+            lines, data = guard.silently(lambda: _released(file, given))
     except guard.Stopped:
         raise KeyboardInterrupt from None
     if given["json_"]:

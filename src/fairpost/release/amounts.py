@@ -20,7 +20,7 @@ from typing import Any
 
 from fairpost.errors import ParameterError
 
-FORM = re.compile(r"(\d{1,60})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,3}))?|(\d{1,60})/(\d{1,60})")
+FORM = re.compile(r"(\d{1,60})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,2}))?|(\d{1,60})/(\d{1,60})", re.ASCII)
 """0.1, 12, 1e-10, 1/3: digits and nothing else, and not so many that a message would be unreadable."""
 SHOWN = 12
 """Digits after the point where an amount is shown rounded."""

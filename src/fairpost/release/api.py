@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from fairpost.errors import ParameterError
 from fairpost.release import protocol, rules
 from fairpost.release.amounts import rounded, text
 from fairpost.release.chain import Entry
-from fairpost.release.guard import hardened, refuse_dask, silent, stoppable
+from fairpost.release.guard import hardened, refuse_dask, silently, stoppable
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Sampler, sample
 from fairpost.release.publish import Release
@@ -86,9 +86,13 @@ def release(
         "by_group": by_group,
         "chosen_from": chosen_from,
     }
-    with hardened(), silent():
+
+    def work() -> Release:
         job = job_of(book, counts, given | wanted, out=out, again=again, name=name, about=about, columns=columns)
         return protocol.run(book, [job])[0]
+
+    with hardened():
+        return silently(work)
 
 
 def release_noisy(
@@ -105,16 +109,18 @@ def release_noisy(
 ) -> Release:
     """Publish noise that is kept once more, with another rule. Post-processing is free: nothing is charged."""
     book = opened(ledger)
-    with hardened(), silent():
-        if not isinstance(total, PublicTotal | None):
-            raise ParameterError("the total of noise that is kept is a PublicTotal or None, got something else")
+    if not isinstance(total, PublicTotal | None):
+        raise ParameterError("the total of noise that is kept is a PublicTotal or None, got something else")
+
+    def work() -> Release:
         shape = Publication(postprocess, round, by_group, chosen=_chosen(chosen_from))
         if total is not None:
-            labels = _kept_labels(book, key) if by_group else None
-            shape = Publication(
-                postprocess, round, by_group, tuple(total.of(labels)), "public", total.source, shape.chosen
-            )
+            totals = tuple(total.of(_kept_labels(book, key) if by_group else None))
+            shape = replace(shape, totals=totals, total_kind="public", source=total.source)
         return protocol.from_noisy(book, key, shape, protocol.place(out), about)
+
+    with hardened():
+        return silently(work)
 
 
 def release_plan(
@@ -131,8 +137,8 @@ def release_plan(
     A table is a mapping with `name`, `file` and the arguments of `release`.
     """
     book = opened(ledger)
-    with hardened(), stoppable(), silent():
-        return protocol.run(book, plan_jobs(book, tables, out, about), sampler=sampler, say=say)
+    with hardened(), stoppable():
+        return silently(lambda: protocol.run(book, plan_jobs(book, tables, out, about), sampler=sampler, say=say))
 
 
 def plan_jobs(

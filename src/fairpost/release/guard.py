@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from fairpost.errors import FairpostError, UnsupportedError
 
+T = TypeVar("T")
 PR_GET_DUMPABLE, PR_SET_DUMPABLE = 3, 4
 
 
@@ -132,15 +133,15 @@ def place_of(error: BaseException) -> str:
     return f"{type(error).__name__} at {place}"
 
 
-@contextmanager
-def silent() -> Iterator[None]:
-    """An error that nobody planned becomes its type and place: its message and its locals stay here."""
-    place = None
+def silently(work: Callable[[], T]) -> T:
+    """The work, where an error that nobody planned becomes its type and place: its message and its locals stay here.
+
+    A function and not a context manager, because what is raised by the latter carries the old error along.
+    """
     try:
-        yield
+        return work()
     except (FairpostError, MemoryError):
         raise
     except Exception as error:
         place = place_of(error)
-    if place is not None:  # raised outside the handler, so that the error carries no context
-        raise FairpostError(f"the release failed on an error that is a defect of fairpost: {place}")
+    raise FairpostError(f"the release failed on an error that is a defect of fairpost: {place}")
