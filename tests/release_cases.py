@@ -28,7 +28,11 @@ def quick(law, n):
 def with_selftest(ledger, *laws):
     """As after a self-test that passed for these laws (name, scale)."""
     here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
-    known = [*selftest.LAWS, *(noise.Law(*law) for law in laws), *(noise.Law("discrete-laplace", b) for b in (5.0, 10.0, 20.0))]
+    known = [
+        *selftest.LAWS,
+        *(noise.Law(*law) for law in laws),
+        *(noise.Law("discrete-laplace", b) for b in (5.0, 10.0, 20.0)),
+    ]
     selftest._remember(ledger.folder / "selftest.json", here, [[law.mechanism, law.text] for law in known])
     return ledger
 

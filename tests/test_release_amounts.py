@@ -14,7 +14,14 @@ from fairpost.release import amounts, conversion
 
 @pytest.mark.parametrize(
     ("given", "value"),
-    [("0.1", "1/10"), ("1/3", "1/3"), ("1e-10", "1/10000000000"), (2, "2"), (Fraction(3, 7), "3/7"), (Decimal("0.25"), "1/4")],
+    [
+        ("0.1", "1/10"),
+        ("1/3", "1/3"),
+        ("1e-10", "1/10000000000"),
+        (2, "2"),
+        (Fraction(3, 7), "3/7"),
+        (Decimal("0.25"), "1/4"),
+    ],
 )
 def test_an_amount_is_the_ratio_that_was_typed(given, value):
     assert amounts.amount(given, "epsilon") == Fraction(value)
@@ -26,7 +33,9 @@ def test_what_is_not_exact_is_refused_by_name(given):
         amounts.amount(given, "epsilon")
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "", "x", "1/0", "0/5", "nan", "inf", "1.", ".5", "1_0", "٣", "1 /2", "1e999", "9" * 80])
+@pytest.mark.parametrize(
+    "given", ["0", "-1", "", "x", "1/0", "0/5", "nan", "inf", "1.", ".5", "1_0", "٣", "1 /2", "1e999", "9" * 80]
+)
 def test_what_is_no_amount_above_0_is_refused(given):
     with pytest.raises(ParameterError, match="`epsilon` must be an amount above 0"):
         amounts.amount(given, "epsilon")
@@ -61,6 +70,7 @@ def test_shown_amounts_are_rounded_to_the_safe_side():
 def smallest_delta(rho, epsilon):
     """The bound of Canonne, Kamath and Steinke by brute force over alpha, in 40 digits."""
     with mpmath.workdps(40):
+
         def bound(a):
             return (a - 1) * (a * rho - epsilon) + a * mpmath.log(1 - 1 / a) - mpmath.log(a - 1)
 
@@ -68,13 +78,19 @@ def smallest_delta(rho, epsilon):
         return mpmath.exp(bound(mpmath.findroot(lambda a: mpmath.diff(bound, a), start)))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-10"), ("17.14", "1e-10"), ("0.01", "1e-6"), ("0.5", "0.01"), ("100", "1e-12")])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("1", "1e-10"), ("17.14", "1e-10"), ("0.01", "1e-6"), ("0.5", "0.01"), ("100", "1e-12")]
+)
 def test_a_limit_of_epsilon_and_delta_becomes_the_largest_rho_below(epsilon, delta):
     e, d = Fraction(epsilon), Fraction(delta)
     rho = conversion.rho_of(e, d)
-    assert smallest_delta(mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(e.numerator) / e.denominator) <= float(d)
+    assert smallest_delta(
+        mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(e.numerator) / e.denominator
+    ) <= float(d)
     more = rho * (1 + Fraction(1, 10**9))  # 12 digits: one part in 1e9 more must be too much
-    assert smallest_delta(mpmath.mpf(more.numerator) / more.denominator, mpmath.mpf(e.numerator) / e.denominator) > float(d)
+    assert smallest_delta(
+        mpmath.mpf(more.numerator) / more.denominator, mpmath.mpf(e.numerator) / e.denominator
+    ) > float(d)
 
 
 def test_epsilon_of_rho_is_the_sharp_conversion_rounded_up():

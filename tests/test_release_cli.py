@@ -67,10 +67,37 @@ def test_the_search_finds_what_it_looks_for(tmp_path):
 
 
 def test_budget_and_release_from_the_shell(place):
-    made = run("budget", "create", "b", "--dataset", "Towns", "--unit", "person", "--neighbours", "add-remove", "--measure", "pure", "--limit", "1", cwd=place)
+    made = run(
+        "budget",
+        "create",
+        "b",
+        "--dataset",
+        "Towns",
+        "--unit",
+        "person",
+        "--neighbours",
+        "add-remove",
+        "--measure",
+        "pure",
+        "--limit",
+        "1",
+        cwd=place,
+    )
     assert made.returncode == 0, made.stderr
     with_selftest(fp.Ledger.open(place / "b"))
-    words = ("release", "towns.csv", "--ledger", "b", "--epsilon", "0.1", "--round", "--chosen-from", "policy", "--out", "o")
+    words = (
+        "release",
+        "towns.csv",
+        "--ledger",
+        "b",
+        "--epsilon",
+        "0.1",
+        "--round",
+        "--chosen-from",
+        "policy",
+        "--out",
+        "o",
+    )
     dry = run(*words, "--dry-run", "--json", "-", cwd=place)
     assert dry.returncode == 0, dry.stderr
     assert json.loads(dry.stdout)["tables"][0]["loss"] == "1/10"
@@ -99,7 +126,8 @@ def test_budget_and_release_from_the_shell(place):
     audited = run("audit", "towns.csv", "--statement", "o/statement.json", "--runs", "200", "--json", "-", cwd=place)
     assert audited.returncode == 0, audited.stderr
     audit = json.loads(audited.stdout)
-    assert (audit["mechanism"]["name"], audit["mechanism"]["scale"], audit["results"][0]["postprocess"]) == ("discrete-laplace", 10.0, "simplex")
+    assert (audit["mechanism"]["name"], audit["mechanism"]["scale"]) == ("discrete-laplace", 10.0)
+    assert audit["results"][0]["postprocess"] == "simplex"
     assert "noisy sum" in audited.stderr
     (place / "b.d" / f"{key}.noisy").unlink()
     lost = run(*words[:-1], "elsewhere", cwd=place)
@@ -148,7 +176,9 @@ BAD = {
 def test_a_bad_file_is_refused_without_a_value(place, name):
     path = place / "input.csv"
     path.write_bytes(BAD[name] if isinstance(BAD[name], bytes) else BAD[name].encode())
-    done = CliRunner().invoke(main, ["release", str(path), "--ledger", str(place / "l"), "--epsilon", TINY, "--out", str(place / "o")])
+    done = CliRunner().invoke(
+        main, ["release", str(path), "--ledger", str(place / "l"), "--epsilon", TINY, "--out", str(place / "o")]
+    )
     assert done.exit_code == 2, done.output
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
@@ -161,7 +191,9 @@ def test_the_message_still_names_rule_and_row(place):
     (place / "input.csv").write_text(BAD["text"])
     done = run("release", "input.csv", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place)
     assert done.stderr == "fairpost: input.csv, line 3: every count must be a number (the value is not shown)\n"
-    done = run("release", "towns.csv", "--count", "5938271", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place)
+    done = run(
+        "release", "towns.csv", "--count", "5938271", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place
+    )
     assert "the count column is not there" in done.stderr
 
 
@@ -199,7 +231,16 @@ def test_a_defect_shows_its_place_and_no_message(place, monkeypatch):
         raise ValueError(f"bad value {SENTINELS[0]}")
 
     monkeypatch.setattr(rules, "check", broken)
-    words = ["release", str(place / "towns.csv"), "--ledger", str(place / "l"), "--epsilon", TINY, "--out", str(place / "o")]
+    words = [
+        "release",
+        str(place / "towns.csv"),
+        "--ledger",
+        str(place / "l"),
+        "--epsilon",
+        TINY,
+        "--out",
+        str(place / "o"),
+    ]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 3
     assert "ValueError at test_release_cli.py" in done.stderr
@@ -230,7 +271,19 @@ def test_the_process_leaves_no_core_and_cannot_be_read():
 
 def test_sigterm_ends_a_release_in_order(place):
     """Sent while the process reads or draws: exit code 130 with nothing charged, or 4 with the noise kept, or 0."""
-    command = [sys.executable, "-m", "fairpost", "release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "o"]
+    command = [
+        sys.executable,
+        "-m",
+        "fairpost",
+        "release",
+        "towns.csv",
+        "--ledger",
+        "l",
+        "--epsilon",
+        TINY,
+        "--out",
+        "o",
+    ]
     book = fp.Ledger.open(place / "l")
     for delay in (0.8, 1.5):
         worker = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -271,9 +324,28 @@ def test_the_self_test_from_the_shell(monkeypatch):
         (["towns.csv"], "needs --ledger"),
         (["towns.csv", "--ledger", "l"], "needs --out"),
         (["towns.csv", "--ledger", "l", "--out", "o"], "one of epsilon and rho"),
-        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"], "--total and --total-source together"),
+        (
+            ["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"],
+            "--total and --total-source together",
+        ),
         (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total"], "neighbours replace"),
-        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total", "--total", "1", "--total-source", "s"], "got both"),
+        (
+            [
+                "towns.csv",
+                "--ledger",
+                "l",
+                "--out",
+                "o",
+                "--epsilon",
+                "1",
+                "--exact-total",
+                "--total",
+                "1",
+                "--total-source",
+                "s",
+            ],
+            "got both",
+        ),
         (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--group-total", "id"], "--total-source"),
         (["--from-noisy", "abcdef0123", "--ledger", "l", "--out", "o", "--epsilon", "1"], "have no part"),
         (["--plan", "none.toml", "--ledger", "l", "--out", "o"], "cannot be read as TOML"),

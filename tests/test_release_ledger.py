@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 import threading
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,7 +29,14 @@ def test_ten_charges_of_a_tenth_fit_into_one_and_nothing_more(tmp_path):
     with pytest.raises(BudgetError) as refused:
         book.charge([ask(99, "1/1000000000000000000000", "small")])
     said = str(refused.value)
-    for part in ("limit 1", "spent 1", "left 0", "asked 1/1000000000000000000000", "nothing was charged", "entry 11: 1/10 for t"):
+    for part in (
+        "limit 1",
+        "spent 1",
+        "left 0",
+        "asked 1/1000000000000000000000",
+        "nothing was charged",
+        "entry 11: 1/10 for t",
+    ):
         assert part in said
     assert book.spent == 1
     assert len(book.entries()) == 11
@@ -118,7 +126,14 @@ MOUNTS = """22 1 8:1 / / rw - ext4 /dev/sda1 rw
 
 @pytest.mark.parametrize(
     ("path", "refused"),
-    [("/home/me/l", True), ("/home/local/l", False), ("/srv/l", False), ("/mnt/with space/l", True), ("/mnt/ssh/l", True), ("/mnt/usb/l", False)],
+    [
+        ("/home/me/l", True),
+        ("/home/local/l", False),
+        ("/srv/l", False),
+        ("/mnt/with space/l", True),
+        ("/mnt/ssh/l", True),
+        ("/mnt/usb/l", False),
+    ],
 )
 def test_network_file_systems_are_refused(path, refused):
     kind = places._by_mounts(Path(path), places._mounts(MOUNTS))
@@ -200,10 +215,8 @@ def test_threads_do_not_overspend(tmp_path):
 
     def work(start):
         for k in range(start, start + 8):
-            try:
+            with suppress(BudgetError):
                 fresh.extend(c for c in book.charge([ask(k % 20)]) if c.fresh)
-            except BudgetError:
-                pass
 
     threads = [threading.Thread(target=work, args=(4 * t,)) for t in range(6)]
     for thread in threads:

@@ -32,7 +32,10 @@ def accepted(a, b):
     return total
 
 
-def as_0_14_1(law, n, rng=np.random.default_rng(14)):
+RNG = np.random.default_rng(14)
+
+
+def as_0_14_1(law, n, rng=RNG):
     """Draws from the law of OpenDP 0.14.1, for a whole scale; elsewhere from the right law."""
     if law.mechanism != "discrete-laplace" or law.scale != int(law.scale):
         return quick(law, n)
@@ -77,7 +80,11 @@ def test_the_normal_law_stands_in_for_a_wide_table():
 def test_a_correct_sampler_passes_and_the_one_of_0_14_1_fails():
     """False alarms: nine tests at 1e-6 for `quick`. The biased one is 17 standard deviations out at b = 10."""
     assert all(t.passed for t in selftest.run(sampler=quick))
-    tests = {t.law.scale: t for t in selftest.run(sampler=as_0_14_1) if t.law.mechanism == "discrete-laplace" and t.what == "values"}
+    tests = {
+        t.law.scale: t
+        for t in selftest.run(sampler=as_0_14_1)
+        if t.law.mechanism == "discrete-laplace" and t.what == "values"
+    }
     assert tests[10.0].p < 1e-20
     assert not tests[10.0].passed
 

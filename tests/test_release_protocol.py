@@ -15,7 +15,15 @@ import pytest
 import yaml
 
 import fairpost as fp
-from fairpost.errors import BudgetError, CountsError, InputError, LedgerError, ParameterError, UnfinishedError, UnsupportedError
+from fairpost.errors import (
+    BudgetError,
+    CountsError,
+    InputError,
+    LedgerError,
+    ParameterError,
+    UnfinishedError,
+    UnsupportedError,
+)
 from fairpost.release import About, api, kept, protocol, publish, release_noisy, release_plan, rules, statement
 from fairpost.release.reading import stated
 from fairpost.release.request import Publication
@@ -28,7 +36,16 @@ X = TOWNS.values.astype(np.int64)
 
 def test_a_release_from_start_to_statement(tmp_path):
     book = ledger(tmp_path)
-    done = fp.release(TOWNS, book, epsilon="0.1", postprocess="simplex", round=True, total=PUBLIC, chosen_from="policy", out=tmp_path / "o")
+    done = fp.release(
+        TOWNS,
+        book,
+        epsilon="0.1",
+        postprocess="simplex",
+        round=True,
+        total=PUBLIC,
+        chosen_from="policy",
+        out=tmp_path / "o",
+    )
     assert done.fresh
     assert done.table["count"].sum() == 1085
     assert done.table["count"].min() >= 0
@@ -91,7 +108,9 @@ def test_another_rule_on_the_same_noise_is_free(tmp_path):
 def test_what_does_not_fit_charges_nothing(tmp_path):
     book = ledger(tmp_path, limit="1/4")
     fp.release(TOWNS, book, epsilon="0.2", name="towns")
-    with pytest.raises(BudgetError, match=r"limit 1/4, spent 1/5, left 1/20 .* asked 1/10; nothing was charged.*entry 2: 1/5 for towns"):
+    with pytest.raises(
+        BudgetError, match=r"limit 1/4, spent 1/5, left 1/20 .* asked 1/10; nothing was charged.*entry 2: 1/5 for towns"
+    ):
         fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "o")
     assert book.spent == Fraction(1, 5)
     assert not (tmp_path / "o").exists()
@@ -138,7 +157,11 @@ def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
     assert done.statement["privacy"]["neighbours"] == "replace"
     assert done.statement["privacy"]["sensitivity"] == {"norm": "L1", "value": "2"}
     assert done.statement["privacy"]["scale"] == "20"
-    assert {"what": "the exact total of the true counts", "value": "1085", "source": "computed from the true counts, without noise"} in done.statement["unprotected"]
+    assert {
+        "what": "the exact total of the true counts",
+        "value": "1085",
+        "source": "computed from the true counts, without noise",
+    } in done.statement["unprotected"]
     with pytest.raises(ParameterError, match="needs the true counts"):
         protocol.from_noisy(book, done.key, Publication("simplex", totals=(1,), total_kind="exact"), None)
 
@@ -149,7 +172,10 @@ def test_totals_by_group(tmp_path):
     total = fp.PublicTotal({"a": 910, "b": 175}, "Yearbook")
     done = fp.release(towns, book, epsilon="0.1", by_group=True, total=total, round=True)
     assert dict(done.table.group_by("group").agg(pl.col("count").sum()).iter_rows()) == {"a": 910, "b": 175}
-    assert [u["what"] for u in done.statement["unprotected"][1:]] == ["a total that is public elsewhere, group a", "a total that is public elsewhere, group b"]
+    assert [u["what"] for u in done.statement["unprotected"][1:]] == [
+        "a total that is public elsewhere, group a",
+        "a total that is public elsewhere, group b",
+    ]
     again = release_noisy(done.key, book, by_group=True, total=total, round=True)
     assert again.table.equals(done.table)
     other = fp.release(towns, book, epsilon="0.1", by_group=True)  # each group keeps its noisy sum
@@ -235,7 +261,14 @@ POINTS = {
 def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point):
     book = ledger(tmp_path)
     here = Path(__file__).parent
-    words = {"tests": str(here), "tools": str(here.parent / "tools"), "folder": str(tmp_path), "book": str(book.path), "out": str(tmp_path / "o"), "x": X.tolist()}
+    words = {
+        "tests": str(here),
+        "tools": str(here.parent / "tools"),
+        "folder": str(tmp_path),
+        "book": str(book.path),
+        "out": str(tmp_path / "o"),
+        "x": X.tolist(),
+    }
 
     def run(patch):
         command = [sys.executable, "-c", CRASH.format(point=patch, **words)]
@@ -261,7 +294,9 @@ def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point
         assert not book.verify({"s": text}).problems + book.verify().notes
         assert run("").stdout.split()[1] == second.stdout.split()[1]
     assert book.spent == Fraction(1, 10)
-    assert len((tmp_path / "drawn").read_text() if (tmp_path / "drawn").exists() else "") == len(drawn) + (fate == "unused")
+    assert len((tmp_path / "drawn").read_text() if (tmp_path / "drawn").exists() else "") == len(drawn) + (
+        fate == "unused"
+    )
     assert not list(book.folder.glob(".*.tmp")) + list(book.folder.glob("*.lock")) + list(tmp_path.glob(".o*"))
 
 
@@ -371,7 +406,13 @@ REGISTRY = yaml.safe_load((Path(__file__).parent / "registry_schema.yaml").read_
 
 @pytest.mark.parametrize("case", ["pure", "zcdp", "groups", "exact", "share"])
 def test_the_statement_and_the_registry_record_keep_their_schemas(tmp_path, case):
-    terms = {"measure": "zcdp", "limit_delta": "1e-10"} if case == "zcdp" else {"neighbours": "replace"} if case == "exact" else {}
+    terms = (
+        {"measure": "zcdp", "limit_delta": "1e-10"}
+        if case == "zcdp"
+        else {"neighbours": "replace"}
+        if case == "exact"
+        else {}
+    )
     book = ledger(tmp_path, ("discrete-gaussian", 10.0), **terms)
     words = {
         "pure": {"epsilon": "1/10", "round": True, "total": PUBLIC, "chosen_from": "these-data"},
@@ -380,8 +421,14 @@ def test_the_statement_and_the_registry_record_keep_their_schemas(tmp_path, case
         "exact": {"epsilon": "1/10", "total": "exact", "round": True},
         "share": {"epsilon": "1/10", "postprocess": "pos-threshold"},
     }[case]
-    towns = fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=list("aabbba"), weights=[1, 2, 3, 4, 5, 6]) if case in ("groups", "share") else TOWNS
-    about = About(title="Towns: a test", curator="Office of Towns", region="Nowhere", authors=("A. Clerk",), license="CC0")
+    towns = (
+        fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=list("aabbba"), weights=[1, 2, 3, 4, 5, 6])
+        if case in ("groups", "share")
+        else TOWNS
+    )
+    about = About(
+        title="Towns: a test", curator="Office of Towns", region="Nowhere", authors=("A. Clerk",), license="CC0"
+    )
     done = fp.release(towns, book, out=tmp_path / "o", about=about, **words)
     checker = jsonschema.Draft202012Validator(statement.schema())
     jsonschema.Draft202012Validator.check_schema(statement.schema())
@@ -398,7 +445,9 @@ def test_the_statement_and_the_registry_record_keep_their_schemas(tmp_path, case
     jsonschema.Draft7Validator(REGISTRY, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER).validate(record)
     assert record["deployment"]["basic"]["data_curators"] == ["Office of Towns"]
     loss = record["deployment"]["privacy_loss"]["privacy_parameters"]
-    assert loss == ({"epsilon": 0.1} if case != "zcdp" else {"epsilon": pytest.approx(0.585, abs=0.1), "delta": 1e-10, "rho": 0.005})
+    assert loss == (
+        {"epsilon": 0.1} if case != "zcdp" else {"epsilon": pytest.approx(0.585, abs=0.1), "delta": 1e-10, "rho": 0.005}
+    )
     linked = json.loads((tmp_path / "o" / "dataset.jsonld").read_text())
     assert linked["@type"] == "Dataset"
     assert linked["measurementTechnique"] == "statement.json"
@@ -414,7 +463,12 @@ def test_a_statement_read_back_says_what_was_released(tmp_path):
     book = ledger(tmp_path)
     fp.release(TOWNS, book, epsilon="0.1", total=PUBLIC, round=True, out=tmp_path / "o")
     found = stated(tmp_path / "o" / "statement.json")
-    assert (found.mechanism, found.scale, found.postprocess, found.total) == ("discrete-laplace", 10.0, "simplex", 1085.0)
+    assert (found.mechanism, found.scale, found.postprocess, found.total) == (
+        "discrete-laplace",
+        10.0,
+        "simplex",
+        1085.0,
+    )
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(InputError, match="must be a statement"):
         stated(tmp_path / "bad.json")
@@ -423,7 +477,10 @@ def test_a_statement_read_back_says_what_was_released(tmp_path):
 def test_rounding_is_a_function_of_the_kept_key_and_unbiased():
     """Mean of 4,000 roundings of 6 counts: each is a fair coin between two neighbours, so 5 sigma is 0.04."""
     y = X + np.array([3, -9, 1, 0, 7, -2])
-    publication, law = Publication("simplex", round=True, totals=(1083,), total_kind="public"), protocol.selftest.Law("discrete-laplace", 10.0)
+    publication, law = (
+        Publication("simplex", round=True, totals=(1083,), total_kind="public"),
+        protocol.selftest.Law("discrete-laplace", 10.0),
+    )
 
     def rounded(key):
         return rules.apply(publication, y, law, groups=None, weights=None, key=key).values

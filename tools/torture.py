@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairpost.errors import BudgetError, FairpostError, LedgerError, UnfinishedError
+from fairpost.errors import BudgetError, LedgerError, UnfinishedError
 from fairpost.release import kept as keeping
 from fairpost.release import noise, protocol, rules, selftest
 from fairpost.release.ledger import Ask, Ledger
@@ -72,7 +72,9 @@ def lines(folder: Path) -> list[list[str]]:
     return [line.split(" ") for path in sorted(folder.glob("*.log")) for line in path.read_text().splitlines()]
 
 
-def storm(work: Callable[[random.Random], None], attempts: Callable[[], int], goal: int, kills: int, pause: float) -> int:
+def storm(
+    work: Callable[[random.Random], None], attempts: Callable[[], int], goal: int, kills: int, pause: float
+) -> int:
     """Sixteen workers until there are `goal` attempts and `kills` kills; how many were killed."""
     chance = random.Random(secrets.randbits(64))
     alive: set[int] = set()
@@ -156,7 +158,11 @@ def ledger_storm(root: Path, attempts: int, kills: int, pause: float) -> Tally:
         said = lines(folder)
         tally.add("attempts", sum(w[0] == "try" for w in said))
         tally.add("kills", killed)
-        check_ledger(tally, ledger, {w[1]: [v[2] for v in said if v[0] == "noise" and v[1] == w[1]] for w in said if w[0] == "noise"})
+        check_ledger(
+            tally,
+            ledger,
+            {w[1]: [v[2] for v in said if v[0] == "noise" and v[1] == w[1]] for w in said if w[0] == "noise"},
+        )
         tally.add("refusals", sum(w[0] == "refused" for w in said))
     return tally
 
@@ -243,7 +249,9 @@ def protocol_storm(root: Path, attempts: int, kills: int, pause: float) -> Tally
             if w[0] in ("fresh", "again"):
                 tables.setdefault(w[1], set()).add(w[2])
             if w[0] in ("refused", "lost", "again"):
-                tally.add({"refused": "refusals", "lost": "finds its noise lost", "again": "same request, same table"}[w[0]])
+                tally.add(
+                    {"refused": "refusals", "lost": "finds its noise lost", "again": "same request, same table"}[w[0]]
+                )
         check_ledger(tally, ledger, drawn)
         kept = {path.name.removesuffix(".noisy") for path in ledger.folder.glob("*.noisy")}
         tally.add("drawn, not kept", len(set(drawn) - kept))
@@ -344,7 +352,9 @@ def full_disk(root: Path) -> list[tuple[str, bool]]:
         return repr(protocol.run(ledger, [request_of(ledger, x, "1/10", None)], sampler=no_room))
 
     said = apart(after)
-    checks.append(("no room after the charge: lost, and says so", "UnfinishedError" in said and ledger.spent == Fraction(1, 10)))
+    checks.append(
+        ("no room after the charge: lost, and says so", "UnfinishedError" in said and ledger.spent == Fraction(1, 10))
+    )
 
     def spy(law: noise.Law, n: int) -> noise.Whole:
         (root / "noise" / "drawn").touch()
@@ -369,10 +379,14 @@ def full_disk(root: Path) -> list[tuple[str, bool]]:
 
     said = apart(table)
     clean = not (root / "table" / "out").exists() and not list((root / "table").glob(".out*"))
-    checks.append(("no room for the table: none of it, noise kept", "UnfinishedError" in said and "kept" in said and clean))
+    checks.append(
+        ("no room for the table: none of it, noise kept", "UnfinishedError" in said and "kept" in said and clean)
+    )
     said = apart(lambda: str(protocol.run(ledger, [request_of(ledger, x, "1/10", root / "table" / "out")])[0].fresh))
     there = len(list((root / "table" / "out").glob("*"))) == 4
-    checks.append(("  the same command finishes it, at no cost", said == "False" and there and ledger.spent == Fraction(1, 10)))
+    checks.append(
+        ("  the same command finishes it, at no cost", said == "False" and there and ledger.spent == Fraction(1, 10))
+    )
     return checks
 
 
@@ -389,7 +403,9 @@ def tampering(root: Path) -> list[tuple[str, bool]]:
     old = {}
     for k in range(4):
         old[k] = path.read_bytes()
-        protocol.run(ledger, [request_of(ledger, np.arange(5, dtype=np.int64) + k, "1/10", root / "tamper" / f"out{k}")])
+        protocol.run(
+            ledger, [request_of(ledger, np.arange(5, dtype=np.int64) + k, "1/10", root / "tamper" / f"out{k}")]
+        )
     good = path.read_bytes()
     statements = {str(p): p.read_text() for p in sorted((root / "tamper").glob("out*/statement.json"))}
     checks = [("an honest ledger passes, with its statements", not ledger.verify(statements).problems)]
@@ -413,9 +429,13 @@ def tampering(root: Path) -> list[tuple[str, bool]]:
         path.write_bytes(good)
 
     broken("an edited loss", "UPDATE ledger SET body = replace(body, '\"1/10\"', '\"1/100\"') WHERE seq = 4")
-    broken("an edited limit", "UPDATE ledger SET body = replace(body, '\"limit\":\"1\"', '\"limit\":\"9\"') WHERE seq = 1")
+    broken("an edited limit", 'UPDATE ledger SET body = replace(body, \'"limit":"1"\', \'"limit":"9"\') WHERE seq = 1')
     broken("a deleted row", "DELETE FROM ledger WHERE seq = 4")
-    broken("a deleted row, the rest renumbered", "DELETE FROM ledger WHERE seq = 4", "UPDATE ledger SET seq = seq - 1 WHERE seq > 4")
+    broken(
+        "a deleted row, the rest renumbered",
+        "DELETE FROM ledger WHERE seq = 4",
+        "UPDATE ledger SET seq = seq - 1 WHERE seq > 4",
+    )
     broken("a tail cut by one (a done)", "DELETE FROM ledger WHERE seq >= 9", chain_alone=False)
     broken("a tail cut by two (charge and done)", "DELETE FROM ledger WHERE seq >= 8", chain_alone=False)
     broken("a table added", "CREATE TABLE more (x)")
@@ -426,7 +446,9 @@ def tampering(root: Path) -> list[tuple[str, bool]]:
     path.write_bytes(good)
     for k in (1, 3):
         path.write_bytes(old[k])
-        checks.append((f"an old copy ({4 - k} releases older): found with statements", bool(ledger.verify(statements).problems)))
+        checks.append(
+            (f"an old copy ({4 - k} releases older): found with statements", bool(ledger.verify(statements).problems))
+        )
         moved = root / "tamper" / "l.d.away"
         ledger.folder.rename(moved)
         checks.append(("  also without the kept noise", bool(ledger.verify(statements).problems)))
