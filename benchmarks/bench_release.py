@@ -1,8 +1,7 @@
 """A release from start to statement: SAIPE, 8 million counts, draws side by side with OpenDP alone, the ledger's speed.
 
-python benchmarks/run.py release                 all of it
-FAIRPOST_RELEASE=saipe,draws python benchmarks/run.py release
-FAIRPOST_RELEASE=selftest ...                    the seven laws with a million draws each (minutes)
+`FAIRPOST_RELEASE=saipe,draws python benchmarks/run.py release` runs some of it; the part `selftest` (the seven laws with a
+million draws each) takes minutes and runs only when it is named.
 """
 
 import os

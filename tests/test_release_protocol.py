@@ -24,7 +24,18 @@ from fairpost.errors import (
     UnfinishedError,
     UnsupportedError,
 )
-from fairpost.release import About, api, kept, protocol, publish, release_noisy, release_plan, rules, statement
+from fairpost.release import (
+    About,
+    api,
+    kept,
+    protocol,
+    publish,
+    release_noisy,
+    release_plan,
+    rules,
+    selftest,
+    statement,
+)
 from fairpost.release.reading import stated
 from fairpost.release.request import Publication
 from release_cases import TOWNS, ledger, quick
@@ -332,6 +343,21 @@ def test_a_second_signal_stops_at_once_and_the_charge_is_lost(tmp_path):
         protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)
 
 
+def test_what_is_charged_and_cannot_be_published_is_unfinished(tmp_path):
+    book = ledger(tmp_path)
+
+    def meddle(law, n):
+        (tmp_path / "o").mkdir()
+        (tmp_path / "o" / "x").touch()
+        return quick(law, n)
+
+    with pytest.raises(UnfinishedError, match=r"entry 2 is charged and its noise is kept, but .* new, empty"):
+        protocol.run(book, [request_of(book, X, "1/10", tmp_path / "o")], sampler=meddle)
+    done = protocol.run(book, [request_of(book, X, "1/10", tmp_path / "p")], sampler=quick)[0]
+    assert not done.fresh
+    assert book.spent == Fraction(1, 10)
+
+
 def test_the_storm_in_small(tmp_path):
     """`make torture` in little: 16 processes, killed at random, ledger and protocol, a full disk, tampering."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]
@@ -479,7 +505,7 @@ def test_rounding_is_a_function_of_the_kept_key_and_unbiased():
     y = X + np.array([3, -9, 1, 0, 7, -2])
     publication, law = (
         Publication("simplex", round=True, totals=(1083,), total_kind="public"),
-        protocol.selftest.Law("discrete-laplace", 10.0),
+        selftest.Law("discrete-laplace", 10.0),
     )
 
     def rounded(key):
@@ -491,6 +517,18 @@ def test_rounding_is_a_function_of_the_kept_key_and_unbiased():
     assert np.abs(many - exact).max() < 1
     assert np.abs(many.mean(axis=0) - exact).max() < 0.04
     assert (rounded(b"k" * 32) == rounded(b"k" * 32)).all()
+
+
+def test_millions_of_counts_can_be_rounded():
+    """A running sum of two million fractions drifts by more than the slack of the rounding; the sum that decides does not."""
+    rng = np.random.default_rng(3)
+    y = np.floor(rng.pareto(1.2, 2_000_000) * 5).clip(0, 1e6).astype(np.int64) + quick(
+        selftest.Law("discrete-laplace", 10.0), 2_000_000
+    )
+    law = selftest.Law("discrete-laplace", 10.0)
+    made = rules.apply(Publication("simplex", round=True), y, law, groups=None, weights=None, key=b"k")
+    assert int(made.values.sum()) == int(y.sum())
+    assert made.values.min() >= 0
 
 
 def test_a_preview_charges_nothing_and_hides_an_exact_total(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def _mounts(text: str) -> dict[str, str]:
     table = {}
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
-        point = before.split()[4].encode().decode("unicode_escape")
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])  # a blank is \\040
         table[point] = after.split()[0]
     return table
 

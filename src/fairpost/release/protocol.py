@@ -23,13 +23,14 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError, UnfinishedError
+from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
 from fairpost.release import kept as keeping
 from fairpost.release import rules, selftest
 from fairpost.release.chain import Entry
-from fairpost.release.guard import Stopped, undisturbed
+from fairpost.release.guard import Stopped, place_of, undisturbed
 from fairpost.release.kept import Kept, packed
 from fairpost.release.ledger import Ask, Ledger
 from fairpost.release.noise import Sampler, Whole, add_noise, check_counts, opendp_version, sample
@@ -58,8 +59,9 @@ class Job:
     charge: Entry | None = None
     fresh: bool = False
 
+    @cached_property
     def labels(self) -> list[bytes]:
-        """The ids of each level, and the groups."""
+        """The ids of each level, and the groups, packed."""
         groups = [] if self.source.groups is None else [packed(self.source.groups)]
         return [*map(packed, self.ids), *groups]
 
@@ -73,7 +75,7 @@ def job_of(
 
 def key_of(ledger: Ledger, job: Job) -> str:
     """The request's key: the data enter through the keyed fingerprint only."""
-    parts = [x.tobytes() for x in job.x] + job.labels()
+    parts = [x.tobytes() for x in job.x] + job.labels
     return job.request.key(ledger.fingerprint(*parts))
 
 
@@ -83,7 +85,7 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
         _check(ledger, jobs, locks, sampler, say)
         try:
             _charge_draw_keep(ledger, jobs, sampler, say)
-            return [finish(ledger, job.key, job.publication, job.out, job.about, fresh=job.fresh) for job in jobs]
+            return [_finished(ledger, job) for job in jobs]
         except (Stopped, KeyboardInterrupt) as stopped:
             raise _stopped(ledger, jobs, str(stopped) or "an interrupt") from None
         finally:
@@ -126,7 +128,7 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         return
     _fits(ledger, new)
     for job in new:
-        reserve(_temporary(ledger, job.key), keeping.size_of(job.labels(), sum(x.size for x in job.x)))
+        reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
     try:
         laws = [level.law for job in new for level in job.request.levels]
         selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
@@ -176,11 +178,28 @@ def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
             rounding=secrets.token_bytes(32),
             software=software(),
         )
-        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made, job.labels())
+        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made, job.labels)
     except Exception as error:
         what = error.strerror if isinstance(error, OSError) else None
         return what or type(error).__name__
     return ""
+
+
+def _finished(ledger: Ledger, job: Job) -> Release:
+    """Step 4; what was charged just now and cannot be published is unfinished, whatever the reason."""
+    try:
+        return finish(ledger, job.key, job.publication, job.out, job.about, fresh=job.fresh)
+    except (UnfinishedError, LedgerError):
+        raise
+    except Exception as error:
+        if not job.fresh or job.charge is None:
+            raise
+        why = str(error) if isinstance(error, FairpostError) else place_of(error)
+        number = job.charge.seq
+    raise UnfinishedError(
+        f"{ledger.path}: entry {number} is charged and its noise is kept, but it is not published: {why}; noise that is "
+        f"kept is published at no cost, by the same command or by --from-noisy {job.key[:12]}"
+    )
 
 
 def finish(

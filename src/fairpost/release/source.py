@@ -76,28 +76,25 @@ def read_source(given: Any, **columns: Any) -> Source:
         weights = None if bool(np.all(given.weights == 1)) else given.weights
         groups = None if given.groups is None else tuple(given.groups)
         return Source(_whole(given.values, "the counts"), tuple(given.ids), groups, weights, None)
+    name = str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
     found, told = None, None
     try:
         from fairpost.io import read_noisy  # the one place where this room meets the readers
 
         found = read_noisy(given, **columns)
     except FairpostError as error:
-        told = _told(str(error), type(error))
+        told = _told(name, str(error), type(error))
     if found is None:
         assert told is not None
         raise told
-    name = str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
     weights = None if bool(np.all(found.weights == 1)) else found.weights
     return Source(_whole(found.values, name), found.ids, found.groups, weights, found.totals)
 
 
-def _told(said: str, kind: type[FairpostError]) -> FairpostError:
+def _told(name: str, said: str, kind: type[FairpostError]) -> FairpostError:
     """The error again, without any value: the file, the place and the rule, where they are known to hold none."""
     made = kind if issubclass(kind, InputError) else InputError
-    name = said.partition(":")[0]
     place = PLACE.search(said)
-    if place is not None:
-        name = said[: place.start()]
     where = f"{name}{f', {place[1]}' if place else ''}"
     column = MISSING.search(said)
     if column is not None:
