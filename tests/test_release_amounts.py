@@ -101,6 +101,16 @@ def test_epsilon_of_rho_is_the_sharp_conversion_rounded_up():
     assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(float(epsilon)) * (1 - mpmath.mpf("1e-9"))) > 1e-6
 
 
+def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
+    """The floats find a rho that is some 1e-11 too large; the check in decimals steps back to one that holds."""
+    honest = conversion.log_delta
+    monkeypatch.setattr(conversion, "log_delta", lambda *given: honest(*given) - 3e-10)
+    rho = conversion.rho_of(Fraction(1), Fraction("1e-10"))
+    assert smallest_delta(mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(1)) <= 1e-10
+    epsilon = conversion.epsilon_of(Fraction("0.005"), Fraction("1e-6"))
+    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(epsilon.numerator) / epsilon.denominator) <= 1e-6
+
+
 def test_delta_must_be_a_probability():
     with pytest.raises(ParameterError, match="below 1"):
         conversion.rho_of(Fraction(1), Fraction(1))

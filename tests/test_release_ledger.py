@@ -13,6 +13,7 @@ import pytest
 import fairpost as fp
 from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError
 from fairpost.release import places, store
+from fairpost.release.chain import Entry, check_chain
 from fairpost.release.ledger import Ask
 from release_cases import ledger
 
@@ -226,3 +227,38 @@ def test_threads_do_not_overspend(tmp_path):
     assert len({c.entry.key for c in fresh}) == len(fresh) == 10
     assert book.spent == 1
     assert not book.verify().problems
+
+
+def chain(*charges, limit="1"):
+    """A chain whose hashes all hold, with these (loss, spent)."""
+    entries = [Entry.after(None, "open", "o", {"limit": limit})]
+    for k, (loss, spent) in enumerate(charges):
+        entries.append(Entry.after(entries[-1], "charge", str(k), {"loss": loss, "spent": spent}))
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        (chain(("1/2", "1/2"), ("1/2", "1/2")), "running sum"),
+        (chain(("1/2", "1/2"), ("2/3", "7/6")), "above the limit"),
+        (chain(("1/2", "1/2"), ("-1/2", "0")), "above 0"),
+        (chain(("x", "1/2")), "form of an entry"),
+        (chain(("1/2", "1/2"))[1:], "without a gap"),
+        ([], "no entry"),
+    ],
+)
+def test_rewritten_sums_are_found_even_where_every_hash_holds(entries, says):
+    assert not check_chain(chain(("1/2", "1/2"), ("1/2", "1"))).problems
+    found = check_chain(entries).problems
+    assert found
+    assert says in found[0]
+
+
+def test_a_done_needs_its_charge_and_a_ledger_opens_once():
+    entries = chain(("1/2", "1/2"))
+    good = [*entries, Entry.after(entries[-1], "done", "d", {"of": "0"})]
+    assert not check_chain(good).problems
+    bad = [*entries, Entry.after(entries[-1], "done", "d", {"of": "9"})]
+    assert "never charged" in check_chain(bad).problems[0]
+    assert "opens" in check_chain([*entries, Entry.after(entries[-1], "open", "p", {"limit": "9"})]).problems[0]

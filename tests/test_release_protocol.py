@@ -78,7 +78,7 @@ def test_the_same_request_never_draws_again(tmp_path):
     book, words = ledger(tmp_path), {"epsilon": "0.1", "round": True, "total": PUBLIC}
     first = fp.release(TOWNS, book, out=tmp_path / "o", **words)
     for out in (tmp_path / "o", tmp_path / "elsewhere", None):
-        again = fp.release(TOWNS, str(book.path), out=out, **words | {"epsilon": "1/10"})
+        again = fp.release(TOWNS, str(book.path), out=out, name="renamed", **words | {"epsilon": "1/10"})
         assert not again.fresh
         assert again.table.equals(first.table)
         assert again.statement == first.statement
