@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from fairpost.errors import LedgerError
 from fairpost.release.chain import canonical
 from fairpost.release.noise import Whole
 from fairpost.release.places import sync, sync_folder
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Floats = NDArray[np.float64]
 MAGIC = b"fairpost noisy 1\n"
@@ -38,14 +41,28 @@ class Kept:
     request: Mapping[str, Any]
     levels: tuple[Whole, ...]
     """The noisy counts, level by level."""
-    ids: tuple[tuple[str, ...], ...]
-    """The ids of each level."""
+    labels: tuple[bytes, ...]
+    """The packed ids of each level."""
     groups: tuple[str, ...] | None
     """Of the last level."""
     weights: Floats | None
     rounding: bytes
     """The random key of the rounding."""
     software: Mapping[str, str]
+
+    @property
+    def ids(self) -> tuple[tuple[str, ...], ...]:
+        """The ids of each level."""
+        return tuple(unpacked(blob, level.size) for blob, level in zip(self.labels, self.levels, strict=True))
+
+    def column(self) -> pl.Series:
+        """The ids of the last level as a column; millions of them never become Python's objects."""
+        import polars as pl
+
+        blob = self.labels[-1]
+        if blob.startswith(b'"'):
+            return pl.Series("id", self.ids[-1], dtype=pl.String)
+        return pl.Series("id", [blob.decode()], dtype=pl.String).str.split("\n").explode()
 
 
 def packed(labels: Sequence[str]) -> bytes:
@@ -134,9 +151,15 @@ def _parsed(head: Mapping[str, Any], payload: memoryview) -> Kept:
     rows: list[int] = head["rows"]
     levels = tuple(np.frombuffer(take(8 * n), dtype="<i8") for n in rows)
     blobs = [bytes(take(size)) for size in head["labels"]]
-    ids = tuple(unpacked(blob, n) for blob, n in zip(blobs, rows, strict=False))
     groups = unpacked(blobs[-1], rows[-1]) if head["groups"] else None
     weights = np.frombuffer(take(8 * rows[-1]), dtype="<f8") if head["weights"] else None
     return Kept(
-        head["key"], head["request"], levels, ids, groups, weights, bytes.fromhex(head["rounding"]), head["software"]
+        head["key"],
+        head["request"],
+        levels,
+        tuple(blobs[: len(rows)]),
+        groups,
+        weights,
+        bytes.fromhex(head["rounding"]),
+        head["software"],
     )

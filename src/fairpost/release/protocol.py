@@ -22,9 +22,11 @@ import platform
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
 from fairpost.release import kept as keeping
@@ -65,6 +67,11 @@ class Job:
         groups = [] if self.source.groups is None else [packed(self.source.groups)]
         return [*map(packed, self.ids), *groups]
 
+    def forget(self) -> None:
+        """Let the true counts go as soon as the noise is kept; what is published comes from the kept file."""
+        self.source, self.x, self.ids = Source(np.empty(0, np.int64), (), None, None, None), (), ()
+        self.__dict__.pop("labels", None)
+
 
 def job_of(
     request: Request, publication: Publication, source: Source, out: Path | None, about: About | None = None
@@ -85,6 +92,8 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
         _check(ledger, jobs, locks, sampler, say)
         try:
             _charge_draw_keep(ledger, jobs, sampler, say)
+            for job in jobs:
+                job.forget()
             return [_finished(ledger, job) for job in jobs]
         except (Stopped, KeyboardInterrupt) as stopped:
             raise _stopped(ledger, jobs, str(stopped) or "an interrupt") from None
@@ -103,6 +112,7 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         rules.check(job.publication, job.source.groups)
         check_counts(job.x)
         job.key = key_of(ledger, job)
+        job.ids, job.source = (), replace(job.source, ids=())  # packed by now
     if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
         job.out is not None for job in jobs
     ):
@@ -172,7 +182,7 @@ def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
             key=job.key,
             request=job.request.public(),
             levels=noisy,
-            ids=job.ids,
+            labels=tuple(job.labels[: len(noisy)]),
             groups=job.source.groups,
             weights=job.source.weights,
             rounding=secrets.token_bytes(32),

@@ -63,7 +63,7 @@ def prepare(
     outcome = rules.apply(
         publication, kept.levels[-1], law, groups=kept.groups, weights=kept.weights, key=kept.rounding
     )
-    columns: dict[str, pl.Series] = {"id": pl.Series("id", kept.ids[-1], dtype=pl.String)}
+    columns: dict[str, pl.Series] = {"id": kept.column()}
     if kept.groups is not None:
         columns["group"] = pl.Series("group", kept.groups, dtype=pl.String)
     columns[outcome.name] = pl.Series(outcome.name, _whole(outcome.values))
