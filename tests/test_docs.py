@@ -122,7 +122,8 @@ def test_every_public_name_has_an_entry_and_every_function_an_example():
 
 def options_of(command: str) -> set[str]:
     made = main.get_command(None, command)
-    return {o for p in made.params for o in (*p.opts, *p.secondary_opts) if o.startswith("--")}
+    some = [made, *getattr(made, "commands", {}).values()]
+    return {o for c in some for p in c.params for o in (*p.opts, *p.secondary_opts) if o.startswith("--")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

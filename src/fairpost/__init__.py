@@ -21,6 +21,7 @@ from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
 from fairpost.problems import Proportional
+from fairpost.release import Ledger, PublicTotal, Release, release
 from fairpost.results import Audit
 from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
@@ -44,9 +45,12 @@ __all__ = [
     "Gaussian",
     "InputError",
     "Laplace",
+    "Ledger",
     "MonteCarlo",
     "PoS",
     "Proportional",
+    "PublicTotal",
+    "Release",
     "Simplex",
     "Stream",
     "ToleranceError",
@@ -58,6 +62,7 @@ __all__ = [
     "project_simplex",
     "proposition2",
     "read_counts",
+    "release",
     "sweep",
     "theorem1",
 ]
