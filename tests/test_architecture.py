@@ -104,3 +104,20 @@ def test_the_package_docstring_example_runs():
 
     assert doctest.testmod(fp).failed == 0
     assert doctest.testmod(fp).attempted >= 4
+
+
+def test_a_submodule_does_not_take_the_place_of_a_verb():
+    code = (
+        "import fairpost.audit, fairpost.plan, fairpost.release.ledger, fairpost as fp\n"
+        "print(fp.audit.__name__, fp.plan.__name__, fp.release.__name__, 'audit' in dir(fp))\n"
+        "try: fp.nothing\n"
+        "except AttributeError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.splitlines() == ["audit plan release True", "module 'fairpost' has no attribute 'nothing'"]
+
+
+def test_every_public_name_says_where_it_lives():
+    assert sorted(fp._PLACES) == fp.__all__
+    for name, module in fp._PLACES.items():
+        assert getattr(sys.modules[module], name) is getattr(fp, name)
