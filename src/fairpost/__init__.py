@@ -10,29 +10,34 @@ problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of pr
     0.00858784
 """
 
-from fairpost.accuracy import Estimate
+from fairpost.accuracy import Accuracy, Estimate
+from fairpost.allocate import allocate
 from fairpost.audit import audit, compare
 from fairpost.bounds.theorems import Bounds, proposition2, theorem1
 from fairpost.counts import Counts
 from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
 from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
-from fairpost.estimate import allocate
 from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
 from fairpost.problems import Proportional
-from fairpost.results import Audit
+from fairpost.project import project
+from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
 from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accuracy",
     "Affine",
     "AffineNonnegative",
+    "Allocation",
     "Audit",
     "Baseline",
     "Bounds",
+    "Comparison",
     "Counts",
+    "Curve",
     "Custom",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -45,7 +50,9 @@ __all__ = [
     "InputError",
     "Laplace",
     "MonteCarlo",
+    "Plan",
     "PoS",
+    "Projection",
     "Proportional",
     "Simplex",
     "Stream",
@@ -55,6 +62,7 @@ __all__ = [
     "audit",
     "compare",
     "plan",
+    "project",
     "project_simplex",
     "proposition2",
     "read_counts",

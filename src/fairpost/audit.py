@@ -15,6 +15,7 @@ from fairpost.engines.base import Answer, Engine, Question, answered
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.results.audit import Audit
+from fairpost.results.comparison import Comparison
 from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
 
 Floats = NDArray[np.float64]
@@ -82,7 +83,7 @@ def compare(
     budget: Budget | None = None,
     by_group: bool = False,
     **settings: Any,
-) -> tuple[Audit, ...]:
+) -> Comparison:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     x = Counts.of(counts)
     finder = engine_of(engine, **settings)
@@ -91,7 +92,7 @@ def compare(
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
     found = [answered(answer) for answer in finder.evaluate(question)]
-    return tuple(_result(question, i, answer, *money[i]) for i, answer in enumerate(found))
+    return Comparison(tuple(_result(question, i, answer, *money[i]) for i, answer in enumerate(found)))
 
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
