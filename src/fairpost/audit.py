@@ -109,6 +109,22 @@ def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> P
     return which if isinstance(which, PostProcessing) else Custom(which)
 
 
+def settings_of(counts: Counts, postprocesses: Sequence[Chosen], asked: Asked) -> list[Asked]:
+    """What each post-processing takes of what is asked for all: a total where it keeps one, a budget where it shares."""
+    total, budget = asked.get("total"), asked.get("budget")
+    pis = [postprocessing(w, counts, total=total, by_group=asked.get("by_group", False)) for w in postprocesses]
+    _all_used(pis, postprocesses, total, budget)
+    out: list[Asked] = []
+    for pi in pis:
+        mine = asked.copy()
+        if not pi.keeps_total:
+            mine.pop("total", None)
+        if not pi.problem.shares:
+            mine.pop("budget", None)
+        out.append(mine)
+    return out
+
+
 def _all_used(
     pis: Sequence[PostProcessing], given: Sequence[Chosen], total: float | None, budget: Budget | None
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairpost.audit import Asked, Chosen, audit
+from fairpost.audit import Asked, Chosen, audit, settings_of
 from fairpost.counts import Counts
 from fairpost.engines.base import REFUSALS
 from fairpost.errors import ParameterError
@@ -41,13 +41,14 @@ def sweep(
 ) -> Curve:
     """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`."""
     x = Counts.of(counts)
+    settings = settings_of(x, postprocesses, asked)
     points: list[Point] = []
     refused: list[Refused] = []
     for k, mechanism in enumerate(mechanisms):
         promise = None if epsilon is None else epsilon(mechanism)
-        for which in postprocesses:
+        for which, mine in zip(postprocesses, settings, strict=True):
             try:
-                points.append(Point.of(audit(x, mechanism, which, **asked), promise))
+                points.append(Point.of(audit(x, mechanism, which, **mine), promise))
             except REFUSALS as refusal:
                 refused.append(Refused(mechanism, promise, str(which), str(refusal)))
         if progress is not None:

@@ -188,8 +188,7 @@ class Plan(Result):
     @property
     def postprocess(self) -> str:
         """The name of pi."""
-        first: Point | Refused = (*self.curve, *self.refused)[0]
-        return first.postprocess
+        return self.curve[0].postprocess if self.curve else self.refused[0].postprocess
 
     def columns(self) -> Columns:
         """One row per point of the curve: the table of `--csv`."""
