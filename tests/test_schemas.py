@@ -31,7 +31,8 @@ RUNS = {
     "grouped counts": "audit true.csv --scale 8 --postprocess simplex --by-group --entities",
     "sweep": "sweep true.csv --spreads 4 9 --points 2 --postprocess nonnegative --postprocess pos --budget 54321",
     "sweep by group": "sweep true.csv --spreads 4 9 --points 2 --postprocess pos --budget 54321 --by-group",
-    "sweep refused": "sweep true.csv --spreads 4 9 --points 2 --mechanism discrete-laplace --method exact --postprocess simplex --postprocess none",
+    "sweep refused": "sweep true.csv --spreads 4 9 --points 2 --mechanism discrete-laplace --method exact "
+    "--postprocess simplex --postprocess none",
     "plan": "plan true.csv --max-loss 60 --budget 54321 --spreads 2 30 --points 3 --postprocess pos --postprocess baseline",
     "plan without answer": "plan true.csv --max-alpha 1e-300 --spreads 2 30 --points 2 --postprocess simplex",
     "project": "project noisy.csv --total 900",
@@ -227,5 +228,5 @@ def test_the_page_of_the_schemas_is_up_to_date():
     spec = importlib.util.spec_from_file_location("json_page", ROOT / "tools" / "json_page.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.COMMANDS == tuple(VERSIONS)
+    assert tuple(VERSIONS) == module.COMMANDS
     assert (ROOT / "docs" / "json.md").read_text() == module.page(), "run python tools/json_page.py"
