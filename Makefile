@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs paper browser clean
+.PHONY: demo test mutate lint bench docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
 
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 8
+
+mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
+	$(BIN)/python tools/mutate.py $(ARGS)
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

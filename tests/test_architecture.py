@@ -81,7 +81,9 @@ def test_printing_files_and_clock_stay_out_of_the_mathematics():
 
 def test_a_cold_import_is_light():
     code = "import sys, fairpost; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100
+    ).stdout.split()
     assert not set(loaded) & set(HEAVY)
 
 

@@ -80,6 +80,7 @@ def test_commands_print_what_is_shown(name, tmp_path, monkeypatch):
         done = subprocess.run(
             [sys.executable, "-m", "fairpost", *line.split()],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", env=environment, check=False,
+            timeout=100,
         )  # fmt: skip
         code = f"exit code {done.returncode}\n" if done.returncode else ""
         got = done.stdout + code
@@ -247,7 +248,13 @@ NEEDED = ("mkdocs", "material", "mkdocstrings", "latex2mathml")
 def test_the_site_builds_without_warnings_and_needs_no_network(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=False
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        check=False,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     for page in PAGES:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.budgets import Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.engines import engine_of
-from fairpost.engines.base import Answer, Engine, Question, answered
+from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.results.audit import Audit
@@ -74,6 +74,17 @@ def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen,
 
 
 def compare(
+    counts: Counts | ArrayLike, mechanism: Mechanism, postprocesses: Sequence[Chosen], **asked: Unpack[Asked]
+) -> Comparison:
+    """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
+    found = outcomes(counts, mechanism, postprocesses, **asked)
+    for one in found:
+        if isinstance(one, Refusal):
+            raise one.error
+    return Comparison(tuple(one for one in found if isinstance(one, Audit)))
+
+
+def outcomes(
     counts: Counts | ArrayLike,
     mechanism: Mechanism,
     postprocesses: Sequence[Chosen],
@@ -83,16 +94,18 @@ def compare(
     budget: Budget | None = None,
     by_group: bool = False,
     **settings: Any,
-) -> Comparison:
-    """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
+) -> tuple[Audit | Refusal, ...]:
+    """A result for each post-processing, or the engine's refusal."""
     x = Counts.of(counts)
     finder = engine_of(engine, **settings)
     pis = [postprocessing(which, x, total=total, by_group=by_group) for which in postprocesses]
     _all_used(pis, postprocesses, total, budget)
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
-    found = [answered(answer) for answer in finder.evaluate(question)]
-    return Comparison(tuple(_result(question, i, answer, *money[i]) for i, answer in enumerate(found)))
+    found = finder.evaluate(question)
+    return tuple(
+        one if isinstance(one, Refusal) else _result(question, i, one, *money[i]) for i, one in enumerate(found)
+    )
 
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
@@ -107,22 +120,6 @@ def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> P
             f"`{what}` is for a post-processing chosen by name; an object or a function has its own, got {which!r:.60}"
         )
     return which if isinstance(which, PostProcessing) else Custom(which)
-
-
-def settings_of(counts: Counts, postprocesses: Sequence[Chosen], asked: Asked) -> list[Asked]:
-    """What each post-processing takes of what is asked for all: a total where it keeps one, a budget where it shares."""
-    total, budget = asked.get("total"), asked.get("budget")
-    pis = [postprocessing(w, counts, total=total, by_group=asked.get("by_group", False)) for w in postprocesses]
-    _all_used(pis, postprocesses, total, budget)
-    out: list[Asked] = []
-    for pi in pis:
-        mine = asked.copy()
-        if not pi.keeps_total:
-            mine.pop("total", None)
-        if not pi.problem.shares:
-            mine.pop("budget", None)
-        out.append(mine)
-    return out
 
 
 def _all_used(

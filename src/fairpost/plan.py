@@ -9,9 +9,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairpost.audit import Asked, Chosen, audit, settings_of
+from fairpost.audit import Asked, Chosen, outcomes
 from fairpost.counts import Counts
-from fairpost.engines.base import REFUSALS
+from fairpost.engines.base import Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.results.curves import TARGETS, Curve, Plan, Point, Refused
@@ -41,16 +41,15 @@ def sweep(
 ) -> Curve:
     """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`."""
     x = Counts.of(counts)
-    settings = settings_of(x, postprocesses, asked)
     points: list[Point] = []
     refused: list[Refused] = []
     for k, mechanism in enumerate(mechanisms):
         promise = None if epsilon is None else epsilon(mechanism)
-        for which, mine in zip(postprocesses, settings, strict=True):
-            try:
-                points.append(Point.of(audit(x, mechanism, which, **mine), promise))
-            except REFUSALS as refusal:
-                refused.append(Refused(mechanism, promise, str(which), str(refusal)))
+        for which, found in zip(postprocesses, outcomes(x, mechanism, postprocesses, **asked), strict=True):
+            if isinstance(found, Refusal):
+                refused.append(Refused(mechanism, promise, str(which), found.reason))
+            else:
+                points.append(Point.of(found, promise))
         if progress is not None:
             progress(k + 1, len(mechanisms))
     return Curve(tuple(points), tuple(refused))

@@ -105,9 +105,8 @@ def _show(found: list[Allocation], currency: str) -> None:
         cells = [first.ids[i], f"{first.noisy[i]:,.6g}"]
         cells += [unit.show(float(a.shares[i]) * factor) for a in found]
         if first.interval is not None:
-            cells.append(
-                " to ".join(unit.show(float(e[i]) * factor) for e in (first.interval.low, first.interval.high))
-            )
+            sides = ((first.interval.low, -1), (first.interval.high, 1))
+            cells.append(" to ".join(unit.show(float(e[i]) * factor, toward=side) for e, side in sides))
         rows.append(tuple(cells))
     title = f"The {min(TOP, first.n)} largest of {first.n:,}"
     screen.show(out, screen.Grid(title, tuple(heads), rows))
@@ -133,7 +132,7 @@ def _show_bias(out: Console, a: Allocation, unit: Unit, factor: float) -> None:
     worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
     ends = (
         f"{a.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
-        f"± {unit.show(float(p.error[i]) * factor)}"
+        f"± {unit.show(float(p.error[i]) * factor, toward=1)}"
         for i in (best, worst)
     )
     screen.say(out, f"{a.how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")

@@ -27,6 +27,7 @@ from fairpost.results import CONFIDENTIAL, Comparison
 @o.CSV
 @o.HTML
 @o.WORDS
+@o.NOUN
 @o.FORCE
 def audit(file: str, **given: Any) -> int:
     """Who gains and who loses from post-processing, from a FILE of true counts.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 import fairpost as fp
+from fairpost.compiled import interrupts
 
 COMMANDS = {
     "audit": "auditing",
@@ -18,6 +21,7 @@ COMMANDS = {
     "allocate": "allocating",
     "paper": "reproduction",
     "demo": "demonstration",
+    "compile": "compiling",
 }
 """Each command and the module that has it; a module is loaded when its command is called."""
 
@@ -34,6 +38,8 @@ With noisy counts alone:
 To see it work:
   demo      the main job on embedded data, with a report to open
   paper     every table and figure of the paper, published value beside ours
+Once on a machine:
+  compile   every kernel at once, so that no later command waits for it
 
 \b
 Exit codes: 0 done; 2 the input or an option breaks a rule, which one line on stderr names;
@@ -52,7 +58,8 @@ class Commands(click.Group):
         """Load the module that has it."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"fairpost.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        module = import_module(f"fairpost.cli.{COMMANDS[cmd_name]}")
+        command = getattr(module, "compile_" if cmd_name == "compile" else cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -63,7 +70,8 @@ class Commands(click.Group):
         """Run, and end with the exit code that the help documents."""
         extra["standalone_mode"] = False
         try:
-            code = super().main(*args, **extra)
+            with interrupts.noticed(), _compiling(args, extra):
+                code = super().main(*args, **extra)
         except click.ClickException as error:
             place = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairpost"
             _end(2, f"{place}: {' '.join(error.format_message().split())}")
@@ -78,6 +86,19 @@ class Commands(click.Group):
         except MemoryError:
             _end(2, "fairpost: the input must fit into the memory of this machine, and does not")
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _compiling(args: Any, extra: Any) -> Iterator[None]:
+    """Commands say that they compile; `compile` has a bar of its own."""
+    words = (args[0] if args else extra.get("args")) or sys.argv[1:]
+    if list(words)[:1] == ["compile"]:
+        yield
+        return
+    from fairpost.cli.compiling import said
+
+    with said():
+        yield
 
 
 def _end(code: int, line: str) -> None:

@@ -127,9 +127,9 @@ HTML = click.option(
 WORDS = together(
     click.option("--title", help="The headline of the report."),
     click.option("--unit", default="people", show_default=True, help="What is counted, for the report."),
-    click.option("--noun", default="entities", show_default=True, help="What has a count, for the report."),
     click.option("--currency", default="$", show_default=True, help="The sign of money."),
 )
+NOUN = click.option("--noun", default="entities", show_default=True, help="What has a count, for the report.")
 
 
 def columns(given: Given) -> dict[str, Any]:

@@ -51,5 +51,5 @@ def _round_group(v: Floats, u: float, label: str) -> Floats:
     if sums[-1] > 0:
         sums = sums * (ups / sums[-1])  # moves no fraction by more than SLACK / n of itself
     sums[-1] = ups
-    steps = np.floor(sums + u)
+    steps = np.minimum(np.floor(sums + u), ups)  # u next to 1: the sum rounds to ups + 1, which is below it in truth
     return np.asarray(floors + np.diff(steps, prepend=0.0))
