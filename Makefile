@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test mutate lint bench docs paper browser clean
+.PHONY: demo test test-lowest mutate lint bench docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -12,6 +12,9 @@ test: .venv/.test
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)
+
+test-lowest: .venv-lowest/.test  # the oldest releases that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -33,7 +36,7 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -61,4 +64,11 @@ clean:
 
 .venv/.bench: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+	touch $@
+
+.venv-lowest/.test: pyproject.toml tools/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
+	.venv-lowest/bin/python tools/lowest.py test > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --constraint .venv-lowest/constraints.txt --editable '.[test]'
 	touch $@
