@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test mutate torture lint bench docs paper browser clean
+.PHONY: demo test test-lowest mutate torture lint bench docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -12,6 +12,9 @@ test: .venv/.test
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)
+
+test-lowest: .venv-lowest/.test  # the oldest releases that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -36,7 +39,7 @@ torture: .venv/.test  # processes killed at random, full disks, edited ledgers: 
 	$(BIN)/python tools/torture.py
 
 clean:
-	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -64,4 +67,11 @@ clean:
 
 .venv/.bench: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+	touch $@
+
+.venv-lowest/.test: pyproject.toml tools/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
+	.venv-lowest/bin/python tools/lowest.py test > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --constraint .venv-lowest/constraints.txt --editable '.[test]'
 	touch $@

@@ -26,6 +26,7 @@ from fairpost.estimate import plug_in, share_interval
 from fairpost.io import write_whole
 from fairpost.io.rows import columns_csv
 from fairpost.plan import Point, grid, plan, sweep
+from fairpost.rules import POSTPROCESSINGS
 
 MARK = "confidential: computed from true counts"
 IDS = ["007", "Birch", "Cedar, upper", "Dogwood", "Elm", "Fir"]
@@ -36,7 +37,7 @@ COUNTS = fp.Counts(VALUES, ids=IDS, weights=WEIGHTS, groups=GROUPS)
 MONEY = 54321.0
 RELEASES, SHARES = ("nonnegative", "sum-clipped"), ("baseline", "pos")
 QUICK = ("--runs", 400, "--method", "monte-carlo")
-HEAD = {"version", "command"}
+HEAD = {"version", "command", "schema"}
 
 
 def table(**columns):
@@ -70,6 +71,7 @@ class Ran:
         self.rows = list(csv.DictReader(io.StringIO(paths[1].read_text())))
         self.columns = list(next(csv.reader(io.StringIO(paths[1].read_text()))))
         assert self.data["version"] == fp.__version__
+        assert self.data["schema"] == f"fairpost/{command}/1"
         assert self.data["command"].startswith(f"fairpost {command} ")
 
     def column(self, name):
@@ -148,13 +150,35 @@ def audit_columns(results):
     return columns | {"confidential": ["computed from true counts"] * first.counts.n}
 
 
+def groups_of(r):
+    """The groups of a result: sums (to the rounding of three terms), the root of the mean over entities of the squared error."""
+    out = []
+    for g in ("north", "south"):
+        mine = np.array([h == g for h in GROUPS])
+        sums = {"bias": r.bias[mine].sum(), "half_width": r.half_width[mine].sum()}
+        rmse = math.sqrt(r.mse[mine].sum() / 3)
+        numbers = sums | {"root_mean_squared_error": rmse}
+        out.append(
+            {"group": g, "n": 3}
+            | {k: pytest.approx(v, rel=1e-14, abs=4e-16 * np.abs(r.bias).max()) for k, v in numbers.items()}
+        )
+    return out
+
+
 def audit_entry(r, entities=True):
     """The JSON of one result, from its fields."""
     bounds = None if r.bounds is None else asdict(r.bounds)
     entry = {
         "postprocess": r.postprocess,
+        "title": POSTPROCESSINGS[r.postprocess].title,
+        "signed": POSTPROCESSINGS[r.postprocess].signed,
         "problem": {"release": "release", "allocation": "proportional"}[r.task],
+        "task": "release" if r.postprocess in ("nonnegative", "sum-clipped", "simplex") else "allocation",
         "accuracy": r.accuracy.kind,
+        "accuracies": dict.fromkeys(
+            ("bias", "mean_squared_error", "zero"), "bound" if r.sample is None else "interval"
+        ),
+        "groups": groups_of(r),
         "confidence": None if r.sample is None else r.sample.confidence,
         "interrupted": False,
         "by_group": r.grouped,
@@ -201,13 +225,15 @@ def audit_entry(r, entities=True):
 def same_audit(ran, results, mechanism, budget):
     ran.holds(audit_columns(results))
     rest = {k: v for k, v in ran.data.items() if k not in HEAD}
+    columns = {"id": IDS, "count": VALUES, "weight": WEIGHTS, "group": GROUPS}
+    shared = {"entities": entity_rows(columns)}
     assert rest == {
         "mark": MARK,
         "counts": {"n": 6, "total": sum(VALUES)},
         "mechanism": mechanism,
         "budget": budget,
         "results": [audit_entry(r, "--entities" in ran.words) for r in results],
-    }
+    } | (shared if "--entities" in ran.words else {})
 
 
 def test_the_files_of_an_exact_audit(folder):
@@ -398,6 +424,7 @@ def point_entry(p):
         "mechanism": noise_of(p.mechanism),
         "epsilon": p.epsilon,
         "postprocess": p.postprocess,
+        "task": "release" if p.postprocess == "nonnegative" else "allocation",
         "method": p.method,
         "accuracy": p.alpha.kind,
         "alpha": estimate(p.alpha),
@@ -530,6 +557,7 @@ def test_the_files_of_a_plan(folder, option, target, limit, budget):
                 "postprocess": "pos",
                 "found": point_entry(found.found),
                 "message": found.message,
+                "plain": True,
                 "curve": [point_entry(p) for p in found.curve],
                 "refused": [],
             }

@@ -84,7 +84,21 @@ def test_the_json_of_a_result_made_by_hand(result):
     mean = {k: float(np.mean(getattr(result, k))) for k in ("mse", "deviation", "zero")}
     assert {k: v for k, v in data.items() if k != "entities"} == {
         "postprocess": result.postprocess,
+        "title": result.title,
+        "signed": False,
         "problem": "proportional" if result.task == "allocation" else "release",
+        "task": "release" if "simplex" in result.postprocess else "allocation",
+        "accuracies": {"bias": "interval" if drawn else "bound", "mean_squared_error": "bound", "zero": "bound"},
+        "groups": [
+            {
+                "group": g,
+                "n": len(who),
+                "bias": pytest.approx(result.bias[who].sum(), rel=1e-14),
+                "half_width": pytest.approx(result.half_width[who].sum(), rel=1e-14),
+                "root_mean_squared_error": pytest.approx(math.sqrt(result.mse[who].mean()), rel=1e-14),
+            }
+            for g, who in (("north", [0, 2]), ("south", [1, 4]), ("west", [3]))
+        ],
         "accuracy": "interval" if drawn else "bound",
         "confidence": 0.9 if drawn else None,
         "interrupted": False,
@@ -173,7 +187,12 @@ def test_intervals_of_what_follows_from_the_biases():
     assert fairness.cost_of_privacy(bias, 40.0) == pytest.approx(10.0)
     assert fairness.cost_of_privacy_l1([0.3, -0.1, -0.2], 40.0) == pytest.approx(12.0)
     assert fairness.misallocation(bias, 40.0) == pytest.approx([20.0, -8.0, -2.0, 12.0])
-    assert asdict(fairness.Estimate(2.0, 1.0, 5.0).scaled(3.0)) == {"value": 6.0, "low": 3.0, "high": 15.0}
+    assert asdict(fairness.Estimate(2.0, 1.0, 5.0).scaled(3.0)) == {
+        "value": 6.0,
+        "low": 3.0,
+        "high": 15.0,
+        "kind": "bound",
+    }
 
 
 def test_widths_made_by_hand_reach_the_point():

@@ -18,30 +18,35 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairpost.accuracy import Estimate
+    from fairpost.accuracy import Accuracy, Estimate
+    from fairpost.allocate import allocate
     from fairpost.audit import audit, compare
     from fairpost.bounds.theorems import Bounds, proposition2, theorem1
     from fairpost.counts import Counts
     from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
     from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
-    from fairpost.estimate import allocate
     from fairpost.io import read_counts
     from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
     from fairpost.plan import plan, sweep
     from fairpost.problems import Proportional
+    from fairpost.project import project
     from fairpost.release import Ledger, PublicTotal, Release, release
-    from fairpost.results import Audit
+    from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
     from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accuracy",
     "Affine",
     "AffineNonnegative",
+    "Allocation",
     "Audit",
     "Baseline",
     "Bounds",
+    "Comparison",
     "Counts",
+    "Curve",
     "Custom",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -55,7 +60,9 @@ __all__ = [
     "Laplace",
     "Ledger",
     "MonteCarlo",
+    "Plan",
     "PoS",
+    "Projection",
     "Proportional",
     "PublicTotal",
     "Release",
@@ -67,6 +74,7 @@ __all__ = [
     "audit",
     "compare",
     "plan",
+    "project",
     "project_simplex",
     "proposition2",
     "read_counts",
@@ -76,7 +84,11 @@ __all__ = [
 ]
 
 _HOME = {
-    "fairpost.accuracy": ("Estimate",),
+    "fairpost.accuracy": (
+        "Accuracy",
+        "Estimate",
+    ),
+    "fairpost.allocate": ("allocate",),
     "fairpost.audit": (
         "audit",
         "compare",
@@ -99,7 +111,6 @@ _HOME = {
         "ToleranceError",
         "UnsupportedError",
     ),
-    "fairpost.estimate": ("allocate",),
     "fairpost.io": ("read_counts",),
     "fairpost.noise": (
         "DiscreteGaussian",
@@ -113,13 +124,21 @@ _HOME = {
         "sweep",
     ),
     "fairpost.problems": ("Proportional",),
+    "fairpost.project": ("project",),
     "fairpost.release": (
         "Ledger",
         "PublicTotal",
         "Release",
         "release",
     ),
-    "fairpost.results": ("Audit",),
+    "fairpost.results": (
+        "Allocation",
+        "Audit",
+        "Comparison",
+        "Curve",
+        "Plan",
+        "Projection",
+    ),
     "fairpost.rules": (
         "Affine",
         "AffineNonnegative",

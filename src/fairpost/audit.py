@@ -15,6 +15,7 @@ from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.results.audit import Audit
+from fairpost.results.comparison import Comparison
 from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
 
 Floats = NDArray[np.float64]
@@ -74,13 +75,13 @@ def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen,
 
 def compare(
     counts: Counts | ArrayLike, mechanism: Mechanism, postprocesses: Sequence[Chosen], **asked: Unpack[Asked]
-) -> tuple[Audit, ...]:
+) -> Comparison:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     found = outcomes(counts, mechanism, postprocesses, **asked)
     for one in found:
         if isinstance(one, Refusal):
             raise one.error
-    return tuple(one for one in found if isinstance(one, Audit))
+    return Comparison(tuple(one for one in found if isinstance(one, Audit)))
 
 
 def outcomes(

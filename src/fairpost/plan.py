@@ -14,10 +14,9 @@ from fairpost.counts import Counts
 from fairpost.engines.base import Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
-from fairpost.results.curves import Curve, Plan, Point, Refused
+from fairpost.results.curves import TARGETS, Curve, Plan, Point, Refused
 
 Progress = Callable[[int, int], None]
-TARGETS = {"alpha": "alpha", "loss": "the largest expected loss", "cost": "the cost of privacy"}
 STEP = 1e-6
 """The noise that meets a target is known to this relative accuracy, from below."""
 

@@ -11,9 +11,8 @@ from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
-from fairpost.counts import Counts
 from fairpost.errors import ParameterError
-from fairpost.results.audit import CONFIDENTIAL, Audit
+from fairpost.results import CONFIDENTIAL, Comparison
 
 
 @click.command()
@@ -67,7 +66,7 @@ def audit(file: str, **given: Any) -> int:
         )
     if not outputs.to_stdout:
         show(results, given["currency"])
-    write(outputs, counts, results, given)
+    write(outputs, results, given)
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -100,7 +99,7 @@ def default_choice(budget: Budget | None) -> tuple[str, ...]:
     return ("nonnegative", "simplex", "simplex-threshold") if budget is None else ("baseline", "pos", "pos-threshold")
 
 
-def show(results: tuple[Audit, ...], currency: str) -> None:
+def show(results: Comparison, currency: str) -> None:
     """Tables and sentences on the screen."""
     out = screen.console()
     for task in dict.fromkeys(r.task for r in results):
@@ -116,24 +115,13 @@ def show(results: tuple[Audit, ...], currency: str) -> None:
     screen.say(out, CONFIDENTIAL, style="bold")
 
 
-def as_data(counts: Counts, results: tuple[Audit, ...], given: o.Given) -> dict[str, Any]:
-    """The JSON of an audit."""
-    return {
-        "mark": CONFIDENTIAL,
-        "counts": {"n": counts.n, "total": counts.total},
-        "mechanism": o.neighbours_of(given).describe(results[0].mechanism),
-        "budget": results[0].budget,
-        "results": [r.to_dict(entities=given["entities"]) for r in results],
-    }
-
-
-def write(outputs: Outputs, counts: Counts, results: tuple[Audit, ...], given: o.Given) -> None:
+def write(outputs: Outputs, results: Comparison, given: o.Given) -> None:
     """The files of an audit."""
     from fairpost.io import entities_csv
     from fairpost.report import audit_page
 
     outputs.write(
-        json=lambda: as_data(counts, results, given),
+        json=lambda: results.to_dict(entities=given["entities"], neighbours=o.neighbours_of(given)),
         csv=lambda: entities_csv(results),
         html=lambda: audit_page(
             results,

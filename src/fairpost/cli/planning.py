@@ -16,12 +16,13 @@ from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.rows import columns_csv
 from fairpost.noise import MECHANISMS, mechanism_of
-from fairpost.plan import TARGETS, grid
+from fairpost.plan import grid
 from fairpost.plan import plan as find
 from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, money
-from fairpost.results import Plan, Point, Refused
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results import CONFIDENTIAL, Plan, Point, Refused
+from fairpost.results.curves import TARGETS, curve_columns
+from fairpost.results.schema import document
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,8 +98,8 @@ def sweep(file: str, **given: Any) -> int:
         _show(points, refused, cash, f"{counts.n:,} entities, {given['mechanism']} noise")
     data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}} | cash.to_dict()
     outputs.write(
-        json=lambda: data | {"points": [p.to_dict() for p in points], "refused": [_refusal(r) for r in refused]},
-        csv=lambda: _csv(points),
+        json=lambda: document("sweep") | data | found.to_dict(),
+        csv=lambda: columns_csv(found.columns()),
         html=lambda: _page(points, given, cash, None),
     )
     return 0
@@ -145,8 +146,10 @@ def plan(file: str, **given: Any) -> int:
         _show_plans(plans, cash, given["mechanism"])
     data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}} | cash.to_dict()
     outputs.write(
-        json=lambda: data | {"target": target, "limit": limit, "plans": [_plan(w, p) for w, p in plans.items()]},
-        csv=lambda: _csv(tuple(x for p in plans.values() for x in p.curve)),
+        json=lambda: (
+            document("plan") | data | {"target": target, "limit": limit, "plans": [p.to_dict() for p in plans.values()]}
+        ),
+        csv=lambda: columns_csv(curve_columns(tuple(x for p in plans.values() for x in p.curve))),
         html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, cash, (target, limit, plans)),
     )
     return 0 if any(p.found for p in plans.values()) else 3
@@ -229,49 +232,6 @@ def _show_end(out: Console, cash: _Cash) -> None:
         screen.say(out, cash.words)
     screen.say(out, screen.explanation(cash.total is not None), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
-
-
-def _refusal(r: Refused) -> dict[str, Any]:
-    return {
-        "mechanism": r.mechanism.describe(),
-        "epsilon": r.epsilon,
-        "postprocess": r.postprocess,
-        "reason": r.reason,
-    }
-
-
-def _plan(which: str, p: Plan) -> dict[str, Any]:
-    return {
-        "postprocess": which,
-        "found": None if p.found is None else p.found.to_dict(),
-        "message": p.message,
-        "curve": [x.to_dict() for x in p.curve],
-        "refused": [_refusal(r) for r in p.refused],
-    }
-
-
-def _csv(points: tuple[Point, ...]) -> str:
-    costs = [p.cost for p in points]
-    columns: dict[str, Any] = {
-        "postprocess": [p.postprocess for p in points],
-        "epsilon": [p.epsilon for p in points],
-        "spread": [p.mechanism.spread for p in points],
-        "method": [p.method for p in points],
-    }
-    for name, found in (("alpha", [p.alpha for p in points]), ("largest_loss", [p.loss for p in points])):
-        columns |= {f"{name}{end}": [getattr(e, k) for e in found] for end, k in _ENDS}
-    columns |= {
-        "loses_most": [p.loser for p in points],
-        "cost_share": [None if c is None else c.share.value for c in costs],
-        "cost_amount": [None if c is None or c.amount is None else c.amount.value for c in costs],
-        "rmse": [p.rmse for p in points],
-        "zero": [p.zero for p in points],
-        "confidential": [CONFIDENTIAL.partition(": ")[2]] * len(points),
-    }
-    return columns_csv(columns)
-
-
-_ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
 
 
 def _page(

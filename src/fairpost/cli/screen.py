@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fairpost.accuracy import Estimate
@@ -65,7 +65,7 @@ def shown(unit: Unit, estimate: Estimate) -> str:
     return f"{unit.show(estimate.value, width)} ({low} to {high})"
 
 
-def comparison(results: tuple[Audit, ...], currency: str) -> Grid:
+def comparison(results: Sequence[Audit], currency: str) -> Grid:
     """One row per post-processing: the harm, and its price beside it, both in money where there is some."""
     mechanism = results[0].mechanism
     heads = ("post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by")
