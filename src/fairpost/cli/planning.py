@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from fairpost.cli.auditing import default_choice
 from fairpost.cli.outputs import Outputs, now
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.estimate import ALLOCATIONS
 from fairpost.io.rows import columns_csv
 from fairpost.noise import MECHANISMS, mechanism_of
 from fairpost.plan import TARGETS, grid
@@ -22,6 +24,7 @@ from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, money
 from fairpost.results import Plan, Point, Refused
 from fairpost.results.audit import CONFIDENTIAL
+from fairpost.rules import POSTPROCESSINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,7 +130,8 @@ def plan(file: str, **given: Any) -> int:
     counts, budget = o.counts_of(file, given)
     same, cash = _same(given, budget), _Cash.of(counts, budget, given)
     plans: dict[str, Plan] = {}
-    for which in given["postprocess"] or default_choice(budget):
+    chosen = given["postprocess"] or default_choice(budget)
+    for which in chosen:
         with screen.progress(which) as report:
             plans[which] = find(
                 counts,
@@ -137,7 +141,7 @@ def plan(file: str, **given: Any) -> int:
                 limit=limit,
                 spreads=spreads,
                 progress=report,
-                **same,
+                **same | _unused(which, chosen),
             )
     if not any(p.curve for p in plans.values()):
         raise UnsupportedError("; ".join(f"{which}: {p.message}" for which, p in plans.items()))
@@ -150,6 +154,15 @@ def plan(file: str, **given: Any) -> int:
         html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, cash, (target, limit, plans)),
     )
     return 0 if any(p.found for p in plans.values()) else 3
+
+
+def _unused(which: str, chosen: Sequence[str]) -> dict[str, None]:
+    """What this candidate does not look at and another one does: a total, a budget."""
+    some = [POSTPROCESSINGS[name] for name in chosen]
+    own = POSTPROCESSINGS[which]
+    total = not own.keeps_total and any(kind.keeps_total for kind in some)
+    budget = which not in ALLOCATIONS and any(name in ALLOCATIONS for name in chosen)
+    return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
 
 
 def _target(given: o.Given) -> tuple[str, float]:
@@ -211,7 +224,7 @@ def _show(points: tuple[Point, ...], refused: tuple[Refused, ...], cash: _Cash, 
     screen.show(out, screen.Grid(title, HEAD, rows, keys=2))
     for r in refused:
         screen.say(out, f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}")
-    _show_end(out, cash)
+    _show_end(out, cash, [p.task for p in points])
 
 
 def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
@@ -221,13 +234,13 @@ def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
         screen.show(out, screen.Grid(f"The most noise that meets the target, {noise}", HEAD, rows, keys=2))
     for which, p in plans.items():
         screen.say(out, f"{which}: {p.message}.")
-    _show_end(out, cash)
+    _show_end(out, cash, [x.task for p in plans.values() for x in p.curve])
 
 
-def _show_end(out: Console, cash: _Cash) -> None:
+def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     if cash.words:
         screen.say(out, cash.words)
-    screen.say(out, screen.explanation(cash.total is not None), style="dim")
+    screen.say(out, screen.explanation(cash.total is not None and "release" not in tasks), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
 
 
