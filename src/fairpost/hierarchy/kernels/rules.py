@@ -61,7 +61,7 @@ def variances(child: Ints, offsets: Ints, s2: Floats, V: Floats, W: Floats) -> N
 def pool_up(child: Ints, offsets: Ints, s2: Floats, W: Floats, y: Floats, z: Floats, S: Floats, summed: bool) -> None:
     """z of every inner node and S, the sum over its children; `summed`: S of families of leaves is there already.
 
-    z = (y W + S s^2)/(W + s^2) divides by no variance, so exact levels need no case (both 0: the children's sum).
+    z = (y W + S s^2)/(W + s^2), which for an exact level (s = 0) is y.
     """
     last = offsets.size - 3
     for level in range(last, -1, -1):
@@ -72,8 +72,7 @@ def pool_up(child: Ints, offsets: Ints, s2: Floats, W: Floats, y: Floats, z: Flo
                 for c in range(child[p], child[p + 1]):
                     total += z[c]
                 S[p] = total
-            whole = W[p] + own
-            z[p] = (y[p] * W[p] + S[p] * own) / whole if whole > 0.0 else S[p]
+            z[p] = (y[p] * W[p] + S[p] * own) / (W[p] + own) if own > 0.0 else y[p]
 
 
 @kernel(error_model="numpy")
@@ -143,9 +142,8 @@ def _joint_up(
                     total += z[c]
                     weight += V[c]
                 S[p], W[p] = total, weight
-            whole = W[p] + s
-            z[p] = (y[p] * W[p] + S[p] * s) / whole if whole > 0.0 else S[p]
-            V[p] = W[p] * (s / whole) if whole > 0.0 else 0.0
+            z[p] = (y[p] * W[p] + S[p] * s) / (W[p] + s) if s > 0.0 else y[p]
+            V[p] = W[p] * (s / (W[p] + s)) if s > 0.0 else 0.0
     return changed
 
 
