@@ -104,14 +104,14 @@ def upper_part(spec: Spec, seed: int, block: Block, each: Map = map) -> Upper:
 
         def stripe(ends: tuple[int, int]) -> None:
             kernel.leaf_totals(
-                spec.kind, float(spec.spreads[-1]), np.uint64(seed), block.first, spec.child, first, *ends, spec.inner,
+                spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first, spec.child, first, *ends, spec.inner,
                 spec.x[spec.inner :], PIECE, np.empty(_widest(spec, *ends)), S,
             )  # fmt: skip
 
         list(each(stripe, [s.ends for s in spec.layout]))
     V, lin, planes = np.empty(shape), np.empty(shape), np.zeros((3, spec.inner))
     kernel.upper_block(
-        spec.kind, spec.spreads, np.uint64(seed), block.first, spec.child, spec.offsets, spec.top, spec.x, spec.offset,
+        spec.kind, spec.spreads, spec.guides, spec.cuts, np.uint64(seed), block.first, spec.child, spec.offsets, spec.top, spec.x, spec.offset,
         spec.m, spec.P_above, spec.taus, spec.steeps, spec.whole, spec.rule == "pooled", spec.s2, spec.V, spec.W,
         np.empty((5, spec.inner)), S, V, lin, planes,
     )  # fmt: skip
@@ -135,9 +135,9 @@ def leaf_part(spec: Spec, seed: int, block: Block, upper: Upper, planes: Floats,
         cells = np.zeros(spec.cells.counts.size)
         sums = np.zeros((len(spec.divisions), block.runs, 2, width))
         kernel.leaf_stripe(
-            spec.kind, float(spec.spreads[-1]), np.uint64(seed), block.first, spec.child, first, a, b, spec.inner,
+            spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first, spec.child, first, a, b, spec.inner,
             spec.x[spec.inner :], spec.offset[spec.inner :], spec.m, spec.P, spec.taus[-1:], float(spec.steeps[-1]),
-            spec.whole, upper.V, upper.lin, PIECE, np.empty((6, _widest(spec, a, b))), planes, spec.cells.labels, cells,
+            spec.whole, upper.V, upper.lin, PIECE, np.empty((7, _widest(spec, a, b))), planes, spec.cells.labels, cells,
             labels, sums,
         )  # fmt: skip
         return cells, sums
@@ -169,7 +169,9 @@ def joint_part(spec: Spec, seed: int, block: Block) -> Partial:
     upper, leaves, r = np.zeros((3, last)), np.zeros((3, spec.n)), np.empty(spec.n)
     runs = [np.zeros((block.runs, 2, len(d.names))) for d in spec.divisions]
     for t in range(block.runs):
-        draw.draw_nodes(spec.kind, spec.spreads, spec.offsets, np.uint64(seed), np.uint64(block.first + t), y)
+        draw.draw_nodes(
+            spec.kind, spec.spreads, spec.guides, spec.cuts, spec.offsets, np.uint64(seed), np.uint64(block.first + t), y
+        )
         y += spec.x
         z[last:] = y[last:]
         rules.pool_up(spec.child, spec.offsets, spec.s2, spec.W, y, z, S, False)

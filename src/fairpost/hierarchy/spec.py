@@ -125,6 +125,9 @@ class Spec:
     """True counts of all nodes."""
     kind: int
     spreads: Floats
+    guides: NDArray[np.uint8]
+    cuts: Floats
+    """Tables of discrete Gaussian noise, a row a level."""
     s2: Floats
     rule: str
     """top-down, pooled or joint."""
@@ -195,6 +198,19 @@ def block_runs(n: int) -> int:
     return 16 if n > 2**20 else 32 if n > 2**17 else 64
 
 
+def guides_of(noise: LevelNoise) -> tuple[NDArray[np.uint8], Floats]:
+    """The tables of discrete Gaussian noise, a row a level; zeros where there is nothing to look up."""
+    from fairpost.hierarchy.kernels import draw
+
+    guides = np.zeros((noise.spreads.size, draw.BINS), dtype=np.uint8)
+    cuts = np.zeros((noise.spreads.size, draw.MOST))
+    if noise.code == draw.DISCRETE_GAUSSIAN:
+        for level, sigma in enumerate(noise.spreads):
+            if 0.0 < sigma <= draw.GUIDED:
+                draw.guide_of(float(sigma), guides[level], cuts[level])
+    return guides, cuts
+
+
 def specify(
     x: Floats, noise: LevelNoise, rule: TreeRule, groups: tuple[NDArray[np.int32], Sequence[str]] | None, areas: Any
 ) -> Spec:
@@ -210,6 +226,7 @@ def specify(
         offset = offset.copy()
         offset[: int(tree.offsets[-2])] = 0.0
     taus, steeps = rule.thresholds(noise)
+    guides, cuts = guides_of(noise)
     pooling = Pooling.of(noise) if pooled else None
     leaves = x[tree.span(tree.depth)]
     cells = Cells.of(leaves, None if groups is None else groups[0], () if groups is None else groups[1])
@@ -220,6 +237,8 @@ def specify(
         x=x,
         kind=noise.code,
         spreads=noise.spreads,
+        guides=guides,
+        cuts=cuts,
         s2=noise.variances,
         rule="joint" if joint else "pooled" if pooled else "top-down",
         whole=rule.whole,

@@ -85,8 +85,12 @@ def project(y: Floats, target: float, out: Floats) -> float:
     if target <= 0.0:
         out[:] = 0.0
         return np.inf
-    start = (total_of(y) - target) / y.size
-    m = threshold(y, target, start, start)
+    total, least = 0.0, np.inf
+    for i in range(y.size):
+        total += y[i]
+        least = min(least, y[i])
+    start = (total - target) / y.size
+    m = start if least > start else threshold(y, target, start, start)
     if m == np.inf:
         _to_the_largest(y, target, out)
         return m

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.compiled.vectors import wide_vectors
-from fairpost.hierarchy.kernels.draw import draw
-from fairpost.hierarchy.kernels.families import REORDER, family, kept, threshold
+from fairpost.hierarchy.kernels.draw import Guides, draw
+from fairpost.hierarchy.kernels.families import REORDER, family, kept, threshold, total_of
 from fairpost.hierarchy.kernels.rules import gls_down, pool_up, pooled_down
 
 Floats = NDArray[np.float64]
@@ -42,20 +42,32 @@ def _add_truth(y: Floats, x: Floats) -> float:
     return total
 
 
+@kernel(inline="always")
+def _both(y: Any, x: Any, P: Any, M: Any, m: Any, q: Any, zero: Any) -> Any:
+    """r and e of one leaf, clipped at 0."""
+    d, b = y - M, y - m
+    v = d if d > zero else zero
+    return v - (b if b > zero else zero) + P * q, v - x
+
+
 @kernel(error_model="numpy")
 def _moments(
-    y: Floats, x: Floats, P: Singles, M: float, m: float, q: float, R: Floats, RR: Floats, EE: Floats, zero: float
+    work: Floats, i: Any, x: Floats, P: Singles, a: Any, n: Any, M0: float, M1: float, m: float, q0: float, q1: float, zero: float
 ) -> None:
-    """The sums of one family in one run, clipped at 0."""
+    """The sums of one family in two runs at once, which halves the traffic.
+
+    Places are unsigned offsets (family at i in `work`, at a among the leaves): a slice costs a count of references each, and a
+    signed place a test for being negative.
+    """
     wide_vectors()
-    for i in range(y.size):
-        d, b = y[i] - M, y[i] - m
-        v = d if d > zero else zero
-        r = v - (b if b > zero else zero) + P[i] * q
-        e = v - x[i]
-        R[i] += r
-        RR[i] += r * r
-        EE[i] += e * e
+    y0, y1, R, RR, EE = work[0], work[1], work[4], work[5], work[6]
+    for j in range(n):
+        truth, chance = x[a + j], P[a + j]
+        r0, e0 = _both(y0[i + j], truth, chance, M0, m, q0, zero)
+        r1, e1 = _both(y1[i + j], truth, chance, M1, m, q1, zero)
+        R[i + j] += r0 + r1
+        RR[i + j] += r0 * r0 + r1 * r1
+        EE[i + j] += e0 * e0 + e1 * e1
 
 
 @kernel(error_model="numpy")
@@ -64,18 +76,26 @@ def _given_moments(
     whole: bool, r: Floats, R: Floats, RR: Floats, EE: Floats,
 ) -> None:  # fmt: skip
     """The sums of one family whose outputs v are known; r of the run stays in `r`. gain = v_p - lin_p of an only child."""
-    for i in range(y.size):
-        if y.size == 1:
-            r[i] = gain - offset[i]
-        elif m == np.inf:
-            r[i] = v[i]
-        else:
+    if y.size == 1:
+        r[0] = gain - offset[0]
+    elif m == np.inf:
+        r[:] = v
+    elif steep == 1.0:
+        for i in range(y.size):
+            b = y[i] - m
+            r[i] = v[i] - (b if b > 0.0 else 0.0) + P[i] * q
+    else:
+        for i in range(y.size):
             r[i] = v[i] - kept(y[i] - m, tau, steep) + P[i] * q
+    for i in range(y.size):
         e = v[i] - x[i]
-        f = v[i] - np.floor(v[i])
         R[i] += r[i]
         RR[i] += r[i] * r[i]
-        EE[i] += e * e + (f * (1.0 - f) if whole else 0.0)
+        EE[i] += e * e
+    if whole:
+        for i in range(y.size):
+            f = v[i] - np.floor(v[i])
+            EE[i] += f * (1.0 - f)
 
 
 @kernel
@@ -89,18 +109,76 @@ def _scatter(v: Floats, x: Floats, r: Floats, labels: Labels, sums: Floats) -> N
 
 
 @kernel(error_model="numpy")
+def _plain_pair(
+    work: Floats, i: int, j: int, x: Floats, P: Singles, a: int, target0: float, target1: float, straight0: float,
+    straight1: float, m: float,
+) -> bool:  # fmt: skip
+    """One family of two or more in two runs, clipped at 0; False where a target is 0 or lost in rounding, nothing added."""
+    if target0 <= 0.0 or target1 <= 0.0 or m == np.inf:
+        return False
+    n, y0, y1 = j - i, work[0, i:j], work[1, i:j]
+    s0, s1 = total_of(y0), total_of(y1)
+    q0, q1 = (s0 - straight0) / n, (s1 - straight1) / n
+    M0 = threshold(y0, target0, m + q0, (s0 - target0) / n)
+    M1 = threshold(y1, target1, m + q1, (s1 - target1) / n)
+    if M0 == np.inf or M1 == np.inf:
+        return False
+    _moments(work, np.uint64(i), x, P, np.uint64(a), np.uint64(n), M0, M1, m, q0, q1, 0.0)
+    return True
+
+
+@kernel(error_model="numpy")
+def _any_family(
+    y: Floats, x: Floats, P: Singles, offset: Floats, target: float, straight: float, m: float, tau: Floats, steep: float,
+    whole: bool, v: Floats, r: Floats, R: Floats, RR: Floats, EE: Floats,
+) -> None:  # fmt: skip
+    """One family in one run, any case."""
+    q = (total_of(y) - straight) / y.size
+    family(y, target, tau, steep, v)
+    _given_moments(v, y, x, P, offset, m, q, target - straight, tau[0], steep, whole, r, R, RR, EE)
+
+
+@kernel
+def _piece(
+    t: int, pairs: bool, child: Ints, start: int, end: int, level_first: int, leaf0: int, x: Floats, offset: Floats, m: Floats,
+    P: Singles, tau: Floats, steep: float, whole: bool, plain: bool, V: Floats, lin: Floats, work: Floats,
+) -> None:  # fmt: skip
+    """The families start <= p < end in run t of the block, and with `pairs` in the next one."""
+    low = child[start] - leaf0
+    for p in range(start, end):
+        a, b = child[p] - leaf0, child[p + 1] - leaf0
+        i, j, at = a - low, b - low, p - level_first
+        if plain and pairs and b - a > 1:
+            done = _plain_pair(work, i, j, x, P, a, V[t, at], V[t + 1, at], lin[t, at], lin[t + 1, at], m[p])
+            if done:
+                continue
+        for k in range(2 if pairs else 1):
+            _any_family(
+                work[k, i:j], x[a:b], P[a:b], offset[a:b], V[t + k, at], lin[t + k, at], m[p], tau, steep, whole,
+                work[2, i:j], work[3, i:j], work[4, i:j], work[5, i:j], work[6, i:j],
+            )  # fmt: skip
+
+
+@kernel
+def _add(y: Floats, x: Floats) -> None:
+    wide_vectors()
+    for i in range(y.size):
+        y[i] += x[i]
+
+
+@kernel(error_model="numpy")
 def leaf_stripe(
-    kind: int, spread: float, seed: Any, first_run: int, child: Ints, level_first: int, p_from: int, p_to: int, leaf0: int,
-    x: Floats, offset: Floats, m: Floats, P: Singles, tau: Floats, steep: float, whole: bool, V: Floats, lin: Floats,
-    piece: int, work: Floats, planes: Floats, cells: Labels, cell_sums: Floats, areas: Labels, area_sums: Floats,
+    kind: int, spread: float, guide: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints, level_first: int, p_from: int,
+    p_to: int, leaf0: int, x: Floats, offset: Floats, m: Floats, P: Singles, tau: Floats, steep: float, whole: bool, V: Floats,
+    lin: Floats, piece: int, work: Floats, planes: Floats, cells: Labels, cell_sums: Floats, areas: Labels, area_sums: Floats,
 ) -> None:  # fmt: skip
     """Leaves below the parents p_from <= p < p_to, for the runs of a block (rows of V and lin, the parents' values).
 
     x, offset and planes are of all leaves, from node `leaf0` on; V and lin begin at parent `level_first`. `areas` has one
     row of labels a division into areas, of the leaves of this stripe and local to it, and area_sums[k, t] two rows of sums.
+    work: two rows of measurements, outputs, r, and the sums of r, r^2, e^2.
     """
-    runs, many, begin_leaf = V.shape[0], areas.shape[0], child[p_from] - leaf0
-    y_all, v_all, r_all, R_all, RR_all, EE_all = work[0], work[1], work[2], work[3], work[4], work[5]
+    runs, many, begin = V.shape[0], areas.shape[0], child[p_from] - leaf0
     plain = steep == 1.0 and not whole and many == 0
     start = p_from
     while start < p_to:
@@ -109,42 +187,31 @@ def leaf_stripe(
             end += 1
         low, high = child[start] - leaf0, child[end] - leaf0
         size = high - low
-        R_all[:size], RR_all[:size], EE_all[:size] = 0.0, 0.0, 0.0
-        for t in range(runs):
-            draw(kind, y_all[:size], leaf0 + low, spread, seed, np.uint64(first_run + t))
-            for p in range(start, end):
-                a, b = child[p] - leaf0, child[p + 1] - leaf0
-                i, j = a - low, b - low
-                y, truth, chance = y_all[i:j], x[a:b], P[a:b]
-                R, RR, EE = R_all[i:j], RR_all[i:j], EE_all[i:j]
-                total = _add_truth(y, truth)
-                target, guide = V[t, p - level_first], lin[t, p - level_first]
-                q = (total - guide) / y.size
-                if plain and y.size > 1 and target > 0.0 and m[p] < np.inf:
-                    begin = (total - target) / y.size
-                    M = threshold(y, target, m[p] + q, begin)
-                    if M < np.inf:
-                        _moments(y, truth, chance, M, m[p], q, R, RR, EE, 0.0)
-                        continue
-                family(y, target, tau, steep, v_all[i:j])
-                _given_moments(
-                    v_all[i:j], y, truth, chance, offset[a:b], m[p], q, target - guide, tau[0], steep, whole,
-                    r_all[i:j], R, RR, EE,
-                )  # fmt: skip
+        work[4:7, :size] = 0.0
+        t = 0
+        while t < runs:
+            pairs = plain and t + 1 < runs
+            for k in range(2 if pairs else 1):
+                draw(kind, work[k, :size], leaf0 + low, spread, guide, cuts, seed, np.uint64(first_run + t + k))
+                _add(work[k, :size], x[low:high])
+            _piece(
+                t, pairs, child, start, end, level_first, leaf0, x, offset, m, P, tau, steep, whole, plain, V, lin, work
+            )  # fmt: skip
             for k in range(many):
-                labels = areas[k, low - begin_leaf : high - begin_leaf]
-                _scatter(v_all[:size], x[low:high], r_all[:size], labels, area_sums[k, t])
+                labels = areas[k, low - begin : high - begin]
+                _scatter(work[2, :size], x[low:high], work[3, :size], labels, area_sums[k, t])
+            t += 2 if pairs else 1
         for i in range(size):
-            planes[0, low + i] += R_all[i]
-            planes[1, low + i] += RR_all[i]
-            planes[2, low + i] += EE_all[i]
-            cell_sums[cells[low + i]] += R_all[i]
+            planes[0, low + i] += work[4, i]
+            planes[1, low + i] += work[5, i]
+            planes[2, low + i] += work[6, i]
+            cell_sums[cells[low + i]] += work[4, i]
         start = end
 
 
 @kernel
 def leaf_totals(
-    kind: int, spread: float, seed: Any, first_run: int, child: Ints, level_first: int, p_from: int, p_to: int, leaf0: int,
+    kind: int, spread: float, guide: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints, level_first: int, p_from: int, p_to: int, leaf0: int,
     x: Floats, piece: int, y_all: Floats, S: Floats,
 ) -> None:  # fmt: skip
     """The sums of the measurements of families of leaves, for the runs of a block: what pooling needs of the leaves."""
@@ -155,7 +222,7 @@ def leaf_totals(
             end += 1
         low, high = child[start] - leaf0, child[end] - leaf0
         for t in range(S.shape[0]):
-            draw(kind, y_all[: high - low], leaf0 + low, spread, seed, np.uint64(first_run + t))
+            draw(kind, y_all[: high - low], leaf0 + low, spread, guide, cuts, seed, np.uint64(first_run + t))
             for p in range(start, end):
                 a, b = child[p] - leaf0, child[p + 1] - leaf0
                 S[t, p - level_first] = _add_truth(y_all[a - low : b - low], x[a:b])
@@ -163,11 +230,13 @@ def leaf_totals(
 
 
 @kernel
-def _draw_upper(kind: int, spreads: Floats, offsets: Ints, x: Floats, seed: Any, run: Any, y: Floats) -> None:
+def _draw_upper(
+    kind: int, spreads: Floats, guides: Guides, cuts: Floats, offsets: Ints, x: Floats, seed: Any, run: Any, y: Floats
+) -> None:
     """Measurements of all inner nodes."""
     for level in range(offsets.size - 2):
         a, b = offsets[level], offsets[level + 1]
-        draw(kind, y[a:b], a, spreads[level], seed, run)
+        draw(kind, y[a:b], a, spreads[level], guides[level], cuts[level], seed, run)
         for i in range(a, b):
             y[i] += x[i]
 
@@ -192,17 +261,26 @@ def _upper_families(
         tau, steep = taus[level + 1 : level + 2], steeps[level + 1]
         for p in range(offsets[level], offsets[level + 1]):
             a, b = child[p], child[p + 1]
-            total = 0.0
+            total, least = 0.0, np.inf
             for c in range(a, b):
                 total += y[c]
-            q = (total - lin[p]) / (b - a)
+                least = min(least, y[c])
+            q, start = (total - lin[p]) / (b - a), (total - v[p]) / (b - a)
             for c in range(a, b):
                 lin[c] = y[c] - q
-            family(y[a:b], v[p], tau, steep, v[a:b])
-            _given_moments(
-                v[a:b], y[a:b], x[a:b], P[a:b], offset[a:b], m[p], q, v[p] - lin[p], tau[0], steep, whole,
-                r[a:b], planes[0, a:b], planes[1, a:b], planes[2, a:b],
-            )  # fmt: skip
+            if steep != 1.0 or whole or b - a == 1 or least <= start or least <= m[p]:
+                family(y[a:b], v[p], tau, steep, v[a:b])
+                _given_moments(
+                    v[a:b], y[a:b], x[a:b], P[a:b], offset[a:b], m[p], q, v[p] - lin[p], tau[0], steep, whole,
+                    r[a:b], planes[0, a:b], planes[1, a:b], planes[2, a:b],
+                )  # fmt: skip
+                continue
+            for c in range(a, b):  # nothing is clipped, here and at the constant m
+                v[c] = y[c] - start
+                rest, e = m[p] - start + P[c] * q, v[c] - x[c]
+                planes[0, c] += rest
+                planes[1, c] += rest * rest
+                planes[2, c] += e * e
 
 
 @kernel
@@ -217,7 +295,7 @@ def _linear_moments(v: Floats, u: Floats, x: Floats, whole: bool, planes: Floats
 
 @kernel
 def upper_block(
-    kind: int, spreads: Floats, seed: Any, first_run: int, child: Ints, offsets: Ints, top: int, x: Floats, offset: Floats,
+    kind: int, spreads: Floats, guides: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints, offsets: Ints, top: int, x: Floats, offset: Floats,
     m: Floats, P: Singles, taus: Floats, steeps: Floats, whole: bool, pooled: bool, s2: Floats, Vs: Floats, W: Floats,
     work: Floats, S: Floats, V: Floats, lin: Floats, planes: Floats,
 ) -> None:  # fmt: skip
@@ -229,7 +307,7 @@ def upper_block(
     a, b = offsets[last], offsets[last + 1]
     y, v, u, z, sums = work[0], work[1], work[2], work[3], work[4]
     for t in range(V.shape[0]):
-        _draw_upper(kind, spreads, offsets, x, seed, np.uint64(first_run + t), y)
+        _draw_upper(kind, spreads, guides, cuts, offsets, x, seed, np.uint64(first_run + t), y)
         if pooled:
             sums[a:b] = S[t]
             pool_up(child, offsets, s2, W, y, z, sums, True)
