@@ -1,0 +1,276 @@
+"""The verb on a hierarchy: counts of the leaves, noise by level, a rule; the bias of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import CountsError, ParameterError
+from fairpost.fairness import Estimate
+from fairpost.hierarchy.blocks import Totals
+from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.meanfield import Field, mean_field
+from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
+from fairpost.hierarchy.rules import Joint, Pooling, TreeRule, Unclipped, rule_of
+from fairpost.hierarchy.simulation import Simulation
+from fairpost.hierarchy.spec import Cells, Division, Spec, division_of, specify
+from fairpost.hierarchy.tree import Hierarchy
+
+Floats = NDArray[np.float64]
+METHODS = ("auto", "mean-field", "monte-carlo")
+
+
+def audit_hierarchy(
+    counts: ArrayLike | Counts,
+    noise: LevelNoise,
+    rule: TreeRule | str = "blue-down-threshold",
+    *,
+    method: str = "auto",
+    groups: Sequence[Any] | None = None,
+    areas: Any = None,
+    simulation: Simulation | None = None,
+    **more: Any,
+) -> HierarchyAudit:
+    """The bias of one rule on every node of a hierarchy.
+
+    Parameters
+    ----------
+    counts
+        The true counts of the leaves, in the order in which the tree was given them.
+    noise
+        The noise of each level.
+    rule
+        A rule, or its name: top-down, blue-down, joint, top-down-threshold, blue-down-threshold.
+    method
+        "mean-field": the formula, at once, with its next term as the stated error. "monte-carlo" and "auto": runs that
+        measure what the formula leaves out, with intervals; the formula is their control.
+    groups
+        One label a leaf: mean biases by group.
+    areas
+        Unions of leaves that cut the tree: one label a leaf (None: in no area), or a mapping from names to masks, which may
+        overlap. They are followed in the same runs, because leaves of a family are not independent.
+    simulation
+        How to simulate; or give its parameters (`runs`, `seed`, `threads`, `checkpoint`, ...) here.
+
+    """
+    if method not in METHODS:
+        raise ParameterError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
+    tree = noise.tree
+    pi = rule_of(rule, tree) if isinstance(rule, str) else rule
+    if pi.tree is not tree:
+        raise ParameterError("a rule and its noise must be about the same hierarchy, got two")
+    how = Simulation(**more) if simulation is None else simulation
+    labels = counts.groups if groups is None and isinstance(counts, Counts) else groups
+    coded = _groups(tree, labels)
+    x = tree.sums(_leaves(tree, counts))
+    if method == "mean-field" or isinstance(pi, Unclipped):
+        return _by_formula(x, noise, pi, coded, division_of(tree, areas), how)
+    return _by_runs(x, noise, pi, coded, areas, how)
+
+
+def _leaves(tree: Hierarchy, counts: ArrayLike | Counts) -> Floats:
+    x = counts.values if isinstance(counts, Counts) else np.asarray(counts, dtype=np.float64)
+    if x.shape != (tree.n,):
+        raise CountsError(f"there must be one count a leaf: {tree.n} leaves, shape {x.shape}")
+    bad = np.flatnonzero(~(x >= 0) | ~np.isfinite(x))
+    if bad.size:
+        raise CountsError(f"every count must be finite and at least 0, got {x[bad[0]]} at position {int(bad[0])}")
+    return x
+
+
+def _groups(tree: Hierarchy, groups: Any) -> tuple[NDArray[np.int32], list[str]] | None:
+    """Codes in tree order and names."""
+    if groups is None:
+        return None
+    import polars as pl
+
+    series = groups if isinstance(groups, pl.Series) else pl.Series([str(g) for g in groups], dtype=pl.String)
+    if series.len() != tree.n:
+        raise CountsError(f"`groups` must have one label a leaf: {tree.n} leaves, {series.len()} labels")
+    names = series.unique(maintain_order=True)
+    codes = series.replace_strict(names, np.arange(names.len(), dtype=np.int32), return_dtype=pl.Int32).to_numpy()
+    return np.ascontiguousarray(tree.into_tree(codes)), [str(name) for name in names.to_list()]
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Everything that is known of every node, in tree order."""
+
+    bias: Floats
+    half: Floats
+    error: Floats
+    mse: Floats
+    formula: Floats | None
+
+
+def _by_formula(
+    x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, divisions: tuple[Division, ...], how: Simulation
+) -> HierarchyAudit:
+    field = mean_field(x, noise, pi, moments=True)
+    assert field.variance is not None
+    assert field.remainder is not None
+    half = np.abs(field.remainder)
+    nodes = _Nodes(field.bias, half, half, field.variance + field.bias**2, None)
+    tree, inner = noise.tree, int(noise.tree.offsets[-2])
+    cells = Cells.of(x[inner:], None if groups is None else groups[0], () if groups is None else groups[1])
+    sums = np.bincount(cells.labels, field.remainder[inner:], minlength=cells.counts.size)
+    unions = np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
+    parts = _unions(cells, x[inner:], field.bias[inner:], nodes.mse[inner:], unions)
+    areas = tuple(
+        Part(name, n, truth, bias, abs(rest), None)
+        for d in divisions
+        for name, n, truth, bias, rest in _over_areas(d, x[inner:], field.bias[inner:], field.remainder[inner:])
+    )
+    return HierarchyAudit(
+        tree=tree,
+        noise=noise,
+        postprocess=pi.label,
+        method="mean-field",
+        accuracy="expansion",
+        levels=_levels(tree, noise, x, nodes, "expansion"),
+        **parts,
+        areas=areas,
+        confidence=how.confidence,
+        note="by the formula alone: a half-width is the size of its next term, not a bound; runs measure the rest",
+    )
+
+
+def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any, how: Simulation) -> HierarchyAudit:
+    spec = specify(x, noise, pi, groups, areas)
+    totals, interrupted = how.run(spec)
+    tree, inner, level = noise.tree, spec.inner, 1.0 - how.confidence
+    nodes = _nodes(spec, totals, noise, how.confidence, isinstance(pi, Joint))
+    runs = totals.runs
+    sizes = spec.cells.sizes
+    squares = totals.unions[1] / max(totals.blocks - 1, 1)
+    se = np.sqrt(squares / runs) / np.maximum(sizes, 1.0)
+    t = _student(level, totals.blocks - 1)
+    parts = _unions(spec.cells, x[inner:], nodes.bias[inner:], nodes.mse[inner:], t * se)
+    return HierarchyAudit(
+        tree=tree,
+        noise=noise,
+        postprocess=pi.label,
+        method="monte-carlo",
+        accuracy="interval",
+        levels=_levels(tree, noise, x, nodes, "interval"),
+        **parts,
+        areas=_areas(spec, totals, level),
+        runs=runs,
+        seed=int(how.seed),
+        confidence=how.confidence,
+        interrupted=interrupted,
+        note=_note(runs, interrupted, isinstance(pi, Joint)),
+    )
+
+
+def _note(runs: int, interrupted: bool, joint: bool) -> str:
+    what = "simulated with the unclipped estimate as control" if joint else "the formula and its remainder, measured"
+    return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}"
+
+
+def _student(level: float, df: int) -> float:
+    """The t with P(|T| > t) = level; infinite without a degree of freedom."""
+    from scipy.special import stdtrit
+
+    return float(-stdtrit(df, level / 2)) if df > 0 else np.inf
+
+
+def _nodes(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joint: bool) -> _Nodes:
+    """Sums to estimates, in place where memory counts.
+
+    The half-widths of a level hold together with the confidence asked for (Bonferroni): t se + log(2/delta) s/R, the second term
+    for what has not happened in R runs (see `engines.montecarlo.intervals`).
+    """
+    runs = totals.runs
+    bias, error, mse, half = (np.empty(spec.x.size) for _ in range(4))
+    for planes, part in ((totals.upper, slice(0, spec.inner)), (totals.leaves, slice(spec.inner, None))):
+        mean = planes[0] / runs
+        variance = np.maximum(planes[1] / runs - mean * mean, 0.0) * (runs / (runs - 1))
+        error[part] = np.sqrt(variance / runs)
+        bias[part] = spec.offset[part] + mean
+        mse[part] = planes[2] / runs
+    tree = noise.tree
+    for k in range(len(tree.names)):
+        here = tree.span(k)
+        delta = (1.0 - confidence) / tree.size(k)
+        half[here] = _student(delta, runs - 1) * error[here] + np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs
+    formula = None if joint else spec.offset
+    return _Nodes(bias, half, error, mse, formula)
+
+
+def _levels(tree: Hierarchy, noise: LevelNoise, x: Floats, nodes: _Nodes, accuracy: str) -> tuple[LevelResult, ...]:
+    unclipped = Pooling.of(noise).unclipped(noise)
+    out = []
+    for k in range(1, len(tree.names)):
+        here = tree.span(k)
+        b, h = nodes.bias[here], nodes.half[here]
+        most, least = int(np.argmax(b)), int(np.argmin(b))
+        low = max(0.0, float(np.max(b - h) - np.min(b + h)))
+        value = float(b[most] - b[least])
+        high = float(np.max(b + h) - np.min(b - h)) if b.size > 1 else 0.0
+        gap = None
+        if nodes.formula is not None:
+            off = np.mean((b - nodes.formula[here]) ** 2) - np.mean(nodes.error[here] ** 2)
+            gap = float(np.sqrt(max(float(off), 0.0)))
+        out.append(
+            LevelResult(
+                tree=tree,
+                level=k,
+                accuracy=accuracy,
+                alpha=Estimate(value, min(low, value), max(high, value)),
+                alpha_pair=(tree.labels.text(k, most), tree.labels.text(k, least)),
+                rmse=float(np.sqrt(np.mean(nodes.mse[here]))),
+                unclipped_rmse=float(np.sqrt(np.mean(unclipped[here]))),
+                formula_error=gap,
+                _truth=x[here],
+                _bias=b,
+                _half=h,
+                _error=nodes.error[here],
+                _mse=nodes.mse[here],
+            )
+        )
+    return tuple(out)
+
+
+def _unions(cells: Cells, x: Floats, bias: Floats, mse: Floats, half: Floats) -> dict[str, tuple[Part, ...]]:
+    """sizes, values and groups of the leaves."""
+    many = cells.counts.size
+    sums = [cells.sums(np.bincount(cells.labels, values, minlength=many)) for values in (x, bias, mse)]
+    out: dict[str, list[Part]] = {"size": [], "value": [], "group": []}
+    for k, (kind, name, _) in enumerate(cells.unions):
+        n = int(cells.sizes[k])
+        truth, b, s = (float(values[k]) for values in sums)
+        out[kind].append(Part(name, n, truth, b / n, float(half[k]), float(np.sqrt(s / n))))
+    return {"sizes": tuple(out["size"]), "values": tuple(out["value"]), "groups": tuple(out["group"])}
+
+
+def _over_areas(d: Division, *values: Floats) -> Any:
+    """(name, leaves, sums of the values) of each area."""
+    inside = d.labels >= 0
+    at, many = d.labels[inside], len(d.names)
+    n = np.bincount(at, minlength=many)
+    sums = [np.bincount(at, v[inside], minlength=many) for v in values]
+    return [(name, int(n[k]), *(float(s[k]) for s in sums)) for k, name in enumerate(d.names)]
+
+
+def _areas(spec: Spec, totals: Totals, level: float) -> tuple[Part, ...]:
+    """Areas from their own sums run by run: blocks of a family share a threshold and err together."""
+    runs, inner = totals.runs, spec.inner
+    many = sum(len(d.names) for d in spec.divisions)
+    out = []
+    for d, held in zip(spec.divisions, totals.areas, strict=True):
+        mean = held[0] / runs
+        variance = np.maximum(held[1] / runs - mean**2, 0.0) * (runs / (runs - 1))
+        half = _student(level / many, runs - 1) * np.sqrt(variance / runs)
+        rmse = np.sqrt(held[3] / runs)
+        for k, (name, n, truth, offset) in enumerate(_over_areas(d, spec.x[inner:], spec.offset[inner:])):
+            out.append(Part(name, n, truth, offset + float(mean[k]), float(half[k]), float(rmse[k])))
+    return tuple(out)
+
+
+__all__ = ["Field", "audit_hierarchy"]
