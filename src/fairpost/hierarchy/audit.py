@@ -22,6 +22,8 @@ from fairpost.hierarchy.spec import Cells, Division, Spec, division_of, specify
 from fairpost.hierarchy.tree import Hierarchy
 
 Floats = NDArray[np.float64]
+MARGIN = 2.0
+"""The stated error of the formula: so many times its next term."""
 METHODS = ("auto", "mean-field", "monte-carlo")
 
 
@@ -114,15 +116,15 @@ def _by_formula(
     field = mean_field(x, noise, pi, moments=True)
     assert field.variance is not None
     assert field.remainder is not None
-    half = np.abs(field.remainder)
+    half = MARGIN * np.abs(field.remainder)
     nodes = _Nodes(field.bias, half, half, field.variance + field.bias**2, None)
     tree, inner = noise.tree, int(noise.tree.offsets[-2])
     cells = Cells.of(x[inner:], None if groups is None else groups[0], () if groups is None else groups[1])
     sums = np.bincount(cells.labels, field.remainder[inner:], minlength=cells.counts.size)
-    unions = np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
+    unions = MARGIN * np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
     parts = _unions(cells, x[inner:], field.bias[inner:], nodes.mse[inner:], unions)
     areas = tuple(
-        Part(name, n, truth, bias, abs(rest), None)
+        Part(name, n, truth, bias, MARGIN * abs(rest), None)
         for d in divisions
         for name, n, truth, bias, rest in _over_areas(d, x[inner:], field.bias[inner:], field.remainder[inner:])
     )
@@ -136,7 +138,7 @@ def _by_formula(
         **parts,
         areas=areas,
         confidence=how.confidence,
-        note="by the formula alone: a half-width is the size of its next term, not a bound; runs measure the rest",
+        note="by the formula alone: a half-width is twice the size of its next term, not a bound; runs measure the rest",
     )
 
 
@@ -199,7 +201,9 @@ def _nodes(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joi
         here = tree.span(k)
         delta = (1.0 - confidence) / tree.size(k)
         half[here] = _student(delta, runs - 1) * error[here] + np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs
-    formula = None if joint else spec.offset
+    formula = None
+    if not joint:
+        formula = spec.offset if spec.rule == "top-down" else np.concatenate([spec.formula, spec.offset[spec.inner :]])
     return _Nodes(bias, half, error, mse, formula)
 
 

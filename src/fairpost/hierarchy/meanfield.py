@@ -112,20 +112,20 @@ def _moments(
     from fairpost.hierarchy.kernels import meanfield as kernel
 
     tree = noise.tree
-    variance = np.zeros(tree.nodes) if pooled is None else pooled.unclipped(noise)
-    remainder = np.zeros(tree.nodes)
-    variance[0] = noise.variances[0]
+    variance, remainder = np.zeros(tree.nodes), np.zeros(tree.nodes)
+    variance[0] = noise.variances[0] if pooled is None else pooled.V[0]
     for level in range(max(noise.top, 0), tree.depth):
-        k, leaves = level + 1, level + 1 == tree.depth
-        if pooled is not None and not leaves:
-            continue  # clipping changes the pooled variances of upper levels by little; no stated error there
-        P, base = (field.P, int(tree.offsets[-2])) if leaves else (field.P_above, 0)
-        first, tails = int(tree.offsets[level]), tails_of(noise.mechanisms[k])
+        k = level + 1
+        own = pooled is None or k == tree.depth
+        weights, kind, tails = np.ones(1), noise.code, tails_of(noise.mechanisms[k])
+        if pooled is not None and not own:
+            weights, kind, tails = pooled.V, GAUSSIAN, np.zeros((3, 2))
+        first, spreads = int(tree.offsets[level]), noise.spreads[k : k + 1]
 
         def some(part: slice) -> None:
             kernel.spread_out(
-                tree.child, first + part.start, first + part.stop, base, x, noise.code, float(noise.spreads[k]), tails,
-                float(ramps[0][k]), float(ramps[1][k]), field.bias, field.thresholds, P, variance, remainder,
+                tree.child, first + part.start, first + part.stop, x, kind, spreads, tails, weights,
+                float(ramps[0][k]), float(ramps[1][k]), field.bias, field.thresholds, variance, remainder,
             )  # fmt: skip
 
         over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)

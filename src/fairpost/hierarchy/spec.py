@@ -136,6 +136,8 @@ class Spec:
     steeps: Floats
     offset: Floats
     """The part of the bias that is known: B = offset + E[r], for all nodes."""
+    formula: Floats
+    """Mean field of the inner nodes; the leaves' is their offset."""
     m: Floats
     P: NDArray[np.float32]
     P_above: NDArray[np.float32]
@@ -245,6 +247,7 @@ def specify(
         taus=taus,
         steeps=steeps,
         offset=offset,
+        formula=field.bias[: int(tree.offsets[-2])],
         m=field.thresholds,
         P=field.P,
         P_above=field.P_above,

@@ -207,38 +207,46 @@ def pooled_field(
 
 @kernel(error_model="numpy")
 def spread_out(
-    child: Ints, first: int, last: int, base: int, x: Floats, kind: int, spread: float, tails: Floats, tau: float, steep: float,
-    bias: Floats, m: Floats, P: NDArray[np.float32], variance: Floats, remainder: Floats,
+    child: Ints, first: int, last: int, x: Floats, kind: int, spreads: Floats, tails: Floats, weights: Floats, tau: float,
+    steep: float, bias: Floats, m: Floats, variance: Floats, remainder: Floats,
 ) -> None:  # fmt: skip
-    """Variances and the next term of the expansion, of one level with equal variances (arrays as in `level_field`)."""
+    """Variances and the next term of the expansion of one level; arrays are indexed by node.
+
+    weights has one entry (1: equal variances, noise spreads[0]) or one a node: pooled variances V, noise sqrt V. Then
+    v = kept(z - m V), K = sum P V, and each formula above has V_c beside P_c.
+    """
+    many = weights.size > 1
     for p in range(first, last):
         a, b = child[p], child[p + 1]
-        part, B, var, rest = x[a:b], bias[a:b], variance[a:b], remainder[a:b]
-        if part.size == 1:
-            var[0], rest[0] = variance[p], remainder[p]
+        if b - a == 1:
+            variance[a], remainder[a] = variance[p], remainder[p]
             continue
-        if m[p] == np.inf:
-            var[:] = 0.0
-            rest[:] = 0.0
-            continue
-        chance = P[a - base : b - base]
-        K, total = 0.0, 0.0
-        for i in range(part.size):
-            value = B[i] + part[i]
-            var[i] = max(square_of(part[i] - m[p], kind, spread, tails, tau, steep) - value * value, 0.0)
-            total += var[i]
-            K += chance[i]
+        K, total, added = 0.0, 0.0, 0.0
+        for c in range(a, b):
+            V = weights[c] if many else 1.0
+            spread = np.sqrt(V) if many else spreads[0]
+            if m[p] < np.inf:
+                value, slope = psi_of(x[c] - m[p] * V, kind, spread, tails, tau, steep)
+                square = square_of(x[c] - m[p] * V, kind, spread, tails, tau, steep)
+                variance[c], remainder[c] = max(square - value * value, 0.0), slope
+                total += variance[c]
+                K += slope * V
+            else:
+                variance[c], remainder[c] = 0.0, 0.0
         if K <= 0.0:
-            rest[:] = 0.0
             continue
         shaking = (total + variance[p]) / (K * K)
-        added = 0.0
-        for i in range(part.size):
-            c = float(chance[i])
-            bend = 0.5 * density(part[i] - m[p] - tau, kind, spread, tails) * (steep if 1.0 < steep < np.inf else 1.0)
-            rest[i] = -(B[i] + part[i]) * max(1.0 - c, 0.0) / K + bend * shaking
-            added += rest[i]
-            var[i] = max(var[i] * (1.0 - 2.0 * c / K) + c * c * shaking, 0.0)
+        for c in range(a, b):
+            V = weights[c] if many else 1.0
+            spread, chance = np.sqrt(V) if many else spreads[0], remainder[c]
+            bend = 0.5 * density(x[c] - m[p] * V - tau, kind, spread, tails) * (steep if 1.0 < steep < np.inf else 1.0)
+            pull = chance * V / K
+            variance[c] = max(variance[c] * (1.0 - 2.0 * pull) + pull * pull * (total + variance[p]), 0.0)
+            added += bend * V * V * shaking - (bias[c] + x[c]) * max(1.0 - chance, 0.0) * V / K
         d = (added - remainder[p]) / K
-        for i in range(part.size):
-            rest[i] -= chance[i] * d
+        for c in range(a, b):
+            V = weights[c] if many else 1.0
+            spread, chance = np.sqrt(V) if many else spreads[0], remainder[c]
+            bend = 0.5 * density(x[c] - m[p] * V - tau, kind, spread, tails) * (steep if 1.0 < steep < np.inf else 1.0)
+            rest = bend * V * V * shaking - (bias[c] + x[c]) * max(1.0 - chance, 0.0) * V / K
+            remainder[c] = rest - chance * V * d
