@@ -10,7 +10,7 @@ import fairpost as fp
 ROOT = Path(fp.__file__).parent
 LAYERS = [
     "errors", "parallel", "compiled", "counts", "noise", "rules", "problems", "fairness", "bounds", "engines", "results",
-    "audit", "datasets", "plan", "estimate", "io", "report", "paper", "__init__", "cli", "__main__",
+    "hierarchy", "audit", "datasets", "plan", "estimate", "io", "report", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
 HEAVY = (
     "numba",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from fairpost.audit import compare
+from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
@@ -20,6 +21,8 @@ from fairpost.results.audit import CONFIDENTIAL, AuditResult
 @o.NOISE
 @o.POSTPROCESS
 @o.PROBLEM
+@hierarchies.LEVELS
+@hierarchies.AREAS
 @o.ENGINE
 @o.LONG
 @o.JSON
@@ -40,6 +43,9 @@ def audit(file: str, **given: Any) -> int:
           --postprocess baseline --postprocess pos --budget 6.5e9 --html report.html
     """
     o.check_numbers(given)
+    if given["levels"] is not None:
+        return hierarchies.audit_levels(file, given)
+    hierarchies.need_levels(given)
     mechanism = o.noise_of(given)
     outputs = Outputs(given, [file])
     with screen.progress("simulating") as report:

@@ -22,6 +22,7 @@ EPSILON = 0.01
 @click.command()
 @click.option("--html", type=click.Path(path_type=str), default="report.html", show_default=True, help="The report.")
 @click.option("--force/--no-force", default=True, show_default=True, help="Overwrite the report of an earlier demo.")
+@click.option("--nation", is_flag=True, help="Instead: a SYNTHETIC nation of 8.1 million blocks, level by level, on the screen.")
 def demo(**given: Any) -> int:
     """Audit the embedded data: Hawaii's counties and a SYNTHETIC national set of school districts.
 
@@ -29,6 +30,12 @@ def demo(**given: Any) -> int:
     """
     from fairpost.report import audit_page
 
+    if given["nation"]:
+        from fairpost.cli.hierarchies import demo_nation
+
+        click.echo("The first run compiles the kernels (some seconds); they are kept for the next.", err=True)
+        demo_nation(screen.console())
+        return 0
     check_free([given["html"]], given["force"])
     started = time.perf_counter()
     click.echo("The first run compiles the kernels (some seconds); they are kept for the next.", err=True)

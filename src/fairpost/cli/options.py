@@ -15,6 +15,7 @@ from fairpost.counts import Counts
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.fairness import checked_budget
+from fairpost.hierarchy.rules import RULES
 from fairpost.noise import MECHANISMS, Mechanism, Neighbours, mechanism_of
 from fairpost.rules import POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total
@@ -73,9 +74,10 @@ NOISE = together(
 POSTPROCESS = click.option(
     "--postprocess",
     multiple=True,
-    type=click.Choice(list(POSTPROCESSINGS)),
+    type=click.Choice([*POSTPROCESSINGS, *RULES]),
     help="Repeatable. Counts: none, nonnegative, sum, sum-clipped, simplex, simplex-threshold. "
-    "Shares of a budget: baseline, pos, pos-threshold.",
+    "Shares of a budget: baseline, pos, pos-threshold. "
+    "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold.",
 )
 PROBLEM = together(
     click.option("--total", type=float, help="The public total that counts keep.  [default: the sum of the counts]"),
@@ -85,10 +87,10 @@ PROBLEM = together(
 ENGINE = together(
     click.option(
         "--method",
-        type=click.Choice(ENGINES),
+        type=click.Choice([*ENGINES, "mean-field"]),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else simulation, and says which.",
+        help="auto: exact where there is an integral, else simulation, and says which. mean-field: with --levels.",
     ),
     click.option("--runs", type=int, default=10_000, show_default=True, help="Simulation: runs, with --rtol at most."),
     click.option("--seed", type=int, default=0, show_default=True, help="Simulation: the same seed, the same bits."),

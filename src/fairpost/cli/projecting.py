@@ -10,9 +10,11 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli.outputs import Outputs
 from fairpost.errors import CountsError, ParameterError
+from fairpost.hierarchy.rules import RULES
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
 from fairpost.rules import POSTPROCESSINGS, Partition, PostProcessing
@@ -47,7 +49,7 @@ class Projected:
 @o.COLUMNS
 @click.option(
     "--postprocess",
-    type=click.Choice(RELEASES),
+    type=click.Choice([*RELEASES, *RULES]),
     default="simplex",
     show_default=True,
     help="How; see `fairpost audit`.",
@@ -56,8 +58,9 @@ class Projected:
     "--total", type=float, help="The public total to keep.  [default: the sum of the noisy counts, at least 0]"
 )
 @click.option("--group-total", metavar="COL", help="Column with the public total of each entity's group.")
-@click.option("--round", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
+@click.option("--round", "--whole", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
 @click.option("--seed", type=int, help="Of the rounding.  [default: fresh randomness]")
+@hierarchies.LEVELS
 @o.NOISE
 @o.CSV
 @o.JSON
@@ -73,6 +76,9 @@ def project(file: str, **given: Any) -> int:
       fairpost project tracts.csv --group county --group-total county_total --round --csv clean.csv
     """
     o.check_numbers(given)
+    if given["levels"] is not None:
+        return hierarchies.project_levels(file, given)
+    hierarchies.need_levels(given)
     outputs = Outputs(given, [file])
     noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)
