@@ -358,10 +358,9 @@ def project_levels(file: str, given: o.Given) -> int:
 def _measured(rows: Leaves, levels: dict[str, int], given: o.Given) -> tuple[Hierarchy, Any]:
     """The tree of the longest ids and the measurement of every node; each must be there."""
     width = list(levels.values())[-1]
-    lengths = rows.ids.str.len_chars().to_numpy()
-    known = np.isin(lengths, list(levels.values()))
-    root = (rows.ids == ROOT).to_numpy() & ~known
-    strange = np.flatnonzero(~known & ~root)
+    root = (rows.ids == ROOT).to_numpy()
+    lengths = np.where(root, 0, rows.ids.str.len_chars().to_numpy())
+    strange = np.flatnonzero(~np.isin(lengths, [0, *levels.values()]))
     if strange.size:
         row = int(strange[0])
         rule = f"the length of an id must be that of a level ({', '.join(map(str, levels.values()))}), got {rows.ids[row]!r}"

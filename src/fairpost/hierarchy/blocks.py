@@ -45,7 +45,7 @@ class Partial:
     leaves: Floats | None
     cells: Floats
     areas: tuple[Floats, ...]
-    """A division each: sums over runs of r, r^2, e, e^2 of its areas."""
+    """A division each: sums over runs of r, r^2, e, e^2 and r e of its areas."""
 
 
 class Totals:
@@ -56,7 +56,7 @@ class Totals:
         self.upper = np.zeros((3, spec.inner))
         self.leaves = np.zeros((3, spec.n))
         self.unions = np.zeros((2, len(spec.cells.unions)))
-        self.areas = [np.zeros((4, len(d.names))) for d in spec.divisions]
+        self.areas = [np.zeros((5, len(d.names))) for d in spec.divisions]
 
     @property
     def runs(self) -> int:
@@ -152,9 +152,9 @@ def leaf_part(spec: Spec, seed: int, block: Block, upper: Upper, planes: Floats,
 
 
 def _over_runs(sums: Floats) -> Floats:
-    """Sums of r, r^2, e, e^2 over the runs of a block."""
+    """Sums of r, r^2, e, e^2 and r e over the runs of a block."""
     r, e = sums[:, 0], sums[:, 1]
-    return np.stack([r.sum(axis=0), (r * r).sum(axis=0), e.sum(axis=0), (e * e).sum(axis=0)])
+    return np.stack([part.sum(axis=0) for part in (r, r * r, e, e * e, r * e)])
 
 
 def joint_part(spec: Spec, seed: int, block: Block) -> Partial:

@@ -74,37 +74,22 @@ class TreeRule(ABC):
         return out if y.ndim == 2 else out[0]
 
     def _rounder(self, noise: LevelNoise, seed: int) -> Callable[[Floats, int], None]:
-        """Leaves to whole numbers, each node of the deepest exact level on its own; then the sums."""
-        from fairpost.hierarchy.kernels.rules import round_leaves, sum_up
+        """Every node to whole numbers; exact totals must be whole numbers already."""
+        from fairpost.hierarchy.kernels.rules import round_nodes
 
-        tree = self.tree
-        level = max(noise.top, 0)
-        nodes = np.arange(tree.offsets[level], tree.offsets[level + 1])
-        starts = leaf_starts(tree, level)
-        leaves = tree.span(tree.depth)
+        tree, known = self.tree, int(self.tree.offsets[noise.top + 1])
 
         def finish(v: Floats, run: int) -> None:
-            totals = np.full(nodes.size, -1.0)
-            if noise.top >= 0:
-                totals = np.round(v[nodes])
-                far = np.flatnonzero(np.abs(totals - v[nodes]) > WHOLE)
-                if far.size:
-                    label = tree.id_of(level, int(far[0]))
-                    raise ParameterError(
-                        f"rounding keeps an exact total only where it is a whole number, got {v[nodes][far[0]]:.12g} for {label!r}"
-                    )
-            round_leaves(v[leaves], starts, nodes, totals, np.uint64(seed), np.uint64(run))
-            sum_up(tree.child, tree.offsets, v)
+            far = np.flatnonzero(np.abs(np.round(v[:known]) - v[:known]) > WHOLE)
+            if far.size:
+                level = int(np.searchsorted(tree.offsets, far[0], side="right")) - 1
+                label = tree.id_of(level, int(far[0] - tree.offsets[level]))
+                raise ParameterError(
+                    f"rounding keeps an exact total only where it is a whole number, got {v[far[0]]:.12g} for {label!r}"
+                )
+            round_nodes(tree.child, tree.offsets, noise.top, v.copy(), v, np.uint64(seed), np.uint64(run))
 
         return finish
-
-
-def leaf_starts(tree: Hierarchy, level: int) -> NDArray[np.int64]:
-    """The first leaf (in tree order) below each node of a level, and the number of leaves."""
-    at = np.arange(tree.offsets[level], tree.offsets[level + 1] + 1)
-    for _ in range(level, tree.depth):
-        at = tree.child[at]
-    return np.asarray(at - tree.offsets[tree.depth])
 
 
 def _checked(tree: Hierarchy, measured: ArrayLike) -> Floats:

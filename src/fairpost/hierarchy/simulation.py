@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from signal import SIGINT, default_int_handler, getsignal, signal
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
 
 from fairpost.errors import ParameterError
-from fairpost.hierarchy.blocks import Block, Partial, Totals, Upper, joint_part, leaf_part, run_block, upper_part
+from fairpost.hierarchy.blocks import Block, Partial, Totals, joint_part, leaf_part, run_block, upper_part
 from fairpost.hierarchy.checkpoint import Checkpoint, fingerprint
 from fairpost.hierarchy.spec import Spec
 from fairpost.noise import Stream
@@ -91,16 +94,35 @@ class _Job:
                 raise ParameterError(
                     f"`runs` must be at least the {self.totals.runs} of the checkpoint, got {self.how.runs}"
                 )
-        blocks = list(self._blocks())
-        if self.how.cluster is not None:
-            self._on_cluster(blocks)
-        else:
-            with ThreadPoolExecutor(cores() if self.how.threads is None else int(self.how.threads)) as pool:
-                self._on_threads(blocks, pool)
-        self._save(now=True)
+        blocks, threads = list(self._blocks()), self.how.threads
+        with self._interrupts():
+            if self.how.cluster is not None:
+                self._on_cluster(blocks)
+            else:
+                with ThreadPoolExecutor(cores() if threads is None else int(threads)) as pool:
+                    self._on_threads(blocks, pool)
+            self._save(now=True)
         if self.stopped and self.totals.runs < 2:
             raise KeyboardInterrupt
         return self.totals, self.stopped
+
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """The first Ctrl-C lets the block under way end and stops there; the second one interrupts at once."""
+        if current_thread() is not main_thread() or getsignal(SIGINT) is not default_int_handler:
+            yield
+            return
+
+        def stop(number: int, frame: Any) -> None:
+            if self.stopped:
+                default_int_handler(number, frame)
+            self.stopped = True
+
+        signal(SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal(SIGINT, default_int_handler)
 
     def _blocks(self) -> Iterator[Block]:
         for first in range(self.totals.runs, int(self.how.runs), self.spec.block):
@@ -115,36 +137,23 @@ class _Job:
 
         def each(task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             futures = [pool.submit(task, item) for item in items]
-            for future in futures:
-                yield self._wait(future)
+            return (future.result() for future in futures)
 
-        ahead: Future[Upper] | None = None
+        if spec.rule == "joint":  # sees all nodes at once: a block a thread
+            self._in_order(blocks, lambda b: pool.submit(joint_part, spec, seed, b), pool._max_workers + 1)
+            return
+        ahead = None
         for k, block in enumerate(blocks):
             if self.stopped:
                 break
             if block.runs < spec.block:
                 self._save(now=True)  # a shorter last block ends no longer simulation: the file keeps whole ones
-            if spec.rule == "joint":
-                self._take(self._wait(pool.submit(joint_part, spec, seed, block)))
-                continue
             if spec.rule == "pooled":
                 upper = upper_part(spec, seed, block, each)
             else:
-                upper = self._wait(pool.submit(upper_part, spec, seed, block) if ahead is None else ahead)
+                upper = upper_part(spec, seed, block) if ahead is None else ahead.result()
                 ahead = pool.submit(upper_part, spec, seed, blocks[k + 1]) if k + 1 < len(blocks) else None
             self._take(leaf_part(spec, seed, block, upper, self.totals.leaves, each))
-        if ahead is not None:
-            ahead.cancel()
-
-    def _wait(self, future: Future[Any]) -> Any:
-        """The result; the first Ctrl-C lets the block end, the second does not."""
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            if self.stopped:
-                raise
-            self.stopped = True
-            return future.result()
 
     def _on_cluster(self, blocks: list[Block]) -> None:
         """Whole blocks on the workers of a Dask cluster, a few under way, added in order."""
@@ -152,27 +161,34 @@ class _Job:
 
         distributed, own = _distributed(), isinstance(self.how.cluster, str)
         client = _connected(distributed, self.how.cluster) if own else self.how.cluster
-        seed, waiting = int(self.how.seed), deque[Any]()
+        seed = int(self.how.seed)
         try:
             shared = client.scatter(self.spec, broadcast=True, hash=False)
             window = 2 * max(1, sum(client.nthreads().values()))
+            self._in_order(blocks, lambda b: client.submit(run_block, shared, seed, b, pure=False), window)
+        finally:
+            if own:
+                client.close()
+
+    def _in_order(self, blocks: list[Block], submit: Callable[[Block], Any], window: int) -> None:
+        """Whole blocks elsewhere, a few under way, added in their order."""
+        waiting = deque[Any]()
+        try:
             for block in blocks:
                 if block.runs < self.spec.block:
-                    while waiting:
+                    while waiting and not self.stopped:
                         self._take(waiting.popleft().result())
                     self._save(now=True)
-                waiting.append(client.submit(run_block, shared, seed, block, pure=False))
+                if self.stopped:
+                    break
+                waiting.append(submit(block))
                 if len(waiting) >= window:
                     self._take(waiting.popleft().result())
-            while waiting:
+            while waiting and not self.stopped:
                 self._take(waiting.popleft().result())
-        except KeyboardInterrupt:
-            self.stopped = True
         finally:
             for future in waiting:
                 future.cancel()
-            if own:
-                client.close()
 
     def _take(self, part: Partial) -> None:
         self.totals.add(self.spec, part)

@@ -54,15 +54,15 @@ def total_of(y: Floats) -> float:
 def threshold(y: Floats, target: float, guess: float, start: float) -> float:
     """m from a guess, or from `start`, where all are active; infinity where the target is lost in rounding."""
     m, before = guess, -1.0
-    for step in range(STEPS):
+    for _ in range(STEPS):
         total, count = above(y, m, 0.0, 1.0)
         if count == 0.0:
-            if m == start:
+            if before >= 0.0 or m == start:
                 return np.inf
-            m, before = start, -1.0
+            m = start
             continue
         new = (total - target) / count
-        if count == before or (step > 0 and before >= 0.0 and new <= m):
+        if count == before or (before >= 0.0 and new <= m):
             return new
         m, before = new, count
     return m

@@ -214,40 +214,51 @@ def joint_rows(child: Ints, offsets: Ints, top: int, s2: Floats, Y: Floats, out:
     return most
 
 
-@kernel
-def sum_up(child: Ints, offsets: Ints, v: Floats) -> None:
-    """Inner nodes as the sums of their children, in place."""
-    for p in range(offsets[offsets.size - 2] - 1, -1, -1):
-        total = 0.0
-        for c in range(child[p], child[p + 1]):
-            total += v[c]
-        v[p] = total
+# Rounding. With F_i = u + v_1 + ... + v_i child i of a parent becomes floor(F_i) - floor(F_{i-1}); for u uniform on [0, 1) that has
+# the mean v_i, moves it by less than 1 and is not negative. The children's sum is floor(u + v_p), so where the parent has become
+# P = floor(v_p) + b, u must lie in the part of [0, 1) that gives P: [0, 1 - f) for b = 0, [1 - f, 1) for b = 1, f the fraction
+# of v_p. Since b is 1 with probability f, a variable drawn uniformly from that part, fresh for each parent, is uniform on
+# [0, 1) over all: every mean is kept, and every sum.
 
 
 @kernel(error_model="numpy")
-def round_leaves(v: Floats, starts: Ints, nodes: Ints, totals: Floats, seed: Any, run: Any) -> None:
-    """Leaves v >= 0 to whole numbers in place, each stretch starts[k] : starts[k + 1] with one uniform variable.
+def _round_family(v: Floats, out: Floats, P: float, whole: float, w: float) -> None:
+    """Children of a parent of real value `whole` that has become P; w is uniform. Only the fraction of F is carried."""
+    f = whole - np.floor(whole)
+    up = P > whole
+    carry = (1.0 - f) + w * f if up else w * (1.0 - f)
+    carry = min(carry, 1.0 - 2.0**-53)
+    total = 0.0
+    for i in range(v.size):
+        value = np.floor(v[i])
+        carry += v[i] - value
+        if carry >= 1.0:
+            value += 1.0
+            carry -= 1.0
+        out[i] = value
+        total += value
+    left, i = P - total, v.size - 1  # what rounding of doubles leaves, rarely: to the last child that can take it
+    while left != 0.0 and i >= 0:
+        moved = out[i] + left
+        if moved >= 0.0 and abs(moved - v[i]) < 1.0:
+            out[i] = moved
+            left = 0.0
+        i -= 1
+    if left != 0.0:
+        out[0] += left
 
-    Leaf i becomes floor(F_i) - floor(F_{i-1}), F_i = u + v_1 + ... + v_i. Only the fraction of F is carried, so that long
-    sums lose nothing. totals[k] >= 0: the stretch has this whole sum, and the last leaf that can takes what rounding left.
-    """
-    for k in range(starts.size - 1):
-        part = v[starts[k] : starts[k + 1]]
-        carry = uniform(word(nodes[k], ROUND, np.uint64(seed), np.uint64(run)))
-        carry = carry if carry < 1.0 else 0.0
-        total = 0.0
-        for i in range(part.size):
-            whole = np.floor(part[i])
-            carry += part[i] - whole
-            if carry >= 1.0:
-                whole += 1.0
-                carry -= 1.0
-            part[i] = whole
-            total += whole
-        left = totals[k] - total if totals[k] >= 0.0 else 0.0
-        i = part.size - 1
-        while left != 0.0 and i >= 0:
-            if part[i] > 0.0 and part[i] + left >= 0.0:
-                part[i] += left
-                left = 0.0
-            i -= 1
+
+@kernel(error_model="numpy")
+def round_nodes(child: Ints, offsets: Ints, top: int, v: Floats, out: Floats, seed: Any, run: Any) -> None:
+    """Every node of a consistent v >= 0 to whole numbers with all sums kept; levels down to `top` are whole numbers already."""
+    key, stream = np.uint64(seed), np.uint64(run)
+    if top < 0:
+        out[0] = np.floor(v[0] + (1.0 - uniform(word(0, ROUND + 1, key, stream))))
+    else:
+        for i in range(offsets[top + 1]):
+            out[i] = np.round(v[i])
+    for level in range(max(top, 0), offsets.size - 2):
+        for p in range(offsets[level], offsets[level + 1]):
+            a, b = child[p], child[p + 1]
+            whole = out[p] if level <= top else v[p]
+            _round_family(v[a:b], out[a:b], out[p], whole, 1.0 - uniform(word(p, ROUND, key, stream)))
