@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs paper browser clean
+.PHONY: demo test lint bench bench-nation docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -28,6 +28,9 @@ browser: .venv/.test  # the report's tests open it in a real browser and are ski
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
+
+bench-nation: .venv/.bench  # 8.1 million blocks: some minutes, 2 GB
+	$(BIN)/python benchmarks/bench_nation.py
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
