@@ -190,7 +190,7 @@ def audit_levels(file: str, given: o.Given) -> int:
         show(results)
     if outputs.to_stdout:
         click.echo(as_json(as_data(results, given)), nl=False)
-    _write(outputs, results, given)
+    _write(outputs, results, leaves.ids, given)
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -218,26 +218,26 @@ def _private(content: Callable[[], str] | Callable[[BinaryIO], object], text: bo
     return write
 
 
-def _write(outputs: Outputs, results: list[HierarchyAudit], given: o.Given) -> None:
+def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, given: o.Given) -> None:
     files: dict[Any, Any] = {}
     if "json" in outputs.paths:
         files[outputs.paths["json"]] = _private(lambda: as_json(as_data(results, given)), True)
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
-        files[path] = _private(lambda file: _table(results, file, path.lower().endswith(".parquet")), False)
+        files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")), False)
     if files:
         write_whole(files, outputs.force)
         click.echo(f"wrote {', '.join(str(path) for path in files)}", err=True)
 
 
-def _table(results: list[HierarchyAudit], file: BinaryIO, parquet: bool) -> None:
+def _table(results: list[HierarchyAudit], ids: Any, file: BinaryIO, parquet: bool) -> None:
     """One row a node, level after level: level, id, count, then three columns a rule; as CSV or as Parquet."""
     import polars as pl
 
     frames = []
     tree = results[0].tree
     for k in range(1, len(tree.names)):
-        columns: dict[str, Any] = {"id": pl.Series(tree.ids(k), dtype=pl.String)}
+        columns: dict[str, Any] = {"id": ids if k == tree.depth else pl.Series(tree.ids(k), dtype=pl.String)}
         columns["count"] = results[0].level(k).truth
         for r in results:
             name, level = r.postprocess.replace("-", "_"), r.level(k)

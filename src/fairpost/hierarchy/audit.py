@@ -100,14 +100,21 @@ def _groups(tree: Hierarchy, groups: Any) -> tuple[NDArray[np.int32], list[str]]
 
 
 @dataclass(frozen=True, eq=False)
-class _Nodes:
-    """Everything that is known of every node, in tree order."""
+class _Known:
+    """What is known of the nodes of one level, in tree order."""
 
     bias: Floats
-    half: Floats
     error: Floats
     mse: Floats
+    factor: float
+    """half_width = factor * error + constant."""
+    constant: float
     formula: Floats | None
+
+    @property
+    def half(self) -> Floats:
+        """How far each bias may be off."""
+        return np.asarray(self.factor * self.error + self.constant)
 
 
 def _by_formula(
@@ -116,13 +123,15 @@ def _by_formula(
     field = mean_field(x, noise, pi, moments=True)
     assert field.variance is not None
     assert field.remainder is not None
-    half = MARGIN * np.abs(field.remainder)
-    nodes = _Nodes(field.bias, half, half, field.variance + field.bias**2, None)
-    tree, inner = noise.tree, int(noise.tree.offsets[-2])
+    tree, next_term = noise.tree, np.abs(field.remainder)
+    mse = field.variance + field.bias**2
+    spans = [tree.span(k) for k in range(1, len(tree.names))]
+    known = [_Known(field.bias[s], next_term[s], mse[s], MARGIN, 0.0, None) for s in spans]
+    inner = int(tree.offsets[-2])
     cells = Cells.of(x[inner:], None if groups is None else groups[0], () if groups is None else groups[1])
     sums = np.bincount(cells.labels, field.remainder[inner:], minlength=cells.counts.size)
     unions = MARGIN * np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
-    parts = _unions(cells, x[inner:], field.bias[inner:], nodes.mse[inner:], unions)
+    parts = _unions(cells, x[inner:], known[-1], unions)
     areas = tuple(
         Part(name, n, truth, bias, MARGIN * abs(rest), None)
         for d in divisions
@@ -134,7 +143,7 @@ def _by_formula(
         postprocess=pi.label,
         method="mean-field",
         accuracy="expansion",
-        levels=_levels(tree, noise, x, nodes, "expansion"),
+        levels=_levels(noise, x, known, "expansion"),
         **parts,
         areas=areas,
         confidence=how.confidence,
@@ -145,18 +154,17 @@ def _by_formula(
 def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any, how: Simulation) -> HierarchyAudit:
     spec = specify(x, noise, pi, groups, areas)
     totals, interrupted = how.run(spec)
-    tree, inner, level = noise.tree, spec.inner, 1.0 - how.confidence
-    nodes = _nodes(spec, totals, noise, how.confidence, isinstance(pi, Joint))
-    runs = totals.runs
-    half = _union_half_widths(spec.cells, totals, nodes.half[inner:], level)
-    parts = _unions(spec.cells, x[inner:], nodes.bias[inner:], nodes.mse[inner:], half)
+    level, runs = 1.0 - how.confidence, totals.runs
+    known = _known(spec, totals, noise, how.confidence, isinstance(pi, Joint))
+    half = _union_half_widths(spec.cells, totals, known[-1], level)
+    parts = _unions(spec.cells, x[spec.inner :], known[-1], half)
     return HierarchyAudit(
-        tree=tree,
+        tree=noise.tree,
         noise=noise,
         postprocess=pi.label,
         method="monte-carlo",
         accuracy="interval",
-        levels=_levels(tree, noise, x, nodes, "interval"),
+        levels=_levels(noise, x, known, "interval"),
         **parts,
         areas=_areas(spec, totals, level),
         runs=runs,
@@ -167,11 +175,11 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
     )
 
 
-def _union_half_widths(cells: Cells, totals: Totals, leaves: Floats, level: float) -> Floats:
+def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: float) -> Floats:
     """Of means over classes and groups, from sums over blocks of runs; with one block the mean of the leaves' (never too small)."""
     sizes = np.maximum(cells.sizes, 1.0)
     if totals.blocks < 2:
-        return cells.sums(np.bincount(cells.labels, leaves, minlength=cells.counts.size)) / sizes
+        return cells.sums(np.bincount(cells.labels, leaves.half, minlength=cells.counts.size)) / sizes
     se = np.sqrt(totals.unions[1] / (totals.blocks - 1) / totals.runs) / sizes
     return np.asarray(_student(level, totals.blocks - 1) * se)
 
@@ -188,69 +196,71 @@ def _student(level: float, df: int) -> float:
     return float(-stdtrit(df, level / 2)) if df > 0 else np.inf
 
 
-def _nodes(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joint: bool) -> _Nodes:
-    """Sums to estimates, in place where memory counts.
+def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joint: bool) -> list[_Known]:
+    """Sums to estimates, in place: the sums are used up.
 
     The half-widths of a level hold together with the confidence asked for (Bonferroni): t se + log(2/delta) s/R, the second term
     for what has not happened in R runs (see `engines.montecarlo.intervals`).
     """
-    runs = totals.runs
-    bias, error, mse, half = (np.empty(spec.x.size) for _ in range(4))
-    for planes, part in ((totals.upper, slice(0, spec.inner)), (totals.leaves, slice(spec.inner, None))):
-        mean = planes[0] / runs
-        variance = np.maximum(planes[1] / runs - mean * mean, 0.0) * (runs / (runs - 1))
-        error[part] = np.sqrt(variance / runs)
-        bias[part] = spec.offset[part] + mean
-        mse[part] = planes[2] / runs
-    tree = noise.tree
-    for k in range(len(tree.names)):
-        here = tree.span(k)
-        delta = (1.0 - confidence) / tree.size(k)
-        half[here] = _student(delta, runs - 1) * error[here] + np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs
-    formula = None
-    if not joint:
-        formula = spec.offset if spec.rule == "top-down" else np.concatenate([spec.formula, spec.offset[spec.inner :]])
-    return _Nodes(bias, half, error, mse, formula)
+    from fairpost.hierarchy.kernels.runs import finish
 
-
-def _levels(tree: Hierarchy, noise: LevelNoise, x: Floats, nodes: _Nodes, accuracy: str) -> tuple[LevelResult, ...]:
-    unclipped = Pooling.of(noise).unclipped(noise)
+    runs, tree = totals.runs, noise.tree
+    finish(totals.upper, spec.offset[: spec.inner], runs)
+    finish(totals.leaves, spec.offset[spec.inner :], runs)
     out = []
     for k in range(1, len(tree.names)):
-        here = tree.span(k)
-        b, h = nodes.bias[here], nodes.half[here]
+        here, leaves = tree.span(k), k == tree.depth
+        bias, error, mse = totals.leaves if leaves else totals.upper[:, here]
+        delta = (1.0 - confidence) / tree.size(k)
+        formula = None
+        if not joint:
+            formula = spec.offset[here] if leaves or spec.rule == "top-down" else spec.formula[here]
+        rare = float(np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs)
+        out.append(_Known(bias, error, mse, _student(delta, runs - 1), rare, formula))
+    return out
+
+
+def _levels(noise: LevelNoise, x: Floats, known: list[_Known], accuracy: str) -> tuple[LevelResult, ...]:
+    tree, unclipped = noise.tree, Pooling.of(noise).unclipped_rmse(noise)
+    out = []
+    for k, level in enumerate(known, 1):
+        b, h = level.bias, level.half
         most, least = int(np.argmax(b)), int(np.argmin(b))
-        low = max(0.0, float(np.max(b - h) - np.min(b + h)))
-        value = float(b[most] - b[least])
-        high = float(np.max(b + h) - np.min(b - h)) if b.size > 1 else 0.0
+        value, low, high = float(b[most] - b[least]), 0.0, 0.0
+        if b.size > 1:
+            h += b
+            top = float(h.max()), float(h.min())  # of b + h
+            h -= 2.0 * b
+            low, high = -float(h.min()) - top[1], top[0] + float(h.max())  # h is now h - b
         gap = None
-        if nodes.formula is not None:
-            off = np.mean((b - nodes.formula[here]) ** 2) - np.mean(nodes.error[here] ** 2)
+        if level.formula is not None:
+            off = np.mean((b - level.formula) ** 2) - np.mean(level.error**2)
             gap = float(np.sqrt(max(float(off), 0.0)))
         out.append(
             LevelResult(
                 tree=tree,
                 level=k,
                 accuracy=accuracy,
-                alpha=Estimate(value, min(low, value), max(high, value)),
+                alpha=Estimate(value, min(max(low, 0.0), value), max(high, value)),
                 alpha_pair=(tree.labels.text(k, most), tree.labels.text(k, least)),
-                rmse=float(np.sqrt(np.mean(nodes.mse[here]))),
-                unclipped_rmse=float(np.sqrt(np.mean(unclipped[here]))),
+                rmse=float(np.sqrt(np.mean(level.mse))),
+                unclipped_rmse=unclipped[k],
                 formula_error=gap,
-                _truth=x[here],
+                _truth=x[tree.span(k)],
                 _bias=b,
-                _half=h,
-                _error=nodes.error[here],
-                _mse=nodes.mse[here],
+                _error=level.error,
+                _mse=level.mse,
+                _factor=level.factor,
+                _constant=level.constant,
             )
         )
     return tuple(out)
 
 
-def _unions(cells: Cells, x: Floats, bias: Floats, mse: Floats, half: Floats) -> dict[str, tuple[Part, ...]]:
+def _unions(cells: Cells, x: Floats, leaves: _Known, half: Floats) -> dict[str, tuple[Part, ...]]:
     """sizes, values and groups of the leaves."""
     many = cells.counts.size
-    sums = [cells.sums(np.bincount(cells.labels, values, minlength=many)) for values in (x, bias, mse)]
+    sums = [cells.sums(np.bincount(cells.labels, values, minlength=many)) for values in (x, leaves.bias, leaves.mse)]
     out: dict[str, list[Part]] = {"size": [], "value": [], "group": []}
     for k, (kind, name, _) in enumerate(cells.unions):
         n = int(cells.sizes[k])

@@ -81,7 +81,7 @@ class Prefixes:
     """The leaves' ids, sorted, a row each."""
     lengths: Ints
     starts: Ints = field(default_factory=_empty)
-    """The first leaf of each node."""
+    """The first leaf of each inner node."""
     offsets: Ints = field(default_factory=_empty)
 
     @classmethod
@@ -107,10 +107,9 @@ class Prefixes:
 
     def bytes_of(self, level: int) -> NDArray[np.bytes_]:
         """The ids of a level in tree order, as a NumPy array of bytes."""
-        rows = self.codes if self.starts[-1] == len(self.codes) - 1 and level == self.lengths.size else None
         width = int(self.lengths[level - 1])
-        if rows is None:
-            rows = self.codes[self.starts[self.offsets[level] : self.offsets[level + 1]]]
+        leaves = level == self.lengths.size
+        rows = self.codes if leaves else self.codes[self.starts[self.offsets[level] : self.offsets[level + 1]]]
         return np.ascontiguousarray(rows[:, :width]).view(f"S{width}").reshape(-1)
 
     def texts(self, level: int) -> list[str]:
@@ -120,7 +119,7 @@ class Prefixes:
 
     def text(self, level: int, place: int) -> str:
         """One id."""
-        row = self.codes[self.starts[self.offsets[level] + place]]
+        row = self.codes[place if level == self.lengths.size else self.starts[self.offsets[level] + place]]
         return row[: int(self.lengths[level - 1])].tobytes().decode("ascii")
 
 
@@ -131,7 +130,7 @@ def _sorted(codes: Bytes) -> Ints:
     if width <= NUMBER:
         numbers = np.empty(n, dtype=np.int64)
         if digits(codes, numbers):
-            return np.argsort(numbers, kind="stable")
+            return np.argsort(numbers)
     return np.argsort(codes.view(f"S{width}").reshape(-1), kind="stable")
 
 
@@ -154,7 +153,8 @@ class Paths:
         """The ids of a level in tree order."""
         import polars as pl
 
-        where = self.starts[self.offsets[level] : self.offsets[level + 1]]
+        leaves = level == len(self.columns)
+        where = np.arange(len(self.columns[0])) if leaves else self.starts[self.offsets[level] : self.offsets[level + 1]]
         parts = self.columns[:level]
         if self.own_ids and level == len(self.columns):
             parts = parts[-1:]
@@ -163,7 +163,7 @@ class Paths:
 
     def text(self, level: int, place: int) -> str:
         """One id."""
-        row = int(self.starts[self.offsets[level] + place])
+        row = place if level == len(self.columns) else int(self.starts[self.offsets[level] + place])
         parts = self.columns[:level]
         if self.own_ids and level == len(self.columns):
             parts = parts[-1:]

@@ -74,9 +74,10 @@ class LevelResult:
     """Simulation: the root mean square of what the formula leaves out, less the noise of the runs."""
     _truth: Floats = field(repr=False)
     _bias: Floats = field(repr=False)
-    _half: Floats = field(repr=False)
     _error: Floats = field(repr=False)
     _mse: Floats = field(repr=False)
+    _factor: float = field(repr=False)
+    _constant: float = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -87,6 +88,10 @@ class LevelResult:
     def n(self) -> int:
         """The number of nodes."""
         return self.tree.size(self.level)
+
+    @property
+    def _half(self) -> Floats:
+        return np.asarray(self._factor * self._error + self._constant)
 
     def _given(self, values: Floats) -> Floats:
         return self.tree.from_tree(values) if self.level == self.tree.depth else values

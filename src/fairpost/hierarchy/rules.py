@@ -122,21 +122,36 @@ class Pooling:
         variances(tree.child, tree.offsets, noise.variances, V, W)
         return cls(V, W)
 
-    def unclipped(self, noise: LevelNoise) -> Floats:
-        """The variance of the unclipped estimate u of every node.
+    def unclipped(self, noise: LevelNoise, last: int | None = None) -> Floats:
+        """The variance of the unclipped estimate u of every node, down to level `last`.
 
         u_c = z_c - (V_c/W) S + (V_c/W) u_p; the first two terms are uncorrelated with S, through which alone u_p knows
         the children, so Var u_c = V_c - V_c^2/W + (V_c/W)^2 Var u_p.
         """
-        tree, out = noise.tree, np.empty(noise.tree.nodes)
+        tree = noise.tree
+        depth = tree.depth if last is None else last
+        out = np.empty(int(tree.offsets[depth + 1]))
         out[0] = self.V[0]
-        for level in range(tree.depth):
+        for level in range(depth):
             here, below = tree.span(level), tree.span(level + 1)
             parent = tree.parents(level + 1)
             W = self.W[here][parent]
             share = np.divide(self.V[below], W, out=np.zeros_like(W), where=W > 0)
             out[below] = self.V[below] * (1.0 - share) + share**2 * out[here][parent]
         return out
+
+
+    def unclipped_rmse(self, noise: LevelNoise) -> list[float]:
+        """The root mean square of the unclipped estimate's error, level by level.
+
+        Leaves of a family have the same variance, so that of the last level follows from their parents.
+        """
+        tree, variance = noise.tree, self.unclipped(noise, noise.tree.depth - 1)
+        out = [float(np.sqrt(np.mean(variance[tree.span(k)]))) for k in range(tree.depth)]
+        parents = tree.span(tree.depth - 1)
+        n, s2 = np.diff(tree.child[parents.start : parents.stop + 1]), noise.variances[-1]
+        total = n * s2 * (1.0 - 1.0 / n) + variance[parents] / n
+        return [*out, float(np.sqrt(total.sum() / tree.n))]
 
 
 @final

@@ -197,7 +197,7 @@ class Stripe:
 
 def block_runs(n: int) -> int:
     """Runs a block for n leaves."""
-    return 16 if n > 2**20 else 32 if n > 2**17 else 64
+    return 8 if n > 2**22 else 16 if n > 2**20 else 32 if n > 2**17 else 64
 
 
 def guides_of(noise: LevelNoise) -> tuple[NDArray[np.uint8], Floats]:

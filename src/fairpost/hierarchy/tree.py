@@ -55,7 +55,7 @@ class Hierarchy:
         from fairpost.hierarchy.kernels.prefixes import link
 
         child = np.empty(offsets[-2] + 1, dtype=np.int64)
-        starts = np.empty(offsets[-1], dtype=np.int64)
+        starts = np.empty(offsets[-2], dtype=np.int64)
         link(same, offsets, child, starts)
         labels = labels.placed(starts, offsets)
         return cls((ROOT, *names), _frozen(offsets), _frozen(child), order, labels)
@@ -84,7 +84,7 @@ class Hierarchy:
         from fairpost.hierarchy.kernels.prefixes import link
 
         child = np.empty(offsets[-2] + 1, dtype=np.int64)
-        starts = np.empty(offsets[-1], dtype=np.int64)
+        starts = np.empty(offsets[-2], dtype=np.int64)
         link(same, offsets, child, starts)
         return cls((ROOT, *given), _frozen(offsets), _frozen(child), order, paths.placed(starts, offsets))
 

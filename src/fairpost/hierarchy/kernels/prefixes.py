@@ -37,7 +37,7 @@ def shared(codes: Bytes, out: NDArray[np.uint8], lengths: Ints, counts: Ints) ->
 
 @kernel
 def link(same: NDArray[np.uint8], offsets: Ints, child: Ints, starts: Ints) -> None:
-    """From levels shared with the neighbour to the first child of each inner node, and each node's first leaf.
+    """From levels shared with the neighbour to the first child of each inner node, and its first leaf.
 
     Nodes are numbered level by level; `offsets[l]` is the first of level l, the root is 0.
     """
@@ -49,8 +49,8 @@ def link(same: NDArray[np.uint8], offsets: Ints, child: Ints, starts: Ints) -> N
         for level in range(same[i] + 1, levels + 1):
             node = at[level]
             at[level] += 1
-            starts[node] = i
             if level < levels:
+                starts[node] = i
                 child[node] = at[level + 1]
     child[offsets[levels]] = offsets[levels + 1]
 

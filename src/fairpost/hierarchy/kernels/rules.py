@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.hierarchy.kernels.families import family, weighted_family
+from fairpost.hierarchy.kernels.families import above, family, weighted_family
 from fairpost.noise.kernels.philox import word
 from fairpost.noise.kernels.transforms import uniform
 
@@ -112,17 +112,6 @@ def pooled_down(
 
 
 @kernel(error_model="numpy")
-def _free(y: Floats, d: float) -> Any:
-    """Number and sum of the leaves of a family that are positive after a shift by d."""
-    total, count = 0.0, 0
-    for i in range(y.size):
-        free = y[i] + d > 0.0
-        total += y[i] if free else 0.0
-        count += 1 if free else 0
-    return total, count
-
-
-@kernel(error_model="numpy")
 def _joint_up(
     child: Ints, offsets: Ints, s2: Floats, y: Floats, d: Floats, K: Ints, z: Floats, V: Floats, S: Floats, W: Floats
 ) -> bool:
@@ -130,7 +119,8 @@ def _joint_up(
     last, changed = offsets.size - 3, False
     first, own = offsets[last], s2[last + 1]
     for p in range(first, offsets[last + 1]):
-        total, count = _free(y[child[p] : child[p + 1]], d[p - first])
+        total, free = above(y[child[p] : child[p + 1]], -d[p - first], 0.0, 1.0)  # y + d > 0, and no rounding tells them apart
+        count = int(free)
         changed = changed or count != K[p - first]
         K[p - first], S[p], W[p] = count, total, count * own
     for level in range(last, -1, -1):

@@ -353,3 +353,14 @@ def scatter_areas(v: Floats, x: Floats, r: Floats, areas: Labels, area_sums: Flo
     """One run's sums of all divisions into areas."""
     for k in range(areas.shape[0]):
         _scatter(v, x, r, areas[k], area_sums[k])
+
+
+@kernel(error_model="numpy")
+def finish(planes: Floats, offset: Floats, runs: int) -> None:
+    """Sums of r, r^2 and e^2 to bias, standard error and mean squared error, in place."""
+    for i in range(planes.shape[1]):
+        mean = planes[0, i] / runs
+        variance = max(planes[1, i] / runs - mean * mean, 0.0) * (runs / (runs - 1.0))
+        planes[0, i] = offset[i] + mean
+        planes[1, i] = np.sqrt(variance / runs)
+        planes[2, i] /= runs
