@@ -50,7 +50,12 @@ def measured(tree: Hierarchy, noise: LevelNoise, x: np.ndarray) -> np.ndarray:
 def trees(nation) -> Hierarchy:
     series = pl.Series(nation.geoids.astype(f"U{nation.geoids.dtype.itemsize}"), dtype=pl.String)
     seconds = cpu(lambda: Hierarchy.from_geoids(series, LEVELS), 2)
-    line(f"GEOIDs of {len(series):,} rows (Polars text, sorted) to a tree", f"{seconds:.2f} s", "at most 1 s", seconds <= 1)
+    line(
+        f"GEOIDs of {len(series):,} rows (Polars text, sorted) to a tree",
+        f"{seconds:.2f} s",
+        "at most 1 s",
+        seconds <= 1,
+    )
     mixed = series.gather(np.random.default_rng(0).permutation(len(series)))
     line("  the same in random order", f"{cpu(lambda: Hierarchy.from_geoids(mixed, LEVELS), 1):.2f} s")
     return nation.tree()
@@ -59,7 +64,10 @@ def trees(nation) -> Hierarchy:
 def runs(tree: Hierarchy, noise: LevelNoise, x: np.ndarray, counts: np.ndarray) -> None:
     seconds = cpu(lambda: mean_field(x, noise, TopDown(tree)))
     line("mean field of all nodes", f"{seconds:.2f} s", "at most 1 s", seconds <= 1)
-    line("  with variances and the stated error", f"{cpu(lambda: mean_field(x, noise, TopDown(tree), moments=True), 1):.2f} s")
+    line(
+        "  with variances and the stated error",
+        f"{cpu(lambda: mean_field(x, noise, TopDown(tree), moments=True), 1):.2f} s",
+    )
     spec = specify(x, noise, TopDown(tree), None, None)
     planes, block = np.zeros((3, spec.n)), Block(0, spec.block)
 
@@ -69,12 +77,16 @@ def runs(tree: Hierarchy, noise: LevelNoise, x: np.ndarray, counts: np.ndarray) 
     ms = cpu(one_block) / spec.block * 1e3
     line("a top-down run: noise, projection, moments", f"{ms:.1f} ms", "at most 80 ms", ms <= 80)
     line("  a node", f"{ms / tree.nodes * 1e6:.2f} ns")
-    del spec, planes
     memory(counts, tree)
     start, wall = time.process_time(), time.perf_counter()
     found = audit_hierarchy(counts, noise, "top-down", simulation=Simulation(runs=RUNS))
     wall, spent = time.perf_counter() - wall, time.process_time() - start
-    line(f"audit of {RUNS:,} runs, wall (load {os.getloadavg()[0]:.1f})", f"{wall:.1f} s", "at most 60 s", wall <= 60 * RUNS / 1000)
+    line(
+        f"audit of {RUNS:,} runs, wall (load {os.getloadavg()[0]:.1f})",
+        f"{wall:.1f} s",
+        "at most 60 s",
+        wall <= 60 * RUNS / 1000,
+    )
     line("  processor time; by two cores, wall at best", f"{spent:.1f} s; {spent / 2:.1f} s")
     leaf = found.leaves
     se = np.sqrt(RUNS / 1000) * leaf._error
@@ -177,7 +189,9 @@ def beside_piqp() -> None:
     )  # fmt: skip
     solver.solve()
     theirs = time.process_time() - start
-    line(f"joint optimum, {tree.n:,} leaves: ours; PIQP at its default tolerance", f"{ours * 1e3:.1f} ms; {theirs:.2f} s")
+    line(
+        f"joint optimum, {tree.n:,} leaves: ours; PIQP at its default tolerance", f"{ours * 1e3:.1f} ms; {theirs:.2f} s"
+    )
     line("  times faster", f"{theirs / ours:,.0f}", "at least 100", theirs / ours >= 100)
     line("  largest difference, in people", f"{np.abs(solver.result.x - v).max():.1e}")
 
@@ -198,7 +212,12 @@ def through_a_file(nation) -> None:
         wall = time.perf_counter() - wall
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        line(f"Parquet to audit to Parquet, wall (load {os.getloadavg()[0]:.1f})", f"{wall:.1f} s", "at most 20 s", wall <= 20)
+        line(
+            f"Parquet to audit to Parquet, wall (load {os.getloadavg()[0]:.1f})",
+            f"{wall:.1f} s",
+            "at most 20 s",
+            wall <= 20,
+        )
         line("  processor time", f"{spent:.1f} s")
         line("  peak memory", f"{after.ru_maxrss / 1024:,.0f} MiB", "at most 3 GB", after.ru_maxrss / 1024 <= 2861)
 

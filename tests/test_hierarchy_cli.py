@@ -146,7 +146,9 @@ def noisy(tmp_path):
     x = tree.sums([float(r.split(",")[1]) for r in ROWS[1:]])
     y = np.round(x + 3 * rng.normal(size=x.size))
     y[:3] = x[:3]
-    rows = [(label, value) for k, part in enumerate(tree.split(y)) for label, value in zip(tree.ids(k), part, strict=True)]
+    rows = [
+        (label, value) for k, part in enumerate(tree.split(y)) for label, value in zip(tree.ids(k), part, strict=True)
+    ]
     path = tmp_path / "noisy.csv"
     path.write_text("id,count\n" + "\n".join(f"{a},{b:g}" for a, b in [rows[i] for i in rng.permutation(len(rows))]))
     return path, tree, y

@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from fairpost.audit import compare
-from fairpost.cli import hierarchies
+from fairpost.cli import hierarchies, screen
 from fairpost.cli import options as o
-from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
 from fairpost.counts import Counts
 from fairpost.results.audit import CONFIDENTIAL, AuditResult

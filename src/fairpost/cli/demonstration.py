@@ -22,7 +22,9 @@ EPSILON = 0.01
 @click.command()
 @click.option("--html", type=click.Path(path_type=str), default="report.html", show_default=True, help="The report.")
 @click.option("--force/--no-force", default=True, show_default=True, help="Overwrite the report of an earlier demo.")
-@click.option("--nation", is_flag=True, help="Instead: a SYNTHETIC nation of 8.1 million blocks, level by level, on the screen.")
+@click.option(
+    "--nation", is_flag=True, help="Instead: a SYNTHETIC nation of 8.1 million blocks, level by level, on the screen."
+)
 def demo(**given: Any) -> int:
     """Audit the embedded data: Hawaii's counties and a SYNTHETIC national set of school districts.
 

@@ -166,7 +166,9 @@ def audit_levels(file: str, given: o.Given) -> int:
         tree = tree_of(leaves, levels, given["id"] or "id")
         noise = noise_of(tree, given)
         if noise is None:
-            raise ParameterError("an audit with --levels needs its noise: --level-sigma, or --rho and --split, got none")
+            raise ParameterError(
+                "an audit with --levels needs its noise: --level-sigma, or --rho and --split, got none"
+            )
         how = Simulation(
             runs=RUNS if _is_default("runs") else given["runs"],
             seed=given["seed"],
@@ -205,15 +207,12 @@ def as_data(results: list[HierarchyAudit], given: o.Given) -> dict[str, Any]:
     }
 
 
-def _private(content: Callable[[], str] | Callable[[BinaryIO], object], text: bool) -> Callable[[BinaryIO], object]:
+def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], object]:
     """What was computed from true counts is readable by its owner alone."""
 
     def write(file: BinaryIO) -> None:
         os.fchmod(file.fileno(), 0o600)
-        if text:
-            file.write(content().encode())  # type: ignore[call-arg, union-attr]
-        else:
-            content(file)  # type: ignore[call-arg]
+        content(file)
 
     return write
 
@@ -221,10 +220,10 @@ def _private(content: Callable[[], str] | Callable[[BinaryIO], object], text: bo
 def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, given: o.Given) -> None:
     files: dict[Any, Any] = {}
     if "json" in outputs.paths:
-        files[outputs.paths["json"]] = _private(lambda: as_json(as_data(results, given)), True)
+        files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(as_data(results, given)).encode()))
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
-        files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")), False)
+        files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")))
     if files:
         write_whole(files, outputs.force)
         click.echo(f"wrote {', '.join(str(path) for path in files)}", err=True)
@@ -362,16 +361,16 @@ def _measured(rows: Leaves, levels: dict[str, int], given: o.Given) -> tuple[Hie
     lengths = np.where(root, 0, rows.ids.str.len_chars().to_numpy())
     strange = np.flatnonzero(~np.isin(lengths, [0, *levels.values()]))
     if strange.size:
-        row = int(strange[0])
-        rule = f"the length of an id must be that of a level ({', '.join(map(str, levels.values()))}), got {rows.ids[row]!r}"
-        raise rows.table.error([row], given["id"] or "id", rule)
+        wrong = int(strange[0])
+        rule = f"the length of an id must be that of a level ({', '.join(map(str, levels.values()))}), got {rows.ids[wrong]!r}"
+        raise rows.table.error([wrong], given["id"] or "id", rule)
     leaf = np.flatnonzero(lengths == width)
     if not leaf.size:
         raise CountsError(f"{rows.name}: there must be at least one id of {width} characters, got none")
     tree = Hierarchy.from_geoids(rows.ids.gather(leaf), levels)
     parts = [np.array([float("nan")])]
     for k, (name, length) in enumerate(levels.items(), 1):
-        here = np.flatnonzero(lengths == length)
+        here: Any = np.flatnonzero(lengths == length)
         places = {label: i for i, label in enumerate(tree.ids(k))}
         part = np.full(tree.size(k), np.nan)
         for row, label, value in zip(here, rows.ids.gather(here).to_list(), rows.values[here], strict=True):
@@ -382,7 +381,9 @@ def _measured(rows: Leaves, levels: dict[str, int], given: o.Given) -> tuple[Hie
         gone = np.flatnonzero(np.isnan(part))
         if gone.size:
             missing = tree.ids(k)[int(gone[0])]
-            raise CountsError(f"{rows.name}: every node needs a measurement, got none for {missing!r} of level {name!r}")
+            raise CountsError(
+                f"{rows.name}: every node needs a measurement, got none for {missing!r} of level {name!r}"
+            )
         parts.append(part)
     stated = rows.values[root]
     total = given["total"] if given["total"] is not None else float(stated[0]) if stated.size else float(parts[1].sum())

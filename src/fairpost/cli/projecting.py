@@ -58,7 +58,9 @@ class Projected:
     "--total", type=float, help="The public total to keep.  [default: the sum of the noisy counts, at least 0]"
 )
 @click.option("--group-total", metavar="COL", help="Column with the public total of each entity's group.")
-@click.option("--round", "--whole", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
+@click.option(
+    "--round", "--whole", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias."
+)
 @click.option("--seed", type=int, help="Of the rounding.  [default: fresh randomness]")
 @hierarchies.LEVELS
 @o.NOISE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +32,7 @@ def audit_hierarchy(
     rule: TreeRule | str = "blue-down-threshold",
     *,
     method: str = "auto",
-    groups: Sequence[Any] | None = None,
+    groups: Any = None,
     areas: Any = None,
     simulation: Simulation | None = None,
     **more: Any,
@@ -57,7 +56,9 @@ def audit_hierarchy(
         Unions of leaves that cut the tree: one label a leaf (None: in no area), or a mapping from names to masks, which may
         overlap. They are followed in the same runs, because leaves of a family are not independent.
     simulation
-        How to simulate; or give its parameters (`runs`, `seed`, `threads`, `checkpoint`, ...) here.
+        How to simulate.
+    **more
+        Or the parameters of a `Simulation`: `runs`, `seed`, `threads`, `checkpoint`, ...
 
     """
     if method not in METHODS:
@@ -144,7 +145,9 @@ def _by_formula(
         method="mean-field",
         accuracy="expansion",
         levels=_levels(noise, x, known, "expansion"),
-        **parts,
+        sizes=parts["size"],
+        values=parts["value"],
+        groups=parts["group"],
         areas=areas,
         confidence=how.confidence,
         note="by the formula alone: a half-width is twice the size of its next term, not a bound; runs measure the rest",
@@ -165,7 +168,9 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
         method="monte-carlo",
         accuracy="interval",
         levels=_levels(noise, x, known, "interval"),
-        **parts,
+        sizes=parts["size"],
+        values=parts["value"],
+        groups=parts["group"],
         areas=_areas(spec, totals, level),
         runs=runs,
         seed=int(how.seed),
@@ -258,7 +263,7 @@ def _levels(noise: LevelNoise, x: Floats, known: list[_Known], accuracy: str) ->
 
 
 def _unions(cells: Cells, x: Floats, leaves: _Known, half: Floats) -> dict[str, tuple[Part, ...]]:
-    """sizes, values and groups of the leaves."""
+    """The leaves by size, by exact value and by group."""
     many = cells.counts.size
     sums = [cells.sums(np.bincount(cells.labels, values, minlength=many)) for values in (x, leaves.bias, leaves.mse)]
     out: dict[str, list[Part]] = {"size": [], "value": [], "group": []}
@@ -266,7 +271,7 @@ def _unions(cells: Cells, x: Floats, leaves: _Known, half: Floats) -> dict[str, 
         n = int(cells.sizes[k])
         truth, b, s = (float(values[k]) for values in sums)
         out[kind].append(Part(name, n, truth, b / n, float(half[k]), float(np.sqrt(s / n))))
-    return {"sizes": tuple(out["size"]), "values": tuple(out["value"]), "groups": tuple(out["group"])}
+    return {kind: tuple(found) for kind, found in out.items()}
 
 
 def _over_areas(d: Division, *values: Floats) -> Any:

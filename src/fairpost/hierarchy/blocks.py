@@ -78,7 +78,7 @@ class Totals:
         self.unions[0] += step * (more / (done + more))
         self.unions[1] += step * step * (done / (done + more) * more)
         for held, new in zip(self.areas, part.areas, strict=True):
-            held += new
+            np.add(held, new, out=held)
         self.tally += (part.runs, 1)
 
     def state(self) -> dict[str, Any]:
@@ -104,7 +104,8 @@ def upper_part(spec: Spec, seed: int, block: Block, each: Map = map) -> Upper:
 
         def stripe(ends: tuple[int, int]) -> None:
             kernel.leaf_totals(
-                spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first, spec.child, first, *ends, spec.inner,
+                spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first,
+                spec.child, first, *ends, spec.inner,
                 spec.x[spec.inner :], PIECE, np.empty(_widest(spec, *ends)), S,
             )  # fmt: skip
 
@@ -135,7 +136,8 @@ def leaf_part(spec: Spec, seed: int, block: Block, upper: Upper, planes: Floats,
         cells = np.zeros(spec.cells.counts.size)
         sums = np.zeros((len(spec.divisions), block.runs, 2, width))
         kernel.leaf_stripe(
-            spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first, spec.child, first, a, b, spec.inner,
+            spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first,
+            spec.child, first, a, b, spec.inner,
             spec.x[spec.inner :], spec.offset[spec.inner :], spec.m, spec.P, spec.taus[-1:], float(spec.steeps[-1]),
             spec.whole, upper.V, upper.lin, PIECE, np.empty((7, _widest(spec, a, b))), planes, spec.cells.labels, cells,
             labels, sums,
@@ -170,7 +172,14 @@ def joint_part(spec: Spec, seed: int, block: Block) -> Partial:
     runs = [np.zeros((block.runs, 2, len(d.names))) for d in spec.divisions]
     for t in range(block.runs):
         draw.draw_nodes(
-            spec.kind, spec.spreads, spec.guides, spec.cuts, spec.offsets, np.uint64(seed), np.uint64(block.first + t), y
+            spec.kind,
+            spec.spreads,
+            spec.guides,
+            spec.cuts,
+            spec.offsets,
+            np.uint64(seed),
+            np.uint64(block.first + t),
+            y,
         )
         y += spec.x
         z[last:] = y[last:]
@@ -179,7 +188,20 @@ def joint_part(spec: Spec, seed: int, block: Block) -> Partial:
         rules.joint(spec.child, spec.offsets, spec.top, spec.s2, y, v, work, K)
         kernel._linear_moments(v[:last], u[:last], spec.x[:last], spec.whole, upper)
         kernel.joint_leaves(
-            spec.child, first, last, last, y, v, u, spec.x[last:], spec.offset[last:], spec.m, spec.P, spec.whole, r, leaves
+            spec.child,
+            first,
+            last,
+            last,
+            y,
+            v,
+            u,
+            spec.x[last:],
+            spec.offset[last:],
+            spec.m,
+            spec.P,
+            spec.whole,
+            r,
+            leaves,
         )
         for d, division in enumerate(spec.divisions):
             kernel.scatter_areas(v[last:], spec.x[last:], r, division.labels[None], runs[d][t][None])

@@ -22,7 +22,9 @@ LAYOUT = 1
 
 def fingerprint(spec: Spec, seed: int, version: str) -> str:
     """A digest of what the sums depend on."""
-    digest = hashlib.sha256(f"{version} {LAYOUT} {seed} {spec.top} {spec.kind} {spec.rule} {spec.whole} {spec.block}".encode())
+    digest = hashlib.sha256(
+        f"{version} {LAYOUT} {seed} {spec.top} {spec.kind} {spec.rule} {spec.whole} {spec.block}".encode()
+    )
     for array in (spec.child, spec.offsets, spec.x, spec.spreads, spec.taus, spec.steeps, spec.cells.labels):
         digest.update(np.ascontiguousarray(array).tobytes())
     for division in spec.divisions:

@@ -120,7 +120,7 @@ class Prefixes:
     def text(self, level: int, place: int) -> str:
         """One id."""
         row = self.codes[place if level == self.lengths.size else self.starts[self.offsets[level] + place]]
-        return row[: int(self.lengths[level - 1])].tobytes().decode("ascii")
+        return str(row[: int(self.lengths[level - 1])].tobytes().decode("ascii"))
 
 
 def _sorted(codes: Bytes) -> Ints:
@@ -154,7 +154,9 @@ class Paths:
         import polars as pl
 
         leaves = level == len(self.columns)
-        where = np.arange(len(self.columns[0])) if leaves else self.starts[self.offsets[level] : self.offsets[level + 1]]
+        where = (
+            np.arange(len(self.columns[0])) if leaves else self.starts[self.offsets[level] : self.offsets[level + 1]]
+        )
         parts = self.columns[:level]
         if self.own_ids and level == len(self.columns):
             parts = parts[-1:]
@@ -198,7 +200,9 @@ def paths_of(
         i = int(np.flatnonzero(equal)[0])
         path = "/".join(str(ordered[key][i]) for key in keys)
         places = sorted((int(order[i]), int(order[i + 1])))
-        raise CountsError(f"every leaf must have a path of its own, got {path!r} at positions {places[0]} and {places[1]}")
+        raise CountsError(
+            f"every leaf must have a path of its own, got {path!r} at positions {places[0]} and {places[1]}"
+        )
     as_came = bool((order == np.arange(n)).all())
     paths = Paths(tuple(ordered[key] for key in keys), own_ids)
     return paths, None if as_came else order, same

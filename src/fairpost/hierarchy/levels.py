@@ -83,7 +83,9 @@ class LevelNoise:
         if kind not in MECHANISMS:
             raise ParameterError(f"`kind` must be one of {', '.join(MECHANISMS)}, got {kind!r}")
         if (sigmas is None) == (rho is None) or (rho is None) != (split is None):
-            raise ParameterError("noise by level must be given by `sigmas`, or by `rho` and `split`, got neither or both")
+            raise ParameterError(
+                "noise by level must be given by `sigmas`, or by `rho` and `split`, got neither or both"
+            )
         shares = None
         if sigmas is not None:
             spreads = _by_level(tree, sigmas, "sigmas")
@@ -123,14 +125,18 @@ class LevelNoise:
         wanted = list(CENSUS_SHARES)
         if not set(names) <= set(wanted):
             if len(names) != len(wanted):
-                raise ParameterError(f"census2020 needs levels named {', '.join(wanted[1:])}, got {', '.join(tree.names)}")
+                raise ParameterError(
+                    f"census2020 needs levels named {', '.join(wanted[1:])}, got {', '.join(tree.names)}"
+                )
             names = wanted
         split = [CENSUS_SHARES[name] / CENSUS_WHOLE for name in names]
         exact = [tree.names[names.index("state")]] if "state" in names else [tree.names[0]]
         return cls(tree, rho=CENSUS_RHO, split=split, exact=exact, sensitivity=CENSUS_SENSITIVITY)
 
     def __repr__(self) -> str:
-        parts = (f"{name} {s:.4g}" if s else f"{name} exact" for name, s in zip(self.tree.names, self.spreads, strict=True))
+        parts = (
+            f"{name} {s:.4g}" if s else f"{name} exact" for name, s in zip(self.tree.names, self.spreads, strict=True)
+        )
         return f"LevelNoise({self.kind}: {', '.join(parts)})"
 
     @cached_property

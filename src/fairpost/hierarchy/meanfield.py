@@ -53,7 +53,9 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
     families: it is refused.
     """
     if isinstance(rule, Joint):
-        raise UnsupportedError("mean-field follows families from the top down, which the joint optimum does not: simulate it")
+        raise UnsupportedError(
+            "mean-field follows families from the top down, which the joint optimum does not: simulate it"
+        )
     tree, taus_steeps = noise.tree, rule.thresholds(noise)
     bias, m = np.zeros(tree.nodes), np.full(int(tree.offsets[-2]), np.inf)
     P, above = np.ones(tree.n, dtype=np.float32), np.ones(int(tree.offsets[-2]), dtype=np.float32)
@@ -109,24 +111,35 @@ def _level(
 def _moments(
     x: Floats, noise: LevelNoise, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
 ) -> tuple[Floats, Floats]:
-    from fairpost.hierarchy.kernels import meanfield as kernel
-
-    tree = noise.tree
-    variance, remainder = np.zeros(tree.nodes), np.zeros(tree.nodes)
+    variance, remainder = np.zeros(noise.tree.nodes), np.zeros(noise.tree.nodes)
     variance[0] = noise.variances[0] if pooled is None else pooled.V[0]
-    for level in range(max(noise.top, 0), tree.depth):
-        k = level + 1
-        own = pooled is None or k == tree.depth
-        weights, kind, tails = np.ones(1), noise.code, tails_of(noise.mechanisms[k])
-        if pooled is not None and not own:
-            weights, kind, tails = pooled.V, GAUSSIAN, np.zeros((3, 2))
-        first, spreads = int(tree.offsets[level]), noise.spreads[k : k + 1]
-
-        def some(part: slice) -> None:
-            kernel.spread_out(
-                tree.child, first + part.start, first + part.stop, x, kind, spreads, tails, weights,
-                float(ramps[0][k]), float(ramps[1][k]), field.bias, field.thresholds, variance, remainder,
-            )  # fmt: skip
-
-        over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)
+    for level in range(max(noise.top, 0), noise.tree.depth):
+        _spread_level(x, noise, level, ramps, pooled, field, variance, remainder)
     return variance, remainder
+
+
+def _spread_level(
+    x: Floats,
+    noise: LevelNoise,
+    level: int,
+    ramps: tuple[Floats, Floats],
+    pooled: Pooling | None,
+    field: Field,
+    variance: Floats,
+    remainder: Floats,
+) -> None:
+    from fairpost.hierarchy.kernels.meanfield import spread_out
+
+    tree, k = noise.tree, level + 1
+    weights, kind, tails = np.ones(1), noise.code, tails_of(noise.mechanisms[k])
+    if pooled is not None and k < tree.depth:
+        weights, kind, tails = pooled.V, GAUSSIAN, np.zeros((3, 2))
+    first, spreads = int(tree.offsets[level]), noise.spreads[k : k + 1]
+
+    def some(part: slice) -> None:
+        spread_out(
+            tree.child, first + part.start, first + part.stop, x, kind, spreads, tails, weights,
+            float(ramps[0][k]), float(ramps[1][k]), field.bias, field.thresholds, variance, remainder,
+        )  # fmt: skip
+
+    over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)

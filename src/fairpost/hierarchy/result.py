@@ -164,7 +164,7 @@ class LevelResult:
         at = which[inside]
 
         def total(values: Floats) -> Floats:
-            return np.bincount(at, values[inside], minlength=len(names))
+            return np.bincount(at, values[inside], minlength=len(names)).astype(np.float64)
 
         n = np.bincount(at, minlength=len(names))
         rows = zip(names, n, total(self._truth), total(self._bias), total(self._half), total(self._mse), strict=True)

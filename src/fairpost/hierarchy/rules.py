@@ -140,7 +140,6 @@ class Pooling:
             out[below] = self.V[below] * (1.0 - share) + share**2 * out[here][parent]
         return out
 
-
     def unclipped_rmse(self, noise: LevelNoise) -> list[float]:
         """The root mean square of the unclipped estimate's error, level by level.
 
@@ -188,7 +187,9 @@ class TopDown(TreeRule):
             raise ParameterError(f"`threshold` must be None, 'best' or numbers, got {t!r}")
         levels = [float(t)] if isinstance(t, (int, float)) else [float(v) for v in t]
         if len(levels) not in (1, self.tree.depth):
-            raise ParameterError(f"`threshold` must have one entry for each of {self.tree.depth} levels, got {len(levels)}")
+            raise ParameterError(
+                f"`threshold` must have one entry for each of {self.tree.depth} levels, got {len(levels)}"
+            )
         for level in levels:
             Threshold(level)
 
@@ -269,9 +270,9 @@ def _check_rounding(rounding: Any) -> None:
 
 
 RULES: dict[str, Callable[..., TreeRule]] = {
-    "top-down": lambda tree, **more: TopDown(tree, **more),
+    "top-down": TopDown,
     "blue-down": lambda tree, **more: TopDown(tree, pool=True, **more),
-    "joint": lambda tree, **more: Joint(tree, **more),
+    "joint": Joint,
     "top-down-threshold": lambda tree, **more: TopDown(tree, threshold="best", **more),
     "blue-down-threshold": lambda tree, **more: TopDown(tree, pool=True, threshold="best", **more),
 }

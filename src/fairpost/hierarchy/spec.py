@@ -97,7 +97,7 @@ class Cells:
         held = tuple(u for u in unions if counts[u[2]].any())
         return cls(np.ascontiguousarray(labels), counts.astype(np.int64), held)
 
-    def sums(self, cells: Floats) -> Floats:
+    def sums(self, cells: NDArray[Any]) -> Floats:
         """Each union's sum of what its cells have."""
         return np.array([cells[u[2]].sum() for u in self.unions])
 

@@ -199,7 +199,9 @@ class Hierarchy:
             raise CountsError(f"there must be one array a level: {self.depth + 1} levels, {len(given)} arrays")
         for k, part in enumerate(given):
             if part.shape != (self.size(k),):
-                raise CountsError(f"level {self.names[k]!r} has {self.size(k)} nodes, got an array of shape {part.shape}")
+                raise CountsError(
+                    f"level {self.names[k]!r} has {self.size(k)} nodes, got an array of shape {part.shape}"
+                )
         given[-1] = self.into_tree(given[-1])
         return np.concatenate(given)
 

@@ -86,7 +86,14 @@ def draw(kind: int, out: Floats, start: int, spread: float, guide: Guides, cuts:
 
 @kernel
 def draw_nodes(
-    kind: int, spreads: Floats, guides: Guides, cuts: Floats, offsets: NDArray[np.int64], seed: Any, run: Any, out: Floats
+    kind: int,
+    spreads: Floats,
+    guides: Guides,
+    cuts: Floats,
+    offsets: NDArray[np.int64],
+    seed: Any,
+    run: Any,
+    out: Floats,
 ) -> None:
     """The noise of every node, level by level."""
     for level in range(spreads.size):

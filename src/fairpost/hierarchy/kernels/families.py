@@ -51,7 +51,7 @@ def total_of(y: Floats) -> float:
 
 
 @kernel(error_model="numpy")
-def threshold(y: Floats, target: float, guess: float, start: float) -> float:
+def threshold(y: Floats, target: float, guess: float, start: float) -> Any:
     """m from a guess, or from `start`, where all are active; infinity where the target is lost in rounding."""
     m, before = guess, -1.0
     for _ in range(STEPS):
@@ -80,7 +80,7 @@ def _to_the_largest(y: Floats, target: float, out: Floats) -> None:
 
 
 @kernel(error_model="numpy")
-def project(y: Floats, target: float, out: Floats) -> float:
+def project(y: Floats, target: float, out: Floats) -> Any:
     """The projection of one family; returns m, infinite where the target is 0 or lost in rounding."""
     if target <= 0.0:
         out[:] = 0.0
@@ -101,7 +101,7 @@ def project(y: Floats, target: float, out: Floats) -> float:
 
 
 @kernel(error_model="numpy")
-def family(y: Floats, target: float, tau: Floats, steep: float, out: Floats) -> float:
+def family(y: Floats, target: float, tau: Floats, steep: float, out: Floats) -> Any:
     """The projection with or without a threshold (steep = 1: without); an only child gets what its parent has.
 
     `tau` is an array of one entry.
@@ -118,7 +118,7 @@ def family(y: Floats, target: float, tau: Floats, steep: float, out: Floats) -> 
 
 
 @kernel(error_model="numpy")
-def _weighted(z: Floats, V: Floats, target: float, out: Floats) -> float:
+def _weighted(z: Floats, V: Floats, target: float, out: Floats) -> Any:
     """v_c = (z_c - m V_c)_+ of sum `target`; an entry with V = 0 is known and moves only by what must be."""
     total, weight = 0.0, 0.0
     for i in range(z.size):
@@ -160,7 +160,7 @@ def kept(u: float, tau: float, steep: float) -> Any:
 
 
 @kernel(error_model="numpy")
-def _weighted_ramp(z: Floats, V: Floats, target: float, level: Floats, steep: float, out: Floats) -> float:
+def _weighted_ramp(z: Floats, V: Floats, target: float, level: Floats, steep: float, out: Floats) -> Any:
     """The threshold with unequal variances: exact where nothing is clipped, else bisection on m, then a settlement.
 
     Between the two last points of the bisection lies at most a jump; whoever stands in it gets the remainder, in
@@ -217,7 +217,7 @@ def _ramp_sum(z: Floats, V: Floats, m: float, tau: float, steep: float) -> float
 
 
 @kernel(error_model="numpy")
-def weighted_family(z: Floats, V: Floats, target: float, tau: Floats, steep: float, out: Floats) -> float:
+def weighted_family(z: Floats, V: Floats, target: float, tau: Floats, steep: float, out: Floats) -> Any:
     """As `family`, with a variance a child."""
     if z.size == 1:
         out[0] = target

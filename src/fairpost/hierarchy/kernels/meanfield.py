@@ -68,7 +68,7 @@ def upper1(a: float, kind: int, spread: float, tails: Floats) -> Any:
 
 
 @kernel(error_model="numpy")
-def upper2(a: float, kind: int, spread: float, tails: Floats) -> float:
+def upper2(a: float, kind: int, spread: float, tails: Floats) -> Any:
     """U_2(a)."""
     if kind == GAUSSIAN:
         t = a / spread
@@ -82,7 +82,7 @@ def upper2(a: float, kind: int, spread: float, tails: Floats) -> float:
 
 
 @kernel(error_model="numpy")
-def density(a: float, kind: int, spread: float, tails: Floats) -> float:
+def density(a: float, kind: int, spread: float, tails: Floats) -> Any:
     """The density of a + eta at 0; for whole numbers the mass of the first point above it."""
     if kind == GAUSSIAN:
         t = a / spread
@@ -106,7 +106,7 @@ def psi_of(a: float, kind: int, spread: float, tails: Floats, tau: float, steep:
 
 
 @kernel(error_model="numpy")
-def square_of(a: float, kind: int, spread: float, tails: Floats, tau: float, steep: float) -> float:
+def square_of(a: float, kind: int, spread: float, tails: Floats, tau: float, steep: float) -> Any:
     """E[kept(a + eta)^2]: a ramp is s^2 (u - tau)^2 from tau to c = tau + w and u^2 from there on."""
     if steep == 1.0:
         return upper2(a, kind, spread, tails)
@@ -122,7 +122,15 @@ def square_of(a: float, kind: int, spread: float, tails: Floats, tau: float, ste
 
 @kernel(error_model="numpy")
 def solve(
-    x: Floats, V: Floats, target: float, kind: int, spreads: Floats, tails: Floats, tau: float, steep: float, guess: float
+    x: Floats,
+    V: Floats,
+    target: float,
+    kind: int,
+    spreads: Floats,
+    tails: Floats,
+    tau: float,
+    steep: float,
+    guess: float,
 ) -> float:
     """m with sum psi(x_c - m V_c) = target; V and spreads have one entry, or one a child. Infinite for a target of 0."""
     if target <= 0.0:
@@ -163,8 +171,10 @@ def level_field(
     child: Ints, first: int, last: int, base: int, x: Floats, kind: int, spread: float, tails: Floats, tau: float, steep: float,
     bias: Floats, m: Floats, P: NDArray[np.float32],
 ) -> None:  # fmt: skip
-    """Biases, thresholds and P of one level with equal variances: parents first <= p < last; arrays are indexed by node,
-    x, bias and P of the children from `base` on."""
+    """Biases, thresholds and P of one level with equal variances, parents first <= p < last.
+
+    Arrays are indexed by node, P of the children from `base` on.
+    """
     one, own = np.ones(1), np.full(1, spread)
     for p in range(first, last):
         a, b = child[p], child[p + 1]

@@ -25,14 +25,14 @@ def shared(codes: Bytes, out: NDArray[np.uint8], lengths: Ints, counts: Ints) ->
         while d < width and before[d] == here[d]:
             d += 1
         if d == width or here[d] < before[d]:
-            return i
+            return int(i)
         same = 0
         while same < levels and lengths[same] <= d:
             same += 1
         out[i] = same
         for level in range(same, levels):
             counts[level] += 1
-    return n
+    return int(n)
 
 
 @kernel
@@ -59,11 +59,11 @@ def link(same: NDArray[np.uint8], offsets: Ints, child: Ints, starts: Ints) -> N
 def digits(codes: Bytes, out: Ints) -> bool:
     """Ids of digits as numbers, which sort faster than text; False where one is something else."""
     for i in range(codes.shape[0]):
-        row, value = codes[i], 0
+        row, value = codes[i], np.int64(0)
         for k in range(row.size):
             d = np.int64(row[k]) - 48
             if d < 0 or d > 9:
                 return False
-            value = 10 * value + d
+            value = np.int64(10) * value + d
         out[i] = value
     return True

@@ -119,7 +119,9 @@ def _joint_up(
     last, changed = offsets.size - 3, False
     first, own = offsets[last], s2[last + 1]
     for p in range(first, offsets[last + 1]):
-        total, free = above(y[child[p] : child[p + 1]], -d[p - first], 0.0, 1.0)  # y + d > 0, and no rounding tells them apart
+        total, free = above(
+            y[child[p] : child[p + 1]], -d[p - first], 0.0, 1.0
+        )  # y + d > 0, and no rounding tells them apart
         count = int(free)
         changed = changed or count != K[p - first]
         K[p - first], S[p], W[p] = count, total, count * own
@@ -215,7 +217,7 @@ def joint_rows(child: Ints, offsets: Ints, top: int, s2: Floats, Y: Floats, out:
 def _round_family(v: Floats, out: Floats, P: float, whole: float, w: float) -> None:
     """Children of a parent of real value `whole` that has become P; w is uniform. Only the fraction of F is carried."""
     f = whole - np.floor(whole)
-    up = P > whole
+    up = whole < P
     carry = (1.0 - f) + w * f if up else w * (1.0 - f)
     carry = min(carry, 1.0 - 2.0**-53)
     total = 0.0

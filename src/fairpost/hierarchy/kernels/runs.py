@@ -52,7 +52,18 @@ def _both(y: Any, x: Any, P: Any, M: Any, m: Any, q: Any, zero: Any) -> Any:
 
 @kernel(error_model="numpy")
 def _moments(
-    work: Floats, i: Any, x: Floats, P: Singles, a: Any, n: Any, M0: float, M1: float, m: float, q0: float, q1: float, zero: float
+    work: Floats,
+    i: Any,
+    x: Floats,
+    P: Singles,
+    a: Any,
+    n: Any,
+    M0: float,
+    M1: float,
+    m: float,
+    q0: float,
+    q1: float,
+    zero: float,
 ) -> None:
     """The sums of one family in two runs at once, which halves the traffic.
 
@@ -121,7 +132,7 @@ def _plain_pair(
     q0, q1 = (s0 - straight0) / n, (s1 - straight1) / n
     M0 = threshold(y0, target0, m + q0, (s0 - target0) / n)
     M1 = threshold(y1, target1, m + q1, (s1 - target1) / n)
-    if M0 == np.inf or M1 == np.inf:
+    if max(M0, M1) == np.inf:
         return False
     _moments(work, np.uint64(i), x, P, np.uint64(a), np.uint64(n), M0, M1, m, q0, q1, 0.0)
     return True
@@ -211,8 +222,8 @@ def leaf_stripe(
 
 @kernel
 def leaf_totals(
-    kind: int, spread: float, guide: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints, level_first: int, p_from: int, p_to: int, leaf0: int,
-    x: Floats, piece: int, y_all: Floats, S: Floats,
+    kind: int, spread: float, guide: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints,
+    level_first: int, p_from: int, p_to: int, leaf0: int, x: Floats, piece: int, y_all: Floats, S: Floats,
 ) -> None:  # fmt: skip
     """The sums of the measurements of families of leaves, for the runs of a block: what pooling needs of the leaves."""
     start = p_from
@@ -295,7 +306,8 @@ def _linear_moments(v: Floats, u: Floats, x: Floats, whole: bool, planes: Floats
 
 @kernel
 def upper_block(
-    kind: int, spreads: Floats, guides: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints, offsets: Ints, top: int, x: Floats, offset: Floats,
+    kind: int, spreads: Floats, guides: Guides, cuts: Floats, seed: Any, first_run: int, child: Ints, offsets: Ints,
+    top: int, x: Floats, offset: Floats,
     m: Floats, P: Singles, taus: Floats, steeps: Floats, whole: bool, pooled: bool, s2: Floats, Vs: Floats, W: Floats,
     work: Floats, S: Floats, V: Floats, lin: Floats, planes: Floats,
 ) -> None:  # fmt: skip
