@@ -17,6 +17,7 @@ from fairpost.engines.exact.engine import Exact
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
 from fairpost.fairness import Estimate
+from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
 from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
@@ -38,16 +39,20 @@ __all__ = [
     "Exact",
     "FairpostError",
     "Gaussian",
+    "Hierarchy",
     "InputError",
     "Laplace",
+    "LevelNoise",
     "MonteCarlo",
     "PoS",
     "Simplex",
     "Stream",
     "ToleranceError",
+    "TopDown",
     "UnsupportedError",
     "allocate",
     "audit",
+    "audit_hierarchy",
     "compare",
     "plan",
     "project_simplex",

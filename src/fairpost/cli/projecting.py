@@ -79,7 +79,9 @@ def project(file: str, **given: Any) -> int:
     """
     o.check_numbers(given)
     if given["levels"] is not None:
-        return hierarchies.project_levels(file, given)
+        from fairpost.cli.tree_release import project_levels
+
+        return project_levels(file, given)
     hierarchies.need_levels(given)
     outputs = Outputs(given, [file])
     noisy = read_noisy(file, **o.columns(given), total=given["group_total"])

@@ -94,7 +94,8 @@ class Totals:
 
 def upper_part(spec: Spec, seed: int, block: Block, each: Map = map) -> Upper:
     """The inner nodes of a block; pooled rules first add up the leaves, stripe by stripe."""
-    from fairpost.hierarchy.kernels import runs as kernel
+    from fairpost.hierarchy.kernels.runs import leaf_totals
+    from fairpost.hierarchy.kernels.upper import upper_block
 
     first, last = int(spec.offsets[-3]), int(spec.offsets[-2])
     shape = (block.runs, last - first)
@@ -103,7 +104,7 @@ def upper_part(spec: Spec, seed: int, block: Block, each: Map = map) -> Upper:
         S = np.empty(shape)
 
         def stripe(ends: tuple[int, int]) -> None:
-            kernel.leaf_totals(
+            leaf_totals(
                 spec.kind, float(spec.spreads[-1]), spec.guides[-1], spec.cuts[-1], np.uint64(seed), block.first,
                 spec.child, first, *ends, spec.inner,
                 spec.x[spec.inner :], PIECE, np.empty(_widest(spec, *ends)), S,
@@ -111,7 +112,7 @@ def upper_part(spec: Spec, seed: int, block: Block, each: Map = map) -> Upper:
 
         list(each(stripe, [s.ends for s in spec.layout]))
     V, lin, planes = np.empty(shape), np.empty(shape), np.zeros((3, spec.inner))
-    kernel.upper_block(
+    upper_block(
         spec.kind, spec.spreads, spec.guides, spec.cuts, np.uint64(seed), block.first, spec.child, spec.offsets, spec.top, spec.x, spec.offset,
         spec.m, spec.P_above, spec.taus, spec.steeps, spec.whole, spec.rule == "pooled", spec.s2, spec.V, spec.W,
         np.empty((5, spec.inner)), S, V, lin, planes,
@@ -163,6 +164,7 @@ def joint_part(spec: Spec, seed: int, block: Block) -> Partial:
     """A block of the joint rule, which sees all nodes at once."""
     from fairpost.hierarchy.kernels import draw, rules
     from fairpost.hierarchy.kernels import runs as kernel
+    from fairpost.hierarchy.kernels.upper import linear_moments
 
     first, last, nodes = int(spec.offsets[-3]), spec.inner, spec.x.size
     y, v, u, z = (np.empty(nodes) for _ in range(4))
@@ -186,7 +188,7 @@ def joint_part(spec: Spec, seed: int, block: Block) -> Partial:
         rules.pool_up(spec.child, spec.offsets, spec.s2, spec.W, y, z, S, False)
         rules.gls_down(spec.child, spec.offsets, V, spec.W, z, S, u, spec.offsets.size - 3)
         rules.joint(spec.child, spec.offsets, spec.top, spec.s2, y, v, work, K)
-        kernel._linear_moments(v[:last], u[:last], spec.x[:last], spec.whole, upper)
+        linear_moments(v[:last], u[:last], spec.x[:last], spec.whole, upper)
         kernel.joint_leaves(
             spec.child,
             first,
