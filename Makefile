@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture lint bench docs paper browser clean
+.PHONY: demo test test-lowest mutate torture lint bench bench-nation docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -37,6 +37,9 @@ bench: .venv/.bench
 
 torture: .venv/.test  # processes killed at random, full disks, edited ledgers: some ten minutes, and a table
 	$(BIN)/python tools/torture.py
+
+bench-nation: .venv/.bench  # 8.1 million blocks: some minutes, 2 GB
+	$(BIN)/python benchmarks/bench_nation.py
 
 clean:
 	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fairpost.counts import Counts
     from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
     from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
+    from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
     from fairpost.io import read_counts
     from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
     from fairpost.plan import plan, sweep
@@ -56,9 +57,11 @@ __all__ = [
     "FairpostError",
     "FirstOf",
     "Gaussian",
+    "Hierarchy",
     "InputError",
     "Laplace",
     "Ledger",
+    "LevelNoise",
     "MonteCarlo",
     "Plan",
     "PoS",
@@ -69,9 +72,11 @@ __all__ = [
     "Simplex",
     "Stream",
     "ToleranceError",
+    "TopDown",
     "UnsupportedError",
     "allocate",
     "audit",
+    "audit_hierarchy",
     "compare",
     "plan",
     "project",
@@ -110,6 +115,12 @@ _HOME = {
         "InputError",
         "ToleranceError",
         "UnsupportedError",
+    ),
+    "fairpost.hierarchy": (
+        "Hierarchy",
+        "LevelNoise",
+        "TopDown",
+        "audit_hierarchy",
     ),
     "fairpost.io": ("read_counts",),
     "fairpost.noise": (

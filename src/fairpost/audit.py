@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from fairpost.noise import Mechanism
 from fairpost.results.audit import Audit
 from fairpost.results.comparison import Comparison
 from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
+
+if TYPE_CHECKING:
+    pass
 
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]
@@ -48,7 +51,8 @@ def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen,
     Parameters
     ----------
     counts, mechanism
-        x with its weights (numbers alone become `Counts`), and M.
+        x with its weights (numbers alone become `Counts`), and M; a `LevelNoise`, with a rule for all levels of a
+        hierarchy, gives a `HierarchyAudit`.
     postprocess
         pi: a name ("simplex", "pos", ...), an object, or a function from noisy counts to counts.
     engine
@@ -70,7 +74,9 @@ def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen,
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
 
     """
-    return compare(counts, mechanism, [postprocess], **asked)[0]
+    if isinstance(mechanism, Mechanism):
+        return compare(counts, mechanism, [postprocess], **asked)[0]
+    return mechanism.audit(counts, postprocess, **asked)  # noise on every level of a hierarchy
 
 
 def compare(

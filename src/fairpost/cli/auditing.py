@@ -8,8 +8,8 @@ import click
 
 from fairpost.audit import compare
 from fairpost.budgets import Budget
+from fairpost.cli import hierarchies, screen
 from fairpost.cli import options as o
-from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError
 from fairpost.results import CONFIDENTIAL, Comparison
@@ -27,6 +27,8 @@ from fairpost.results import CONFIDENTIAL, Comparison
 )
 @o.POSTPROCESS
 @o.PROBLEM
+@hierarchies.LEVELS
+@hierarchies.AREAS
 @o.ENGINE
 @o.LONG
 @o.JSON
@@ -49,6 +51,9 @@ def audit(file: str, **given: Any) -> int:
     """
     given = with_statement(given)
     o.check_numbers(given)
+    if given["levels"] is not None:
+        return hierarchies.audit_levels(file, given)
+    hierarchies.need_levels(given)
     mechanism = o.noise_of(given)
     outputs = Outputs(given, [file])
     with screen.progress("reading") as report:

@@ -24,6 +24,9 @@ EPSILON = 0.01
     "--html", type=click.Path(path_type=str), default="report.html", show_default=True, help="The report; -: to stdout."
 )
 @click.option("--force/--no-force", default=True, show_default=True, help="Overwrite the report of an earlier demo.")
+@click.option(
+    "--nation", is_flag=True, help="Instead: a SYNTHETIC nation of 8.1 million blocks, level by level, on the screen."
+)
 def demo(**given: Any) -> int:
     """Audit the embedded data: Hawaii's counties and a SYNTHETIC national set of school districts.
 
@@ -31,6 +34,11 @@ def demo(**given: Any) -> int:
     """
     from fairpost.report import audit_page
 
+    if given["nation"]:
+        from fairpost.cli.hierarchies import demo_nation
+
+        demo_nation(screen.console())
+        return 0
     piped = given["html"] == STDOUT
     check_free([] if piped else [given["html"]], given["force"])
     started = time.perf_counter()

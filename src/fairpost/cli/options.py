@@ -15,6 +15,7 @@ from fairpost.counts import Counts
 from fairpost.engines import Engine
 from fairpost.errors import ParameterError
 from fairpost.fairness import checked_budget
+from fairpost.hierarchy.rules import RULES
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
 from fairpost.rules import POSTPROCESSINGS
@@ -74,9 +75,10 @@ NOISE = together(
 POSTPROCESS = click.option(
     "--postprocess",
     multiple=True,
-    type=click.Choice(list(POSTPROCESSINGS)),
+    type=click.Choice([*POSTPROCESSINGS, *RULES]),
     help="Repeatable. Counts: none, nonnegative, sum, sum-clipped, simplex, simplex-threshold. "
-    "Shares of a budget: baseline, pos, pos-threshold.",
+    "Shares of a budget: baseline, pos, pos-threshold. "
+    "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold.",
 )
 PROBLEM = together(
     click.option("--total", type=float, help="The public total that counts keep.  [default: the sum of the counts]"),
@@ -95,10 +97,10 @@ PROBLEM = together(
 ENGINE = together(
     click.option(
         "--method",
-        type=click.Choice(engines.NAMES),
+        type=click.Choice([*engines.NAMES, "mean-field"]),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else an expansion or simulation, and says which.",
+        help="auto: exact where there is an integral, else an expansion or simulation, and says which. mean-field: with --levels.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
     click.option("--seed", type=int, help="Simulation: the same seed, the same bits.  [default: 0]"),

@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli.layout import remark
 from fairpost.cli.outputs import Outputs, to_stdout
 from fairpost.errors import ParameterError
+from fairpost.hierarchy.rules import RULES
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
 from fairpost.project import RELEASES
@@ -22,7 +24,7 @@ from fairpost.results import Projection
 @o.COLUMNS
 @click.option(
     "--postprocess",
-    type=click.Choice(RELEASES),
+    type=click.Choice([*RELEASES, *RULES]),
     default="simplex",
     show_default=True,
     help="How; see `fairpost audit`.",
@@ -31,8 +33,11 @@ from fairpost.results import Projection
     "--total", type=float, help="The public total to keep.  [default: the sum of the noisy counts, at least 0]"
 )
 @click.option("--group-total", metavar="COL", help="Column with the public total of each entity's group.")
-@click.option("--round", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
+@click.option(
+    "--round", "--whole", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias."
+)
 @click.option("--seed", type=int, help="Of the rounding.  [default: fresh randomness]")
+@hierarchies.LEVELS
 @o.NOISE
 @o.CSV
 @o.JSON
@@ -48,6 +53,11 @@ def project(file: str, **given: Any) -> int:
       fairpost project tracts.csv --group county --group-total county_total --round --csv clean.csv
     """
     o.check_numbers(given)
+    if given["levels"] is not None:
+        from fairpost.cli.tree_release import project_levels
+
+        return project_levels(file, given)
+    hierarchies.need_levels(given)
     outputs = Outputs(given, [file])
     noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)

@@ -1,0 +1,21 @@
+"""Hierarchies: noise on every level of a tree, rules that make its counts consistent, and the bias that they add."""
+
+from fairpost.hierarchy.audit import audit_hierarchy
+from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.meanfield import mean_field
+from fairpost.hierarchy.result import HierarchyAudit
+from fairpost.hierarchy.rules import Joint, TopDown, Unclipped
+from fairpost.hierarchy.simulation import Simulation
+from fairpost.hierarchy.tree import Hierarchy
+
+__all__ = [
+    "Hierarchy",
+    "HierarchyAudit",
+    "Joint",
+    "LevelNoise",
+    "Simulation",
+    "TopDown",
+    "Unclipped",
+    "audit_hierarchy",
+    "mean_field",
+]

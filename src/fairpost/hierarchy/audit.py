@@ -1,0 +1,309 @@
+"""The verb on a hierarchy: counts of the leaves, noise by level, a rule; the bias of every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.accuracy import Estimate, Kind
+from fairpost.counts import Counts
+from fairpost.errors import CountsError, ParameterError
+from fairpost.hierarchy.blocks import Totals
+from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.meanfield import Field, mean_field
+from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
+from fairpost.hierarchy.rules import Joint, Pooling, TreeRule, Unclipped, rule_of
+from fairpost.hierarchy.simulation import Simulation
+from fairpost.hierarchy.spec import Cells, Division, Spec, division_of, specify
+from fairpost.hierarchy.tree import Hierarchy
+
+Floats = NDArray[np.float64]
+MARGIN = 2.0
+"""The stated error of the formula: so many times its next term."""
+METHODS = ("auto", "mean-field", "monte-carlo")
+
+
+def audit_hierarchy(
+    counts: ArrayLike | Counts,
+    noise: LevelNoise,
+    rule: TreeRule | str = "blue-down-threshold",
+    *,
+    method: str = "auto",
+    groups: Any = None,
+    areas: Any = None,
+    simulation: Simulation | None = None,
+    **more: Any,
+) -> HierarchyAudit:
+    """The bias of one rule on every node of a hierarchy.
+
+    Parameters
+    ----------
+    counts
+        The true counts of the leaves, in the order in which the tree was given them.
+    noise
+        The noise of each level.
+    rule
+        A rule, or its name: top-down, blue-down, joint, top-down-threshold, blue-down-threshold.
+    method
+        "mean-field": the formula, at once, with its next term as the stated error. "monte-carlo" and "auto": runs that
+        measure what the formula leaves out, with intervals; the formula is their control.
+    groups
+        One label a leaf: mean biases by group.
+    areas
+        Unions of leaves that cut the tree: one label a leaf (None: in no area), or a mapping from names to masks, which may
+        overlap. They are followed in the same runs, because leaves of a family are not independent.
+    simulation
+        How to simulate.
+    **more
+        Or the parameters of a `Simulation`: `runs`, `seed`, `threads`, `checkpoint`, ...
+
+    """
+    if method not in METHODS:
+        raise ParameterError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
+    tree = noise.tree
+    pi = rule_of(rule, tree) if isinstance(rule, str) else rule
+    if pi.tree is not tree:
+        raise ParameterError("a rule and its noise must be about the same hierarchy, got two")
+    how = Simulation(**more) if simulation is None else simulation
+    labels = counts.groups if groups is None and isinstance(counts, Counts) else groups
+    coded = _groups(tree, labels)
+    x = tree.sums(_leaves(tree, counts))
+    if method == "mean-field" or isinstance(pi, Unclipped):
+        return _by_formula(x, noise, pi, coded, division_of(tree, areas), how)
+    return _by_runs(x, noise, pi, coded, areas, how)
+
+
+def _leaves(tree: Hierarchy, counts: ArrayLike | Counts) -> Floats:
+    x = counts.values if isinstance(counts, Counts) else np.asarray(counts, dtype=np.float64)
+    if x.shape != (tree.n,):
+        raise CountsError(f"there must be one count a leaf: {tree.n} leaves, shape {x.shape}")
+    bad = np.flatnonzero(~(x >= 0) | ~np.isfinite(x))
+    if bad.size:
+        raise CountsError(f"every count must be finite and at least 0, got {x[bad[0]]} at position {int(bad[0])}")
+    return x
+
+
+def _groups(tree: Hierarchy, groups: Any) -> tuple[NDArray[np.int32], list[str]] | None:
+    """Codes in tree order and names."""
+    if groups is None:
+        return None
+    import polars as pl
+
+    series = groups if isinstance(groups, pl.Series) else pl.Series([str(g) for g in groups], dtype=pl.String)
+    if series.len() != tree.n:
+        raise CountsError(f"`groups` must have one label a leaf: {tree.n} leaves, {series.len()} labels")
+    names = series.unique(maintain_order=True)
+    codes = series.replace_strict(names, np.arange(names.len(), dtype=np.int32), return_dtype=pl.Int32).to_numpy()
+    return np.ascontiguousarray(tree.into_tree(codes)), [str(name) for name in names.to_list()]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known of the nodes of one level, in tree order."""
+
+    bias: Floats
+    error: Floats
+    mse: Floats
+    factor: float
+    """half_width = factor * error + constant."""
+    constant: float
+    formula: Floats | None
+
+    @property
+    def half(self) -> Floats:
+        """How far each bias may be off."""
+        return np.asarray(self.factor * self.error + self.constant)
+
+
+def _by_formula(
+    x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, divisions: tuple[Division, ...], how: Simulation
+) -> HierarchyAudit:
+    field = mean_field(x, noise, pi, moments=True)
+    assert field.variance is not None
+    assert field.remainder is not None
+    tree, next_term = noise.tree, np.abs(field.remainder)
+    mse = field.variance + field.bias**2
+    spans = [tree.span(k) for k in range(1, len(tree.names))]
+    known = [_Known(field.bias[s], next_term[s], mse[s], MARGIN, 0.0, None) for s in spans]
+    inner = int(tree.offsets[-2])
+    cells = Cells.of(x[inner:], None if groups is None else groups[0], () if groups is None else groups[1])
+    sums = np.bincount(cells.labels, field.remainder[inner:], minlength=cells.counts.size)
+    unions = MARGIN * np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
+    parts = _unions(cells, x[inner:], known[-1], unions)
+    areas = tuple(
+        Part(name, n, truth, bias, MARGIN * abs(rest), None)
+        for d in divisions
+        for name, n, truth, bias, rest in _over_areas(d, x[inner:], field.bias[inner:], field.remainder[inner:])
+    )
+    return HierarchyAudit(
+        tree=tree,
+        noise=noise,
+        postprocess=pi.label,
+        method="mean-field",
+        accuracy="expansion",
+        levels=_levels(noise, x, known, "expansion"),
+        sizes=parts["size"],
+        values=parts["value"],
+        groups=parts["group"],
+        areas=areas,
+        confidence=how.confidence,
+        note="by the formula alone: a half-width is twice the size of its next term, not a bound; runs measure the rest",
+    )
+
+
+def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any, how: Simulation) -> HierarchyAudit:
+    spec = specify(x, noise, pi, groups, areas)
+    totals, interrupted = how.run(spec)
+    level, runs = 1.0 - how.confidence, totals.runs
+    known = _known(spec, totals, noise, how.confidence, isinstance(pi, Joint))
+    half = _union_half_widths(spec.cells, totals, known[-1], level)
+    parts = _unions(spec.cells, x[spec.inner :], known[-1], half)
+    return HierarchyAudit(
+        tree=noise.tree,
+        noise=noise,
+        postprocess=pi.label,
+        method="monte-carlo",
+        accuracy="interval",
+        levels=_levels(noise, x, known, "interval"),
+        sizes=parts["size"],
+        values=parts["value"],
+        groups=parts["group"],
+        areas=_areas(spec, totals, level),
+        runs=runs,
+        seed=int(how.seed),
+        confidence=how.confidence,
+        interrupted=interrupted,
+        note=_note(runs, interrupted, isinstance(pi, Joint)),
+    )
+
+
+def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: float) -> Floats:
+    """Of means over classes and groups, from sums over blocks of runs; with one block the mean of the leaves' (never too small)."""
+    sizes = np.maximum(cells.sizes, 1.0)
+    if totals.blocks < 2:
+        return cells.sums(np.bincount(cells.labels, leaves.half, minlength=cells.counts.size)) / sizes
+    se = np.sqrt(totals.unions[1] / (totals.blocks - 1) / totals.runs) / sizes
+    return np.asarray(_student(level, totals.blocks - 1) * se)
+
+
+def _note(runs: int, interrupted: bool, joint: bool) -> str:
+    what = "simulated with the unclipped estimate as control" if joint else "the formula and its remainder, measured"
+    return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}"
+
+
+def _student(level: float, df: int) -> float:
+    """The t with P(|T| > t) = level; infinite without a degree of freedom."""
+    from scipy.special import stdtrit
+
+    return float(-stdtrit(df, level / 2)) if df > 0 else np.inf
+
+
+def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joint: bool) -> list[_Known]:
+    """Sums to estimates, in place: the sums are used up.
+
+    The half-widths of a level hold together with the confidence asked for (Bonferroni): t se + log(2/delta) s/R, the second term
+    for what has not happened in R runs (see `engines.montecarlo.intervals`).
+    """
+    from fairpost.hierarchy.kernels.runs import finish
+
+    runs, tree = totals.runs, noise.tree
+    finish(totals.upper, spec.offset[: spec.inner], runs)
+    finish(totals.leaves, spec.offset[spec.inner :], runs)
+    out = []
+    for k in range(1, len(tree.names)):
+        here, leaves = tree.span(k), k == tree.depth
+        bias, error, mse = totals.leaves if leaves else totals.upper[:, here]
+        delta = (1.0 - confidence) / tree.size(k)
+        formula = None
+        if not joint:
+            formula = spec.offset[here] if leaves or spec.rule == "top-down" else spec.formula[here]
+        rare = float(np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs)
+        out.append(_Known(bias, error, mse, _student(delta, runs - 1), rare, formula))
+    return out
+
+
+def _levels(noise: LevelNoise, x: Floats, known: list[_Known], accuracy: Kind) -> tuple[LevelResult, ...]:
+    tree, unclipped = noise.tree, Pooling.of(noise).unclipped_rmse(noise)
+    out = []
+    for k, level in enumerate(known, 1):
+        b, h = level.bias, level.half
+        most, least = int(np.argmax(b)), int(np.argmin(b))
+        value, low, high = float(b[most] - b[least]), 0.0, 0.0
+        if b.size > 1:
+            h += b
+            top = float(h.max()), float(h.min())  # of b + h
+            h -= 2.0 * b
+            low, high = -float(h.min()) - top[1], top[0] + float(h.max())  # h is now h - b
+        gap = None
+        if level.formula is not None:
+            off = np.mean((b - level.formula) ** 2) - np.mean(level.error**2)
+            gap = float(np.sqrt(max(float(off), 0.0)))
+        out.append(
+            LevelResult(
+                tree=tree,
+                level=k,
+                accuracy=accuracy,
+                alpha=Estimate(value, min(max(low, 0.0), value), max(high, value), accuracy),
+                alpha_pair=(tree.labels.text(k, most), tree.labels.text(k, least)),
+                rmse=float(np.sqrt(np.mean(level.mse))),
+                unclipped_rmse=unclipped[k],
+                formula_error=gap,
+                _truth=x[tree.span(k)],
+                _bias=b,
+                _error=level.error,
+                _mse=level.mse,
+                _factor=level.factor,
+                _constant=level.constant,
+            )
+        )
+    return tuple(out)
+
+
+def _unions(cells: Cells, x: Floats, leaves: _Known, half: Floats) -> dict[str, tuple[Part, ...]]:
+    """The leaves by size, by exact value and by group."""
+    many = cells.counts.size
+    sums = [cells.sums(np.bincount(cells.labels, values, minlength=many)) for values in (x, leaves.bias, leaves.mse)]
+    out: dict[str, list[Part]] = {"size": [], "value": [], "group": []}
+    for k, (kind, name, _) in enumerate(cells.unions):
+        n = int(cells.sizes[k])
+        truth, b, s = (float(values[k]) for values in sums)
+        out[kind].append(Part(name, n, truth, b / n, float(half[k]), float(np.sqrt(s / n))))
+    return {kind: tuple(found) for kind, found in out.items()}
+
+
+def _over_areas(d: Division, *values: Floats) -> Any:
+    """(name, leaves, sums of the values) of each area."""
+    inside = d.labels >= 0
+    at, many = d.labels[inside], len(d.names)
+    n = np.bincount(at, minlength=many)
+    sums = [np.bincount(at, v[inside], minlength=many) for v in values]
+    return [(name, int(n[k]), *(float(s[k]) for s in sums)) for k, name in enumerate(d.names)]
+
+
+def _areas(spec: Spec, totals: Totals, level: float) -> tuple[Part, ...]:
+    """Areas from their own sums run by run: leaves of a family share a threshold and err together.
+
+    The mean of the plain errors e and offset + the mean of r both estimate the bias. r is better where an area cuts families, e
+    where it is made of whole ones, whose sums are their parents'. Taken is w r + (1 - w) e with the w of least variance in the
+    sample, clipped to [0, 1]; being estimated from R runs it moves the mean by an order of 1/R of a standard error.
+    """
+    runs, inner = totals.runs, spec.inner
+    many = sum(len(d.names) for d in spec.divisions)
+    out = []
+    for d, held in zip(spec.divisions, totals.areas, strict=True):
+        r, rr, e, ee, re = held / runs
+        var_r, var_e, cov = rr - r * r, ee - e * e, re - r * e
+        spread = var_r + var_e - 2.0 * cov
+        w = np.clip(np.divide(var_e - cov, spread, out=np.ones_like(spread), where=spread > 0), 0.0, 1.0)
+        variance = np.maximum(w * w * var_r + (1 - w) ** 2 * var_e + 2 * w * (1 - w) * cov, 0.0) * (runs / (runs - 1))
+        half = _student(level / many, runs - 1) * np.sqrt(variance / runs)
+        for k, (name, n, truth, offset) in enumerate(_over_areas(d, spec.x[inner:], spec.offset[inner:])):
+            bias = w[k] * (offset + r[k]) + (1.0 - w[k]) * e[k]
+            out.append(Part(name, n, truth, float(bias), float(half[k]), float(np.sqrt(ee[k]))))
+    return tuple(out)
+
+
+__all__ = ["Field", "audit_hierarchy"]

@@ -1,0 +1,145 @@
+"""The formula: biases of all nodes without simulation, with the size of the term that it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.errors import UnsupportedError
+from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.rules import Joint, Pooling, TopDown, TreeRule, Unclipped
+from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Mechanism
+from fairpost.parallel import over_slices
+
+Floats = NDArray[np.float64]
+GAUSSIAN = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Mean field on every node, in tree order, a vector of all nodes unless said otherwise."""
+
+    bias: Floats
+    thresholds: Floats
+    """m of each inner node; infinite where its target is 0 and for a parent of one child."""
+    P: NDArray[np.float32]
+    """The slope of psi for each leaf: the chance to be kept."""
+    P_above: NDArray[np.float32]
+    """The same for inner nodes (equal variances only)."""
+    variance: Floats | None = None
+    """Of the output, by the delta method."""
+    remainder: Floats | None = None
+    """The next term of the expansion: the stated error."""
+
+
+def tails_of(mechanism: Mechanism | None) -> Floats:
+    """T_k(j) = E[eta^k; eta >= j] for k = 0, 1, 2 and j = -reach .. reach + 1; two zeros for continuous noise."""
+    if not isinstance(mechanism, (DiscreteGaussian, DiscreteLaplace)):
+        return np.zeros((3, 2))
+    mass, reach = mechanism._masses()
+    k = np.arange(-reach, reach + 1, dtype=np.float64)
+    out = np.zeros((3, mass.size + 1))
+    for power in range(3):
+        out[power, :-1] = np.cumsum((mass * k**power)[::-1])[::-1]
+    return out
+
+
+def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = False) -> Field:
+    """Mean field of a rule for the true counts x of all nodes; with `moments` also variances and the stated error.
+
+    For a pooled rule the upper levels take Gaussian noise of the pooled variances. The joint optimum is no composition of
+    families: it is refused.
+    """
+    if isinstance(rule, Joint):
+        raise UnsupportedError(
+            "mean-field follows families from the top down, which the joint optimum does not: simulate it"
+        )
+    tree, taus_steeps = noise.tree, rule.thresholds(noise)
+    bias, m = np.zeros(tree.nodes), np.full(int(tree.offsets[-2]), np.inf)
+    P, above = np.ones(tree.n, dtype=np.float32), np.ones(int(tree.offsets[-2]), dtype=np.float32)
+    field = Field(bias, m, P, above)
+    if isinstance(rule, Unclipped):
+        variance = Pooling.of(noise).unclipped(noise) if moments else None
+        return Field(bias, m, P, above, variance, np.zeros(tree.nodes) if moments else None)
+    assert isinstance(rule, TopDown)
+    pooled = Pooling.of(noise) if rule.pool else None
+    _root(x, noise, bias)
+    for level in range(max(noise.top, 0), tree.depth):
+        _level(x, noise, level, taus_steeps, pooled, field)
+    if not moments:
+        return field
+    variance, remainder = _moments(x, noise, taus_steeps, pooled, field)
+    return Field(bias, m, P, above, variance, remainder)
+
+
+def _root(x: Floats, noise: LevelNoise, bias: Floats) -> None:
+    if noise.top >= 0:
+        return
+    from fairpost.hierarchy.kernels.meanfield import psi_of
+
+    tails = tails_of(noise.mechanisms[0])
+    bias[0] = psi_of(float(x[0]), noise.code, float(noise.spreads[0]), tails, 0.0, 1.0)[0] - x[0]
+
+
+def _level(
+    x: Floats, noise: LevelNoise, level: int, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
+) -> None:
+    """The families whose parents lie on one level, over all cores: each is on its own."""
+    from fairpost.hierarchy.kernels import meanfield as kernel
+
+    tree, k = noise.tree, level + 1
+    first, leaves = int(tree.offsets[level]), k == tree.depth
+    tau, steep = float(ramps[0][k]), float(ramps[1][k])
+    tails = tails_of(noise.mechanisms[k])
+    P, base = (field.P, int(tree.offsets[-2])) if leaves else (field.P_above, 0)
+
+    def some(part: slice) -> None:
+        a, b = first + part.start, first + part.stop
+        if pooled is not None and not leaves:
+            kernel.pooled_field(tree.child, a, b, x, pooled.V, tau, steep, field.bias, field.thresholds)
+        else:
+            kernel.level_field(
+                tree.child, a, b, base, x, noise.code, float(noise.spreads[k]), tails, tau, steep,
+                field.bias, field.thresholds, P,
+            )  # fmt: skip
+
+    over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)
+
+
+def _moments(
+    x: Floats, noise: LevelNoise, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
+) -> tuple[Floats, Floats]:
+    variance, remainder = np.zeros(noise.tree.nodes), np.zeros(noise.tree.nodes)
+    variance[0] = noise.variances[0] if pooled is None else pooled.V[0]
+    for level in range(max(noise.top, 0), noise.tree.depth):
+        _spread_level(x, noise, level, ramps, pooled, field, variance, remainder)
+    return variance, remainder
+
+
+def _spread_level(
+    x: Floats,
+    noise: LevelNoise,
+    level: int,
+    ramps: tuple[Floats, Floats],
+    pooled: Pooling | None,
+    field: Field,
+    variance: Floats,
+    remainder: Floats,
+) -> None:
+    from fairpost.hierarchy.kernels.meanfield import spread_out
+
+    tree, k = noise.tree, level + 1
+    weights, kind, tails = np.ones(1), noise.code, tails_of(noise.mechanisms[k])
+    if pooled is not None and k < tree.depth:
+        weights, kind, tails = pooled.V, GAUSSIAN, np.zeros((3, 2))
+    first, spreads = int(tree.offsets[level]), noise.spreads[k : k + 1]
+
+    def some(part: slice) -> None:
+        spread_out(
+            tree.child, first + part.start, first + part.stop, x, kind, spreads, tails, weights,
+            float(ramps[0][k]), float(ramps[1][k]), field.bias, field.thresholds, variance, remainder,
+        )  # fmt: skip
+
+    over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)

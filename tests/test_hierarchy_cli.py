@@ -1,0 +1,210 @@
+"""`fairpost audit` and `project` with --levels: what they write, what they refuse, and who may read it."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from fairpost.cli import main
+from fairpost.cli.hierarchies import levels_of
+from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown
+
+ROWS = ["id,count,group,zone"] + [
+    f"{a}{b}{c},{(7 * a + 3 * b + 5 * c) % 9},{'east' if b else 'west'},{'' if c == 4 else f'z{c % 2}'}"
+    for a in range(2)
+    for b in range(3)
+    for c in range(5)
+]
+NOISE = ["--levels", "s:1,c:2,block:3", "--level-sigma", "0,1.5,2"]
+
+
+def run(*words):
+    return CliRunner().invoke(main, [str(w) for w in words])
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "blocks.csv"
+    path.write_text("\n".join(ROWS) + "\n")
+    return path
+
+
+def test_an_audit_writes_what_the_interface_names(file, tmp_path):
+    done = run(
+        "audit", file, *NOISE, "--postprocess", "top-down", "--postprocess", "blue-down", "--runs", 128, "--areas", "zone",
+        "--entities", "--json", tmp_path / "a.json", "--csv", tmp_path / "a.csv",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "confidential" in done.output
+    data = json.loads((tmp_path / "a.json").read_text())
+    assert data["counts"] == {"n": 30, "total": float(sum(int(r.split(",")[1]) for r in ROWS[1:]))}
+    assert [m["exact"] for m in data["mechanism"]["levels"]] == [True, True, False, False]
+    first, second = data["results"]
+    assert (first["postprocess"], second["postprocess"]) == ("top-down", "blue-down")
+    assert (first["method"], first["accuracy"], first["runs"]) == ("monte-carlo", "interval", 128)
+    assert [level["name"] for level in first["levels"]] == ["s", "c", "block"]
+    for level in first["levels"]:
+        assert {"n", "alpha", "alpha_pair", "root_mean_squared_error", "bias_rms", "entities"} <= set(level)
+        assert level["alpha"]["low"] <= level["alpha"]["value"] <= level["alpha"]["high"]
+        assert len(level["entities"]) == level["n"]
+    leaf = first["levels"][-1]
+    assert [e["id"] for e in leaf["entities"]] == [r.split(",")[0] for r in ROWS[1:]]
+    assert first["alpha"] == leaf["alpha"]
+    assert [(g["group"], g["n"]) for g in first["groups"]] == [("west", 10), ("east", 20)]
+    assert [(a["area"], a["n"]) for a in first["areas"]] == [("z0", 12), ("z1", 12)]
+    for part in (*first["groups"], *first["areas"]):
+        assert {"bias", "half_width", "root_mean_squared_error"} <= set(part)
+    for name in ("a.json", "a.csv"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    table = pl.read_csv(tmp_path / "a.csv", schema_overrides={"id": pl.String})
+    assert table["level"].to_list() == ["s"] * 2 + ["c"] * 6 + ["block"] * 30
+    assert table["top_down_bias"].to_list()[-30:] == [e["bias"] for e in leaf["entities"]]
+    assert set(table["confidential"].to_list()) == {"computed from true counts"}
+
+
+def test_the_formula_alone_and_parquet(file, tmp_path):
+    frame = pl.read_csv(file, infer_schema=False).with_columns(pl.col("count").cast(pl.Int64))
+    frame.write_parquet(tmp_path / "blocks.parquet")
+    out = tmp_path / "out.parquet"
+    given = ["--postprocess", "top-down", "--method", "mean-field", "--csv", out, "--json", "-"]
+    done = run("audit", tmp_path / "blocks.parquet", *NOISE, *given)
+    assert done.exit_code == 0, done.output
+    (result,) = json.loads(done.stdout)["results"]
+    assert (result["method"], result["accuracy"], result["runs"]) == ("mean-field", "expansion", None)
+    assert pl.read_parquet(out).height == 38
+    tree = Hierarchy.from_geoids(frame["id"], {"s": 1, "c": 2, "block": 3})
+    from fairpost.hierarchy import mean_field
+
+    noise = LevelNoise(tree, sigmas=[0, 1.5, 2])
+    wanted = mean_field(tree.sums(frame["count"].to_numpy()), noise, TopDown(tree)).bias[-30:]
+    assert np.array_equal(pl.read_parquet(out)["top_down_bias"].to_numpy()[-30:], wanted)
+
+
+def test_levels_by_columns_and_rho(file, tmp_path):
+    rows = [["s", "c", "id", "count"], *([r[0], r[:2], *r.split(",")[:2]] for r in ROWS[1:])]
+    path = tmp_path / "columns.csv"
+    path.write_text("\n".join(",".join(r) for r in rows))
+    split = ["--rho", "1", "--split", "0.2,0.3,0.5", "--exact", "s", "--method", "mean-field", "--json", "-"]
+    one = run("audit", path, "--levels", "s,c", *split, "--postprocess", "blue-down")
+    other = run("audit", file, "--levels", "s:1,c:2,id:3", *split, "--postprocess", "blue-down")
+    assert one.exit_code == other.exit_code == 0, one.output + other.output
+    a, b = (json.loads(done.stdout)["results"][0] for done in (one, other))
+    assert a["levels"][-1]["alpha"] == b["levels"][-1]["alpha"]
+    assert json.loads(one.stdout)["mechanism"]["levels"][3]["sigma"] == pytest.approx(1.0)
+
+
+def test_names_and_lengths():
+    assert levels_of("state:2, county:5") == {"state": 2, "county": 5}
+    assert levels_of("state,county") == ["state", "county"]
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        (["--levels", "s:1,c"], "got 'c'"),
+        (["--levels", "s:1,s:2"], "twice"),
+        (["--levels", "s:1,c:2,block:4", "--level-sigma", "0,1,1"], "line 2, column 'id'"),
+        (["--levels", "s:1,c:2,block:3"], "needs its noise"),
+        ([*NOISE, "--rho", "1"], "got both"),
+        ([*NOISE[:2], "--rho", "1"], "go together"),
+        ([*NOISE[:2], "--level-sigma", "0,x,2"], "got 'x'"),
+        ([*NOISE[:2], "--level-sigma", "0,1"], "got 2"),
+        ([*NOISE, "--epsilon", "1"], "got --epsilon"),
+        ([*NOISE, "--postprocess", "simplex"], "got 'simplex'"),
+        ([*NOISE, "--method", "exact"], "got 'exact'"),
+        ([*NOISE, "--areas", "nowhere"], "'nowhere'"),
+        ([*NOISE, "--exact", "town"], "got 'town'"),
+        ([*NOISE, "--html", "x.html"], "--html"),
+        (["--level-sigma", "1", "--scale", "1"], "--level-sigma needs --levels"),
+        (["--areas", "zone", "--scale", "1"], "--areas needs --levels"),
+        (["--postprocess", "joint", "--scale", "1"], "joint needs --levels"),
+        (["--method", "mean-field", "--scale", "1"], "mean-field needs --levels"),
+        (["--levels", "where,c", "--level-sigma", "1,1,1"], "'where'"),
+    ],
+)
+def test_what_an_audit_refuses(file, given, word, tmp_path):
+    done = run("audit", file, *given)
+    assert done.exit_code == 2, done.output
+    assert word in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["blocks.csv"]
+
+
+# ---------------------------------------------------------------- project
+
+
+@pytest.fixture
+def noisy(tmp_path):
+    """Measurements of all levels, rows in any order, the root's among them."""
+    rng = np.random.default_rng(0)
+    ids = [r.split(",")[0] for r in ROWS[1:]]
+    tree = Hierarchy.from_geoids(ids, {"s": 1, "c": 2, "block": 3})
+    x = tree.sums([float(r.split(",")[1]) for r in ROWS[1:]])
+    y = np.round(x + 3 * rng.normal(size=x.size))
+    y[:3] = x[:3]
+    rows = [
+        (label, value) for k, part in enumerate(tree.split(y)) for label, value in zip(tree.ids(k), part, strict=True)
+    ]
+    path = tmp_path / "noisy.csv"
+    path.write_text("id,count\n" + "\n".join(f"{a},{b:g}" for a, b in [rows[i] for i in rng.permutation(len(rows))]))
+    return path, tree, y
+
+
+@pytest.mark.parametrize("name", ["top-down", "blue-down", "joint", "top-down-threshold", "blue-down-threshold"])
+def test_project_makes_a_release(noisy, name):
+    path, tree, y = noisy
+    done = run("project", path, *NOISE[:2], "--level-sigma", "0,3,3", "--postprocess", name, "--whole", "--seed", 5)
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    found = {row["id"]: int(row["count"]) for row in rows}
+    assert len(found) == tree.nodes
+    assert min(found.values()) >= 0
+    for k in (1, 2):
+        for label in tree.ids(k):
+            below = [v for i, v in found.items() if len(i) == k + 1 and i.startswith(label) and i != "all"]
+            assert found[label] == sum(below)
+    assert [found[i] for i in ("all", "0", "1")] == y[:3].tolist()
+    assert {row["level"] for row in rows} == {"all", "s", "c", "block"}
+    again = run("project", path, *NOISE[:2], "--level-sigma", "0,3,3", "--postprocess", name, "--whole", "--seed", 5)
+    assert again.stdout == done.stdout
+
+
+def test_project_is_the_rule_of_the_library(noisy):
+    path, tree, y = noisy
+    done = run("project", path, *NOISE[:2], "--exact", "s", "--postprocess", "top-down", "--json", "-")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    wanted = TopDown(tree).apply(y, LevelNoise(tree, sigmas=[0, 1, 1]))
+    got = {e["id"]: e["count"] for e in data["entities"]}
+    assert [got[i] for i in tree.ids(3)] == wanted[-30:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "word"),
+    [
+        (lambda t: t + "\n00,5", [], "ids must be unique"),
+        (lambda t: t + "\n55,5", [], "got '55' without"),
+        (lambda t: t + "\n9999,5", [], "got '9999'"),
+        (lambda t: "\n".join(r for r in t.splitlines() if not r.startswith("01,")), [], "none for '01' of level 'c'"),
+        (lambda t: t.replace("all,", "all,1"), [], "exact counts must add up"),
+        (lambda t: t, ["--postprocess", "simplex"], "got 'simplex'"),
+        (lambda t: t, ["--levels", "s,c"], "length of ids"),
+    ],
+)
+def test_what_project_refuses(noisy, change, given, word):
+    path = noisy[0]
+    path.write_text(change(path.read_text()))
+    done = run("project", path, *NOISE[:2], "--level-sigma", "0,3,3", *given)
+    assert done.exit_code == 2, done.output
+    assert word in done.stderr
+    assert done.stdout == ""
+
+
+def test_blue_down_without_noise_is_refused(noisy):
+    done = run("project", noisy[0], *NOISE[:2])
+    assert done.exit_code == 2
+    assert "blue-down needs the noise" in done.stderr
