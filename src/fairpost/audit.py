@@ -45,7 +45,11 @@ class Asked(TypedDict, total=False):
     confidence: float
 
 
-def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen, **asked: Unpack[Asked]) -> Audit:
+@overload
+def audit(counts: Any, mechanism: LevelNoise, postprocess: TreeRule | str, **asked: Any) -> HierarchyAudit: ...
+@overload
+def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen, **asked: Unpack[Asked]) -> Audit: ...
+def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:
     """The bias B = E[pi(M(x))] - P(x), alpha, the cost of privacy and the bounds of one post-processing.
 
     Parameters
