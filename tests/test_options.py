@@ -141,6 +141,11 @@ def level(command):
     return fp.Laplace(10.0 if command == "audit" else 5.0)
 
 
+def known(estimate):
+    """An estimate as JSON has it."""
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "accuracy": estimate.kind}
+
+
 def ids(run, command):
     one, two = (run(command, base(command, *w)) for w in ([], ["--id", "name"]))
     if command in ("plan", "sweep"):
@@ -300,6 +305,15 @@ def postprocess(run, command):
     assert names("--budget", 1) == ["baseline", "pos", "pos-threshold"]
 
 
+def refused(run, command, words):
+    """The one line of a command that is refused; nothing is written."""
+    done = run(command, words)
+    assert done.code == 2
+    assert not list(done.folder.iterdir())
+    (line,) = done.screen.splitlines()
+    return line
+
+
 def total(run, command):
     if command == "project":
         pair = [run(command, ["--total", t]) for t in (50, 200)]
@@ -310,7 +324,15 @@ def total(run, command):
     for t in (50.0, 200.0):
         found = first(run(command, base(command, "--total", t, how="sum-clipped")), command)["alpha"]
         assert found["value"] == fp.audit(counts(), level(command), "sum-clipped", total=t).alpha.value
-    assert run(command, base(command, "--total", -1)).code == 2
+    assert refused(run, command, base(command, "--total", -1, how="sum-clipped")) == (
+        "fairpost: `total` must be at least 0 and finite, got -1.0"
+    )
+    assert refused(run, command, base(command, "--total", 50)) == (
+        "fairpost: `total` is for post-processings that keep one, got nonnegative"
+    )
+    both = run(command, base(command, "--total", 50, "--postprocess", "sum-clipped"))  # one keeps it: both run
+    assert both.code == 0
+    assert first(both, command)["alpha"]["value"] == fp.audit(counts(), level(command), "nonnegative").alpha.value
 
 
 def group_total(run, command):
@@ -338,14 +360,42 @@ def budget(run, command):
         result = fp.audit(counts(), level(command), "baseline", budget=b)
         assert done.data["budget"] == b
         cost = first(done, command)["cost_of_privacy"]
-        assert cost == {"share": result.cost_of_privacy.share.value, "amount": result.cost_of_privacy.amount.value}
+        share, amount = result.cost_of_privacy.share, result.cost_of_privacy.amount
+        intervals = {"share_interval": known(share), "amount_interval": known(amount)}
+        assert cost == {"share": share.value, "amount": amount.value} | intervals
         if command == "audit":
             assert done.numbers("baseline_money") == (result.bias * b).tolist()
         else:
             assert first(done, command)["largest_loss"]["value"] == result.largest_loss[0].value * b
             assert done.numbers("cost_amount")[0] == result.cost_of_privacy.amount.value
     assert pair[0].screen != pair[1].screen
-    assert run(command, base(command, "--budget", -1)).code == 2
+    assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
+    line = refused(run, command, base(command, "--budget", 1000))
+    assert line == "fairpost: `budget` is for allocations, got nonnegative"
+    both = run(command, base(command, "--budget", 1000, "--postprocess", "baseline"))  # one shares it: both run
+    assert both.code == 0
+    assert first(both, command)["cost_of_privacy"] is None
+
+
+def group_budget(run, command):
+    """A budget for each group; not one for all, and not without groups."""
+    Path("one.csv").write_text("group,budget\ns,300\nn,100\n")
+    Path("two.csv").write_text("group,budget\ns,100\nn,300\n")
+    words = base(command, "--by-group", how="baseline")
+    for file, budgets in (("one.csv", {"n": 100.0, "s": 300.0}), ("two.csv", {"n": 300.0, "s": 100.0})):
+        done = run(command, [*words, "--group-budget", file])
+        result = fp.audit(counts(), level(command), "baseline", by_group=True, budget=budgets)
+        said = first(done, command) if command == "audit" else done.data
+        assert said["group_budgets"]["amounts"] == budgets
+        assert done.data["budget"] == 400.0
+        assert first(done, command)["alpha"] == known(result.alpha)
+        assert first(done, command)["cost_of_privacy"]["amount"] == result.cost_of_privacy.amount.value
+    for more, said in (
+        (["--by-group", "--budget", 5], "money is given by --budget or by --group-budget, got both"),
+        ([], "--group-budget is for shares by group, got no --by-group"),
+    ):
+        line = refused(run, command, base(command, "--group-budget", "one.csv", *more, how="baseline"))
+        assert line == f"fairpost: {said}"
 
 
 def by_group(run, command):
@@ -356,13 +406,37 @@ def by_group(run, command):
 
 
 def method(run, command):
-    words = base(command, "--runs", 400)
-    found = {m: first(run(command, [*words, "--method", m]), command) for m in ("auto", "exact", "monte-carlo")}
-    assert {m: f["method"] for m, f in found.items()} == {
-        "auto": "exact",
-        "exact": "exact",
-        "monte-carlo": "monte-carlo",
-    }
+    """The engine of that name: what it finds, what it refuses, and no setting that is not its own."""
+    Path("many.csv").write_text("id,count\n" + "".join(f"{i},{20 + 3 * i}\n" for i in range(40)))
+    many = fp.Counts([20 + 3 * i for i in range(40)], ids=[str(i) for i in range(40)])
+    for how, name, found in (
+        ("nonnegative", "auto", "exact"),
+        ("nonnegative", "exact", "exact"),
+        ("nonnegative", "monte-carlo", "monte-carlo"),
+        ("simplex-threshold", "auto", "expansion"),
+        ("simplex-threshold", "expansion", "expansion"),
+        ("simplex-threshold", "monte-carlo", "monte-carlo"),
+    ):
+        done = run(command, base(command, "--method", name, how=how), file="many.csv")
+        result = fp.audit(many, level(command), how, engine=name)
+        said = first(done, command)
+        assert (said["method"], said["alpha"]) == (found, known(result.alpha))
+        kind = {"exact": "bound", "monte-carlo": "interval"}.get(found, found)
+        assert said["accuracy"] == said["alpha"]["accuracy"] == kind
+    for how, name, line in (
+        ("simplex-threshold", "exact", "the exact engine has no integral for the post-processing 'simplex-threshold'"),
+        ("nonnegative", "expansion", "there is no expansion for the post-processing 'nonnegative'"),
+    ):
+        done = run(command, base(command, "--method", name, how=how), file="many.csv")
+        assert done.code == 3
+        assert line in done.screen
+        assert not list(done.folder.iterdir())
+    for name, option, value in (
+        ("exact", "runs", 5), ("exact", "threads", 1), ("exact", "confidence", 0.9), ("exact", "seed", 0),
+        ("expansion", "runs", 5), ("expansion", "rtol", 0.1),
+    ):  # fmt: skip
+        line = refused(run, command, base(command, "--method", name, f"--{option}", value))
+        assert line == f"fairpost: `{option}` is no setting of the engine '{name}'"
 
 
 def simulated(run, command, *, words, engine):
@@ -370,7 +444,7 @@ def simulated(run, command, *, words, engine):
     plain = first(run(command, base(command, *SIM)), command)["alpha"]
     found = first(run(command, base(command, *SIM, *words)), command)["alpha"]
     want = fp.audit(counts(), level(command), "nonnegative", engine=engine).alpha
-    assert found == {"value": want.value, "low": want.low, "high": want.high}
+    assert found == known(want)
     assert found != plain
 
 
@@ -386,7 +460,7 @@ def rtol(run, command):
         return
     rough = first(run(command, base(command, "--method", "exact", "--rtol", 0.01, how="pos")), command)["alpha"]
     fine = fp.audit(counts(), level(command), "pos", engine=fp.Exact(0.01)).alpha
-    assert rough == {"value": fine.value, "low": fine.low, "high": fine.high}
+    assert rough == known(fine)
 
 
 def threads(run, command):
@@ -414,19 +488,29 @@ def cluster(run, command):
 
 
 def entities(run, command):
-    one, two = (run(command, base(command, *w)).results[0] for w in ([], ["--entities"]))
-    assert "entities" not in one
-    result = fp.audit(counts(), fp.Laplace(10.0), "nonnegative")
-    assert two["entities"] == [
-        {
-            "id": result.counts.ids[i],
-            "bias": result.bias[i],
-            "standard_error": result.error[i],
-            "standard_deviation": result.deviation[i],
-            "zero": result.zero[i],
-        }
-        for i in range(4)
-    ]
+    """Every entity, with the half-width of each bias, and its standard error where it was simulated."""
+    for words, engine in (([], "auto"), (SIM, fp.MonteCarlo(400))):
+        one, two = (run(command, base(command, *words, *w)).results[0] for w in ([], ["--entities"]))
+        assert "entities" not in one
+        r = fp.audit(counts(), fp.Laplace(10.0), "nonnegative", engine=engine)
+        assert (r.standard_error is None) == (engine == "auto")
+        assert np.isinf(r.mse_accuracy.half_width).all() == (engine != "auto")  # JSON has no infinity: null
+        assert two["entities"] == [
+            {
+                "id": r.counts.ids[i],
+                "due": r.truth[i],
+                "bias": r.bias[i],
+                "half_width": r.half_width[i],
+                "accuracy": r.accuracy.kind,
+                "standard_error": None if r.standard_error is None else r.standard_error[i],
+                "standard_deviation": np.sqrt(r.mse[i] - r.bias[i] ** 2),
+                "mean_squared_error": r.mse[i],
+                "mean_squared_error_half_width": r.mse_accuracy.half_width[i] if engine == "auto" else None,
+                "zero": r.zero[i],
+                "zero_half_width": r.zero_accuracy.half_width[i],
+            }
+            for i in range(4)
+        ]
 
 
 def output(run, command, *, kind):
@@ -582,7 +666,7 @@ WORDS = {
     "--unit": partial(words_of_the_page, option="--unit", default="people"),
     "--currency": currency,
 }
-PROBLEM = {"--total": total, "--budget": budget, "--by-group": by_group}
+PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group}
 RANGE = {"--epsilons": epsilons, "--spreads": spreads, "--points": points}
 AGAINST = (
     COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS
@@ -699,13 +783,20 @@ SCREENS = {
 HEADS = "post-processing alpha gains most loses most cost of privacy RMSE P(0) by"
 CURVE_HEADS = "post-processing epsilon noise alpha largest loss cost of privacy RMSE P(0) by"
 EXPLANATION = (
-    "alpha: the largest difference between two entities' biases. RMSE: root mean squared error an entity. "
+    "alpha: the largest difference between two entities' biases. RMSE: root mean squared error per entity. "
     "P(0): the mean chance of receiving 0."
+)
+IN_MONEY = (  # wrapped
+    "alpha: the largest difference between two entities' biases, in money. RMSE: root mean squared error per entity, in "
+    "money. P(0): the mean chance of",
+    "receiving 0.",
 )
 MARK = "confidential: computed from true counts"
 # By hand: nonnegative at scale 10 has the biases 5 e^{-x/10}: 3.70409 for 3 and 0.0123938 for 60, a chance of 0 of
 # e^{-x/10} / 2 each, 17.10 % on average. The other numbers were recorded from the commands: they guard the layout and the
-# places of the numbers; whether the numbers are right is for the tests of the engines.
+# places of the numbers; whether the numbers are right is for the tests of the engines. Bounds and ends of intervals are rounded
+# to the side on which they hold: 9.11804 to 9.1181, low ends 556.97 to 556 and 169.77 to 169,
+# high ends 378.18 to 379, 46.142 to 46.2 and 10.524 to 10.6.
 SHOWN = {
     "release": [
         "laplace noise, scale 10",
@@ -714,18 +805,18 @@ SHOWN = {
         "simplex 4.8277 a +2.6321 d −2.1956 - 9.9847 18.89 % exact",
         "nonnegative: in expectation a gets +3.7041 and d +0.012394, compared with the truth.",
         "simplex: in expectation a gets +2.6321 and d −2.1956, compared with the truth.",
-        "Theorem 1: alpha is between 3.2604 and 9.1180; with E[T], Lemma 3 gives at most 5.4585.",
+        "Theorem 1: alpha is between 3.2604 and 9.1181; with E[T], Lemma 3 gives at most 5.4585.",
         EXPLANATION,
         MARK,
     ],
     "money": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline 2.9226 % a +$10.9 d −$18.3 $19.8 6.7379 % 17.10 % exact",
+        "baseline $29.2 a +$10.9 d −$18.3 $19.8 $67.4 17.10 % exact",
         "baseline: in expectation a gets +$10.9 and d −$18.3, compared with the truth.",
         "It would take $19.8 more for nobody to expect less than their due (cost of privacy).",
         "0.0001275 % of the draws are degenerate and take the documented convention.",
-        EXPLANATION,
+        *IN_MONEY,
         MARK,
     ],
     "shares": [
@@ -751,9 +842,9 @@ SHOWN = {
     "sweep": [
         "4 entities, laplace noise",
         CURVE_HEADS,
-        "baseline 0.2 5 0.94276 % $5.44 d $6.56 3.1878 % 11.46 % exact",
-        "baseline 0.1 10 2.9226 % $18.3 d $19.8 6.7379 % 17.10 % exact",
-        EXPLANATION,
+        "baseline 0.2 5 $9.43 $5.44 d $6.56 $31.9 11.46 % exact",
+        "baseline 0.1 10 $29.2 $18.3 d $19.8 $67.4 17.10 % exact",
+        *IN_MONEY,
         MARK,
     ],
     "plan": [
@@ -761,15 +852,16 @@ SHOWN = {
         CURVE_HEADS,
         "nonnegative 0.156369 6.39513 2.0000 0 d - 7.9945 13.56 % exact",
         "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2.",
+        EXPLANATION,
         MARK,
     ],
     "allocate": [
         "The 4 largest of 4",
         "id noisy count baseline 95 % interval of the true value",
-        "d 60.5 $739 $557 to $1,000",
-        "b 40.25 $246 $170 to $378",
-        "c 5 $15.3 $0 to $46.1",
-        "a -3.5 $0 $0 to $10.5",
+        "d 60.5 $739 $556 to $1,000",
+        "b 40.25 $246 $169 to $379",
+        "c 5 $15.3 $0 to $46.2",
+        "a -3.5 $0 $0 to $10.6",
         "baseline: the largest and smallest bias, estimated from noisy counts: a +$3.1 ± $0.171, d −$2.69 ± $0.0699.",
         "1 of 4 noisy counts are negative (25.00 %).",
     ],
@@ -793,6 +885,13 @@ def test_the_whole_screen(run, which):
     assert lines_of(run(command, words, files=())) == SHOWN[which]
 
 
+@pytest.mark.parametrize("command", ["audit", "sweep", "plan"])
+def test_counts_beside_money_are_not_said_to_be_in_money(run, command):
+    for how, in_money in (("simplex", False), ("pos", True)):
+        done = run(command, base(command, "--budget", 1000, "--postprocess", "baseline", how=how), files=())
+        assert ("biases, in money." in done.screen) == in_money
+
+
 def test_a_plan_that_nothing_meets_says_so_and_ends_with_3(run):
     done = run("plan", base("plan", "--max-alpha", 1e-9)[2:])
     assert done.code == 3
@@ -811,9 +910,9 @@ def test_without_the_noise_allocate_gives_shares_and_says_why_no_more(run):
 
 @pytest.mark.parametrize(("how", "extra"), [("baseline", {"cost_share", "cost_amount"}), ("nonnegative", set())])
 def test_the_columns_of_a_sweep(run, how, extra):
-    done = run("sweep", base("sweep", "--budget", 1000, how=how))
-    for row, scale in zip(done.rows, (5.0, 10.0), strict=True):
-        r = fp.audit(counts(), fp.Laplace(scale), how, budget=1000.0)
+    done = run("sweep", base("sweep", "--budget", 1000, "--postprocess", "pos", how=how))
+    for row, scale in zip([r for r in done.rows if r["postprocess"] == how], (5.0, 10.0), strict=True):
+        r = fp.audit(counts(), fp.Laplace(scale), how, **({"budget": 1000.0} if how == "baseline" else {}))
         loss, loser = r.largest_loss
         loss = loss.scaled(1000.0) if how == "baseline" else loss
         cost = r.cost_of_privacy

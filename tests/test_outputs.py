@@ -158,7 +158,10 @@ def groups_of(r):
         sums = {"bias": r.bias[mine].sum(), "half_width": r.half_width[mine].sum()}
         rmse = math.sqrt(r.mse[mine].sum() / 3)
         numbers = sums | {"root_mean_squared_error": rmse}
-        out.append({"group": g, "n": 3} | {k: pytest.approx(v, rel=1e-14, abs=4e-16 * np.abs(r.bias).max()) for k, v in numbers.items()})
+        out.append(
+            {"group": g, "n": 3}
+            | {k: pytest.approx(v, rel=1e-14, abs=4e-16 * np.abs(r.bias).max()) for k, v in numbers.items()}
+        )
     return out
 
 

@@ -11,6 +11,7 @@ from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
+from fairpost.errors import ParameterError
 from fairpost.results import CONFIDENTIAL, Comparison
 
 
@@ -18,6 +19,12 @@ from fairpost.results import CONFIDENTIAL, Comparison
 @o.FILE
 @o.COLUMNS
 @o.NOISE
+@click.option(
+    "--statement",
+    type=click.Path(path_type=str),
+    metavar="FILE",
+    help="A finished release: its mechanism, rule and total, without retyping them.",
+)
 @o.POSTPROCESS
 @o.PROBLEM
 @o.ENGINE
@@ -40,6 +47,7 @@ def audit(file: str, **given: Any) -> int:
       fairpost audit districts.csv --id leaid --count poor_5_17 --epsilon 0.01 \\
           --postprocess baseline --postprocess pos --budget 6.5e9 --html report.html
     """
+    given = with_statement(given)
     o.check_numbers(given)
     mechanism = o.noise_of(given)
     outputs = Outputs(given, [file])
@@ -60,6 +68,30 @@ def audit(file: str, **given: Any) -> int:
         show(results, given["currency"])
     write(outputs, results, given)
     return 130 if any(r.interrupted for r in results) else 0
+
+
+def with_statement(given: o.Given) -> o.Given:
+    """The options with the mechanism, the rule and the total of a finished release, where a statement is given."""
+    if given["statement"] is None:
+        return given
+    from fairpost.release.reading import stated
+
+    typed = [name for name in ("epsilon", "scale", "sigma", "rho") if given[name] is not None]
+    if typed:
+        raise ParameterError(f"the noise is given by --statement or by --{typed[0]}, got both")
+    found = stated(given["statement"])
+    if found.note:
+        click.echo(found.note, err=True)
+    total = found.total if given["total"] is None else given["total"]
+    return given | {
+        "mechanism": found.mechanism,
+        found.parameter: found.scale,
+        "sensitivity": found.sensitivity,
+        "delta": found.delta,
+        "postprocess": given["postprocess"] or (found.postprocess,),
+        "by_group": given["by_group"] or found.by_group,
+        "total": total,
+    }
 
 
 def default_choice(budget: Budget | None) -> tuple[str, ...]:

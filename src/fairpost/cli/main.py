@@ -12,6 +12,7 @@ import click
 
 import fairpost as fp
 from fairpost.compiled import interrupts
+from fairpost.errors import LedgerError, UnfinishedError
 
 COMMANDS = {
     "audit": "auditing",
@@ -19,6 +20,8 @@ COMMANDS = {
     "sweep": "planning",
     "project": "projecting",
     "allocate": "allocating",
+    "release": "releasing",
+    "budget": "budgeting",
     "paper": "reproduction",
     "demo": "demonstration",
     "compile": "compiling",
@@ -32,6 +35,9 @@ With the true counts (confidential), before a release:
   audit     who gains and who loses from a post-processing, and how much
   plan      the smallest epsilon that keeps the harm below a limit
   sweep     the harm against epsilon
+To publish:
+  budget    make a privacy budget, look at it, check it
+  release   charge the budget, draw the noise, post-process, publish with a statement
 With noisy counts alone:
   project   noisy counts to counts that are not negative and add up
   allocate  noisy counts to shares of a budget, with intervals
@@ -43,7 +49,8 @@ Once on a machine:
 
 \b
 Exit codes: 0 done; 2 the input or an option breaks a rule, which one line on stderr names;
-3 no answer (an engine refuses, or no epsilon meets the target); 130 interrupted.
+3 no answer (an engine refuses, no epsilon meets the target, a release does not fit its budget);
+4 a release is charged and not finished; 5 a ledger fails its check; 130 interrupted.
 """
 
 
@@ -77,6 +84,10 @@ class Commands(click.Group):
             _end(2, f"{place}: {' '.join(error.format_message().split())}")
         except fp.InputError as error:
             _end(2, f"fairpost: {error}")
+        except UnfinishedError as error:
+            _end(4, f"fairpost: {error}")
+        except LedgerError as error:
+            _end(5, f"fairpost: {error}")
         except fp.FairpostError as error:
             _end(3, f"fairpost: {error}")
         except (KeyboardInterrupt, click.Abort):

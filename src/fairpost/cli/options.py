@@ -41,7 +41,7 @@ COLUMNS = together(
     click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
     click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]"),
     click.option(
-        "--weight", metavar="COL", help="Column of weights (dollars a pupil, say).  [default: weight, if there]"
+        "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
     ),
     click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]"),
     click.option(
@@ -98,7 +98,7 @@ ENGINE = together(
         type=click.Choice(engines.NAMES),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else simulation, and says which.",
+        help="auto: exact where there is an integral, else an expansion or simulation, and says which.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
     click.option("--seed", type=int, help="Simulation: the same seed, the same bits.  [default: 0]"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpost.allocate import ALLOCATIONS
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.cli import options as o
 from fairpost.cli import screen
@@ -23,6 +25,7 @@ from fairpost.report.numbers import PERCENT, money
 from fairpost.results import CONFIDENTIAL, Plan, Point, Refused
 from fairpost.results.curves import TARGETS, curve_columns
 from fairpost.results.schema import document
+from fairpost.rules import POSTPROCESSINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,7 +131,8 @@ def plan(file: str, **given: Any) -> int:
     counts, budget = o.counts_of(file, given)
     same, cash = _same(given, budget), _Cash.of(counts, budget, given)
     plans: dict[str, Plan] = {}
-    for which in given["postprocess"] or default_choice(budget):
+    chosen = given["postprocess"] or default_choice(budget)
+    for which in chosen:
         with screen.progress(which) as report:
             plans[which] = find(
                 counts,
@@ -138,7 +142,7 @@ def plan(file: str, **given: Any) -> int:
                 limit=limit,
                 spreads=spreads,
                 progress=report,
-                **same,
+                **same | _unused(which, chosen),
             )
     if not any(p.curve for p in plans.values()):
         raise UnsupportedError("; ".join(f"{which}: {p.message}" for which, p in plans.items()))
@@ -153,6 +157,15 @@ def plan(file: str, **given: Any) -> int:
         html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, cash, (target, limit, plans)),
     )
     return 0 if any(p.found for p in plans.values()) else 3
+
+
+def _unused(which: str, chosen: Sequence[str]) -> dict[str, None]:
+    """What this candidate does not look at and another one does: a total, a budget."""
+    some = [POSTPROCESSINGS[name] for name in chosen]
+    own = POSTPROCESSINGS[which]
+    total = not own.keeps_total and any(kind.keeps_total for kind in some)
+    budget = which not in ALLOCATIONS and any(name in ALLOCATIONS for name in chosen)
+    return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
 
 
 def _target(given: o.Given) -> tuple[str, float]:
@@ -214,7 +227,7 @@ def _show(points: tuple[Point, ...], refused: tuple[Refused, ...], cash: _Cash, 
     screen.show(out, screen.Grid(title, HEAD, rows, keys=2))
     for r in refused:
         screen.say(out, f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}")
-    _show_end(out, cash)
+    _show_end(out, cash, [p.task for p in points])
 
 
 def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
@@ -224,13 +237,13 @@ def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
         screen.show(out, screen.Grid(f"The most noise that meets the target, {noise}", HEAD, rows, keys=2))
     for which, p in plans.items():
         screen.say(out, f"{which}: {p.message}.")
-    _show_end(out, cash)
+    _show_end(out, cash, [x.task for p in plans.values() for x in p.curve])
 
 
-def _show_end(out: Console, cash: _Cash) -> None:
+def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     if cash.words:
         screen.say(out, cash.words)
-    screen.say(out, screen.explanation(cash.total is not None), style="dim")
+    screen.say(out, screen.explanation(cash.total is not None and "release" not in tasks), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
 
 

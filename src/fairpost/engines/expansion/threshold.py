@@ -185,7 +185,7 @@ def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> N
     if slope < LEAST or deviation > LARGEST * scale:
         raise ToleranceError(
             f"threshold {rule.level:g}: the expansion needs {LEAST:g} entities that share the shift, got {slope:.3g}, "
-            f"and a shift within {LARGEST:g} noise deviations, got {deviation / scale:.2g}: simulate instead"
+            f"and a shift within {LARGEST:g} noise deviations, got {deviation / scale:.2g}"
         )
 
 
@@ -211,7 +211,7 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanis
     if spread > SPREAD * whole:
         raise ToleranceError(
             f"pos-threshold: the weighted sum fluctuates by {spread:.3g} around {whole:.3g}, above the "
-            f"part {SPREAD:g} up to which 1/S is expanded: simulate"
+            f"part {SPREAD:g} up to which 1/S is expanded"
         )
     field = _field(x, a, many, 0.0, rule, mechanism, fixed=False)
     local, v2 = field.local, spread**2
