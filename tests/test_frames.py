@@ -287,6 +287,8 @@ def test_an_axis_shows_both_signs_and_many_decades():
     placed = axis.place(v)
     assert (np.diff(placed) > 0).all()
     assert axis.place(0.0) == 0
+    assert axis.place(0.05) == pytest.approx(math.log10(2))
+    assert axis.place(1e-9) == pytest.approx(1e-9 / 0.05 / math.log(10))  # linear near 0: no jump
     assert axis.place(-v) == pytest.approx(-placed)
     assert axis.place(5e4) - axis.place(5e3) == pytest.approx(1, abs=1e-4)  # a decade is a unit
     layout = axis.layout()
