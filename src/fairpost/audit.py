@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +49,7 @@ class Asked(TypedDict, total=False):
 def audit(counts: Any, mechanism: LevelNoise, postprocess: TreeRule | str, **asked: Any) -> HierarchyAudit: ...
 @overload
 def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen, **asked: Unpack[Asked]) -> Audit: ...
-def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:
+def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  # noqa: D417
     """The bias B = E[pi(M(x))] - P(x), alpha, the cost of privacy and the bounds of one post-processing.
 
     Parameters
