@@ -437,3 +437,22 @@ def test_rhode_island():
         assert part.count == people_there
         assert abs(part.bias - bias) < ALARM * np.hypot(0.2, part.half_width / 3.9)  # Bonferroni over 423: t = 3.9
     assert min(areas.values(), key=lambda p: p.bias).name == "44007440709"
+
+
+def test_standard_errors_of_classes_and_areas_are_what_other_seeds_show():
+    """40 seeds: a standard deviation is known to 1/sqrt(78) = 11 %, and 4.5 of these is half of it."""
+    from scipy.stats import t
+
+    tree, x = bushy(np.random.default_rng(6), families=9)
+    noise = LevelNoise(tree, sigmas=[2.0, 2.0, 2.0, 3.0])
+    areas = [str(i % 3) for i in range(tree.n)]
+    found = [audit_hierarchy(x, noise, "top-down", runs=640, seed=s, areas=areas) for s in range(40)]
+    factor, wide = t.ppf(0.975, 9), t.ppf(1 - 0.025 / 3, 639)  # ten blocks; three areas together
+    for parts, scale in (([r.sizes for r in found], factor), ([r.areas for r in found], wide)):
+        for k in range(len(parts[0])):
+            seen = np.std([p[k].bias for p in parts], ddof=1)
+            stated = np.sqrt(np.mean([(p[k].half_width / scale) ** 2 for p in parts]))
+            assert seen / stated == pytest.approx(1.0, abs=0.5), parts[0][k].name
+    leaf = np.array([r.leaves.bias for r in found])
+    stated = np.sqrt(np.mean([r.leaves.error**2 for r in found], axis=0))
+    assert np.median(leaf.std(axis=0, ddof=1) / stated) == pytest.approx(1.0, abs=0.1)

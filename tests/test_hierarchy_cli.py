@@ -208,3 +208,16 @@ def test_blue_down_without_noise_is_refused(noisy):
     done = run("project", noisy[0], *NOISE[:2])
     assert done.exit_code == 2
     assert "blue-down needs the noise" in done.stderr
+
+
+def test_the_demo_of_a_nation(monkeypatch):
+    """On a small one: the command makes the whole nation."""
+    from fairpost.hierarchy import nation
+
+    small = nation.synthetic_nation(0, 0.002)
+    monkeypatch.setattr(nation, "synthetic_nation", lambda: small)
+    done = run("demo", "--nation")
+    assert done.exit_code == 0, done.output
+    assert "SYNTHETIC: 16,266 blocks" in done.stdout
+    assert "rural" in done.stdout
+    assert "A model, not a release" in done.stdout
