@@ -19,7 +19,9 @@ from fairpost.results.comparison import Comparison
 from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
 
 if TYPE_CHECKING:
-    pass
+    from fairpost.hierarchy.levels import LevelNoise
+    from fairpost.hierarchy.result import HierarchyAudit
+    from fairpost.hierarchy.rules import TreeRule
 
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]

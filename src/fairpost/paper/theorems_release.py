@@ -7,7 +7,7 @@ import numpy as np
 from fairpost.audit import audit
 from fairpost.bounds.sum_law import clipped
 from fairpost.bounds.theorems import proposition2, theorem1
-from fairpost.noise import Gaussian
+from fairpost.noise import Gaussian, Law
 from fairpost.paper.cases import FIVE, NOISES, draws, noisy
 from fairpost.paper.demonstration import Demonstration, Floats, Number, rounding, vector
 from fairpost.results.audit import Audit
@@ -70,8 +70,8 @@ def lemma2() -> Demonstration:
     )
 
 
-def _exact(noise: object) -> Audit:
-    return audit(FIVE, noise, "simplex", engine="exact")  # type: ignore[arg-type]
+def _exact(noise: Law) -> Audit:
+    return audit(FIVE, noise, "simplex", engine="exact")
 
 
 def lemma3() -> Demonstration:
