@@ -37,7 +37,7 @@ class Projected:
     seed: int | None
     labels: tuple[str, ...]
     totals: Floats | None
-    """The totals that are kept, one a label; None where the post-processing keeps none."""
+    """The totals that are kept, one per label; None where the post-processing keeps none."""
 
     @property
     def final(self) -> Floats:
