@@ -103,8 +103,8 @@ def table2(cells: Cells, data: str) -> Table:
     caption = (
         f"Shares of the budget. Data: {data}; Laplace noise of scale 1/epsilon. Computed: by quadrature with its error bound (for the "
         "threshold mechanism by an expansion in 1/n, which states its error). Simulated: control variates, 95 % interval over all "
-        "districts together. Plain: the same runs without control variates, as in the paper. A maximum over thousands of noisy biases is biased upwards: a plain "
-        "alpha tends to lie above the computed one where the noise is not small beside it (PoS)."
+        "districts together. Plain: the same runs without control variates, as in the paper. A maximum over thousands of noisy biases "
+        "is biased upwards: a plain alpha tends to lie above the computed one where the noise is not small beside it (PoS)."
     )
     rows: list[tuple[Cell, ...]] = []
     for (epsilon, which), cell in cells.items():
