@@ -1,4 +1,4 @@
-"""(P_+) on hierarchies: time a draw, optimality, exact zeros, and PIQP beside it on the same draw.
+"""(P_+) on hierarchies: time per draw, optimality, exact zeros, and PIQP beside it on the same draw.
 
 Two forms of one tree (root, 50 states, counties, leaves): every node's total public, equalities over the leaves
 alone, which depend on each other; and noise on every node, with nodes as variables and only the root's total public.

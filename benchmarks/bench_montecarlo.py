@@ -76,7 +76,7 @@ def per_run(counts: fp.Counts) -> None:
         150,
     )
     times["fairpost"] /= block
-    print(f"{n:,} districts, BL and PoS with standard errors, one thread, microseconds a run")
+    print(f"{n:,} districts, BL and PoS with standard errors, one thread, microseconds per run")
     for name, seconds in times.items():
         print(f"  {name:40}{1e6 * seconds:10.1f}")
     noise = min(times["our noise alone"], times["NumPy's ziggurat exponential alone"])
@@ -104,7 +104,9 @@ def threads(counts: fp.Counts) -> None:
     jobs["numpy"] = lambda: [usual() for _ in range(200)]
     times = fastest(jobs, 4)
     one, two, whole = times["1"] / runs, times["2"] / runs, times["numpy"] / 200
-    print(f"{runs} runs, microseconds a run: one thread {1e6 * one:.1f}, two {1e6 * two:.1f}, NumPy {1e6 * whole:.1f}")
+    print(
+        f"{runs} runs, microseconds per run: one thread {1e6 * one:.1f}, two {1e6 * two:.1f}, NumPy {1e6 * whole:.1f}"
+    )
     report("one thread / two threads", one / two, 1.8, "at least")
     print(f"  {'what a second thread gives vector arithmetic here':56}{second_core():9.2f}")
     report("straightforward NumPy / fairpost, two threads", whole / two, 20, "at least")

@@ -1,4 +1,4 @@
-"""Drawing noise: nanoseconds a draw on one core beside NumPy's generators, and the first call's seconds."""
+"""Drawing noise: nanoseconds per draw on one core beside NumPy's generators, and the first call's seconds."""
 
 import os
 import subprocess
@@ -83,8 +83,8 @@ def first_calls(name: str) -> tuple[float, float]:
 def main() -> None:
     reference = "NumPy SFC64 standard_exponential"
     times = nanoseconds({**ours(), **theirs()})
-    print(f"noise, {N:,} draws a call, one core, fastest of 400 calls")
-    print(f"{'':36}{'ns a draw':>10}{'times as fast as the ziggurat exponential':>44}")
+    print(f"noise, {N:,} draws per call, one core, fastest of 400 calls")
+    print(f"{'':36}{'ns per draw':>10}{'times as fast as the ziggurat exponential':>44}")
     for name, value in times.items():
         print(f"{name:36}{value:10.2f}{times[reference] / value:44.2f}")
     print(f"{'first call':36}{'compiling':>10}{'from the cache':>17}")

@@ -104,7 +104,7 @@ def keeper(z: Floats, levels: Floats, steepness: float | None) -> Callable[[], o
 
 
 def speed() -> None:
-    print("\nmicroseconds a row of 13,184, one thread, fastest of 200; in brackets the ratio to PoS on the same rows")
+    print("\nmicroseconds per row of 13,184, one thread, fastest of 200; in brackets the ratio to PoS on the same rows")
     print(f"{'':19}{'PoS':>8}{'jump, weights 1':>20}{'jump, weights':>20}{'ramp, weights 1':>20}{'ramp, weights':>20}")
     rng, rows, none = np.random.default_rng(SEED), 8, np.zeros(1)
     for column in ("poor_5_17", "pop_5_17"):

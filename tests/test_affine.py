@@ -550,8 +550,8 @@ def test_a_tree_without_levels_is_its_root():
 @pytest.mark.parametrize(
     ("levels", "n", "message"),
     [
-        ([["a"], ["b", "c"]], None, r"got \[1, 2\] labels a level"),
-        ([["a"]], 3, r"got \[1\] labels a level, n = 3"),
+        ([["a"], ["b", "c"]], None, r"got \[1, 2\] labels per level"),
+        ([["a"]], 3, r"got \[1\] labels per level, n = 3"),
         ([], None, "n = None"),
         ([[]], None, r"got \[0\] labels"),
         (["abc"], None, "got the text 'abc'"),

@@ -1,6 +1,7 @@
 """The layers hold: who imports whom, what a cold import loads, what is public."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,12 @@ def test_a_module_imports_only_from_the_layers_above_it():
             if module.startswith("fairpost."):  # `from fairpost import x` is seen as fairpost.x
                 below = LAYERS.index(top(module)) > LAYERS.index(layer)
                 assert not below, f"{path.relative_to(ROOT)} imports {module}, which is below it"
+
+
+def test_the_page_lists_the_layers_in_their_order():
+    page = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text()
+    table = page.partition("| layer | what |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == LAYERS
 
 
 def test_kernels_are_numba_and_numpy_only():

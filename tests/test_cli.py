@@ -73,11 +73,13 @@ def test_the_json_of_an_audit_has_the_fixed_keys_and_the_reference_value(table):
     assert first["alpha"]["value"] == pytest.approx(0.00858784004, rel=1e-8)
     assert first["alpha"]["low"] <= first["alpha"]["value"] <= first["alpha"]["high"]
     assert first["alpha_pair"] == ["Kalawao", "Honolulu"]
-    assert {"lower", "upper"} <= set(first["bounds"])
+    assert set(first["bounds"]) == {
+        "lower", "upper", "first", "last", "clipped", "spread", "theorem", "sharper", "error",
+    }  # fmt: skip
     assert first["cost_of_privacy"] is None
-    assert {"share", "amount"} <= set(second["cost_of_privacy"])
+    assert set(second["cost_of_privacy"]) == {"share", "amount", "share_interval", "amount_interval"}
     assert [e["id"] for e in first["entities"]] == list(HAWAII.ids)
-    assert {"id", "bias", "standard_error"} <= set(first["entities"][0])
+    assert {"id", "bias", "half_width", "accuracy", "standard_error"} <= set(first["entities"][0])
 
 
 def test_an_audit_writes_all_its_files_and_says_that_it_is_confidential(table, tmp_path):

@@ -143,7 +143,7 @@ def true_bias(which: str, oracle: Callable[..., Any], x: Any, about: Any, noise:
     return oracle(which, x, about, noise)
 
 
-def audited(case: Case) -> fp.AuditResult:
+def audited(case: Case) -> fp.Audit:
     if case.which == "simplex":
         given: dict[str, Any] = {"total": case.about}
         counts = fp.Counts(case.x)
@@ -173,7 +173,7 @@ def test_the_true_error_is_below_the_stated_one_which_meets_the_tolerance(case: 
 # ---------------------------------------------------------------------------------------------- BL, a fault at a time
 
 
-def shares_of(which: str, case: tuple[Any, ...], rtol: float) -> tuple[fp.AuditResult, np.ndarray, float]:
+def shares_of(which: str, case: tuple[Any, ...], rtol: float) -> tuple[fp.Audit, np.ndarray, float]:
     _, oracle, x, a, noise = case
     bias, slack = true_bias(which, oracle, x, a, noise)
     return audited(Case(which, oracle, x, a, noise, rtol)), bias, slack

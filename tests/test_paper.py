@@ -171,18 +171,21 @@ def test_the_plain_estimate_of_table_1_cannot_resolve_it(found):
             assert plain.high - plain.value == pytest.approx(hawaii.plain_half_width(row.mechanism, RUNS.hawaii))
 
 
-def test_exact_values_of_table_2_lie_in_the_simultaneous_intervals(found):
+def test_computed_values_of_table_2_lie_in_the_simultaneous_intervals(found):
     table = found.tables[1]
     assert len(table.rows) == 18
-    for exact, simulated in zip(table.column("exact"), table.column("simulated"), strict=True):
-        assert simulated.low <= exact.value <= simulated.high
+    for computed, simulated in zip(table.column("computed"), table.column("simulated"), strict=True):
+        assert simulated.low <= computed.value <= simulated.high
+    kinds = {"BL": "bound", "PoS": "bound"}
+    for which, computed in zip(table.column("mechanism"), table.column("computed"), strict=True):
+        assert computed.kind == kinds.get(which, "expansion"), which
 
 
 def test_the_price_is_the_results_own(found):
     table = found.tables[2]
     for row, c in zip(table.rows, found.cells.values(), strict=True):
-        assert row[4] == float(np.sqrt(np.sum(c.exact.mse)))
-        assert row[8] == pytest.approx(c.exact.zero[np.argmin(c.exact.truth)], rel=1e-12)
+        assert row[4] == float(np.sqrt(np.sum(c.computed.mse)))
+        assert row[8] == pytest.approx(c.computed.zero[np.argmin(c.computed.truth)], rel=1e-12)
     zeros = dict(zip(found.cells, table.column("P(0) at smallest"), strict=True))
     assert all(zeros[e, "pos-threshold"] > zeros[e, "pos"] for e in districts.EPSILONS)
 
@@ -203,13 +206,13 @@ def test_numbers_are_shown_to_what_their_interval_allows():
     assert show(None) == "–"
 
 
-def test_counts_that_the_exact_engine_refuses_are_simulated():
+def test_counts_that_the_engines_refuse_are_simulated():
     counts = fp.Counts(np.linspace(1e5, 1e6, 8))  # the expansion for the threshold needs more entities
     cells = districts.allocations(counts, districts.Runs(2, 64), 0, lambda done: None)
-    refused = [c for c in cells.values() if c.exact is None]
+    refused = [c for c in cells.values() if c.computed is None]
     assert refused
     assert all(c.refusal and c.best is c.simulated for c in refused)
-    assert None in districts.table2(cells, "eight").column("exact")
+    assert None in districts.table2(cells, "eight").column("computed")
 
 
 def test_the_data_are_named(tmp_path):
@@ -278,7 +281,7 @@ def test_table_2_shows_the_alpha_of_the_plotted_biases(found, drawn):
     grid = next(d for d in drawn if d.name == "figure3").figure.axes
     alphas = [
         c
-        for c, q in zip(found.tables[1].column("exact"), found.tables[1].column("quantity"), strict=True)
+        for c, q in zip(found.tables[1].column("computed"), found.tables[1].column("quantity"), strict=True)
         if q == "alpha"
     ]
     for axes, alpha in zip(grid, alphas, strict=True):
@@ -358,7 +361,7 @@ def test_the_folder_has_tables_figures_and_one_page(files, found):
     assert set(about["files"]) == set(files)
     assert about["synthetic"] is True
     rows = list(csv.DictReader(io.StringIO(files["tables/table2.csv"].decode())))
-    assert float(rows[0]["exact"]) == found.cells[0.1, "baseline"].best.alpha.value
+    assert float(rows[0]["computed"]) == found.cells[0.1, "baseline"].best.alpha.value
     assert found.mark in files["tables/table2.md"].decode()
 
 

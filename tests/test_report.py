@@ -12,11 +12,11 @@ import pytest
 
 import fairpost as fp
 from fairpost import datasets, errors
-from fairpost.accuracy import Estimate
-from fairpost.plan import Point
+from fairpost.accuracy import Accuracy, Estimate
 from fairpost.report import audit_page, curves_page
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.report.views import direction
+from fairpost.results import Point
 
 HOSTILE = [
     "</script><script>window.hurt=1</script>",
@@ -68,14 +68,14 @@ def payload(page):
 
 def with_bias(values, bias, task="nonnegative", error=1e-9, **more):
     """A result whose biases are ours to choose; counts and all else from a real audit."""
-    result = fp.audit(fp.Counts(values, **more), fp.Laplace(scale=1.0), task, budget=1000.0)
+    money = {} if task == "nonnegative" else {"budget": 1000.0}
+    result = fp.audit(fp.Counts(values, **more), fp.Laplace(scale=1.0), task, **money)
     b, e = np.asarray(bias, dtype=float), np.full(len(bias), float(error))
     ids = result.counts.ids
     pair = ids[int(np.argmax(b))], ids[int(np.argmin(b))]
     span = float(np.ptp(b))
-    return replace(
-        result, bias=b, error=e, alpha=Estimate(span, max(span - 2 * error, 0), span + 2 * error), alpha_pair=pair
-    )
+    alpha = Estimate(span, max(span - 2 * error, 0), span + 2 * error)
+    return replace(result, bias=b, accuracy=Accuracy("bound", e), alpha=alpha, alpha_pair=pair)
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +194,23 @@ def test_one_entity_ties_and_no_bias():
     assert "error below 1 × 10⁻³⁰⁰" in tiny
     still = words(audit_page([fp.audit(fp.Counts([0, 1, 2]), fp.Laplace(scale=1.0), "none")]))
     assert "everybody gets their due in expectation" in still
+
+
+def test_an_expansion_is_called_neither_exact_nor_simulated():
+    result = fp.audit(fp.Counts(np.arange(5, 205, 2)), fp.Laplace(scale=10.0), "pos-threshold", budget=1e6)
+    assert result.method == "expansion"
+    page = audit_page([result])
+    text = words(page)
+    assert 'href="#g-expansion">expansion</a>' in page
+    assert 'href="#g-exact">' not in page
+    assert "error about $" in text
+    assert "error below" not in text
+    assert payload(page)["results"][0]["kind"] == "expansion"
+    curve = fp.sweep(result.counts, [fp.Laplace(9.0), fp.Laplace(10.0)], ["pos-threshold"], budget=1e6)
+    page = curves_page(curve.points, x="scale")
+    assert page.count('href="#g-expansion">expansion</a></td>') == 2
+    assert "simulated</a></td>" not in page
+    assert 'id="g-expansion"' in page
 
 
 def test_a_simulation_that_resolves_nothing_says_so():
@@ -461,7 +478,7 @@ def test_numbers_read_the_same_in_python_and_in_the_table(desk, mixed):
     first, bare = mixed[0], Unit()
     for r in rows(desk)[:10]:
         i = next(k for k, name in enumerate(first.counts.ids) if name == r[0] or (k == 5 and "tail" in r[0]))
-        assert r[5] == bare.show(first.bias[i], first.error[i], signed=True)
+        assert r[5] == bare.show(first.bias[i], first.half_width[i], signed=True)
 
 
 def test_dark_recolours_page_and_plots(desk):

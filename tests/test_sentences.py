@@ -571,15 +571,16 @@ def test_the_payload_of_an_audit():
     cash = {"factor": 1.0, "prefix": "€", "suffix": "", "digits": 3, "whole": True}
     for sent, r in zip(data["results"], (SIMPLEX, THRESHOLD, BASELINE, POS), strict=True):
         drawn, share = r.simulated, r.task == "allocation"
-        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in ("name", "task")} == {
+        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in ("name", "task", "kind")} == {
             "name": r.postprocess,
             "task": r.task,
+            "kind": r.accuracy.kind,
             "simulated": drawn,
             "unit": percent if share else people,
             "money": cash if share else None,
             "budget": 4e6 if share else None,
         } | ({} if drawn else {"half": None})
-        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in ("name", "task")}
+        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in ("name", "task", "kind")}
         assert set(packed) == {"truth", "bias", "error", "deviation", "zero"} | ({"half"} if drawn else set())
         assert unpacked(sent["truth"], "f8") == r.truth.tolist()
         assert unpacked(sent["bias"], "f8") == r.bias.tolist()
@@ -974,6 +975,7 @@ GLOSSARY = (
     ("zero", "Chance of receiving 0", "How often, over the draws of the noise, the entity's result is exactly"),
     ("degenerate", "Degenerate draw", "A draw of the noise for which a rule has no proper answer (all counts"),
     ("exact", "Exact", "Computed by integration, without chance"),
+    ("expansion", "Expansion", "Computed without chance, from what very many entities would do and the first"),
     ("simulated", "Simulated (Monte-Carlo)", "Estimated from many random draws of the noise"),
     ("interval", "Interval and confidence", "Between these two numbers the truth lies"),
     (

@@ -20,7 +20,7 @@ from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
 from fairpost.noise import Threshold
 from fairpost.partition import Partition
-from fairpost.rules import PosThreshold, SimplexThreshold
+from fairpost.rules import PosThreshold, PostProcessing, SimplexThreshold
 from oracles import pair_shares
 
 # ---------------------------------------------------------------------------------------------- the map
@@ -354,7 +354,7 @@ def test_without_a_threshold_it_agrees_with_the_exact_engine(name: str, n: int) 
         assert np.dot(times, ours.bias) == pytest.approx(0.0, abs=1e-12 * alpha * n)
 
 
-def simulated(counts: fp.Counts, noise: np.ndarray, pi: fp.postprocess.PostProcessing) -> tuple[np.ndarray, ...]:
+def simulated(counts: fp.Counts, noise: np.ndarray, pi: PostProcessing) -> tuple[np.ndarray, ...]:
     """Mean with control variate, its standard error, mean square and P(0), each averaged over equal entities."""
     x, _, times, inverse = counts.distinct
     member = np.zeros((counts.n, x.size))
@@ -404,7 +404,7 @@ def test_where_the_expansion_cannot_be_trusted_it_refuses() -> None:
     few = fp.Counts([0.0, 1.0, 5.0, 9.0, 40.0])
     x, a, times, _ = few.distinct
     noise = fp.Laplace(3.0)
-    with pytest.raises(fp.ToleranceError, match="simulate"):
+    with pytest.raises(fp.ToleranceError, match="the expansion needs"):
         simplex_threshold(x, times, noise, few.total, Threshold.best(noise))
     with pytest.raises(fp.ToleranceError, match="entities that share the shift, got 3"):
         pos_threshold(x, a, times, pair_shares(x, a, times), noise, Threshold.best(noise))

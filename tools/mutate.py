@@ -322,11 +322,11 @@ def main() -> int:
     """From the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--area", action="append", choices=list(AREAS), help="repeatable; all by default")
-    parser.add_argument("--count", type=int, help="mutants an area (20); with --only: mutants in all (every one)")
+    parser.add_argument("--count", type=int, help="mutants per area (20); with --only: mutants in all (every one)")
     parser.add_argument("--tests", action="append", metavar="PATTERN", help="these test files instead of the area's")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
     parser.add_argument("--jobs", type=int, default=2, help="workers (2)")
-    parser.add_argument("--limit", type=float, help="seconds a mutant (two minutes and three times the usual)")
+    parser.add_argument("--limit", type=float, help="seconds per mutant (two minutes and three times the usual)")
     parser.add_argument("--list", action="store_true", help="say what would be changed, and stop")
     parser.add_argument(
         "--only",

@@ -117,7 +117,7 @@ def by_group(bias: ArrayLike, groups: Sequence[str]) -> tuple[Summary, ...]:
 
 
 def by_size(bias: ArrayLike, values: ArrayLike, edges: Sequence[float] | None = None) -> tuple[Summary, ...]:
-    """One summary a size bin [edge, next edge); the default edges are 0, 1, 10, 100, ... Empty bins are listed too."""
+    """One summary per size bin [edge, next edge); the default edges are 0, 1, 10, 100, ... Empty bins are listed too."""
     b, x = np.asarray(bias, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if b.shape != x.shape:
         raise CountsError(f"`values` must have one entry per entity: {b.size} entities, {x.size} values")

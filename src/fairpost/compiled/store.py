@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between runs: a folder of the user's, one file a kernel and signature.
+"""Where compiled kernels are kept between runs: a folder of the user's, one file per kernel and signature.
 
 The folder's name is a hash of every kernel's source, of the versions that make machine code and of the processor. A kernel
 is compiled into its callers, so one changed line anywhere makes all of them anew. Files are read back with pickle, which
@@ -114,7 +114,7 @@ def _sweep(place: Path, mine: Path) -> None:
 
 @cache
 def _say(error: OSError) -> None:
-    """One line, once a process."""
+    """One line, once per process."""
     if not getattr(_say, "said", False):
         _say.said = True  # type: ignore[attr-defined]
         reason = error.strerror or str(error)

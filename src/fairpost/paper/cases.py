@@ -22,5 +22,5 @@ def noisy(counts: Counts, mechanism: Mechanism, run: int = 0) -> Floats:
 
 
 def draws(counts: Counts, mechanism: Mechanism, runs: int) -> Floats:
-    """One noisy draw a row."""
+    """One noisy draw per row."""
     return np.stack([noisy(counts, mechanism, run) for run in range(runs)])

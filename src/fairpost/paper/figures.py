@@ -186,7 +186,7 @@ def _brace(axes: Any, g: Geometry) -> None:
 
 
 def figure3(results: Mapping[tuple[float, str], Audit], data: str) -> Drawing:
-    """Bias against share: mechanisms in columns, budgets in rows, one scale a row."""
+    """Bias against share: mechanisms in columns, budgets in rows, one scale per row."""
     with styled():
         figure = _figure(8.0, 7.4)
         grid = figure.subplots(len(EPSILONS), len(NAMES), sharex=True, sharey="row")
@@ -198,7 +198,7 @@ def figure3(results: Mapping[tuple[float, str], Audit], data: str) -> Drawing:
             axes.set_xlabel("true share of the budget")
     caption = (
         f"{data}. Bias against true share, Laplace noise; columns are mechanisms, rows are privacy budgets. Both axes are linear near 0 and "
-        "logarithmic beyond the dotted lines; districts without children stand at share 0. One vertical scale a row."
+        "logarithmic beyond the dotted lines; districts without children stand at share 0. One vertical scale per row."
     )
     return Drawing("figure3", "Figure 3 (fig:bias), the grid of biases", caption, figure)
 

@@ -63,7 +63,7 @@ def curves_page(
     currency: str = "$",
     budgets: str | None = None,
 ) -> str:
-    """One self-contained HTML file with a curve a post-processing.
+    """One self-contained HTML file with one curve per post-processing.
 
     Parameters
     ----------
@@ -181,11 +181,16 @@ def _quantity(
     }
 
 
+def way(p: Point) -> str:
+    """How a point was found."""
+    return p.method if p.method in ("exact", "expansion") else "simulated"
+
+
 def _line(key: str, label: str, place: int, mine: list[tuple[Point, Estimate]], x: str, style: Style) -> dict[str, Any]:
     return {
         "name": clean(label),
         "place": place,
-        "simulated": any(p.method != "exact" for p, _ in mine),
+        "simulated": any(way(p) == "simulated" for p, _ in mine),
         "x": [at(p, x) for p, _ in mine],
         "value": [q.value for _, q in mine],
         "low": [q.low for _, q in mine],
@@ -215,7 +220,7 @@ def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequen
         loser=clean(p.loser) if p.loss.value > 0 else "nobody",
         rmse=tagged(plain, p.rmse),
         zero=tagged(CHANCE, p.zero),
-        method="exact" if p.method == "exact" else "simulated",
+        method=way(p),
         found=any(p is f for f in found),
     )
 

@@ -179,6 +179,12 @@ TERMS = (
         "Computed by integration, without chance. The error that comes with it is a bound on the numerical error.",
     ),
     Term(
+        "expansion",
+        "Expansion",
+        "Computed without chance, from what very many entities would do and the first correction for how many there are. The "
+        "error that comes with it is the size of what is left out: an estimate of the error, not a bound on it.",
+    ),
+    Term(
         "simulated",
         "Simulated (Monte-Carlo)",
         "Estimated from many random draws of the noise. Such a number has a standard error and an interval; the "
@@ -187,8 +193,8 @@ TERMS = (
     Term(
         "interval",
         "Interval and confidence",
-        "Between these two numbers the truth lies: surely (up to rounding) for exact results, with the stated "
-        "confidence for simulated ones.",
+        "Between these two numbers the truth lies: surely (up to rounding) for exact results, as far as the stated error can "
+        "be trusted for expansions, with the stated confidence for simulated ones.",
     ),
     Term(
         "simultaneous",
@@ -197,6 +203,10 @@ TERMS = (
         "interval alone, because the most affected entity is picked after looking.",
     ),
     Term("unresolved", "Not resolved", "The simulated runs cannot tell the number from zero. More runs would."),
-    Term("error", "Error of a bias", "Exact: a bound on the numerical error. Simulated: the standard error."),
+    Term(
+        "error",
+        "Error of a bias",
+        "Exact: a bound on the numerical error. Expansion: about the size of what is left out. Simulated: the standard error.",
+    ),
     Term("size", "Size bin", "All entities whose true count lies in a range."),
 )

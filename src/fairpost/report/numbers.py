@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from fairpost.accuracy import Estimate
+from fairpost.accuracy import Estimate, Kind
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -143,24 +143,25 @@ def half(estimate: Estimate) -> float:
 
 
 def certainty(unit: Unit, estimate: Estimate) -> Html:
-    """How sure a number is: "error below $0.01", or "$10 to $12"."""
+    """How sure a number is: "error below $0.01", or "$10 to $12"; of an expansion "error about $0.01"."""
     error = half(estimate)
     if error == 0:
         return Html("no numerical error")
     if error <= SHARP * abs(estimate.value):
-        return below(unit, error)
+        return below(unit, error, estimate.kind)
     width = (estimate.high - estimate.low) / 10
     ends = [tagged(unit, v, width, toward=to) for v, to in ((estimate.low, -1), (estimate.high, 1))]
     return html("{low} to {high}", low=ends[0], high=ends[1])
 
 
-def below(unit: Unit, error: float) -> Html:
-    """An error, rounded up to one digit; of money no less than a hundredth."""
+def below(unit: Unit, error: float, kind: Kind = "bound") -> Html:
+    """An error, rounded up to one digit; of money no less than a hundredth. An expansion states its error and bounds none."""
+    word = "about" if kind == "expansion" else "below"
     if unit.whole and error < 0.01:
-        return html("error below {cent}", cent=f"{unit.prefix}0.01")
+        return html("error {word} {cent}", word=word, cent=f"{unit.prefix}0.01")
     x = max(error * unit.factor, 1e-300)  # below, steps of ten underflow
     top = directed(x, math.floor(math.log10(x)), 1) / unit.factor
-    return html("error below {e}", e=tagged(Unit(unit.factor, unit.prefix, unit.suffix, 1), top))
+    return html("error {word} {e}", word=word, e=tagged(Unit(unit.factor, unit.prefix, unit.suffix, 1), top))
 
 
 def times(ratio: float, toward: int = 0) -> str:

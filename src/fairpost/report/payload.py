@@ -138,6 +138,7 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "name": clean(view.name),
         "task": r.task,
         "simulated": view.simulated,
+        "kind": view.kind,
         "unit": view.unit.data(),
         "money": None if view.cash is None else view.cash.data(),
         "budget": r.budget if view.cash else None,

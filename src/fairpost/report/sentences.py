@@ -251,7 +251,8 @@ def alpha_text(view: View) -> Html:
 def sureness(view: View) -> Html:
     """The interval of alpha in words."""
     if not view.simulated:
-        return html('<a class="term" href="#g-exact">exact</a>, {c}', c=view.certain(view.result.alpha))
+        way = "exact" if view.kind == "bound" else "expansion"
+        return html('<a class="term" href="#g-{way}">{way}</a>, {c}', way=way, c=view.certain(view.result.alpha))
     if not view.resolved:
         return html(
             '<a class="term" href="#g-unresolved">not resolved</a> at {runs} runs: 0 to {high} with {sure} confidence',

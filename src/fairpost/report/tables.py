@@ -73,8 +73,9 @@ def method(v: View) -> Html:
     r = v.result
     worst = float(np.max(r.half_width)) * v.per
     if not v.simulated:
-        error = below(v.bare, worst) if worst else Html("no numerical error")
-        return html('<a class="term" href="#g-exact">{method}</a>, {error} for each', method=r.method, error=error)
+        error = below(v.bare, worst, v.kind) if worst else Html("no numerical error")
+        way = "exact" if v.kind == "bound" else "expansion"
+        return html('<a class="term" href="#g-{way}">{way}</a>, {error} for each', way=way, error=error)
     return html(
         '<a class="term" href="#g-simulated">simulated</a>, {runs} runs, half-widths up to {e}',
         runs=f"{r.runs:,}",

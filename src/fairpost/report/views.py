@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.accuracy import Estimate
+from fairpost.accuracy import Estimate, Kind
 from fairpost.report.numbers import PERCENT, Html, Unit, certainty, count, html, money, name, tagged
 from fairpost.results.audit import Audit
 
@@ -107,6 +107,11 @@ class View:
     def certain(self, estimate: Estimate, *, bare: bool = False) -> Html:
         """How sure an estimate of a bias is, in the unit shown."""
         return certainty(self.bare if bare else self.shown, estimate.scaled(self.per))
+
+    @property
+    def kind(self) -> Kind:
+        """The sense in which the biases are known."""
+        return self.result.accuracy.kind
 
     @property
     def simulated(self) -> bool:

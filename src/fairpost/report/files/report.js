@@ -285,7 +285,7 @@ function makeTable() {
     list.push({ key: "effect", name: "Effect", bar: true, sort: (i) => Math.abs(r.bias[c(i)]), cell: (td, i) => bar(td, r, r.bias[c(i)]) });
     const unit = bare(r);
     column("bias", unit === r.unit ? "Bias" : `Bias, ${D.unit}`, r.bias, (v, k) => show(unit, v, r.error[k], true));
-    column("error", r.simulated ? "Standard error" : "Error bound", r.error, (v) => above(rough(unit), v));
+    column("error", { bound: "Error bound", expansion: "Error, about", interval: "Standard error" }[r.kind], r.error, (v) => above(rough(unit), v));
     column("deviation", "Standard deviation", r.deviation, (v) => show(Object.assign({}, unit, { digits: 3 }), v));
     column("zero", "Chance of 0", r.zero, (v) => show(CHANCE, v));
     return list;

@@ -38,7 +38,7 @@ class Tree:
         size = len(columns[0]) if columns else n
         lengths = [len(column) for column in columns]
         if size is None or size < 1 or {*lengths, size if n is None else n} != {size}:
-            raise CountsError(f"every level must have one label per leaf, got {lengths} labels a level, n = {n}")
+            raise CountsError(f"every level must have one label per leaf, got {lengths} labels per level, n = {n}")
         nodes: list[tuple[str, ...]] = [()]
         above, at = [-1], np.zeros(size, dtype=np.int64)
         for column in columns:
@@ -81,7 +81,7 @@ class Tree:
     def over_nodes(self, total: float) -> tuple[Any, Floats]:
         """A and b over leaves and nodes together (leaves first, then `nodes`), for noise on every level.
 
-        One equality a node, sum of its children = node, and a last one, root = `total`, all that is public.
+        One equality per node, sum of its children = node, and a last one, root = `total`, all that is public.
         """
         from scipy import sparse
 
@@ -109,8 +109,8 @@ class Tree:
 def tree_constraints(levels: Sequence[Iterable[Any]], values: ArrayLike) -> tuple[Any, Floats]:
     """A and b that hold every node of a hierarchy of leaves at its public total.
 
-    `levels` has one sequence of labels a level, coarsest first (`[states, counties]`), `values` one public
-    count a leaf. `Tree` offers the same with the names of the rows, and the form with a variable a node.
+    `levels` has one sequence of labels per level, coarsest first (`[states, counties]`), `values` one public
+    count per leaf. `Tree` offers the same with the names of the rows, and the form with a variable a node.
     """
     return Tree.from_labels(levels, np.size(values)).over_leaves(values)
 

@@ -43,7 +43,7 @@ FEWEST, FEW = 12, 60
 EACH = {"plain": 16.0, "mirror": 1000.0}
 """Nodes on the contour of one pair (r, t): a guess, until the first stage has counted them."""
 DEAR = 5.0
-"""What the mirror kernel spends on an entity at a node, in units of the plain one (about 30 ns)."""
+"""What the mirror kernel spends per entity and node, in units of the plain one (about 30 ns)."""
 
 AHEAD = 3.0
 """The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""

@@ -141,7 +141,7 @@ class Deficits:
 def _biases(population: Population, now: Deficits, before: Deficits) -> tuple[Floats, Floats]:
     """The biases and their error: the most that the last refinement changed any of them, and rounding.
 
-    A rule cut off in a slowly decaying tail gains about a factor 2 at a level, where others gain 10 and more: the
+    A rule cut off in a slowly decaying tail gains about a factor 2 per level, where others gain 10 and more: the
     change is taken SLOW times. Rounding: log prod psi_j is a sum of n terms of size 1/sqrt n or less. With one
     distinct count the biases are equal by symmetry.
     """

@@ -38,7 +38,7 @@ def _only(w: Floats, free: Bools) -> Floats:
 
 @kernel
 def _above(A: Matrix, w: Floats, floor: Floats, free: Bools, weight: Floats) -> bool:
-    """Puts w > floor (one floor a class) into `free` and its counts into `weight`; whether anything changed."""
+    """Puts w > floor (one floor per class) into `free` and its counts into `weight`; whether anything changed."""
     changed = False
     for c in range(weight.size):
         weight[c] = 0.0
@@ -52,7 +52,7 @@ def _above(A: Matrix, w: Floats, floor: Floats, free: Bools, weight: Floats) -> 
 
 @kernel
 def _scales(A: Matrix, b: Floats, total: Floats) -> tuple[Floats, Floats]:
-    """What rounding errors are relative to: one scale a row, one per class.
+    """What rounding errors are relative to: one scale per row, one per class.
 
     R_i = |b_i| + sum |A_ic| total_c is what row i adds up; a class takes the largest R of its rows, a row the
     largest of its classes, because an error in one row moves the variables that it shares with others.

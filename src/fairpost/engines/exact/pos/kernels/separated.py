@@ -1,7 +1,7 @@
 """Contour integrals of PoS where S > 0 is all but certain: saddle points, and the sums over nodes (r, s, t).
 
 Entities at risk come as arrays (c, scale, times) sorted by times; the `far` others are never below the threshold r
-and enter through one factor a node t. Symbols as in engines/exact/pos.py.
+and enter through one factor per node t. Symbols as in engines/exact/pos.py.
 """
 
 import math
