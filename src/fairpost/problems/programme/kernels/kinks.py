@@ -1,0 +1,102 @@
+"""Programmes compiled to kinks, and kinks applied to counts."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.compiled import kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@kernel
+def evaluate(rows: Floats, start: Ints, at: Floats, value: Floats, slope: Floats, out: Floats) -> None:
+    """The function of entity i at rows[r, i]."""
+    for r in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            z, k = rows[r, i], start[i]
+            last = start[i + 1] - 1
+            if k > last or z < at[k]:
+                out[r, i] = 0.0
+                continue
+            while k < last and z >= at[k + 1]:
+                k += 1
+            out[r, i] = value[k] if slope[k] == 0.0 else value[k] + slope[k] * (z - at[k])
+
+
+@kernel
+def _height(first: int, end: int, bounds: Floats, weight: Floats, p: float) -> tuple[float, float]:
+    """Value and slope to the right of p of one alternative: sum over brackets of (weight - the one before) (p - bound)+."""
+    value, slope = 0.0, 0.0
+    for k in range(first, end):
+        if p >= bounds[k]:
+            value += (weight[k] - slope) * (p - bounds[k])
+            slope = weight[k]
+    return value, slope
+
+
+@kernel
+def envelope(
+    threshold: Floats,
+    alternative: Ints,
+    bounds: Floats,
+    weight: Floats,
+    floor: Floats,
+    cap: Floats,
+    start: Ints,
+    at: Floats,
+    value: Floats,
+    slope: Floats,
+) -> int:
+    """The largest of several bracket functions, at least floor and at most cap, from the threshold on; how many kinks.
+
+    Alternative a has the brackets alternative[a] to alternative[a + 1]; bounds[i] are those of entity i, ascending within an
+    alternative. Between two bounds all alternatives are lines, so their maximum turns upwards only: from p, where the highest
+    (of equals the steepest) leads, the next leader is the steeper line that is met first.
+    """
+    used = 0
+    many = alternative.size - 1
+    points = np.empty(weight.size + 1)
+    for i in range(threshold.size):
+        start[i] = used
+        p = threshold[i]
+        inside = 0
+        for k in range(weight.size):
+            if bounds[i, k] > p:
+                points[inside] = bounds[i, k]
+                inside += 1
+        ahead = np.sort(points[:inside])
+        before = np.nan
+        place = 0
+        while True:
+            while place < inside and ahead[place] <= p:
+                place += 1
+            end = ahead[place] if place < inside else np.inf
+            v, s = floor[i], 0.0
+            for a in range(many):
+                va, sa = _height(alternative[a], alternative[a + 1], bounds[i], weight, p)
+                near = 1e-13 * abs(v)
+                if va > v + near or (va >= v - near and sa > s):
+                    v, s = va, sa
+            for a in range(many):
+                va, sa = _height(alternative[a], alternative[a + 1], bounds[i], weight, p)
+                if sa > s:
+                    meet = p + (v - va) / (sa - s)
+                    if p < meet < end:
+                        end = meet
+            if v >= cap[i]:
+                v, s = cap[i], 0.0
+            if s != before:
+                at[used], value[used], slope[used] = p, v, s
+                used += 1
+                before = s
+            if s > 0.0 and v + s * (end - p) > cap[i] and p + (cap[i] - v) / s > p:
+                end = p + (cap[i] - v) / s
+                at[used], value[used], slope[used] = end, cap[i], 0.0
+                used += 1
+                before = 0.0
+            if end == np.inf:
+                break
+            p = end
+    start[threshold.size] = used
+    return used
