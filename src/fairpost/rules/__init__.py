@@ -5,26 +5,34 @@ from fairpost.rules.affine.tree import Tree, tree_constraints
 from fairpost.rules.allocation import Baseline, PoS
 from fairpost.rules.base import Outcome, PostProcessing
 from fairpost.rules.custom import Custom
+from fairpost.rules.programme import AsWritten, Levelled, NoLoss, Signed
 from fairpost.rules.release import Nonnegative, Simplex, Sum, SumClipped, Unchanged
 from fairpost.rules.simplex import project_simplex
 from fairpost.rules.threshold import PosThreshold, SimplexThreshold
 
 POSTPROCESSINGS: dict[str, type[PostProcessing]] = {
     kind.name: kind
-    for kind in (Unchanged, Nonnegative, Sum, SumClipped, Simplex, SimplexThreshold, Baseline, PoS, PosThreshold)
-}
+    for kind in (
+        Unchanged, Nonnegative, Sum, SumClipped, Simplex, SimplexThreshold, Baseline, PoS, PosThreshold,
+        AsWritten, Levelled, Signed, NoLoss,
+    )
+}  # fmt: skip
 
 __all__ = [
     "POSTPROCESSINGS",
     "Affine",
     "AffineNonnegative",
+    "AsWritten",
     "Baseline",
     "Custom",
+    "Levelled",
+    "NoLoss",
     "Nonnegative",
     "Outcome",
     "PoS",
     "PosThreshold",
     "PostProcessing",
+    "Signed",
     "Simplex",
     "SimplexThreshold",
     "Sum",

@@ -100,3 +100,67 @@ def envelope(
             p = end
     start[threshold.size] = used
     return used
+
+
+@kernel
+def larger(
+    threshold: Floats,
+    bounds: Floats,
+    parts: Floats,
+    last: Floats,
+    start: Ints,
+    at: Floats,
+    value: Floats,
+    slope: Floats,
+    out_start: Ints,
+    out_at: Floats,
+    out_value: Floats,
+    out_slope: Floats,
+) -> int:
+    """max(H, G) as kinks: G kinked, H = parts_k last from max(bounds_k, threshold) on and 0 below the threshold."""
+    used = 0
+    points = np.empty(0)
+    for i in range(start.size - 1):
+        out_start[i] = used
+        first, end = start[i], start[i + 1]
+        if points.size < end - first + parts.size + 1:
+            points = np.empty(2 * (end - first + parts.size + 1))
+        many = 0
+        for k in range(first, end):
+            points[many] = at[k]
+            many += 1
+        for k in range(parts.size):
+            points[many] = max(bounds[i, k], threshold[i])
+            many += 1
+        order = np.sort(points[:many])
+        k = first - 1
+        for j in range(many):
+            p = order[j]
+            if j > 0 and p == order[j - 1]:
+                continue
+            while k + 1 < end and at[k + 1] <= p:
+                k += 1
+            h = 0.0
+            if p >= threshold[i]:
+                for m in range(parts.size):
+                    if p >= bounds[i, m]:
+                        h = parts[m] * last[i]
+            v, s = 0.0, 0.0
+            if k >= first:
+                s = slope[k]
+                v = value[k] if s == 0.0 else value[k] + s * (p - at[k])
+            z = order[j + 1] if j + 1 < many else np.inf
+            if v >= h:  # the law pays more; where it falls (signed payments) H takes over
+                out_at[used], out_value[used], out_slope[used] = p, v, s
+                used += 1
+                if s < 0.0 and p + (h - v) / s < z:
+                    out_at[used], out_value[used], out_slope[used] = p + (h - v) / s, h, 0.0
+                    used += 1
+            else:
+                out_at[used], out_value[used], out_slope[used] = p, h, 0.0
+                used += 1
+                if s > 0.0 and p + (h - v) / s < z:
+                    out_at[used], out_value[used], out_slope[used] = p + (h - v) / s, h, s
+                    used += 1
+    out_start[start.size - 1] = used
+    return used
