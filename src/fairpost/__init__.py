@@ -20,7 +20,7 @@ from fairpost.estimate import allocate
 from fairpost.io import read_counts
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
 from fairpost.plan import plan, sweep
-from fairpost.problems import Proportional
+from fairpost.problems import Programme, Proportional
 from fairpost.results import Audit
 from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
@@ -46,6 +46,7 @@ __all__ = [
     "Laplace",
     "MonteCarlo",
     "PoS",
+    "Programme",
     "Proportional",
     "Simplex",
     "Stream",

@@ -14,8 +14,10 @@ from fairpost.engines import engine_of
 from fairpost.engines.base import Answer, Engine, Question, answered
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
+from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
 from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
+from fairpost.rules.programme import Paying
 
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]
@@ -26,6 +28,8 @@ class Problem(TypedDict, total=False):
 
     total: float | None
     by_group: bool
+    programme: Programme | str | None
+    last: ArrayLike | None
 
 
 class Asked(TypedDict, total=False):
@@ -35,6 +39,8 @@ class Asked(TypedDict, total=False):
     total: float | None
     budget: Budget | None
     by_group: bool
+    programme: Programme | str | None
+    last: ArrayLike | None
     runs: int
     seed: int
     rtol: float | None
@@ -67,6 +73,11 @@ def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen,
         group its own. All results are then in shares of the whole, the sum.
     by_group
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
+    programme
+        For "as-written", "levelled", "signed" and "no-loss": the law, a `Programme` or the name of one that comes with the
+        package. Its rates are of `counts.base`.
+    last
+        With hold-harmless: last year's payments, as shares of this year's appropriation.
 
     """
     return compare(counts, mechanism, [postprocess], **asked)[0]
@@ -81,13 +92,18 @@ def compare(
     total: float | None = None,
     budget: Budget | None = None,
     by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
     **settings: Any,
 ) -> tuple[Audit, ...]:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     x = Counts.of(counts)
     finder = engine_of(engine, **settings)
-    pis = [postprocessing(which, x, total=total, by_group=by_group) for which in postprocesses]
+    given: Problem = {"total": total, "by_group": by_group, "programme": programme, "last": last}
+    pis = [postprocessing(which, x, **given) for which in postprocesses]
     _all_used(pis, postprocesses, total, budget)
+    if programme is not None and not any(isinstance(pi, Paying) for pi in pis):
+        raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
     found = [answered(answer) for answer in finder.evaluate(question)]
@@ -97,6 +113,15 @@ def compare(
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
     """A post-processing by name, for these counts; an object passes as it is, a bare function becomes `Custom`."""
     if isinstance(which, str) and which in POSTPROCESSINGS:
+        kind = POSTPROCESSINGS[which]
+        if issubclass(kind, Paying):
+            last = given.get("last")
+            return kind.from_counts(
+                counts,
+                by_group=given.get("by_group", False),
+                programme=given.get("programme"),
+                last=None if last is None else np.asarray(last, dtype=np.float64),
+            )
         return POSTPROCESSINGS[which].from_counts(counts, given.get("total"), by_group=given.get("by_group", False))
     if not isinstance(which, PostProcessing) and not callable(which):
         raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
@@ -131,7 +156,8 @@ def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> tuple[f
         return (None if budget is None else whole(budget)), None
     if pi.partition is None and several(budget):
         raise ParameterError(f"budgets by group need an allocation by group, got {pi.name} over all entities")
-    return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition)
+    due = pi.problem.as_one().truth(counts) if isinstance(pi, Paying) and pi.partition is not None else None
+    return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition, due)
 
 
 def _result(question: Question, i: int, answer: Answer, budget: float | None, budgets: GroupBudgets | None) -> Audit:

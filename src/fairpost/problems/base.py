@@ -31,6 +31,9 @@ class Problem(ABC):
     words: ClassVar[str]
     """What is asked, in a few words."""
 
+    decides: ClassVar[bool] = False
+    """Whether noise can leave an entity out that is due something, or let in one that is not."""
+
     @property
     def shares(self) -> bool:
         """Whether the answer is shares of a budget, so that there is a cost of privacy."""

@@ -212,6 +212,20 @@ class Audit:
             "mean_probability_of_zero": float(np.mean(self.zero)),
         }
 
+    @property
+    def wrong_chance(self) -> Floats | None:
+        """The chance that noise leaves out an entity that is due something, or lets in one that is not; else None."""
+        return np.where(self.truth != 0, self.zero, 1.0 - self.zero) if self.problem.decides else None
+
+    @property
+    def wrong(self) -> dict[str, float] | None:
+        """How many entities are expected to be wrongly left out and let in; None where the problem decides nothing."""
+        chance = self.wrong_chance
+        if chance is None:
+            return None
+        due = self.truth != 0
+        return {"out": float(chance[due].sum()), "in": float(chance[~due].sum())}
+
     def by_group(self) -> tuple[Summary, ...]:
         """The biases by group, every group listed; empty where the counts have no groups."""
         return () if self.counts.groups is None else fairness.by_group(self.bias, self.counts.groups)
@@ -238,6 +252,7 @@ class Audit:
             "alpha_pair": list(self.alpha_pair),
             "bounds": None if self.bounds is None else asdict(self.bounds),
             "cost_of_privacy": None if cost is None else cost.to_dict(),
+            "wrong": self.wrong,
             "price": self.price,
             "expected_T": None if self.expected_T is None else self.expected_T.to_dict(),
             "degenerate": self.degenerate,
@@ -261,6 +276,8 @@ class Audit:
             "zero": self.zero.tolist(),
             "zero_half_width": _finite(self.zero_accuracy.half_width),
         }
+        if self.wrong_chance is not None:
+            columns["wrong"] = self.wrong_chance.tolist()
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

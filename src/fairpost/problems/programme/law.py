@@ -46,6 +46,26 @@ class Programme(Problem):
     partition: Partition | None = None
     """Groups that share appropriations of their own."""
 
+    @classmethod
+    def named(cls, name: str) -> Programme:
+        """A law that comes with the package: title1-basic, title1-concentration, title1-targeted, section-203."""
+        from fairpost.problems.programme.text import builtin
+
+        return builtin(name)
+
+    @classmethod
+    def from_toml(cls, text: str, where: str = "programme") -> Programme:
+        """A law from its TOML (`fairpost programmes NAME` prints one to start from); `where` is its name in errors."""
+        from fairpost.problems.programme.text import from_text
+
+        return from_text(text, where)
+
+    def to_toml(self) -> str:
+        """The TOML of the law; reading it gives the same law."""
+        from fairpost.problems.programme.text import to_text
+
+        return to_text(self)
+
     @property
     def task(self) -> Literal["release", "allocation"]:  # type: ignore[override]
         """Shares of an appropriation, or what is not shared."""
@@ -167,6 +187,10 @@ class Programme(Problem):
             factor = 1.0 if self.entitlement is None else self.a(worth.shape[1])
             return Shared(worth * factor, 0)
         return share_out(self, rows, worth * self.a(worth.shape[1]), base)
+
+    def as_one(self) -> Programme:
+        """The same with one appropriation for all groups."""
+        return replace(self, partition=None)
 
     def alone(self, g: int) -> Programme:
         """The programme of group g alone, where groups share appropriations of their own."""

@@ -96,7 +96,7 @@ class MeanField:
         helps = np.var(e - L, axis=0) <= np.var(e, axis=0)
         left = np.where(helps, np.std(e - L, axis=0), np.std(e, axis=0))
         scale = JUMPS * np.maximum(left, 1e-3 * np.std(e, axis=0) + 1e-6 * np.max(left))
-        return Control(np.where(helps, self.bias, 0.0), replace(linear, coefficient=helps * 1.0), scale, None)
+        return Control(np.zeros(self.x.size), replace(linear, coefficient=helps * 1.0), scale, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from fairpost.engines.exact.registry import EXACT
 from fairpost.engines.exact.shares import moved, reached, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import UnsupportedError
-from fairpost.rules.programme import Paying
+from fairpost.rules.programme import AsWritten, Paying
 
 ROUNDING = 1e-12
 """Relative accuracy of chances and of second moments in closed form, measured against mpmath (tests)."""
@@ -80,7 +80,7 @@ def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, sig
                     mse_error=mse_error, zero_error=zero_error,
                 )  # fmt: skip
         previous = found
-    if not np.isfinite(error).all():
+    if signed:
         why = "shares of payments that can be negative are known only where their sum hardly fluctuates"
         raise UnsupportedError(f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}")
     raise refusal(name, bias, error, rtol)
@@ -96,11 +96,9 @@ def _programme(pi: Paying, asked: Asked) -> Work:
     base = programme.base
     paid = Paid(asked.x, programme.a(asked.x.size), pi.kinks, law)
     if programme.share == "none":
-        decides = programme.entitlement is None
-        one = paid if not decides else Paid(asked.x, np.ones(asked.x.size), pi.kinks, law)
-        if decides and pi.signed:
-            return lambda: alone(one, asked.truth, False)
-        return lambda: alone(one, asked.truth, decides)
+        decision = programme.entitlement is None
+        one = Paid(asked.x, np.ones(asked.x.size), pi.kinks, law) if decision else paid
+        return lambda: alone(one, asked.truth, decision and isinstance(pi, AsWritten))
     g = programme.entitled(asked.x, base)
     if not (g > 0).any():
         raise UnsupportedError(f"{pi.name}: no entity is eligible under {programme.name}, so there are no true shares")

@@ -136,7 +136,7 @@ def larger(
         k = first - 1
         for j in range(many):
             p = order[j]
-            if j > 0 and p == order[j - 1]:
+            if j + 1 < many and p == order[j + 1]:
                 continue
             while k + 1 < end and at[k + 1] <= p:
                 k += 1

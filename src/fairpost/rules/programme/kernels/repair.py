@@ -127,14 +127,14 @@ def levelled(
 def _contact(first: int, end: int, at: Floats, value: Floats, slope: Floats, b: float) -> float:
     """The whole z >= 0 with the largest q^z g(z): where the hull leaves the origin. Per piece the ends and b - v/s."""
     best, where = 0.0, -1.0
-    low = max(math.ceil(at[first]), 0.0)
+    low = max(math.ceil(at[first]) * 1.0, 0.0)
     for k in range(first, end):
-        a = max(math.ceil(at[k]), 0.0)
+        a = max(math.ceil(at[k]) * 1.0, 0.0)
         z = math.ceil(at[k + 1]) - 1.0 if k + 1 < end else np.inf
         if z < a:
             continue
-        top = at[k] - value[k] / slope[k] + b if slope[k] > 0.0 else a
-        for candidate in (a, z, math.floor(top), math.floor(top) + 1.0):
+        top = math.floor(at[k] - value[k] / slope[k] + b) * 1.0 if slope[k] > 0.0 else a
+        for candidate in (a, z, top, top + 1.0):
             if a <= candidate <= z and candidate < np.inf:
                 worth = math.exp(-(candidate - low) / b) * (value[k] + slope[k] * (candidate - at[k]))
                 if worth > best:
