@@ -16,7 +16,7 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
-from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
+from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
 from fairpost.rules.programme import Paying
 
 Floats = NDArray[np.float64]
@@ -112,19 +112,14 @@ def compare(
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
     """A post-processing by name, for these counts; an object passes as it is, a bare function becomes `Custom`."""
+    if isinstance(which, str) and which in PAYING:
+        last, by_group = given.get("last"), given.get("by_group", False)
+        known = None if last is None else np.asarray(last, dtype=np.float64)
+        return PAYING[which].from_counts(counts, by_group=by_group, programme=given.get("programme"), last=known)
     if isinstance(which, str) and which in POSTPROCESSINGS:
-        kind = POSTPROCESSINGS[which]
-        if issubclass(kind, Paying):
-            last = given.get("last")
-            return kind.from_counts(
-                counts,
-                by_group=given.get("by_group", False),
-                programme=given.get("programme"),
-                last=None if last is None else np.asarray(last, dtype=np.float64),
-            )
         return POSTPROCESSINGS[which].from_counts(counts, given.get("total"), by_group=given.get("by_group", False))
     if not isinstance(which, PostProcessing) and not callable(which):
-        raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
+        raise ParameterError(f"a post-processing must be one of {', '.join((*POSTPROCESSINGS, *PAYING))}, got {which!r}")
     if given.get("total") is not None or given.get("by_group"):
         what = "total" if given.get("total") is not None else "by_group"
         raise ParameterError(

@@ -46,15 +46,17 @@ def audit(file: str, **given: Any) -> int:
     with screen.progress("reading") as report:
         engine = o.engine_of(given, lambda done, most: report(done, most, "simulating"))
         counts, budget = o.counts_of(file, given)
+        law = o.law_of(file, given, budget)
         report(0, None, "simulating" if given["method"] == "monte-carlo" else "integrating")
         results = compare(
             counts,
             mechanism,
-            given["postprocess"] or default_choice(budget),
+            given["postprocess"] or default_choice(budget, law),
             engine=engine,
             total=given["total"],
             budget=budget,
             by_group=given["by_group"],
+            **law,
         )
     if not outputs.to_stdout:
         show(results, given["currency"])
@@ -62,8 +64,10 @@ def audit(file: str, **given: Any) -> int:
     return 130 if any(r.interrupted for r in results) else 0
 
 
-def default_choice(budget: Budget | None) -> tuple[str, ...]:
-    """The usual candidates: for counts, or for shares where there is a budget."""
+def default_choice(budget: Budget | None, law: o.Given | None = None) -> tuple[str, ...]:
+    """The usual candidates: for counts, for shares where there is a budget, or the law as it is written."""
+    if law:
+        return ("as-written",)
     return ("nonnegative", "simplex", "simplex-threshold") if budget is None else ("baseline", "pos", "pos-threshold")
 
 
