@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs
-from fairpost.errors import CountsError, ParameterError
+from fairpost.counts import Counts
+from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
 from fairpost.estimate import ALLOCATIONS, ESTIMATED, Interval, PlugIn, plug_in, share_interval
 from fairpost.estimate import allocate as shares_of
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
 from fairpost.noise import Law
 from fairpost.report.numbers import PERCENT, money
+from fairpost.rules import PAYING
 
 Floats = NDArray[np.float64]
 TOP = 10
@@ -45,9 +47,10 @@ class Allocated:
 @click.option(
     "--postprocess",
     multiple=True,
-    type=click.Choice(list(ALLOCATIONS)),
-    help="Repeatable.  [default: all, pos-threshold only where the noise is given]",
+    type=click.Choice([*ALLOCATIONS, *PAYING]),
+    help="Repeatable.  [default: all, pos-threshold only where the noise is given; with --programme: as-written]",
 )
+@o.LAW
 @click.option("--budget", type=float, help="Money to share.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="How surely an interval covers.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that cover all entities together.")
@@ -70,8 +73,9 @@ def allocate(file: str, **given: Any) -> int:
     o.check_numbers(given)
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file])
+    law = o.law_of(file, given, given["budget"])
     noisy = read_noisy(file, **o.columns(given))
-    found = _allocate(noisy, mechanism, given)
+    found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
     outputs.write(json=lambda: _allocated_data(found, mechanism, given), csv=lambda: _allocated_csv(found))
@@ -96,6 +100,36 @@ def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> Allocated:
             except CountsError as reason:
                 missing[how] = str(reason)
             report(k + 1, len(rules))
+    return replace(found, interval=interval, bias=bias, missing=missing)
+
+
+def _by_law(noisy: Noisy, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> Allocated:
+    """Under a programme: its base and its weights are public, its counts are noisy."""
+    from fairpost.estimate import law_interval, law_plug_in, law_shares
+
+    rules = given["postprocess"] or ("as-written",)
+    for how in rules:
+        if how not in PAYING:
+            raise ParameterError(f"with --programme money goes by {', '.join(PAYING)}, got {how}")
+        if PAYING[how].needs_noise and mechanism is None:
+            raise ParameterError(f"{how} needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
+    cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=noisy.base)
+    applied = law["programme"].on(cut, law.get("last"))
+    shares = {how: law_shares(noisy.values, applied, how, mechanism) for how in rules}
+    found = Allocated(noisy, shares, None, {}, {}, given["budget"])
+    if mechanism is None:
+        return found
+    interval, bias, missing = None, {}, {}
+    try:
+        interval = law_interval(
+            noisy.values, applied, mechanism, confidence=given["confidence"], simultaneous=given["simultaneous"]
+        )
+        for how in rules:
+            bias[how] = law_plug_in(
+                noisy.values, applied, mechanism, how, replicates=given["replicates"], seed=given["seed"]
+            )
+    except (UnsupportedError, ToleranceError) as reason:
+        missing = {how: str(reason) for how in rules if how not in bias}
     return replace(found, interval=interval, bias=bias, missing=missing)
 
 
@@ -127,7 +161,7 @@ def _show(found: Allocated, currency: str) -> None:
         screen.say(out, f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
     for how, reason in found.missing.items():
         screen.say(out, f"{how}: no estimate of the bias: {reason}.")
-    if found.interval is None:
+    if found.interval is None and not found.missing:
         screen.say(
             out,
             "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho).",

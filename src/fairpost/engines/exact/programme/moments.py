@@ -91,7 +91,7 @@ def _programme(pi: Paying, asked: Asked) -> Work:
     law, programme = asked.law(), pi.programme
     if programme.hold_harmless is not None or programme.minimum is not None:
         what = "hold-harmless" if programme.hold_harmless is not None else "a minimum for groups"
-        raise UnsupportedError(f"{pi.name}: {what} ties every payment to all others and has no integral; it is simulated")
+        raise UnsupportedError(f"{pi.name}: {what} ties every payment to all others and has no integral")
     assert programme.base is not None
     base = programme.base
     paid = Paid(asked.x, programme.a(asked.x.size), pi.kinks, law)
