@@ -80,11 +80,27 @@ def show(results: tuple[Audit, ...], currency: str) -> None:
         for r in some:
             for line in screen.sentences(r, currency):
                 screen.say(out, line)
+            for line in _seats(r):
+                screen.say(out, line)
         divided = next((r for r in some if r.budgets is not None), None)
         if divided is not None and divided.budgets is not None and divided.budget is not None:
             screen.say(out, screen.whose(divided.budgets, divided.budget, currency))
     screen.say(out, screen.explanation(all(r.money is not None for r in results)), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
+
+
+def _seats(r: Audit) -> list[str]:
+    """Of an apportionment: whose seats are most likely to change."""
+    if r.problem.unit != "seats":
+        return []
+    from fairpost.engines.montecarlo.seats import seat_changes
+    from fairpost.report.numbers import PERCENT
+
+    found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.runs or 20_000, seed=r.seed or 0)  # type: ignore[attr-defined]
+    worst = sorted(range(r.counts.n), key=lambda i: -found.changed[i])[:3]
+    named = ", ".join(f"{r.counts.name(i)} {PERCENT.show(float(found.changed[i]))}" for i in worst if found.changed[i] > 0)
+    most = f"; most of all those of {named}" if named else ""
+    return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
 
 
 def as_data(counts: Counts, results: tuple[Audit, ...], given: o.Given) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 
 Floats = NDArray[np.float64]
-Unit = Literal["people", "share", "decision", "money"]
+Unit = Literal["people", "share", "decision", "money", "seats"]
 
 
 class Problem(ABC):

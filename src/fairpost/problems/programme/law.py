@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,13 @@ class Programme(Problem):
     name: str  # type: ignore[misc]
     eligible: Nest = field(default_factory=lambda: Nest(()))
     entitlement: Entitlement | None = None
-    share: Literal["pro rata", "none"] = "pro rata"
+    share: Literal["pro rata", "none", "equal proportions"] = "pro rata"
     hold_harmless: HoldHarmless | None = None
     minimum: Minimum | None = None
     law: str = ""
     note: str = ""
+    seats: int | None = None
+    """How many seats are apportioned by the method of equal proportions."""
     base: Floats | None = None
     """The public base population of each entity, once the law is applied to entities."""
     weights: Floats | None = None
@@ -74,20 +76,24 @@ class Programme(Problem):
     @property
     def unit(self) -> Unit:  # type: ignore[override]
         """A share, a decision, or money."""
+        if self.seats is not None:
+            return "seats"
         return "share" if self.share == "pro rata" else "decision" if self.entitlement is None else "money"
 
     @property
     def column(self) -> str:  # type: ignore[override]
         """The name of the truth in tables."""
-        return {"share": "true_share", "decision": "eligible"}.get(self.unit, "true_entitlement")
+        return {"share": "true_share", "decision": "eligible", "seats": "true_seats"}.get(self.unit, "true_entitlement")
 
     @property
     def words(self) -> str:  # type: ignore[override]
         """The name, and where the law stands."""
         return f"{self.name} ({self.law})" if self.law else self.name
 
-    decides: ClassVar[bool] = True
-    """Whether noise can leave an entity out or let one in."""
+    @property
+    def decides(self) -> bool:  # type: ignore[override]
+        """Whether noise can leave an entity out or let one in."""
+        return self.seats is None
 
     @property
     def rates(self) -> bool:
@@ -99,9 +105,12 @@ class Programme(Problem):
         """The law applied to the base, the weights and the groups of these counts."""
         if by_group and counts.groups is None:
             raise CountsError(f"{self.name}: shares by group need counts with groups, got counts without")
+        if self.seats is not None and self.seats < counts.n:
+            raise CountsError(f"{self.name}: there must be a seat for every entity, got {self.seats} for {counts.n}")
         if self.minimum is not None and counts.groups is None:
             raise CountsError(f"{self.name}: a minimum for each group needs counts with groups (states), got none")
-        groups = None if counts.groups is None else Partition.of(counts.groups)
+        wanted = by_group or self.minimum is not None
+        groups = Partition.of(counts.groups) if wanted and counts.groups is not None else None
         found = replace(
             self,
             base=self._base(counts.base, counts.n),
@@ -183,6 +192,12 @@ class Programme(Problem):
 
     def shared(self, rows: Floats, worth: Floats, base: Floats) -> Shared:
         """From weighted counts to payments, row by row; `rows` are the counts themselves (for rates and minima)."""
+        if self.seats is not None:
+            from fairpost.problems.programme.kernels.sharing import equal_proportions
+
+            out = np.empty_like(rows)
+            equal_proportions(np.ascontiguousarray(rows), self.seats, out)
+            return Shared(out, 0)
         if self.share == "none":
             factor = 1.0 if self.entitlement is None else self.a(worth.shape[1])
             return Shared(worth * factor, 0)

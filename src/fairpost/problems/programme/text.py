@@ -19,9 +19,9 @@ from fairpost.problems.programme.conditions import (
 )
 from fairpost.problems.programme.law import Programme
 
-NAMES = ("title1-basic", "title1-concentration", "title1-targeted", "section-203")
+NAMES = ("title1-basic", "title1-concentration", "title1-targeted", "section-203", "house-seats")
 """The laws that come with the package."""
-_KEYS = ("name", "law", "note", "eligible", "entitlement", "share", "hold_harmless", "minimum")
+_KEYS = ("name", "law", "note", "eligible", "entitlement", "share", "seats", "hold_harmless", "minimum")
 _CONDITION = re.compile(r"^\s*count\s*(>=|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(?:(%)\s*of\s+base)?\s*$")
 _AMOUNT = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(%)?\s*$")
 
@@ -72,11 +72,12 @@ class _Reader:
                 self.fail(key, f"a programme has the keys {', '.join(_KEYS)}, got {key!r}")
         name = self._text("name", required=True)
         share = data.get("share", "pro rata")
-        if share not in ("pro rata", "none"):
-            self.fail("share", f'`share` must be "pro rata" or "none", got {share!r}')
+        if share not in ("pro rata", "none", "equal proportions"):
+            self.fail("share", f'`share` must be "pro rata", "none" or "equal proportions", got {share!r}')
+        seats = self._seats(share)
         held, least = self._hold(), self._minimum()
-        if share == "none" and (held is not None or least is not None):
-            self.fail("share", "hold-harmless and a minimum need payments that are shared pro rata, got share = 'none'")
+        if share != "pro rata" and (held is not None or least is not None):
+            self.fail("share", f"hold-harmless and a minimum need payments that are shared pro rata, got share = {share!r}")
         if held is not None and least is not None:
             self.fail("minimum", "a programme has a hold-harmless or a minimum for groups, got both")
         entitled = self._entitlement()
@@ -91,7 +92,20 @@ class _Reader:
             minimum=least,
             law=self._text("law"),
             note=self._text("note"),
+            seats=seats,
         )
+
+    def _seats(self, share: str) -> int | None:
+        seats = self.data.get("seats")
+        if (seats is not None) != (share == "equal proportions"):
+            self.fail("share", f'`seats` goes with share = "equal proportions", got share = {share!r} and seats = {seats!r}')
+        if seats is None:
+            return None
+        if not isinstance(seats, int) or isinstance(seats, bool) or seats < 1:
+            self.fail("seats", f"`seats` must be a whole number of at least 1, got {seats!r}")
+        if "eligible" in self.data or "entitlement" in self.data:
+            self.fail("share", "seats go by the counts themselves, without conditions or brackets")
+        return seats
 
     def _text(self, key: str, *, required: bool = False) -> str:
         value = self.data.get(key, "")
@@ -204,6 +218,8 @@ def to_text(law: Programme) -> str:
         lines.append(f"entitlement.larger_of = [{', '.join(options)}]")
         lines += [f"entitlement.{k} = {_toml(v)}" for k, v in (("floor", e.floor), ("cap", e.cap)) if v is not None]
     lines.append(f"share = {_quoted(law.share)}")
+    if law.seats is not None:
+        lines.append(f"seats = {law.seats}")
     if law.hold_harmless is not None:
         h = law.hold_harmless
         lines.append(f"hold_harmless = {{ last = {_quoted(h.last)}, rate = {_pairs(h.rate)} }}")

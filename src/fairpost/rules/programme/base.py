@@ -19,7 +19,7 @@ from fairpost.noise.base import Law
 from fairpost.partition import Partition
 from fairpost.problems.programme import Kinks, Programme, builtin
 from fairpost.rules.base import Outcome, PostProcessing, same_length
-from fairpost.rules.control import Control
+from fairpost.rules.control import JUMPS, Control
 
 if TYPE_CHECKING:
     from fairpost.rules.programme.meanfield import MeanField
@@ -85,8 +85,17 @@ class Paying(PostProcessing):
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known."""
-        if not isinstance(mechanism, Law) or self.programme.share == "none" or self.programme.partition is not None:
-            return super().control(counts, mechanism)
+        if not isinstance(mechanism, Law) or self.programme.share != "pro rata" or self.programme.partition is not None:
+            plain = super().control(counts, mechanism)
+            if self.programme.unit in ("decision", "seats"):  # one run moves an entity by one
+                return replace(plain, scale=np.ones(counts.n))
+            if self.programme.unit == "money":
+                kinks, w = self.kinks, self.programme.a(counts.n)
+                step = np.zeros(counts.n)
+                np.maximum.at(step, kinks.owner, JUMPS * mechanism.deviation * np.abs(kinks.slope))
+                jump = np.abs(kinks.value[kinks.start[:-1]])
+                return replace(plain, scale=w * (step + jump))
+            return plain
         return self.mean_field(counts.values, mechanism).control(counts)
 
     def mean_field(self, x: Floats, law: Law) -> MeanField:
@@ -121,6 +130,8 @@ class Geometric(Paying):
             raise UnsupportedError(
                 f"{self.name} is for discrete-laplace noise (two-sided geometric), got {mechanism.name or 'other'} noise"
             )
+        if self.programme.seats is not None:
+            raise UnsupportedError(f"{self.name} is for payments that follow one count each, got the seats of {self.programme.name}")
         return self._repaired(float(mechanism.scale))
 
     def _repaired(self, scale: float) -> Kinks:

@@ -89,6 +89,8 @@ def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, sig
 @EXACT.register(Paying)
 def _programme(pi: Paying, asked: Asked) -> Work:
     law, programme = asked.law(), pi.programme
+    if programme.seats is not None:
+        raise UnsupportedError(f"{pi.name}: seats are ranks among all states and have no integral")
     if programme.hold_harmless is not None or programme.minimum is not None:
         what = "hold-harmless" if programme.hold_harmless is not None else "a minimum for groups"
         raise UnsupportedError(f"{pi.name}: {what} ties every payment to all others and has no integral")

@@ -56,16 +56,20 @@ def envelope(
     """
     used = 0
     many = alternative.size - 1
-    points = np.empty(weight.size + 1)
+    ahead = np.empty(weight.size + 1)
+    values, slopes = np.empty(many), np.empty(many)
     for i in range(threshold.size):
         start[i] = used
         p = threshold[i]
         inside = 0
         for k in range(weight.size):
-            if bounds[i, k] > p:
-                points[inside] = bounds[i, k]
+            if bounds[i, k] > p:  # kept ascending by insertion
+                j = inside
+                while j > 0 and ahead[j - 1] > bounds[i, k]:
+                    ahead[j] = ahead[j - 1]
+                    j -= 1
+                ahead[j] = bounds[i, k]
                 inside += 1
-        ahead = np.sort(points[:inside])
         before = np.nan
         place = 0
         while True:
@@ -75,13 +79,13 @@ def envelope(
             v, s = floor[i], 0.0
             for a in range(many):
                 va, sa = _height(alternative[a], alternative[a + 1], bounds[i], weight, p)
+                values[a], slopes[a] = va, sa
                 near = 1e-13 * abs(v)
                 if va > v + near or (va >= v - near and sa > s):
                     v, s = va, sa
             for a in range(many):
-                va, sa = _height(alternative[a], alternative[a + 1], bounds[i], weight, p)
-                if sa > s:
-                    meet = p + (v - va) / (sa - s)
+                if slopes[a] > s:
+                    meet = p + (v - values[a]) / (slopes[a] - s)
                     if p < meet < end:
                         end = meet
             if v >= cap[i]:
