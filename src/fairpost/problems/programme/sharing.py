@@ -61,7 +61,7 @@ def held(law: Programme, rows: Floats, G: Floats, base: Floats, shares: Floats) 
     """Hold-harmless."""
     from fairpost.problems.programme.kernels.sharing import hold
 
-    out = np.ascontiguousarray(shares)
+    out = shares.copy()
     hold(np.ascontiguousarray(G), floors(law, rows, base), out)
     return out
 
@@ -86,7 +86,7 @@ def raised(law: Programme, rows: Floats, shares: Floats) -> Floats:
     gathered = parts.gather(shares)
     sums = parts.sums(gathered)
     floor = np.where(sums > 0, minima(law, rows), 0.0)
-    paid = np.ascontiguousarray(sums)
+    paid = sums.copy()
     hold(np.ascontiguousarray(sums), np.ascontiguousarray(floor), paid)
     factor = np.divide(paid, sums, out=np.zeros_like(sums), where=sums > 0)
     return parts.scatter(np.asarray(gathered * parts.spread(factor)))

@@ -88,7 +88,7 @@ def envelope(
                     meet = p + (v - values[a]) / (slopes[a] - s)
                     if p < meet < end:
                         end = meet
-            if v >= cap[i]:
+            if v >= cap[i] * (1.0 - 1e-13):
                 v, s = cap[i], 0.0
             if s != before:
                 at[used], value[used], slope[used] = p, v, s
