@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from cases import MECHANISMS
-from title1 import districts, last_year
 
 import fairpost as fp
+from cases import MECHANISMS
 from fairpost.engines.exact.programme.decisions import eligible_chance, rate_chance, section_203
 from fairpost.engines.exact.programme.factors import Paid
 from fairpost.problems.programme import builtin_text, from_text
 from fairpost.rules import PAYING
+from title1 import districts, last_year
 
 TABLE = {  # continuous Laplace noise, SAIPE 2019: alpha, cost, RMSE, gains most, loses most, wrongly out, wrongly in
     ("basic", 1): (1.054019570e-5, 7.620912318e-5, 2.6772254e-7, "3623220", "2513110", 59.0227222, 26.3498582),

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from title1 import districts
 
 import fairpost as fp
 from fairpost.problems.programme import from_text
 from fairpost.rules import PAYING
+from title1 import districts
 
 LAWS = {
     "jump": 'name = "a"\nshare = "none"\neligible = ["count >= 7"]\n',

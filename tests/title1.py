@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from cases import DATA
 
 import fairpost as fp
+from cases import DATA
 
 AVERAGE = 13120.83
 """Dollars per pupil, the mean over the 51 states of the 2010 file."""

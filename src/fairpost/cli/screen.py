@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from fairpost.accuracy import Estimate
 from fairpost.budgets import GroupBudgets
 from fairpost.cli.layout import Grid, console, remark, say, show
-from fairpost.report.programme import programme_lines
 from fairpost.report.numbers import PERCENT, Unit, half, money
+from fairpost.report.programme import programme_lines
 from fairpost.results.audit import Audit
 
 __all__ = ["Grid", "console", "remark", "say", "show"]

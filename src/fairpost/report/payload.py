@@ -24,7 +24,7 @@ from fairpost.results.audit import Audit
 Ints = NDArray[np.int64]
 MOST = 20_000
 """At most so many points and so many entities travel; of more, the most affected."""
-FIELDS = ("bias", "error", "half_width", "deviation", "zero")
+FIELDS = ("bias", "half_width", "deviation", "zero")
 
 
 def pack(values: NDArray[Any], kind: str) -> str:

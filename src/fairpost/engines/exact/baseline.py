@@ -33,6 +33,7 @@ from fairpost.noise import Law
 from fairpost.noise.base import LAPLACE
 from fairpost.rules import Baseline
 
+
 @dataclass(frozen=True)
 class _Problem:
     x: Floats
