@@ -2,13 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs paper browser clean
+.PHONY: demo test test-lowest mutate torture lint bench docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
 
 test: .venv/.test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 8
+
+mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
+	$(BIN)/python tools/mutate.py $(ARGS)
+
+test-lowest: .venv-lowest/.test  # the oldest releases that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -29,8 +35,11 @@ browser: .venv/.test  # the report's tests open it in a real browser and are ski
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
 
+torture: .venv/.test  # processes killed at random, full disks, edited ledgers: some ten minutes, and a table
+	$(BIN)/python tools/torture.py
+
 clean:
-	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -58,4 +67,11 @@ clean:
 
 .venv/.bench: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test,bench]'
+	touch $@
+
+.venv-lowest/.test: pyproject.toml tools/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
+	.venv-lowest/bin/python tools/lowest.py test > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --constraint .venv-lowest/constraints.txt --editable '.[test]'
 	touch $@

@@ -29,7 +29,7 @@ def main() -> None:
         code = f"import sys; {call}"
         once = subprocess.run(
             [sys.executable, "-c", f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"],
-            capture_output=True, text=True, check=True, env={"NUMBA_CACHE_DIR": empty, "PATH": ""},
+            capture_output=True, text=True, check=True, env={"FAIRPOST_CACHE": empty, "PATH": ""},
         )  # fmt: skip
         line("import and first projection, nothing cached", f"{float(once.stdout):.3f} s")
 

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from fairpost.engines.montecarlo.controls import control
 
 import fairpost as fp
 from fairpost.engines.montecarlo.backends.cpu.blocks import Block, run_block, specify
-from fairpost.engines.montecarlo.controls import control
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.noise.kernels import streams
 from timing import districts, second_core

@@ -72,7 +72,7 @@ def first_calls(name: str) -> tuple[float, float]:
     """Seconds from importing the kernels to the first draws in a fresh process: compiling, then cached."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", FIRST_CALL.format(name=name)]
-        settings = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        settings = {**os.environ, "FAIRPOST_CACHE": folder}
         cold, warm = (
             float(subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout)
             for _ in range(2)

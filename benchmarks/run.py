@@ -4,7 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
-NAMES = ("imports", "commands", "simplex", "noise", "affine", "exact", "montecarlo", "threshold")
+NAMES = ("imports", "cold", "commands", "simplex", "noise", "affine", "exact", "montecarlo", "threshold", "release")
 
 
 def main() -> None:

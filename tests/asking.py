@@ -8,6 +8,8 @@ from typing import Any
 import fairpost as fp
 from fairpost.engines.base import Answer, Question, answered
 
+NO_SIMULATION = fp.FirstOf((fp.Exact(), fp.Expansion()))
+
 
 def answer(engine: Any, counts: fp.Counts, mechanism: Any, pi: Any) -> Answer:
     """The answer about one post-processing; a refusal is raised."""

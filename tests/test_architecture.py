@@ -10,7 +10,8 @@ import fairpost as fp
 ROOT = Path(fp.__file__).parent
 LAYERS = [
     "errors", "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
-    "rules", "engines", "results", "audit", "datasets", "plan", "estimate", "io", "report", "paper", "__init__", "cli", "__main__",
+    "rules", "engines", "results", "audit", "datasets", "plan", "estimate", "allocate", "project",
+    "io", "report", "release", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
 HEAVY = (
     "numba",
@@ -24,6 +25,8 @@ HEAVY = (
     "jinja2",
     "click",
     "rich",
+    "opendp",
+    "sqlite3",
 )
 
 
@@ -67,7 +70,7 @@ def test_kernels_are_numba_and_numpy_only():
 def test_printing_files_and_clock_stay_out_of_the_mathematics():
     for path in ROOT.rglob("*.py"):
         layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if layer in ("cli", "io", "report", "paper", "compiled", "__main__") or path.name in (
+        if layer in ("cli", "io", "report", "release", "paper", "compiled", "__main__") or path.name in (
             "checkpoint.py",
             "executors.py",
         ):
@@ -80,7 +83,9 @@ def test_printing_files_and_clock_stay_out_of_the_mathematics():
 
 def test_a_cold_import_is_light():
     code = "import sys, fairpost; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100
+    ).stdout.split()
     assert not set(loaded) & set(HEAVY)
 
 
@@ -100,3 +105,20 @@ def test_the_package_docstring_example_runs():
 
     assert doctest.testmod(fp).failed == 0
     assert doctest.testmod(fp).attempted >= 4
+
+
+def test_a_submodule_does_not_take_the_place_of_a_verb():
+    code = (
+        "import fairpost.audit, fairpost.plan, fairpost.release.ledger, fairpost as fp\n"
+        "print(fp.audit.__name__, fp.plan.__name__, fp.release.__name__, 'audit' in dir(fp))\n"
+        "try: fp.nothing\n"
+        "except AttributeError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.splitlines() == ["audit plan release True", "module 'fairpost' has no attribute 'nothing'"]
+
+
+def test_every_public_name_says_where_it_lives():
+    assert sorted(fp._PLACES) == fp.__all__
+    for name, module in fp._PLACES.items():
+        assert getattr(sys.modules[module], name) is getattr(fp, name)

@@ -10,7 +10,9 @@ import fairpost as fp
 from cases import HAWAII, MECHANISMS, noise
 from fairpost import errors
 from fairpost.bounds import sum_law as sumlaw
-from fairpost.bounds.theorems import RELATIVE
+
+RELATIVE = 5e-12
+"""What the contour rule promises: 480 nodes with e^x good to |x| ulp, |x| <= 60 in these tails: below 1e-11, 4e-12 seen."""
 
 
 def laplace_by_residues(u: float, n: int, b: float, k: int) -> mp.mpf:
@@ -153,16 +155,6 @@ def test_hawaii_reference_values(mechanism, lower, upper):
     bounds = fp.theorem1(fp.Counts(HAWAII), mechanism)
     assert bounds.lower == pytest.approx(lower, rel=1e-9)
     assert bounds.theorem == pytest.approx(upper, rel=1e-9)
-
-
-def test_every_component_is_visible_and_consistent():
-    counts = fp.Counts([0.0, 3.0, 40.0])
-    bounds = fp.theorem1(counts, fp.Laplace(5.0), expected_T=0.5)
-    assert bounds.lower == pytest.approx(bounds.first - bounds.last)
-    assert bounds.theorem == pytest.approx(min(bounds.spread, bounds.lower + bounds.clipped))
-    assert bounds.sharper == pytest.approx(bounds.lower + 0.5)
-    assert bounds.upper == min(bounds.theorem, bounds.sharper)
-    assert bounds.spread == 40.0
 
 
 def test_another_total_shifts_every_entry():

@@ -29,7 +29,7 @@ def run(*words, cwd=None, stdin=None, columns=None):
         {} if columns is None else {"COLUMNS": str(columns)}
     )
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=300, check=False, env=wide
+        command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=250, check=False, env=wide
     )
 
 
@@ -219,24 +219,25 @@ def test_saipe_by_command_gives_the_reference_values():
                 assert results[which]["cost_of_privacy"]["share"] == pytest.approx(cost, rel=1.1e-6)
 
 
-def interrupted(words, after):
+def interrupted(start, words, after):
     """The exit code of a command that gets Ctrl-C after so many seconds."""
-    process = subprocess.Popen(
+    process = start(
         [sys.executable, "-m", "fairpost", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     time.sleep(after)
     process.send_signal(signal.SIGINT)
-    return process.wait(timeout=120)
+    return process.wait(timeout=60)
 
 
-def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(table, tmp_path):
+@pytest.mark.timeout(300)  # four attempts, at most 133 s before the signals and 60 s after one
+def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(table, tmp_path, start):
     out, endless = tmp_path / "a.json", 2**50
     words = [
         "audit", table, "--scale", 10, "--postprocess", "simplex", "--method", "monte-carlo", "--runs", endless,
         "--checkpoint", tmp_path / "state", "--json", out, "--force",
     ]  # fmt: skip
     for after in (3, 10, 30, 90):  # an interrupt before the first block leaves nothing, and says so
-        assert interrupted(words, after) == 130
+        assert interrupted(start, words, after) == 130
         if out.exists():
             break
     (part,) = json.loads(out.read_text())["results"]
@@ -613,8 +614,8 @@ def test_demo_prints_tables_and_writes_a_report(tmp_path):
     assert "confidential" in (tmp_path / "report.html").read_text()
 
 
-def test_a_closed_pipe_is_no_traceback(table):
-    process = subprocess.Popen(
+def test_a_closed_pipe_is_no_traceback(table, start):
+    process = start(
         [sys.executable, "-m", "fairpost", "audit", str(table), "--scale", "10"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -623,12 +624,12 @@ def test_a_closed_pipe_is_no_traceback(table):
     process.stdout.close()
     with process.stderr:
         errors = process.stderr.read()
-    process.wait(timeout=120)
+    process.wait(timeout=60)
     assert "Traceback" not in errors
     assert process.returncode in (0, 1, 141)
 
 
-def on_a_terminal(words):
+def on_a_terminal(words, start):
     """What a pseudo-terminal of 80 columns gets; COLUMNS is not set."""
     import fcntl
     import pty
@@ -637,7 +638,7 @@ def on_a_terminal(words):
 
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    process = subprocess.Popen(
+    process = start(
         [sys.executable, "-m", "fairpost", *map(str, words)], stdin=side, stdout=side, stderr=side,
         env={k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"TERM": "xterm-256color"},
     )  # fmt: skip
@@ -656,17 +657,17 @@ def on_a_terminal(words):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_on_a_terminal_there_is_colour_and_progress(table):
-    seen = on_a_terminal(["audit", table, "--scale", 10, "--method", "monte-carlo", "--runs", 200_000])
+def test_on_a_terminal_there_is_colour_and_progress(table, start):
+    seen = on_a_terminal(["audit", table, "--scale", 10, "--method", "monte-carlo", "--runs", 200_000], start)
     assert b"\x1b[" in seen
     assert b"simulating" in seen
     assert b"integrating" not in seen
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_exact_work_is_not_called_simulation_and_a_terminal_of_80_columns_is_kept(tmp_path):
+def test_exact_work_is_not_called_simulation_and_a_terminal_of_80_columns_is_kept(tmp_path, start):
     (tmp_path / "w.csv").write_text(WIDE)
-    seen = on_a_terminal(["audit", tmp_path / "w.csv", "--scale", 10, "--budget", 6.5e9, "--postprocess", "pos"])
+    seen = on_a_terminal(["audit", tmp_path / "w.csv", "--scale", 10, "--budget", 6.5e9, "--postprocess", "pos"], start)
     assert b"integrating" in seen
     assert b"simulating" not in seen
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r\n", "\n")

@@ -382,6 +382,20 @@ def test_resumes_to_the_same_bits(tmp_path: Path) -> None:
     assert same_bits(longer[5], samples(MonteCarlo(2000, block=64), SMALL, fp.Laplace(6.0), pis)[5])
 
 
+def test_a_shorter_last_block_is_not_saved(tmp_path: Path) -> None:
+    """The file holds whole blocks alone, at every moment: a resumed job starts at a whole number of them."""
+    file, pi = tmp_path / "job.npz", made("pos", SMALL)
+    kept: list[tuple[int, int]] = []
+
+    def look(done: int, limit: int) -> None:
+        kept.append((done, int(np.load(file)["tally"][0])))
+
+    given = {"block": 64, "checkpoint": file, "checkpoint_every": 0.0, "threads": 1}
+    one(MonteCarlo(150, progress=look, **given), SMALL, fp.Laplace(6.0), pi)
+    assert kept == [(64, 64), (128, 128), (150, 128)]
+    assert np.load(file)["tally"].tolist() == [128, 2]
+
+
 KILLED = """
 import sys, fairpost as fp
 from fairpost.engines.montecarlo.engine import MonteCarlo
@@ -394,16 +408,15 @@ fp.audit(counts, fp.Laplace(3.0), pi, engine=engine)
 """
 
 
-def test_survives_a_kill(tmp_path: Path) -> None:
+def test_survives_a_kill(tmp_path: Path, start: Any) -> None:
     file = tmp_path / "job.npz"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(file)], stdout=subprocess.PIPE, text=True)
+    process = start([sys.executable, "-c", KILLED, str(file)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if int(line) >= 640:
             break
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    assert process.wait(timeout=30) == -signal.SIGKILL
     counts = fp.Counts(range(400))
     done = int(np.load(file)["tally"][0])
     assert done >= 640

@@ -93,7 +93,7 @@ def biases(name: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Biases of pi_S+ with an uncertainty each, and E[T]: exact where there is an integral, else simulated."""
     if name in CONTINUOUS:
         result = fp.audit(fp.Counts(x), MECHANISMS[name], "simplex", engine="exact")
-        return result.bias, result.half_width + 1e-13, result.expected_T
+        return result.bias, result.half_width + 1e-13, result.expected_T.value
     mean, se, T = simulated(name, x, 100_000, 17)
     return mean, SIGMAS * se, T
 

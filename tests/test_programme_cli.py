@@ -64,7 +64,7 @@ def test_audit_under_a_law_in_words_json_csv_and_page(run, tmp_path):
     wrong, due = found.wrong, int(np.count_nonzero(found.truth))
     assert f"Of {due} eligible entities" in done.stdout
     assert "are expected to be left out by noise, and" in done.stdout
-    assert f"errs less than {100 / (1 + np.exp(0.1)):.2f} % of the jump" in done.stdout
+    assert f"errs less than {100 / (1 + np.exp(0.1)):.2f} % of the jump" in done.stdout.replace("\u00a0", " ")
     data = json.loads((tmp_path / "a.json").read_text())["results"][0]
     assert data["wrong"] == pytest.approx(wrong)
     assert data["problem"] == "title1-targeted"

@@ -344,10 +344,13 @@ def test_without_a_threshold_it_agrees_with_the_exact_engine(name: str, n: int) 
         ),
     ):
         gap, alpha = np.abs(exact.bias - ours.bias), np.ptp(exact.bias)
-        assert (gap <= ours.error + exact.error).all()
+        # the margin over what is left out is 2 by design; without a jump 8 to 100 is seen, and below 5 a term is missing
+        assert (5 * gap <= ours.error + 5 * exact.error).all()
+        assert ours.error.max() <= 7 * alpha / n**1.5  # deviation of r plus 1/sqrt(D), twice, of a correction alpha/n
         assert gap.max() <= 3.0 * alpha / n**2 + 1e-7 * alpha
         np.testing.assert_allclose(ours.mse, exact.mse, rtol=4.0 / n)
-        np.testing.assert_allclose(ours.zero, exact.zero, atol=1.0 / n)
+        # P(0) has its first correction, of size 0.4/n; 33 quantiles have 0.97 of a normal's variance: 0.02/n
+        np.testing.assert_allclose(ours.zero, exact.zero, rtol=0, atol=0.03 / n)
         assert np.dot(times, ours.bias) == pytest.approx(0.0, abs=1e-12 * alpha * n)
 
 
@@ -390,7 +393,11 @@ def test_the_evaluation_agrees_with_simulation(name: str, n: int, runs: int, wei
         assert (np.abs(bias - found.bias) <= found.error + 4.5 * error).all()
         assert found.error.max() < 0.25 * np.ptp(found.bias)  # an error that covers everything would say nothing
         np.testing.assert_allclose(found.mse, mse, rtol=4.0 / n + 5 * 3 / np.sqrt(runs))
-        np.testing.assert_allclose(found.zero, zero, atol=2.0 / n + 5 * 0.5 / np.sqrt(runs))
+        # without its first correction P(0) is off by 0.3/n to 0.8/n; 8 or 16 entities and more share an estimate
+        # whole-number noise: P(eta <= c) is averaged over 33 places of c, a step is seen to 1/66 of its height
+        step = float(mechanism.density(0.0)) / 66 if mechanism.discrete else 0.0
+        left = step + (0.35 / n if weighted or mechanism.discrete else 0.05 / n)
+        np.testing.assert_allclose(found.zero, zero, rtol=0, atol=left + 5 * 0.5 / np.sqrt(runs * times.min()))
 
 
 def test_where_the_expansion_cannot_be_trusted_it_refuses() -> None:

@@ -10,29 +10,43 @@ problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of pr
     0.00858784
 """
 
-from fairpost.accuracy import Estimate
-from fairpost.audit import audit, compare
-from fairpost.bounds.theorems import Bounds, proposition2, theorem1
-from fairpost.counts import Counts
-from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
-from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
-from fairpost.estimate import allocate
-from fairpost.io import read_counts
-from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
-from fairpost.plan import plan, sweep
-from fairpost.problems import Programme, Proportional
-from fairpost.results import Audit
-from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairpost.accuracy import Accuracy, Estimate
+    from fairpost.allocate import allocate
+    from fairpost.audit import audit, compare
+    from fairpost.bounds.theorems import Bounds, proposition2, theorem1
+    from fairpost.counts import Counts
+    from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
+    from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
+    from fairpost.io import read_counts
+    from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
+    from fairpost.plan import plan, sweep
+    from fairpost.problems import Programme, Proportional
+    from fairpost.project import project
+    from fairpost.release import Ledger, PublicTotal, Release, release
+    from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
+    from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accuracy",
     "Affine",
     "AffineNonnegative",
+    "Allocation",
     "Audit",
     "Baseline",
     "Bounds",
+    "Comparison",
     "Counts",
+    "Curve",
     "Custom",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -44,10 +58,15 @@ __all__ = [
     "Gaussian",
     "InputError",
     "Laplace",
+    "Ledger",
     "MonteCarlo",
+    "Plan",
     "PoS",
     "Programme",
+    "Projection",
     "Proportional",
+    "PublicTotal",
+    "Release",
     "Simplex",
     "Stream",
     "ToleranceError",
@@ -56,9 +75,104 @@ __all__ = [
     "audit",
     "compare",
     "plan",
+    "project",
     "project_simplex",
     "proposition2",
     "read_counts",
+    "release",
     "sweep",
     "theorem1",
 ]
+
+_HOME = {
+    "fairpost.accuracy": (
+        "Accuracy",
+        "Estimate",
+    ),
+    "fairpost.allocate": ("allocate",),
+    "fairpost.audit": (
+        "audit",
+        "compare",
+    ),
+    "fairpost.bounds.theorems": (
+        "Bounds",
+        "proposition2",
+        "theorem1",
+    ),
+    "fairpost.counts": ("Counts",),
+    "fairpost.engines": (
+        "Exact",
+        "Expansion",
+        "FirstOf",
+        "MonteCarlo",
+    ),
+    "fairpost.errors": (
+        "FairpostError",
+        "InputError",
+        "ToleranceError",
+        "UnsupportedError",
+    ),
+    "fairpost.io": ("read_counts",),
+    "fairpost.noise": (
+        "DiscreteGaussian",
+        "DiscreteLaplace",
+        "Gaussian",
+        "Laplace",
+        "Stream",
+    ),
+    "fairpost.plan": (
+        "plan",
+        "sweep",
+    ),
+    "fairpost.problems": (
+        "Programme",
+        "Proportional",
+    ),
+    "fairpost.project": ("project",),
+    "fairpost.release": (
+        "Ledger",
+        "PublicTotal",
+        "Release",
+        "release",
+    ),
+    "fairpost.results": (
+        "Allocation",
+        "Audit",
+        "Comparison",
+        "Curve",
+        "Plan",
+        "Projection",
+    ),
+    "fairpost.rules": (
+        "Affine",
+        "AffineNonnegative",
+        "Baseline",
+        "Custom",
+        "PoS",
+        "Simplex",
+        "project_simplex",
+    ),
+}
+"""Where each public name lives; a module is loaded when one of its names is first asked for."""
+_PLACES = {name: module for module, names in _HOME.items() for name in names}
+
+
+class _Lazy(ModuleType):
+    """The package: public names by demand. A submodule with the name of a verb does not take the verb's place."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_PLACES[name]), name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _PLACES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Lazy

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.budgets import Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.engines import engine_of
-from fairpost.engines.base import Answer, Engine, Question, answered
+from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
+from fairpost.results.comparison import Comparison
 from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
 from fairpost.rules.programme import Paying
 
@@ -84,6 +85,17 @@ def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen,
 
 
 def compare(
+    counts: Counts | ArrayLike, mechanism: Mechanism, postprocesses: Sequence[Chosen], **asked: Unpack[Asked]
+) -> Comparison:
+    """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
+    found = outcomes(counts, mechanism, postprocesses, **asked)
+    for one in found:
+        if isinstance(one, Refusal):
+            raise one.error
+    return Comparison(tuple(one for one in found if isinstance(one, Audit)))
+
+
+def outcomes(
     counts: Counts | ArrayLike,
     mechanism: Mechanism,
     postprocesses: Sequence[Chosen],
@@ -95,8 +107,8 @@ def compare(
     programme: Programme | str | None = None,
     last: ArrayLike | None = None,
     **settings: Any,
-) -> tuple[Audit, ...]:
-    """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
+) -> tuple[Audit | Refusal, ...]:
+    """A result for each post-processing, or the engine's refusal."""
     x = Counts.of(counts)
     finder = engine_of(engine, **settings)
     given: Problem = {"total": total, "by_group": by_group, "programme": programme, "last": last}
@@ -106,8 +118,10 @@ def compare(
         raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
-    found = [answered(answer) for answer in finder.evaluate(question)]
-    return tuple(_result(question, i, answer, *money[i]) for i, answer in enumerate(found))
+    found = finder.evaluate(question)
+    return tuple(
+        one if isinstance(one, Refusal) else _result(question, i, one, *money[i]) for i, one in enumerate(found)
+    )
 
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:

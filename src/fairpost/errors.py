@@ -6,7 +6,10 @@
     │   ├── ParameterError            a number or a name: epsilon, sigma, total, runs, a method
     │   └── InfeasibleError           no v satisfies A v = b (with v >= 0)
     ├── UnsupportedError              an engine or mechanism cannot do this, and says why
-    └── ToleranceError                an engine's own error estimate stays above the tolerance
+    ├── ToleranceError                an engine's own error estimate stays above the tolerance
+    ├── BudgetError                   a release does not fit into its budget; nothing was charged
+    ├── UnfinishedError               a release was charged and is not finished
+    └── LedgerError                   a privacy-budget ledger fails its check
 
 A caller who wants one net catches `FairpostError`. Every message is one line.
 """
@@ -46,3 +49,15 @@ class ToleranceError(FairpostError):
     def __init__(self, message: str, reached: Any = None) -> None:
         super().__init__(message)
         self.reached = reached
+
+
+class BudgetError(FairpostError):
+    """A release does not fit into its budget; the message names limit, spent, asked and the entries. Nothing charged."""
+
+
+class UnfinishedError(FairpostError):
+    """A release was charged and is not finished; the message says whether the noise is kept."""
+
+
+class LedgerError(FairpostError):
+    """A privacy-budget ledger fails its check: an entry was edited, deleted or cut, or an old copy was restored."""

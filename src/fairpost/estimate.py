@@ -18,7 +18,6 @@ noise on the plugged-in counts, the same estimate again, and the root mean squar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,39 +26,14 @@ from fairpost.audit import audit
 from fairpost.counts import Counts, positive_weights
 from fairpost.engines import Engine
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
-from fairpost.noise import Law, Mechanism, Stream
+from fairpost.noise import Law, Stream
 from fairpost.problems import Programme
-from fairpost.rules import PAYING, POSTPROCESSINGS, project_simplex
-from fairpost.rules.allocation import Allocating
+from fairpost.results.allocation import ESTIMATED, Interval, PlugIn
+from fairpost.rules import PAYING, project_simplex
 from fairpost.rules.base import finite_rows
 
 Floats = NDArray[np.float64]
-ESTIMATED = "estimated from noisy counts"
-
-
-@dataclass(frozen=True, eq=False)
-class Interval:
-    """For each entity an interval that contains its true share with chance `confidence` (at least)."""
-
-    low: Floats
-    high: Floats
-    confidence: float
-    simultaneous: bool
-    """Whether the chance is for all entities together."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlugIn:
-    """An estimate of the bias of each share, from noisy counts."""
-
-    bias: Floats
-    error: Floats
-    """The root mean squared error of `bias` in the bootstrap."""
-    deviation: Floats
-    """The estimated standard deviation of each share."""
-    method: str
-    replicates: int
-    mark: str = ESTIMATED
+__all__ = ["ESTIMATED", "Interval", "PlugIn", "plug_in", "share_interval"]
 
 
 def share_interval(
@@ -145,16 +119,6 @@ def plug_in(
     return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
 
 
-def law_shares(
-    noisy: ArrayLike, law: Programme, how: str = "as-written", mechanism: Mechanism | None = None
-) -> Floats:
-    """Payments under a law that has been applied to entities (`Programme.on`), from noisy counts alone."""
-    if how not in PAYING:
-        raise ParameterError(f"`how` must be one of {', '.join(PAYING)}, got {how!r}")
-    pi = PAYING[how](law)
-    return (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy)
-
-
 def law_interval(
     noisy: ArrayLike, law: Programme, mechanism: Law, *, confidence: float = 0.95, simultaneous: bool = False
 ) -> Interval:
@@ -201,24 +165,6 @@ def law_plug_in(
     for k in range(replicates):
         squares += (estimate(x + mechanism.sample(y.size, Stream(seed, k)))[0] - bias) ** 2
     return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
-
-
-ALLOCATIONS = tuple(name for name, kind in POSTPROCESSINGS.items() if issubclass(kind, Allocating))
-"""The post-processings that share a budget, by name."""
-
-
-def allocate(
-    noisy: ArrayLike, weights: ArrayLike | None = None, how: str = "pos", mechanism: Mechanism | None = None
-) -> Floats:
-    """Shares of 1 from noisy counts alone: "pos" (the paper's projection), "baseline" or "pos-threshold".
-
-    One vector, or the rows of a matrix. Nothing true is needed, so nothing private is spent; "pos-threshold" needs to
-    know the mechanism that made the noise, which is public.
-    """
-    if how not in ALLOCATIONS:
-        raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
-    pi = POSTPROCESSINGS[how](weights)  # type: ignore[call-arg]
-    return (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy)
 
 
 def _plugged(y: Floats) -> Floats:

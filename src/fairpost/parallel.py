@@ -27,6 +27,10 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=NAME)
 
 
+if hasattr(os, "register_at_fork"):  # a child has the pool, but none of its threads: it would wait for ever
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def slices(n: int, parts: int) -> list[slice]:
     """0..n in at most `parts` contiguous slices of nearly equal length."""
     parts = max(1, min(parts, n))

@@ -9,15 +9,14 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairpost.audit import Asked, Chosen, audit
+from fairpost.audit import Asked, Chosen, outcomes
 from fairpost.counts import Counts
-from fairpost.engines.base import REFUSALS
+from fairpost.engines.base import Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
-from fairpost.results.curves import Curve, Plan, Point, Refused
+from fairpost.results.curves import TARGETS, Curve, Plan, Point, Refused
 
 Progress = Callable[[int, int], None]
-TARGETS = {"alpha": "alpha", "loss": "the largest expected loss", "cost": "the cost of privacy"}
 STEP = 1e-6
 """The noise that meets a target is known to this relative accuracy, from below."""
 
@@ -46,11 +45,11 @@ def sweep(
     refused: list[Refused] = []
     for k, mechanism in enumerate(mechanisms):
         promise = None if epsilon is None else epsilon(mechanism)
-        for which in postprocesses:
-            try:
-                points.append(Point.of(audit(x, mechanism, which, **asked), promise))
-            except REFUSALS as refusal:
-                refused.append(Refused(mechanism, promise, str(which), str(refusal)))
+        for which, found in zip(postprocesses, outcomes(x, mechanism, postprocesses, **asked), strict=True):
+            if isinstance(found, Refusal):
+                refused.append(Refused(mechanism, promise, str(which), found.reason))
+            else:
+                points.append(Point.of(found, promise))
         if progress is not None:
             progress(k + 1, len(mechanisms))
     return Curve(tuple(points), tuple(refused))

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
+from fairpost.allocate import ALLOCATIONS
+from fairpost.allocate import allocate as shares_of
+from fairpost.allocate import by_law
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs
-from fairpost.counts import Counts
-from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
-from fairpost.estimate import ALLOCATIONS, ESTIMATED, Interval, PlugIn, plug_in, share_interval
-from fairpost.estimate import allocate as shares_of
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
 from fairpost.noise import Law
-from fairpost.report.numbers import PERCENT, money
+from fairpost.report.numbers import PERCENT, Unit, money
+from fairpost.results import Allocation
+from fairpost.results.allocation import ESTIMATED, allocation_columns, allocation_data
 from fairpost.rules import PAYING
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from rich.console import Console
+
 TOP = 10
 """Rows on the screen."""
-
-
-@dataclass(frozen=True, eq=False)
-class Allocated:
-    """Shares from noisy counts by several rules, the interval of the true shares, and estimates of the biases."""
-
-    noisy: Noisy
-    shares: dict[str, Floats]
-    interval: Interval | None
-    bias: dict[str, PlugIn]
-    missing: dict[str, str]
-    """Why an estimate is not there."""
-    budget: float | None
 
 
 @click.command()
@@ -78,139 +66,86 @@ def allocate(file: str, **given: Any) -> int:
     found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
-    outputs.write(json=lambda: _allocated_data(found, mechanism, given), csv=lambda: _allocated_csv(found))
+    outputs.write(
+        json=lambda: allocation_data(found, neighbours=o.neighbours_of(given), replicates=given["replicates"]),
+        csv=lambda: columns_csv(allocation_columns(found)),
+    )
     return 0
 
 
-def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> Allocated:
+def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Allocation]:
+    """Every rule that was asked for."""
     rules = given["postprocess"] or tuple(k for k in ALLOCATIONS if k != "pos-threshold" or mechanism is not None)
-    if "pos-threshold" in rules and mechanism is None:
-        raise ParameterError("pos-threshold needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
-    y, a = noisy.values, noisy.weights
-    shares = {how: shares_of(y, a, how, mechanism) for how in rules}
-    found = Allocated(noisy, shares, None, {}, {}, given["budget"])
-    if mechanism is None:
-        return found
-    interval = share_interval(y, mechanism, a, confidence=given["confidence"], simultaneous=given["simultaneous"])
-    bias, missing = {}, {}
+    settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
+    found = []
     with screen.progress("estimating biases") as report:
         for k, how in enumerate(rules):
-            try:
-                bias[how] = plug_in(y, mechanism, a, how, replicates=given["replicates"], seed=given["seed"])
-            except CountsError as reason:
-                missing[how] = str(reason)
+            found.append(
+                shares_of(
+                    noisy.values,
+                    noisy.weights,
+                    how,
+                    mechanism,
+                    budget=given["budget"],
+                    ids=noisy.ids,
+                    groups=noisy.groups,
+                    estimate_bias=mechanism is not None,
+                    **settings,
+                )
+            )
             report(k + 1, len(rules))
-    return replace(found, interval=interval, bias=bias, missing=missing)
+    return found
 
 
-def _by_law(noisy: Noisy, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> Allocated:
+def _by_law(noisy: Noisy, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> list[Allocation]:
     """Under a programme: its base and its weights are public, its counts are noisy."""
-    from fairpost.estimate import law_interval, law_plug_in, law_shares
-
-    rules = given["postprocess"] or ("as-written",)
-    for how in rules:
-        if how not in PAYING:
-            raise ParameterError(f"with --programme money goes by {', '.join(PAYING)}, got {how}")
-        if PAYING[how].needs_noise and mechanism is None:
-            raise ParameterError(f"{how} needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
-    cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=noisy.base)
-    applied = law["programme"].on(cut, law.get("last"))
-    shares = {how: law_shares(noisy.values, applied, how, mechanism) for how in rules}
-    found = Allocated(noisy, shares, None, {}, {}, given["budget"])
-    if mechanism is None:
-        return found
-    interval, bias, missing = None, {}, {}
-    try:
-        interval = law_interval(
-            noisy.values, applied, mechanism, confidence=given["confidence"], simultaneous=given["simultaneous"]
-        )
-        for how in rules:
-            bias[how] = law_plug_in(
-                noisy.values, applied, mechanism, how, replicates=given["replicates"], seed=given["seed"]
-            )
-    except (UnsupportedError, ToleranceError) as reason:
-        missing = {how: str(reason) for how in rules if how not in bias}
-    return replace(found, interval=interval, bias=bias, missing=missing)
+    settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
+    return [
+        by_law(noisy, law["programme"], how, mechanism, last=law.get("last"), budget=given["budget"], **settings)
+        for how in given["postprocess"] or ("as-written",)
+    ]
 
 
-def _show(found: Allocated, currency: str) -> None:
-    out, unit = screen.console(), screen.SHARES if found.budget is None else money(currency)
-    factor = 1.0 if found.budget is None else found.budget
-    heads = ["id", "noisy count", *found.shares]
-    if found.interval is not None:
-        heads.append(f"{100 * found.interval.confidence:g} % interval of the true value")
+def _show(found: list[Allocation], currency: str) -> None:
+    first = found[0]
+    out, unit = screen.console(), screen.SHARES if first.budget is None else money(currency)
+    factor = 1.0 if first.budget is None else first.budget
+    heads = ["id", "noisy count", *(a.how for a in found)]
+    if first.interval is not None:
+        heads.append(f"{100 * first.interval.confidence:g} % interval of the true value")
     rows = []
-    first = next(iter(found.shares.values()))
-    for i in np.argsort(-first, kind="stable")[:TOP]:
-        cells = [found.noisy.ids[i], f"{found.noisy.values[i]:,.6g}"]
-        cells += [unit.show(float(s[i]) * factor) for s in found.shares.values()]
-        if found.interval is not None:
-            cells.append(
-                " to ".join(unit.show(float(e[i]) * factor) for e in (found.interval.low, found.interval.high))
-            )
+    for i in np.argsort(-first.shares, kind="stable")[:TOP]:
+        cells = [first.ids[i], f"{first.noisy[i]:,.6g}"]
+        cells += [unit.show(float(a.shares[i]) * factor) for a in found]
+        if first.interval is not None:
+            sides = ((first.interval.low, -1), (first.interval.high, 1))
+            cells.append(" to ".join(unit.show(float(e[i]) * factor, toward=side) for e, side in sides))
         rows.append(tuple(cells))
-    title = f"The {min(TOP, len(found.noisy.ids))} largest of {len(found.noisy.ids):,}"
+    title = f"The {min(TOP, first.n)} largest of {first.n:,}"
     screen.show(out, screen.Grid(title, tuple(heads), rows))
-    for how, p in found.bias.items():
-        worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
-        ends = (
-            f"{found.noisy.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
-            f"± {unit.show(float(p.error[i]) * factor)}"
-            for i in (best, worst)
-        )
-        screen.say(out, f"{how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
-    for how, reason in found.missing.items():
-        screen.say(out, f"{how}: no estimate of the bias: {reason}.")
-    if found.interval is None and not found.missing:
+    for a in found:
+        _show_bias(out, a, unit, factor)
+    for a in found:
+        if a.missing is not None:
+            screen.say(out, f"{a.how}: no estimate of the bias: {a.missing}.")
+    if first.interval is None and first.missing is None:
         screen.say(
             out,
             "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho).",
         )
-    negative = int(np.count_nonzero(found.noisy.values < 0))
-    part = PERCENT.show(negative / len(found.noisy.ids), 1e-5)
-    screen.say(out, f"{negative:,} of {len(found.noisy.ids):,} noisy counts are negative ({part}).")
+    negative = int(np.count_nonzero(first.noisy < 0))
+    part = PERCENT.show(negative / first.n, 1e-5)
+    screen.say(out, f"{negative:,} of {first.n:,} noisy counts are negative ({part}).")
 
 
-def _entity_columns(found: Allocated) -> dict[str, Any]:
-    noisy, budget = found.noisy, found.budget
-    columns: dict[str, Any] = {"id": list(noisy.ids), "noisy_count": noisy.values, "weight": noisy.weights}
-    if noisy.groups is not None:
-        columns["group"] = list(noisy.groups)
-    if found.interval is not None:
-        columns |= {"true_share_low": found.interval.low, "true_share_high": found.interval.high}
-        if budget is not None:
-            columns |= {"true_money_low": found.interval.low * budget, "true_money_high": found.interval.high * budget}
-    for how, shares in found.shares.items():
-        name = how.replace("-", "_")
-        columns[f"{name}_share"] = shares
-        if budget is not None:
-            columns[f"{name}_money"] = shares * budget
-        if how in found.bias:
-            columns[f"{name}_estimated_bias"] = found.bias[how].bias
-            columns[f"{name}_estimated_bias_error"] = found.bias[how].error
-            columns[f"{name}_estimated_standard_deviation"] = found.bias[how].deviation
-    return columns
-
-
-def _allocated_csv(found: Allocated) -> str:
-    return columns_csv(_entity_columns(found))
-
-
-def _allocated_data(found: Allocated, mechanism: Law | None, given: o.Given) -> dict[str, Any]:
-    columns = {k: (v.tolist() if isinstance(v, np.ndarray) else v) for k, v in _entity_columns(found).items()}
-    interval = found.interval
-    return {
-        "counts": {"n": len(found.noisy.ids), "noisy_total": float(np.sum(found.noisy.values))},
-        "mechanism": None if mechanism is None else o.neighbours_of(given).describe(mechanism),
-        "budget": found.budget,
-        "interval": None
-        if interval is None
-        else {"confidence": interval.confidence, "simultaneous": interval.simultaneous, "of": "the true share"},
-        "bias": {
-            "mark": ESTIMATED,
-            "methods": {how: p.method for how, p in found.bias.items()},
-            "replicates": given["replicates"],
-            "missing": found.missing,
-        },
-        "entities": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-    }
+def _show_bias(out: Console, a: Allocation, unit: Unit, factor: float) -> None:
+    if a.bias is None:
+        return
+    p = a.bias
+    worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
+    ends = (
+        f"{a.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
+        f"± {unit.show(float(p.error[i]) * factor, toward=1)}"
+        for i in (best, worst)
+    )
+    screen.say(out, f"{a.how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")

@@ -11,14 +11,20 @@ from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
-from fairpost.counts import Counts
-from fairpost.results.audit import CONFIDENTIAL, Audit
+from fairpost.errors import ParameterError
+from fairpost.results import CONFIDENTIAL, Comparison
 
 
 @click.command()
 @o.FILE
 @o.COLUMNS
 @o.NOISE
+@click.option(
+    "--statement",
+    type=click.Path(path_type=str),
+    metavar="FILE",
+    help="A finished release: its mechanism, rule and total, without retyping them.",
+)
 @o.POSTPROCESS
 @o.PROBLEM
 @o.ENGINE
@@ -28,6 +34,7 @@ from fairpost.results.audit import CONFIDENTIAL, Audit
 @o.CSV
 @o.HTML
 @o.WORDS
+@o.NOUN
 @o.FORCE
 def audit(file: str, **given: Any) -> int:
     """Who gains and who loses from post-processing, from a FILE of true counts.
@@ -40,6 +47,7 @@ def audit(file: str, **given: Any) -> int:
       fairpost audit districts.csv --id leaid --count poor_5_17 --epsilon 0.01 \\
           --postprocess baseline --postprocess pos --budget 6.5e9 --html report.html
     """
+    given = with_statement(given)
     o.check_numbers(given)
     mechanism = o.noise_of(given)
     outputs = Outputs(given, [file])
@@ -60,8 +68,32 @@ def audit(file: str, **given: Any) -> int:
         )
     if not outputs.to_stdout:
         show(results, given["currency"])
-    write(outputs, counts, results, given)
+    write(outputs, results, given)
     return 130 if any(r.interrupted for r in results) else 0
+
+
+def with_statement(given: o.Given) -> o.Given:
+    """The options with the mechanism, the rule and the total of a finished release, where a statement is given."""
+    if given["statement"] is None:
+        return given
+    from fairpost.release.reading import stated
+
+    typed = [name for name in ("epsilon", "scale", "sigma", "rho") if given[name] is not None]
+    if typed:
+        raise ParameterError(f"the noise is given by --statement or by --{typed[0]}, got both")
+    found = stated(given["statement"])
+    if found.note:
+        click.echo(found.note, err=True)
+    total = found.total if given["total"] is None else given["total"]
+    return given | {
+        "mechanism": found.mechanism,
+        found.parameter: found.scale,
+        "sensitivity": found.sensitivity,
+        "delta": found.delta,
+        "postprocess": given["postprocess"] or (found.postprocess,),
+        "by_group": given["by_group"] or found.by_group,
+        "total": total,
+    }
 
 
 def default_choice(budget: Budget | None, law: o.Given | None = None) -> tuple[str, ...]:
@@ -71,7 +103,7 @@ def default_choice(budget: Budget | None, law: o.Given | None = None) -> tuple[s
     return ("nonnegative", "simplex", "simplex-threshold") if budget is None else ("baseline", "pos", "pos-threshold")
 
 
-def show(results: tuple[Audit, ...], currency: str) -> None:
+def show(results: Comparison, currency: str) -> None:
     """Tables and sentences on the screen."""
     out = screen.console()
     for task in dict.fromkeys(r.task for r in results):
@@ -103,24 +135,13 @@ def _seats(r: Audit) -> list[str]:
     return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
 
 
-def as_data(counts: Counts, results: tuple[Audit, ...], given: o.Given) -> dict[str, Any]:
-    """The JSON of an audit."""
-    return {
-        "mark": CONFIDENTIAL,
-        "counts": {"n": counts.n, "total": counts.total},
-        "mechanism": o.neighbours_of(given).describe(results[0].mechanism),
-        "budget": results[0].budget,
-        "results": [r.to_dict(entities=given["entities"]) for r in results],
-    }
-
-
-def write(outputs: Outputs, counts: Counts, results: tuple[Audit, ...], given: o.Given) -> None:
+def write(outputs: Outputs, results: Comparison, given: o.Given) -> None:
     """The files of an audit."""
     from fairpost.io import entities_csv
     from fairpost.report import audit_page
 
     outputs.write(
-        json=lambda: as_data(counts, results, given),
+        json=lambda: results.to_dict(entities=given["entities"], neighbours=o.neighbours_of(given)),
         csv=lambda: entities_csv(results),
         html=lambda: audit_page(
             results,

@@ -34,7 +34,6 @@ def demo(**given: Any) -> int:
     piped = given["html"] == STDOUT
     check_free([] if piped else [given["html"]], given["force"])
     started = time.perf_counter()
-    screen.remark("The first run compiles the kernels (some seconds); they are kept for the next.")
     out = screen.console()
     if not piped:
         screen.say(out, "Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 import fairpost as fp
+from fairpost.compiled import interrupts
+from fairpost.errors import LedgerError, UnfinishedError
 
 COMMANDS = {
     "audit": "auditing",
@@ -17,8 +21,11 @@ COMMANDS = {
     "project": "projecting",
     "allocate": "allocating",
     "programmes": "programmes",
+    "release": "releasing",
+    "budget": "budgeting",
     "paper": "reproduction",
     "demo": "demonstration",
+    "compile": "compiling",
 }
 """Each command and the module that has it; a module is loaded when its command is called."""
 
@@ -29,6 +36,9 @@ With the true counts (confidential), before a release:
   audit     who gains and who loses from a post-processing, and how much
   plan      the smallest epsilon that keeps the harm below a limit
   sweep     the harm against epsilon
+To publish:
+  budget    make a privacy budget, look at it, check it
+  release   charge the budget, draw the noise, post-process, publish with a statement
 With noisy counts alone:
   project   noisy counts to counts that are not negative and add up
   allocate  noisy counts to shares of a budget, with intervals
@@ -37,10 +47,13 @@ Laws with thresholds and brackets:
 To see it work:
   demo      the main job on embedded data, with a report to open
   paper     every table and figure of the paper, published value beside ours
+Once on a machine:
+  compile   every kernel at once, so that no later command waits for it
 
 \b
 Exit codes: 0 done; 2 the input or an option breaks a rule, which one line on stderr names;
-3 no answer (an engine refuses, or no epsilon meets the target); 130 interrupted.
+3 no answer (an engine refuses, no epsilon meets the target, a release does not fit its budget);
+4 a release is charged and not finished; 5 a ledger fails its check; 130 interrupted.
 """
 
 
@@ -55,7 +68,8 @@ class Commands(click.Group):
         """Load the module that has it."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"fairpost.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        module = import_module(f"fairpost.cli.{COMMANDS[cmd_name]}")
+        command = getattr(module, "compile_" if cmd_name == "compile" else cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -66,12 +80,17 @@ class Commands(click.Group):
         """Run, and end with the exit code that the help documents."""
         extra["standalone_mode"] = False
         try:
-            code = super().main(*args, **extra)
+            with interrupts.noticed(), _compiling(args, extra):
+                code = super().main(*args, **extra)
         except click.ClickException as error:
             place = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairpost"
             _end(2, f"{place}: {' '.join(error.format_message().split())}")
         except fp.InputError as error:
             _end(2, f"fairpost: {error}")
+        except UnfinishedError as error:
+            _end(4, f"fairpost: {error}")
+        except LedgerError as error:
+            _end(5, f"fairpost: {error}")
         except fp.FairpostError as error:
             _end(3, f"fairpost: {error}")
         except (KeyboardInterrupt, click.Abort):
@@ -81,6 +100,19 @@ class Commands(click.Group):
         except MemoryError:
             _end(2, "fairpost: the input must fit into the memory of this machine, and does not")
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _compiling(args: Any, extra: Any) -> Iterator[None]:
+    """Commands say that they compile; `compile` has a bar of its own."""
+    words = (args[0] if args else extra.get("args")) or sys.argv[1:]
+    if list(words)[:1] == ["compile"]:
+        yield
+        return
+    from fairpost.cli.compiling import said
+
+    with said():
+        yield
 
 
 def _end(code: int, line: str) -> None:

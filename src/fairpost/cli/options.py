@@ -47,7 +47,7 @@ COLUMNS = together(
     click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
     click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]"),
     click.option(
-        "--weight", metavar="COL", help="Column of weights (dollars a pupil, say).  [default: weight, if there]"
+        "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
     ),
     click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]"),
     click.option(
@@ -105,7 +105,7 @@ ENGINE = together(
         type=click.Choice(engines.NAMES),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else simulation, and says which.",
+        help="auto: exact where there is an integral, else an expansion or simulation, and says which.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
     click.option("--seed", type=int, help="Simulation: the same seed, the same bits.  [default: 0]"),
@@ -134,9 +134,9 @@ HTML = click.option(
 WORDS = together(
     click.option("--title", help="The headline of the report."),
     click.option("--unit", default="people", show_default=True, help="What is counted, for the report."),
-    click.option("--noun", default="entities", show_default=True, help="What has a count, for the report."),
     click.option("--currency", default="$", show_default=True, help="The sign of money."),
 )
+NOUN = click.option("--noun", default="entities", show_default=True, help="What has a count, for the report.")
 
 
 def columns(given: Given) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpost.allocate import ALLOCATIONS
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.cli import options as o
 from fairpost.cli import screen
@@ -16,12 +18,14 @@ from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.rows import columns_csv
 from fairpost.noise import MECHANISMS, mechanism_of
-from fairpost.plan import TARGETS, grid
+from fairpost.plan import grid
 from fairpost.plan import plan as find
 from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, money
-from fairpost.results import Plan, Point, Refused
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results import CONFIDENTIAL, Plan, Point, Refused
+from fairpost.results.curves import TARGETS, curve_columns
+from fairpost.results.schema import document
+from fairpost.rules import POSTPROCESSINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,8 +102,8 @@ def sweep(file: str, **given: Any) -> int:
         _show(points, refused, cash, f"{counts.n:,} entities, {given['mechanism']} noise")
     data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}} | cash.to_dict()
     outputs.write(
-        json=lambda: data | {"points": [p.to_dict() for p in points], "refused": [_refusal(r) for r in refused]},
-        csv=lambda: _csv(points),
+        json=lambda: document("sweep") | data | found.to_dict(),
+        csv=lambda: columns_csv(found.columns()),
         html=lambda: _page(points, given, cash, None),
     )
     return 0
@@ -129,7 +133,8 @@ def plan(file: str, **given: Any) -> int:
     law = o.law_of(file, given, budget)
     same, cash = _same(given, budget, law), _Cash.of(counts, budget, given, law)
     plans: dict[str, Plan] = {}
-    for which in given["postprocess"] or default_choice(budget, law):
+    chosen = given["postprocess"] or default_choice(budget, law)
+    for which in chosen:
         with screen.progress(which) as report:
             plans[which] = find(
                 counts,
@@ -139,7 +144,7 @@ def plan(file: str, **given: Any) -> int:
                 limit=limit,
                 spreads=spreads,
                 progress=report,
-                **same,
+                **same | _unused(which, chosen),
             )
     if not any(p.curve for p in plans.values()):
         raise UnsupportedError("; ".join(f"{which}: {p.message}" for which, p in plans.items()))
@@ -147,11 +152,22 @@ def plan(file: str, **given: Any) -> int:
         _show_plans(plans, cash, given["mechanism"])
     data = {"mark": CONFIDENTIAL, "counts": {"n": counts.n, "total": counts.total}} | cash.to_dict()
     outputs.write(
-        json=lambda: data | {"target": target, "limit": limit, "plans": [_plan(w, p) for w, p in plans.items()]},
-        csv=lambda: _csv(tuple(x for p in plans.values() for x in p.curve)),
+        json=lambda: (
+            document("plan") | data | {"target": target, "limit": limit, "plans": [p.to_dict() for p in plans.values()]}
+        ),
+        csv=lambda: columns_csv(curve_columns(tuple(x for p in plans.values() for x in p.curve))),
         html=lambda: _page(tuple(x for p in plans.values() for x in p.curve), given, cash, (target, limit, plans)),
     )
     return 0 if any(p.found for p in plans.values()) else 3
+
+
+def _unused(which: str, chosen: Sequence[str]) -> dict[str, None]:
+    """What this candidate does not look at and another one does: a total, a budget."""
+    some = [POSTPROCESSINGS[name] for name in chosen]
+    own = POSTPROCESSINGS[which]
+    total = not own.keeps_total and any(kind.keeps_total for kind in some)
+    budget = which not in ALLOCATIONS and any(name in ALLOCATIONS for name in chosen)
+    return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
 
 
 def _target(given: o.Given) -> tuple[str, float]:
@@ -213,7 +229,7 @@ def _show(points: tuple[Point, ...], refused: tuple[Refused, ...], cash: _Cash, 
     screen.show(out, screen.Grid(title, HEAD, rows, keys=2))
     for r in refused:
         screen.say(out, f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}")
-    _show_end(out, cash)
+    _show_end(out, cash, [p.task for p in points])
 
 
 def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
@@ -223,57 +239,14 @@ def _show_plans(plans: dict[str, Plan], cash: _Cash, noise: str) -> None:
         screen.show(out, screen.Grid(f"The most noise that meets the target, {noise}", HEAD, rows, keys=2))
     for which, p in plans.items():
         screen.say(out, f"{which}: {p.message}.")
-    _show_end(out, cash)
+    _show_end(out, cash, [x.task for p in plans.values() for x in p.curve])
 
 
-def _show_end(out: Console, cash: _Cash) -> None:
+def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     if cash.words:
         screen.say(out, cash.words)
-    screen.say(out, screen.explanation(cash.total is not None), style="dim")
+    screen.say(out, screen.explanation(cash.total is not None and "release" not in tasks), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
-
-
-def _refusal(r: Refused) -> dict[str, Any]:
-    return {
-        "mechanism": r.mechanism.describe(),
-        "epsilon": r.epsilon,
-        "postprocess": r.postprocess,
-        "reason": r.reason,
-    }
-
-
-def _plan(which: str, p: Plan) -> dict[str, Any]:
-    return {
-        "postprocess": which,
-        "found": None if p.found is None else p.found.to_dict(),
-        "message": p.message,
-        "curve": [x.to_dict() for x in p.curve],
-        "refused": [_refusal(r) for r in p.refused],
-    }
-
-
-def _csv(points: tuple[Point, ...]) -> str:
-    costs = [p.cost for p in points]
-    columns: dict[str, Any] = {
-        "postprocess": [p.postprocess for p in points],
-        "epsilon": [p.epsilon for p in points],
-        "spread": [p.mechanism.spread for p in points],
-        "method": [p.method for p in points],
-    }
-    for name, found in (("alpha", [p.alpha for p in points]), ("largest_loss", [p.loss for p in points])):
-        columns |= {f"{name}{end}": [getattr(e, k) for e in found] for end, k in _ENDS}
-    columns |= {
-        "loses_most": [p.loser for p in points],
-        "cost_share": [None if c is None else c.share.value for c in costs],
-        "cost_amount": [None if c is None or c.amount is None else c.amount.value for c in costs],
-        "rmse": [p.rmse for p in points],
-        "zero": [p.zero for p in points],
-        "confidential": [CONFIDENTIAL.partition(": ")[2]] * len(points),
-    }
-    return columns_csv(columns)
-
-
-_ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
 
 
 def _page(

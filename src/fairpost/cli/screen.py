@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fairpost.accuracy import Estimate
@@ -64,10 +64,11 @@ def shown(unit: Unit, estimate: Estimate) -> str:
     if error <= 1e-3 * abs(estimate.value):
         return unit.show(estimate.value, error)
     width = (estimate.high - estimate.low) / 10
-    return f"{unit.show(estimate.value, width)} ({unit.show(estimate.low, width)} to {unit.show(estimate.high, width)})"
+    low, high = unit.show(estimate.low, width, toward=-1), unit.show(estimate.high, width, toward=1)
+    return f"{unit.show(estimate.value, width)} ({low} to {high})"
 
 
-def comparison(results: tuple[Audit, ...], currency: str) -> Grid:
+def comparison(results: Sequence[Audit], currency: str) -> Grid:
     """One row per post-processing: the harm, and its price beside it, both in money where there is some."""
     mechanism = results[0].mechanism
     heads = ("post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by")
@@ -116,8 +117,9 @@ def sentences(result: Audit, currency: str) -> list[str]:
     lines = [f"{result.postprocess}: in expectation {gainer} gets {most} and {loser} {least}, compared with the truth."]
     if result.bounds is not None:
         b = result.bounds
-        sharper = "" if b.sharper is None else f"; with E[T], Lemma 3 gives at most {COUNTS.show(b.sharper)}"
-        lines.append(f"  Theorem 1: alpha is between {COUNTS.show(b.lower)} and {COUNTS.show(b.theorem)}{sharper}.")
+        least, most = COUNTS.show(b.lower, toward=-1), COUNTS.show(b.theorem, toward=1)
+        sharper = "" if b.sharper is None else f"; with E[T], Lemma 3 gives at most {COUNTS.show(b.sharper, toward=1)}"
+        lines.append(f"  Theorem 1: alpha is between {least} and {most}{sharper}.")
         if b.says_little(result.alpha.value):
             lines.append(f"  {loose(result)}")
     if result.cost_of_privacy is not None:

@@ -17,7 +17,6 @@ def kernel(function: F, /) -> F: ...
 def kernel(**options: Any) -> Callable[[F], F]: ...
 def kernel(function: Any = None, /, **options: Any) -> Any:
     """Compile `function` on its first call and keep the machine code; it holds no interpreter lock while it runs."""
-    from numba import njit
+    from fairpost.compiled.dispatch import made
 
-    made = njit(cache=True, nogil=True, **options)
-    return made if function is None else made(function)
+    return (lambda f: made(f, options)) if function is None else made(function, options)

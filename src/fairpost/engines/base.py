@@ -42,7 +42,7 @@ class Question:
         if not pis:
             raise ParameterError("there must be at least one post-processing, got none")
         for pi in pis:
-            pi.problem.check(counts, pi.name)
+            pi.check(counts)
         return cls(counts, mechanism, tuple(pi.for_mechanism(mechanism) for pi in pis))
 
     @cached_property

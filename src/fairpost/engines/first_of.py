@@ -63,7 +63,7 @@ def _with_biases_of(reached: Reached, new: Answer, reason: str, instead: str) ->
         accuracy=reached.accuracy,
         alpha=reached.alpha,
         pair=reached.pair,
-        note=_line(why, new.note),
+        note=why,
     )
 
 

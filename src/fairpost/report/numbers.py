@@ -15,6 +15,9 @@ from fairpost.accuracy import Estimate
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+DUST = 2.0**-50
+"""Rounding with a direction takes a number this close to a round one, in relation to itself, for the round one: 0.29 in
+percent is 28.999999999999996. That is the rounding of one product and one quotient, and no more."""
 SHARP = 1e-3
 """An interval narrower than this share of its value is told as one error, not as two ends."""
 
@@ -61,26 +64,43 @@ class Unit:
         want = 0 if self.whole and abs(x) >= 100 else math.floor(math.log10(abs(x))) - self.digits + 1
         return max(want, math.floor(math.log10(error))) if error > 0 else want
 
-    def show(self, value: float, error: float = 0.0, *, signed: bool = False) -> str:
-        """The number as text: "+$1,234", "−0.0076 %"."""
+    def show(self, value: float, error: float = 0.0, *, signed: bool = False, toward: int = 0) -> str:
+        """The number as text: "+$1,234", "−0.0076 %".
+
+        Bounds are rounded to the side on which they still hold: `toward` 1 never shows less than the number, -1 never
+        more, 0 the nearest.
+        """
         x = value * self.factor
         if not math.isfinite(x):
             return f"{self.prefix}{'∞' if x > 0 else MINUS + '∞' if x < 0 else '?'}{self.suffix}"
-        body = digits(abs(x), self.place(x, error * self.factor)) if x else "0"
+        place = self.place(x, error * self.factor) if x else 0
+        x = directed(x, place, toward)
+        body = digits(abs(x), place) if x else "0"
         some = body.strip("0.,") != ""
         sign = (MINUS if x < 0 else "+" if signed else "") if some else ""
         return f"{sign}{self.prefix}{body}{self.suffix}"
 
-    def brief(self, value: float, error: float = 0.0, *, signed: bool = False) -> str:
+    def brief(self, value: float, error: float = 0.0, *, signed: bool = False, toward: int = 0) -> str:
         """For sentences: three digits, and millions in words."""
         for size, word in SCALES if self.whole else ():
             if abs(value) >= size:
-                return Unit(1 / size, self.prefix, f" {word}", 3).show(value, error, signed=signed)
-        return Unit(self.factor, self.prefix, self.suffix, 3, self.whole).show(value, error, signed=signed)
+                return Unit(1 / size, self.prefix, f" {word}", 3).show(value, error, signed=signed, toward=toward)
+        kept = Unit(self.factor, self.prefix, self.suffix, 3, self.whole)
+        return kept.show(value, error, signed=signed, toward=toward)
 
     def data(self) -> dict[str, Any]:
         """For the script of the page."""
         return asdict(self)
+
+
+def directed(x: float, place: int, toward: int) -> float:
+    """x at 10^place, rounded up (`toward` 1), down (-1) or left to the nearest (0)."""
+    step = 10.0**place
+    if toward == 0 or step == 0:
+        return x
+    steps = x / step
+    dust = DUST * abs(steps)
+    return (math.ceil(steps - dust) if toward > 0 else math.floor(steps + dust)) * step
 
 
 def digits(x: float, place: int) -> str:
@@ -101,9 +121,11 @@ def money(currency: str) -> Unit:
     return Unit(1.0, clean(currency), "", 3, True)
 
 
-def tagged(unit: Unit, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False) -> Html:
+def tagged(
+    unit: Unit, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False, toward: int = 0
+) -> Html:
     """The number with its full precision in the title."""
-    text = (unit.brief if brief else unit.show)(value, error, signed=signed)
+    text = (unit.brief if brief else unit.show)(value, error, signed=signed, toward=toward)
     kind = Html(' class="key"') if brief else Html("")
     return html(
         '<data{kind} value="{full}" title="{full}">{text}</data>', kind=kind, full=repr(float(value)), text=text
@@ -128,7 +150,7 @@ def certainty(unit: Unit, estimate: Estimate) -> Html:
     if error <= SHARP * abs(estimate.value):
         return below(unit, error)
     width = (estimate.high - estimate.low) / 10
-    ends = [tagged(unit, v, width) for v in (estimate.low, estimate.high)]
+    ends = [tagged(unit, v, width, toward=to) for v, to in ((estimate.low, -1), (estimate.high, 1))]
     return html("{low} to {high}", low=ends[0], high=ends[1])
 
 
@@ -137,11 +159,11 @@ def below(unit: Unit, error: float) -> Html:
     if unit.whole and error < 0.01:
         return html("error below {cent}", cent=f"{unit.prefix}0.01")
     x = max(error * unit.factor, 1e-300)  # below, steps of ten underflow
-    step = 10.0 ** math.floor(math.log10(x))
-    top = math.ceil(x / step * (1 - 1e-9)) * step / unit.factor
+    top = directed(x, math.floor(math.log10(x)), 1) / unit.factor
     return html("error below {e}", e=tagged(Unit(unit.factor, unit.prefix, unit.suffix, 1), top))
 
 
-def times(ratio: float) -> str:
-    """A factor in words: "12 times"."""
-    return f"{ratio:,.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
+def times(ratio: float, toward: int = 0) -> str:
+    """A factor in words: "12 times"; `toward` as in `Unit.show`."""
+    x = directed(ratio, 0 if ratio >= 10 else math.floor(math.log10(ratio)) - 1, toward)
+    return f"{x:,.0f} times" if x >= 10 else f"{x:.2g} times"

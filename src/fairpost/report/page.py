@@ -25,7 +25,7 @@ def file(name: str) -> str:
 @lru_cache(maxsize=1)
 def plotly() -> str:
     """The drawing library, as one script."""
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())
 

@@ -24,12 +24,18 @@ from fairpost.results.audit import Audit
 Ints = NDArray[np.int64]
 MOST = 20_000
 """At most so many points and so many entities travel; of more, the most affected."""
-FIELDS = ("bias", "half_width", "deviation", "zero")
+FIELDS = ("bias", "half_width", "standard_error", "deviation", "zero")
 
 
 def pack(values: NDArray[Any], kind: str) -> str:
     """An array as base64: "f8", "f4" or "i4", little-endian."""
     return base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode("ascii")
+
+
+def raised(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Errors in single precision, never below what they were."""
+    near = values.astype(np.float32)
+    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)
 
 
 def embed(data: object) -> str:
@@ -53,7 +59,7 @@ def classes(counts: Counts, results: Sequence[Audit]) -> Classes:
     first = np.empty(times.size, dtype=np.int64)
     first[of[::-1]] = np.arange(counts.n)[::-1]
     vectors = (getattr(r, field) for r in results for field in (*FIELDS, "truth"))
-    if all(np.array_equal(v[first][of], v) for v in vectors):
+    if all(v is None or np.array_equal(v[first][of], v) for v in vectors):
         return Classes(first, times, of)
     everyone = np.arange(counts.n)
     return Classes(everyone, np.ones(counts.n, dtype=np.int64), everyone)
@@ -137,9 +143,8 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "budget": r.budget if view.cash else None,
         "truth": pack(r.truth[rows], "f8"),
         "bias": pack(r.bias[rows], "f8"),
-        "error": pack(r.half_width[rows], "f4"),
-        "standard": None if r.standard_error is None else pack(r.standard_error[rows], "f4"),
-        "half": pack(r.half_width[rows], "f4") if view.simulated else None,
+        "error": pack(raised(r.half_width[rows] if r.standard_error is None else r.standard_error[rows]), "f4"),
+        "half": pack(raised(r.half_width[rows]), "f4") if view.simulated else None,
         "deviation": pack(r.deviation[rows], "f4"),
         "zero": pack(r.zero[rows], "f4"),
     }

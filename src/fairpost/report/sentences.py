@@ -180,7 +180,7 @@ def limit(view: View) -> Html:
     """What an unresolved simulation does show."""
     if view.resolved:
         return Html("")
-    high = view.amount(view.result.alpha.high, view.result.alpha.high / 10, brief=True)
+    high = view.amount(view.result.alpha.high, view.result.alpha.high / 10, brief=True, toward=1)
     return html(
         'Unfairness is <a class="term" href="#g-unresolved">not resolved</a>: it is at most {high}, with {sure} confidence.',
         high=high,
@@ -199,7 +199,8 @@ def compared(worst: View, others: list[View]) -> Html:
 def _less(worst: View, view: View) -> Html:
     a, b = worst.result.alpha, view.result.alpha
     if not view.resolved:
-        return html("is not resolved (alpha at most {high})", high=view.amount(b.high, b.high / 10, brief=True))
+        high = view.amount(b.high, b.high / 10, brief=True, toward=1)
+        return html("is not resolved (alpha at most {high})", high=high)
     if b.value == 0:
         return Html("has no unfairness at all")
     if a.low > b.high:
@@ -211,7 +212,7 @@ def _ratio(worst: View, view: View) -> str:
     """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open."""
     a, b = worst.result.alpha, view.result.alpha
     sure = a.low / b.high
-    return times(a.value / b.value) if sure >= 0.9 * a.value / b.value else f"at least {times(sure)}"
+    return times(a.value / b.value) if sure >= 0.9 * a.value / b.value else f"at least {times(sure, -1)}"
 
 
 def _loss(view: View) -> Html:
@@ -288,7 +289,7 @@ def sureness(view: View) -> Html:
         return html(
             '<a class="term" href="#g-unresolved">not resolved</a> at {runs} runs: 0 to {high} with {sure} confidence',
             runs=f"{view.result.runs:,}", sure=view.confidence,
-            high=view.amount(view.result.alpha.high, view.result.alpha.high / 10),
+            high=view.amount(view.result.alpha.high, view.result.alpha.high / 10, toward=1),
         )  # fmt: skip
     return html(
         '<a class="term" href="#g-interval">{c}</a> with {sure} confidence, simulated',
@@ -302,13 +303,13 @@ def bound_text(view: View) -> Html:
     b, a = view.result.bounds, view.result.alpha
     if b is None:
         return Html("")
-    low, high = view.amount(b.lower, b.error), view.amount(b.theorem, b.error)
+    low, high = view.amount(b.lower, b.error, toward=-1), view.amount(b.theorem, b.error, toward=1)
     inside = b.lower - b.error <= a.high and a.low <= b.theorem + b.error
     verdict = (
         "The value lies between them, as it must." if inside else "THE VALUE LIES OUTSIDE: report this as a defect."
     )
     sharper = (
-        html("; Lemma 3 lowers the upper one to {x}", x=view.amount(b.sharper, b.error))
+        html("; Lemma 3 lowers the upper one to {x}", x=view.amount(b.sharper, b.error, toward=1))
         if b.sharper is not None
         else ""
     )

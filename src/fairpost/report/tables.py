@@ -78,7 +78,7 @@ def method(v: View) -> Html:
     return html(
         '<a class="term" href="#g-simulated">simulated</a>, {runs} runs, half-widths up to {e}',
         runs=f"{r.runs:,}",
-        e=tagged(Unit(v.bare.factor, v.bare.prefix, v.bare.suffix, 2), worst),
+        e=tagged(Unit(v.bare.factor, v.bare.prefix, v.bare.suffix, 2), worst, toward=1),
     )
 
 

@@ -96,9 +96,11 @@ class View:
         """From the unit of the bias to the one shown."""
         return 1.0 if self.cash is None or self.result.budget is None else self.result.budget
 
-    def amount(self, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False) -> Html:
+    def amount(
+        self, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False, toward: int = 0
+    ) -> Html:
         """A bias in the unit shown."""
-        return tagged(self.shown, value * self.per, error * self.per, signed=signed, brief=brief)
+        return tagged(self.shown, value * self.per, error * self.per, signed=signed, brief=brief, toward=toward)
 
     @property
     def bare(self) -> Unit:

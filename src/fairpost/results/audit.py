@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,40 +15,29 @@ from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.engines.base import Answer
+from fairpost.errors import InputError
 from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
 from fairpost.problems import Problem
+from fairpost.results.base import CONFIDENTIAL, Columns, Result, known, label, noise_words, number
+from fairpost.results.columns import about, reason, whole_numbers
+from fairpost.results.cost import CostOfPrivacy
+from fairpost.results.figures import Series, drawn
+from fairpost.results.reading import audit_fields, one_line
+from fairpost.results.writing import audit_entry
 from fairpost.rules import PostProcessing
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from fairpost.engines.montecarlo.estimates import Sampled
 
 Floats = NDArray[np.float64]
-CONFIDENTIAL = "confidential: computed from true counts"
-
-
-@dataclass(frozen=True)
-class CostOfPrivacy:
-    """Definition 5: what must be added to the budget so that nobody expects less than their due."""
-
-    share: Estimate
-    """As a share of the budget."""
-    amount: Estimate | None
-    """In money, where a budget was given."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON: the values, and the intervals around them."""
-        amount = self.amount
-        return {
-            "share": self.share.value,
-            "amount": None if amount is None else amount.value,
-            "share_interval": self.share.to_dict(),
-            "amount_interval": None if amount is None else amount.to_dict(),
-        }
+__all__ = ["CONFIDENTIAL", "Audit", "CostOfPrivacy"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit:
+class Audit(Result):
     """The bias of one post-processing, entity by entity, and what follows from it.
 
     Biases are in counts for a release, in shares of the budget for an allocation (by group without a budget: in shares of
@@ -235,57 +225,76 @@ class Audit:
         return fairness.by_size(self.bias, self.counts.values, edges)
 
     def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
-        """The entry of `results` in the JSON of `fairpost audit`."""
-        cost = self.cost_of_privacy
-        out: dict[str, Any] = {
-            "postprocess": self.postprocess,
-            "problem": self.problem.name,
-            "by_group": self.grouped,
-            "group_budgets": None if self.budgets is None else self.budgets.to_dict(),
-            "method": self.method,
-            "accuracy": self.accuracy.kind,
-            "runs": self.runs,
-            "seed": self.seed,
-            "confidence": self.confidence,
-            "interrupted": self.interrupted,
-            "alpha": self.alpha.to_dict(),
-            "alpha_pair": list(self.alpha_pair),
-            "bounds": None if self.bounds is None else asdict(self.bounds),
-            "cost_of_privacy": None if cost is None else cost.to_dict(),
-            "wrong": self.wrong,
-            "price": self.price,
-            "expected_T": None if self.expected_T is None else self.expected_T.to_dict(),
-            "degenerate": self.degenerate,
-            "variance_reduction": self.variance_reduction,
-            "note": self.note,
-            "mark": self.mark,
-        }
-        return out | ({"entities": self._entities()} if entities else {})
+        """The entry of `results` in the JSON of `fairpost audit`; with every entity, `from_dict` reads it back."""
+        return audit_entry(self, entities=entities)
 
-    def _entities(self) -> list[dict[str, Any]]:
-        columns: dict[str, Any] = {
-            "id": list(self.counts.ids),
-            "due": self.truth.tolist(),
-            "bias": self.bias.tolist(),
-            "half_width": self.half_width.tolist(),
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], counts: Counts, mechanism: Mechanism, *, budget: float | None = None
+    ) -> Audit:
+        """The inverse of `to_dict(entities=True)`; what the entry does not repeat is given: x, M and the whole budget."""
+        with one_line("an entry of `results`"):
+            if "entities" not in data:
+                raise InputError(
+                    f"the result of {data['postprocess']} cannot be read back: it was written without --entities"
+                )
+            return cls(**audit_fields(data, counts, mechanism, budget))
+
+    def columns(self) -> Columns:
+        """One row per entity: what it is, what it is due, its bias and how well that is known; in the unit of the bias."""
+        said = {self.problem.column: whole_numbers(self.truth)} | self.own_columns()
+        return about(self.counts) | said | {"confidential": [reason(self.mark)] * self.counts.n}
+
+    def own_columns(self, prefix: str = "") -> Columns:
+        """The columns that differ from one post-processing to the next."""
+        found: Columns = {
+            "bias": self.bias,
+            "half_width": self.half_width,
             "accuracy": [self.accuracy.kind] * self.counts.n,
-            "standard_error": [None] * self.counts.n if self.standard_error is None else self.standard_error.tolist(),
-            "standard_deviation": self.deviation.tolist(),
-            "mean_squared_error": self.mse.tolist(),
-            "mean_squared_error_half_width": _finite(self.mse_accuracy.half_width),
-            "zero": self.zero.tolist(),
-            "zero_half_width": _finite(self.zero_accuracy.half_width),
+            "standard_error": self.standard_error,
+            "standard_deviation": self.deviation,
+            "zero": self.zero,
+            "money": self.money,
         }
-        if self.wrong_chance is not None:
-            columns["wrong"] = self.wrong_chance.tolist()
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return {f"{prefix}{name}": values for name, values in found.items() if values is not None}
 
+    def plot(self) -> go.Figure:
+        """The bias of each entity against what it is due, with intervals where it was simulated."""
+        factor, unit = (
+            (1.0, f"bias ({self.problem.unit})") if self.money is None else (self.budget or 0.0, "bias (money)")
+        )
+        bias, half = self.bias * factor, self.half_width * factor
+        ends = (bias - half, bias + half) if self.simulated else (None, None)
+        names = [self.counts.name(i) for i in range(self.counts.n)]
+        points = Series(self.postprocess, self.truth, bias, names, *ends)
+        return drawn(f"{self._head()}; {self.mark}", self.problem.column.replace("_", " "), unit, [points])
 
-def _finite(values: Floats) -> list[float | None]:
-    """JSON has no infinity: None where nothing is known."""
-    return [v if np.isfinite(v) else None for v in values.tolist()]
+    def _head(self) -> str:
+        return f"Audit of {self.postprocess}: {self.counts.n:,} entities, {noise_words(self.mechanism)}"
 
+    def _facts(self) -> list[tuple[str, str]]:
+        a, cost, price = self.alpha, self.cost_of_privacy, self.price
+        facts = [
+            ("alpha", known(a, f" {self.problem.unit}")),
+            ("gains most", self._end(0)),
+            ("loses most", self._end(1)),
+        ]
+        if cost is not None:
+            facts.append(("cost of privacy", str(cost)))
+        facts += [
+            (
+                "price",
+                f"RMSE {number(price['root_mean_squared_error'])}, P(0) {price['mean_probability_of_zero']:.3%} on average",
+            ),
+            ("found by", self.method if self.runs is None else f"{self.method}, {self.runs:,} runs, seed {self.seed}"),
+        ]
+        return facts + ([("note", self.note)] if self.note else [])
 
-def bounds_from(data: dict[str, Any] | None) -> Bounds | None:
-    """The inverse of `asdict` for bounds."""
-    return None if data is None else Bounds(**{f.name: data[f.name] for f in fields(Bounds)})
+    def _end(self, which: int) -> str:
+        i = self.counts.ids.index(self.alpha_pair[which])
+        money = (
+            ""
+            if self.money is None
+            else f" = {number(float(self.money[i]), signed=True)} of {number(self.budget or 0.0)}"
+        )
+        return f"{label(self.counts.name(i))} {number(float(self.bias[i]), signed=True)}{money}"

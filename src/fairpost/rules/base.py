@@ -64,6 +64,10 @@ class PostProcessing(ABC):
         """
         raise UnsupportedError(f"{cls.__name__} is not built from counts alone; give the object itself")
 
+    def check(self, counts: Counts) -> None:
+        """An error where this post-processing cannot be about these counts."""
+        self.problem.check(counts, self.name)
+
     def for_mechanism(self, mechanism: Mechanism) -> Self:
         """The post-processing tuned to the noise, where it has something to tune; else itself."""
         return self

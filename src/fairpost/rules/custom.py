@@ -70,8 +70,9 @@ class Custom(PostProcessing):
             raise ParameterError(f"the linear part of {self.name} must change sign with the noise, it does not")
         return replace(plain, linear=self.linear_rows)
 
-    def check_output(self, counts: Counts) -> None:
+    def check(self, counts: Counts) -> None:
         """An error where nobody said which problem the function answers and its output on the counts adds up to 1."""
+        super().check(counts)
         if self.stated or counts.n < 2 or abs(counts.total - 1) <= NEAR:
             return
         value = self(counts.values)

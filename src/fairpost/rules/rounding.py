@@ -9,6 +9,8 @@ sampling; the controlled rounding of Cox 1987 in one dimension).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -19,6 +21,8 @@ from fairpost.rules.base import finite_rows
 Floats = NDArray[np.float64]
 SLACK = 1e-6
 """How far the sum of a group may be from a whole number and still be one, in counts."""
+RELATIVE = 1e-14
+"""And as a part of the sum: a projection keeps a total to some 45 roundings of a float."""
 
 
 def round_counts(v: ArrayLike, rng: np.random.Generator, partition: Partition | None = None) -> Floats:
@@ -42,14 +46,16 @@ def round_counts(v: ArrayLike, rng: np.random.Generator, partition: Partition | 
 
 def _round_group(v: Floats, u: float, label: str) -> Floats:
     floors = np.floor(v)
-    sums = np.cumsum(v - floors)
-    ups = float(np.round(sums[-1]))
-    if abs(sums[-1] - ups) > SLACK:
+    fractions = v - floors
+    whole = math.fsum(fractions)  # a running sum of millions drifts by more than SLACK, this one does not
+    ups = float(round(whole))
+    if abs(whole - ups) > SLACK + RELATIVE * float(np.sum(v)):
         raise ParameterError(
             f"rounding keeps a total only where it is a whole number, got {np.sum(v):.12g} for {label!r}"
         )
+    sums = np.cumsum(fractions)
     if sums[-1] > 0:
-        sums = sums * (ups / sums[-1])  # moves no fraction by more than SLACK / n of itself
+        sums = sums * (ups / sums[-1])  # moves each fraction by the drift's share of itself, at most about n 1e-16
     sums[-1] = ups
-    steps = np.floor(sums + u)
+    steps = np.minimum(np.floor(sums + u), ups)  # u next to 1: the sum rounds to ups + 1, which is below it in truth
     return np.asarray(floors + np.diff(steps, prepend=0.0))

@@ -16,6 +16,10 @@ LOOSE = 1e-3
 """What second moments are good for: three digits of a spread."""
 
 
+UNSETTLED = 10.0
+"""What a refusal had reached has not settled: its last change is no bound yet, this many times it is taken to be one."""
+
+
 def range_error(bias: Floats, error: Floats) -> tuple[float, float]:
     """Alpha = max bias - min bias, and how far the errors of the biases can move it."""
     alpha = float(np.max(bias) - np.min(bias))
@@ -57,5 +61,5 @@ def refusal(name: str, bias: Floats, error: Floats, rtol: float, why: str = "") 
         return ToleranceError(f"{name}: no rule gave a number with a finite error, so alpha is not known{end}")
     return ToleranceError(
         f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}{end}",
-        (bias, error),
+        (bias, UNSETTLED * error),
     )

@@ -25,8 +25,11 @@ which sums to Var[S] over i, as it must.
 
 The error of a bias. What is left out is smaller than the correction by about the deviation of r, in units of the
 noise's, and 1/sqrt(D): the stated error is the sum of the absolute parts of the correction times these, times a margin
-that tests against exact results and simulation set. The mean squared error and P(v_i = 0) are of leading order:
-their relative error is of the size 1/n.
+that tests against exact results and simulation set. The mean squared error is of leading order: its relative error is
+of the size 1/n.
+
+P(v_i = 0) = P(z_i <= r + a_i tau). At that edge entity i itself moves r by h~_i/D, and it gets nothing there, so that
+h~_i = -(z_i + E[h_i]) = -a_i (E[f - u] + tau) (allocation) or -m_i (release).
 """
 
 from __future__ import annotations
@@ -165,7 +168,8 @@ def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, 
     error = margin * small * size + np.abs(curved - averaged(1.0))
     error += ROUNDING * a * (np.abs(local.gain) + np.abs(k))
     bias = a * (local.gain - k) + np.sum(parts, axis=0)
-    zero = _nothing((r + common) / a + rule.level - x, deviation / a, mechanism)
+    edge = r + common - a * (mean if fixed else local.gain + rule.level) / slope
+    zero = _nothing(edge / a + rule.level - x, deviation / a, mechanism)
     return _Field(local, slope, deviation, bias, error, zero)
 
 
@@ -181,7 +185,7 @@ def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> N
     if slope < LEAST or deviation > LARGEST * scale:
         raise ToleranceError(
             f"threshold {rule.level:g}: the expansion needs {LEAST:g} entities that share the shift, got {slope:.3g}, "
-            f"and a shift within {LARGEST:g} noise deviations, got {deviation / scale:.2g}: simulate instead"
+            f"and a shift within {LARGEST:g} noise deviations, got {deviation / scale:.2g}"
         )
 
 
@@ -207,7 +211,7 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanis
     if spread > SPREAD * whole:
         raise ToleranceError(
             f"pos-threshold: the weighted sum fluctuates by {spread:.3g} around {whole:.3g}, above the "
-            f"part {SPREAD:g} up to which 1/S is expanded: simulate"
+            f"part {SPREAD:g} up to which 1/S is expanded"
         )
     field = _field(x, a, many, 0.0, rule, mechanism, fixed=False)
     local, v2 = field.local, spread**2

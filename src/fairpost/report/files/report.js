@@ -19,16 +19,24 @@ function digits(x, place) {
   const step = place > 0 ? 10 ** place : 1;
   return (place > 0 ? Math.round(x / step) * step : x).toLocaleString("en-US", { minimumFractionDigits: kept, maximumFractionDigits: kept });
 }
-function show(unit, value, error, signed) {
-  const x = value * unit.factor, e = (error || 0) * unit.factor;
-  let body = "0";
+function directed(x, place, toward) {
+  const step = 10 ** place, dust = 2 ** -50 * Math.abs(x / step);
+  if (!toward || step === 0) return x;
+  return (toward > 0 ? Math.ceil(x / step - dust) : Math.floor(x / step + dust)) * step;
+}
+function show(unit, value, error, signed, toward) {
+  const e = (error || 0) * unit.factor;
+  let x = value * unit.factor, body = "0";
   if (x !== 0) {
     const want = unit.whole && Math.abs(x) >= 100 ? 0 : Math.floor(Math.log10(Math.abs(x))) - unit.digits + 1;
-    body = digits(Math.abs(x), e > 0 ? Math.max(want, Math.floor(Math.log10(e))) : want);
+    const place = e > 0 ? Math.max(want, Math.floor(Math.log10(e))) : want;
+    x = directed(x, place, toward);
+    body = x === 0 ? "0" : digits(Math.abs(x), place);
   }
   const some = /[1-9]/.test(body);
   return `${some ? (x < 0 ? MINUS : signed ? "+" : "") : ""}${unit.prefix}${body}${unit.suffix}`;
 }
+const above = (unit, value) => show(unit, value, 0, false, 1);
 const number = (v) => v.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const PLAIN = { factor: 1, prefix: "", suffix: "", digits: 3, whole: false };
 const PLAIN4 = { factor: 1, prefix: "", suffix: "", digits: 4, whole: false };
@@ -141,7 +149,7 @@ function hover(r, c) {
   const lines = [who, `${number(D.count[c])} ${esc(D.unit)}${D.weight ? `, weight ${show(PLAIN, D.weight[c])}` : ""}`];
   if (r.task === "allocation") lines.push(`true share ${show(r.unit, r.truth[c])}`);
   lines.push(`${esc(r.name)}: ${r.money ? `${show(r.money, r.bias[c] * r.per, r.error[c] * r.per, true)} (${show(r.unit, r.bias[c], r.error[c], true)})` : show(r.unit, r.bias[c], r.error[c], true)}`);
-  if (r.half) lines.push(`simulated: \u00b1 ${show(rough(r.shown), r.half[c] * r.per)} for all at once`);
+  if (r.half) lines.push(`simulated: \u00b1 ${above(rough(r.shown), r.half[c] * r.per)} for all at once`);
   return lines.join("<br>");
 }
 function dots(r, k, cs, x, second, many) {
@@ -277,7 +285,7 @@ function makeTable() {
     list.push({ key: "effect", name: "Effect", bar: true, sort: (i) => Math.abs(r.bias[c(i)]), cell: (td, i) => bar(td, r, r.bias[c(i)]) });
     const unit = bare(r);
     column("bias", unit === r.unit ? "Bias" : `Bias, ${D.unit}`, r.bias, (v, k) => show(unit, v, r.error[k], true));
-    column("error", r.simulated ? "Standard error" : "Error bound", r.error, (v) => show(rough(unit), v));
+    column("error", r.simulated ? "Standard error" : "Error bound", r.error, (v) => above(rough(unit), v));
     column("deviation", "Standard deviation", r.deviation, (v) => show(Object.assign({}, unit, { digits: 3 }), v));
     column("zero", "Chance of 0", r.zero, (v) => show(CHANCE, v));
     return list;

@@ -117,7 +117,9 @@ def _sort(edges: Floats, who: NDArray[np.int64]) -> None:
     """Both in place by falling edge: by insertion where there are few."""
     if edges.size > FEW:
         order = np.argsort(-edges)
-        edges[:], who[:] = edges[order], who[order]
+        before, places = edges.copy(), who.copy()
+        for i in range(order.size):
+            edges[i], who[i] = before[order[i]], places[order[i]]
         return
     for i in range(1, edges.size):
         w, place, j = edges[i], who[i], i

@@ -149,11 +149,12 @@ def _add_batch(
     code: int, rows: Floats, x: Floats, w: Floats, par: Floats, times: Floats, sums: Floats, first: bool
 ) -> None:
     """All rows of a batch into the sums of one post-processing, piece by piece; rows with times[t] = 0 are left out."""
-    usual, lost = times.copy(), code > SIMPLEX
+    usual, lost = np.empty(times.size), False
     for t in range(times.size):
-        if lost and par[t, 2] > 0.0:
+        usual[t] = times[t]
+        if code > SIMPLEX and par[t, 2] > 0.0:
             usual[t] = 0.0
-    lost = lost and usual.sum() < times.sum()
+            lost = lost or times[t] > 0.0
     for k in range(sums.shape[0]):
         lo, hi = k * PIECE, min((k + 1) * PIECE, x.size)
         here, weight = x[lo:hi], w[lo:hi]
@@ -194,6 +195,14 @@ def _add_pair(d: float, e: float, pair: Floats, first: bool) -> None:
     pair[5] += v * v
 
 
+@kernel
+def _keep(par: Floats, t: int, last: Floats) -> None:
+    """The numbers of run t. (Between arrays `par[:, t] = last` would compile messages about shapes, for seconds.)"""
+    for p in range(last.shape[0]):
+        for k in range(NUMBERS):
+            par[p, t, k] = last[p, k]
+
+
 @kernel(error_model="numpy")
 def _solve(
     codes: Ints, which: Ints, shifts: Floats, targets: Floats, x: Floats, weights: Floats, whole: Floats,
@@ -224,9 +233,10 @@ def simulate(
     entities (or of classes) that `who` and `split` name is followed for a release alone.
     """
     size, count = rows.shape[0], codes.size
-    par = np.full((count, size, NUMBERS), np.nan)
-    last = np.full((count, NUMBERS), np.nan)
-    times = np.zeros(size)
+    par, last, times = np.empty((count, size, NUMBERS)), np.empty((count, NUMBERS)), np.empty(size)
+    for p in range(count):
+        for k in range(NUMBERS):
+            last[p, k] = np.nan
     for begin in range(0, runs, size):
         batch = min(size, runs - begin)
         for t in range(size):
@@ -234,12 +244,12 @@ def simulate(
         for t in range(batch):
             draw(kind, rows[t], spread, seed, np.uint64(first + begin + t))
             _solve(codes, which, shifts, targets, x, weights, whole, rows[t], z, last, degenerate)
-            par[:, t] = last
+            _keep(par, t, last)
             for p in range(count):
                 if codes[p] <= SIMPLEX and who.size > 0:
                     d, e = _pair_difference(rows[t], x, who, split, last[p])
                     _add_pair(d, e, pairs[p], begin + t == 0)
         for t in range(batch, size):
-            par[:, t] = last
+            _keep(par, t, last)
         for p in range(count):
             _add_batch(codes[p], rows, x, weights[which[p]], par[p], times, sums[p], begin == 0)

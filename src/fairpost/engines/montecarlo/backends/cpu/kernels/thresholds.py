@@ -36,7 +36,8 @@ def _outcome(
         return 1.0, total_of(eta) / eta.size, 0
     S = total_of(z)
     if S == 0.0:
-        out[:] = w
+        for i in range(out.size):
+            out[i] = w[i]
         return 1.0 / total_of(w), -1.0, 1
     if S < 0.0:
         for i in range(z.size):

@@ -1,0 +1,25 @@
+"""Reading a result as a frame: one row per entity, to sort, group and join like any other table.
+
+The columns are those of `fairpost audit --csv`. Every row says that it was computed from true counts: the table is as
+confidential as the counts. `to_pandas()` gives the same to pandas, `to_dict()` and `from_dict()` go to JSON and back.
+"""
+
+import json
+
+import polars as pl
+
+import fairpost as fp
+from fairpost.datasets import synthetic_districts
+
+districts = synthetic_districts(500)
+found = fp.compare(districts, fp.Laplace.from_epsilon(0.01), ["baseline", "pos"], budget=1e8)
+
+frame = found.to_frame()
+print(frame.select("id", "count", "baseline_money", "pos_money").sort("baseline_money").head(3))
+
+small = (pl.col("count") < 1000).alias("below 1000")
+print(frame.group_by(small).agg(pl.len(), pl.sum("baseline_money", "pos_money")).sort("below 1000"))
+
+text = json.dumps(found.to_dict(entities=True))
+again = fp.Comparison.from_dict(json.loads(text))
+print(f"{len(text):,} bytes of JSON, read back: {again.to_frame().equals(frame)}")

@@ -1,0 +1,177 @@
+"""The verb of an outside analyst: allocate(noisy, weights, how, mechanism) -> shares, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
+from fairpost.estimate import law_interval, law_plug_in, plug_in, share_interval
+from fairpost.fairness import checked_budget
+from fairpost.noise import Law, Mechanism
+from fairpost.problems import Programme
+from fairpost.results.allocation import Allocation, PlugIn
+from fairpost.rules import PAYING, POSTPROCESSINGS
+from fairpost.rules.allocation import Allocating
+from fairpost.rules.base import finite_rows
+
+Floats = NDArray[np.float64]
+ALLOCATIONS = tuple(name for name, kind in POSTPROCESSINGS.items() if issubclass(kind, Allocating))
+"""The post-processings that share a budget, by name."""
+
+
+def allocate(
+    noisy: ArrayLike,
+    weights: ArrayLike | None = None,
+    how: str = "pos",
+    mechanism: Mechanism | None = None,
+    *,
+    budget: float | None = None,
+    ids: Iterable[Any] | None = None,
+    groups: Iterable[Any] | None = None,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    estimate_bias: bool = False,
+    replicates: int = 10,
+    seed: int = 0,
+) -> Allocation:
+    """Shares of 1 from noisy counts alone. Nothing true is needed, so nothing private is spent.
+
+    The result can be used as the array of shares. With the noise, which is public, it also says where each true share lies.
+
+    Parameters
+    ----------
+    noisy
+        The noisy counts: one vector, or the rows of a matrix (shares only).
+    weights
+        a, the formula's factors, one per entity. Default: 1.
+    how
+        "pos" (the paper's projection), "baseline" or "pos-threshold", which needs the mechanism.
+    mechanism
+        The noise that was added. With its law known, each entity gets an interval for its true share.
+    budget
+        Money to share, for results in money.
+    ids, groups
+        Labels, one per entity, for tables. Default: the positions, and no groups.
+    confidence, simultaneous
+        How surely an interval covers its own true share, or with `simultaneous` all of them together.
+    estimate_bias, replicates, seed
+        Whether to estimate the bias of each share too, and from how many bootstrap draws its error (`estimate.plug_in`).
+
+    """
+    if how not in ALLOCATIONS:
+        raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
+    pi = POSTPROCESSINGS[how](weights)  # type: ignore[call-arg]
+    if pi.needs_noise and mechanism is None:
+        raise ParameterError(
+            f"{how} needs the noise: give `mechanism` (one of --epsilon, --scale, --sigma and --rho), got none"
+        )
+    rows = finite_rows(noisy)
+    about = Counts(np.zeros(rows.shape[-1]), ids=ids, weights=weights, groups=groups)  # the labels, checked
+    law = mechanism if isinstance(mechanism, Law) else None
+    _possible(rows, law, mechanism, simultaneous, estimate_bias)
+    shares = (pi if mechanism is None else pi.for_mechanism(mechanism))(rows)
+    interval, bias, missing = None, None, None
+    if law is not None and rows.ndim == 1:
+        interval = share_interval(rows, law, weights, confidence=confidence, simultaneous=simultaneous)
+    if law is not None and estimate_bias:
+        bias, missing = _estimated(rows, law, weights, how, replicates, seed)
+    return Allocation(
+        how=how,
+        noisy=_frozen(rows),
+        shares=shares,
+        weights=about.weights,
+        ids=tuple(about.ids),
+        groups=None if about.groups is None else tuple(about.groups),
+        mechanism=mechanism,
+        budget=None if budget is None else checked_budget(budget),
+        interval=interval,
+        bias=bias,
+        missing=missing,
+    )
+
+
+class Published(Protocol):
+    """Noisy counts with their labels, weights and public base populations."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    weights: Floats
+    groups: tuple[str, ...] | None
+    base: Floats | None
+
+
+def by_law(
+    noisy: Published,
+    law: Programme,
+    how: str = "as-written",
+    mechanism: Mechanism | None = None,
+    *,
+    last: Floats | None = None,
+    budget: float | None = None,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    replicates: int = 10,
+    seed: int = 0,
+) -> Allocation:
+    """Payments under a law from noisy counts alone; with the noise an interval of the true ones and an estimate of the bias."""
+    if how not in PAYING:
+        raise ParameterError(f"under a programme money goes by {', '.join(PAYING)}, got {how}")
+    if PAYING[how].needs_noise and mechanism is None:
+        raise ParameterError(f"{how} needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
+    cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=noisy.base)
+    applied = law.on(cut, last)
+    pi = PAYING[how](applied)
+    shares = (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy.values)
+    interval, bias, missing = None, None, None
+    if isinstance(mechanism, Law):
+        try:
+            interval = law_interval(
+                noisy.values, applied, mechanism, confidence=confidence, simultaneous=simultaneous
+            )
+            bias = law_plug_in(noisy.values, applied, mechanism, how, replicates=replicates, seed=seed)
+        except (UnsupportedError, ToleranceError) as why:
+            missing = str(why)
+    return Allocation(
+        how=how,
+        noisy=_frozen(noisy.values),
+        shares=shares,
+        weights=cut.weights,
+        ids=tuple(cut.ids),
+        groups=None if cut.groups is None else tuple(cut.groups),
+        mechanism=mechanism,
+        budget=None if budget is None else checked_budget(budget),
+        interval=interval,
+        bias=bias,
+        missing=missing,
+    )
+
+
+def _possible(rows: Floats, law: Law | None, mechanism: Mechanism | None, simultaneous: bool, estimate: bool) -> None:
+    """What was asked for can be had: no argument is dropped in silence."""
+    for asked, name in ((simultaneous, "simultaneous"), (estimate, "estimate_bias")):
+        if asked and law is None:
+            got = "none" if mechanism is None else f"{mechanism.name} noise, whose law is not known"
+            raise ParameterError(f"`{name}` needs the noise: give `mechanism`, got {got}")
+        if asked and rows.ndim != 1:
+            raise ParameterError(f"`{name}` is for one vector of noisy counts, got {len(rows)} rows")
+
+
+def _estimated(
+    y: Floats, law: Law, weights: ArrayLike | None, how: str, replicates: int, seed: int
+) -> tuple[PlugIn | None, str | None]:
+    """The estimate, or why there is none."""
+    try:
+        return plug_in(y, law, weights, how, replicates=replicates, seed=seed), None
+    except CountsError as why:
+        return None, str(why)
+
+
+def _frozen(rows: Floats) -> Floats:
+    copy = rows.copy()
+    copy.flags.writeable = False
+    return copy

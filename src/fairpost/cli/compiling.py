@@ -1,0 +1,63 @@
+"""`fairpost compile`: every kernel at once, so that later commands load them; and what other commands say of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from fairpost.cli import screen
+from fairpost.compiled import interrupts
+
+PATIENCE = 1.0
+"""Seconds of compiling before a command says so."""
+EVERY = 2.0
+"""Seconds between two lines of progress, on a terminal."""
+
+
+@click.command("compile")
+def compile_() -> int:
+    """Compile every kernel and keep the machine code, so that no later command waits for it.
+
+    The kernels lie in the user's cache folder, or in the folder that FAIRPOST_CACHE names. It takes a minute, once for
+    each version of fairpost, Numba and Python and for each processor.
+    """
+    from fairpost.cli.warming import jobs
+
+    compiled: list[str] = []
+    start, some = time.perf_counter(), jobs()
+    with interrupts.told(compiled.append), screen.progress("compiling kernels") as report:
+        for k, (label, job) in enumerate(some):
+            report(k, len(some), label)
+            job()
+        report(len(some), len(some))
+    seconds = time.perf_counter() - start
+    click.echo(
+        f"Compiled {len(compiled)} kernels in {seconds:.1f} s." if compiled else "Every kernel was compiled before."
+    )
+    return 0
+
+
+@contextmanager
+def said() -> Iterator[None]:
+    """Say on stderr that kernels compile, once it takes a while, and how far it is."""
+    begun = last = 0.0
+    names: list[str] = []
+
+    def listener(name: str) -> None:
+        nonlocal begun, last
+        now = time.perf_counter()
+        begun = begun or now
+        if now - begun > PATIENCE and last == 0.0:
+            click.echo("compiling kernels (first use on this machine) ...", err=True)
+            last = now
+        elif last and now - last > EVERY and sys.stderr.isatty():
+            click.echo(f"compiling kernels: {len(names)} so far, {name.rpartition('.')[2]}", err=True)
+            last = now
+        names.append(name)
+
+    with interrupts.told(listener):
+        yield

@@ -1,0 +1,262 @@
+"""`fairpost release`: noise that may be published, a charge to the ledger, a table with its statement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairpost.cli import options as o
+from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
+from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, protocol, release_noisy
+from fairpost.release.amounts import rounded
+from fairpost.release.request import CHOSEN
+from fairpost.release.rules import RULES
+
+PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUMNS, "name", "file", "again")}
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=str))
+@click.option("--ledger", type=click.Path(path_type=str), help="The budget; `fairpost budget create` makes one.")
+@o.COLUMNS
+@click.option("--group-total", metavar="COL", help="Column with the public total of each group; needs --total-source.")
+@click.option("--epsilon", help="The loss, kept by discrete Laplace noise: 0.1, 1/3.")
+@click.option("--rho", help="The loss, kept by discrete Gaussian noise; for a ledger of zcdp.")
+@click.option(
+    "--mechanism", type=click.Choice(["discrete-laplace", "discrete-gaussian"]), help="Follows from the loss."
+)
+@click.option(
+    "--entities-per-person", type=int, default=1, show_default=True, help="In how many entities one unit is at most."
+)
+@click.option("--postprocess", type=click.Choice(RULES), default="simplex", show_default=True, help="The rule.")
+@click.option("--round", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
+@click.option("--total", help="A total that is public elsewhere, with --total-source.  [default: the noisy sum]")
+@click.option("--total-source", metavar="TEXT", help="Where the total is published; goes into the statement.")
+@click.option("--exact-total", is_flag=True, help="Disclose the true total; for a ledger with neighbours replace.")
+@click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares 1.")
+@click.option("--chosen-from", type=click.Choice(CHOSEN), help="What epsilon and the rule were chosen from; published.")
+@click.option(
+    "--out", type=click.Path(path_type=str), metavar="DIR", help="The folder to make, with table and statement."
+)
+@click.option("--again", default="", metavar="LABEL", help="A second, independent draw; it has its own charge.")
+@click.option("--from-noisy", metavar="KEY", help="Publish noise that is kept with another rule; no charge, no FILE.")
+@click.option(
+    "--plan", type=click.Path(path_type=str), metavar="TOML", help="Several tables, charged in one transaction."
+)
+@click.option(
+    "--about", type=click.Path(path_type=str), metavar="TOML", help="Words for the registry: title, curator, ..."
+)
+@click.option("--dry-run", is_flag=True, help="Show the charge and what would be published; charge and draw nothing.")
+@click.option("--self-test", is_flag=True, help="Test OpenDP's sampler: seven laws, 200,000 draws each.")
+@click.option("--json", "json_", type=click.Choice(["-"]), help="What was done, as JSON, to stdout.")
+def release(file: str | None, **given: Any) -> int:
+    """Publish a table of counts with differential privacy, from a FILE of true counts.
+
+    The ledger is charged first, then OpenDP draws the noise; the same command again never draws again. DIR gets
+    table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts.
+
+    \b
+    Example: districts that keep the published national total, in whole numbers
+      fairpost release districts.csv --id leaid --count poor_5_17 --ledger poverty.ledger --epsilon 0.1 \\
+          --total 8507055 --total-source "SAIPE 2019, national" --round --chosen-from policy --out release
+    """
+    guard.harden()
+    if given["self_test"]:
+        return _self_test()
+    try:
+        with guard.stoppable():
+            lines, data = guard.silently(lambda: _released(file, given))
+    except guard.Stopped:
+        raise KeyboardInterrupt from None
+    if given["json_"]:
+        click.echo(json.dumps(data, indent=1, ensure_ascii=False))
+    else:
+        for line in lines:
+            click.echo(line)
+    if given["dry_run"] and not all(table["fits"] for table in data["tables"]):
+        raise BudgetError(f"{given['ledger']}: the loss does not fit into what is left; nothing was charged")
+    return 0
+
+
+def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, Any]]:
+    """The work; what to say about it."""
+    ways = [
+        name
+        for name, value in (("FILE", file), ("--from-noisy", given["from_noisy"]), ("--plan", given["plan"]))
+        if value
+    ]
+    if len(ways) != 1:
+        raise ParameterError(
+            f"a release is of one of FILE, --from-noisy and --plan, got {' and '.join(ways) or 'none'}"
+        )
+    for name in ("ledger", "out"):
+        if given[name] is None and not (name == "out" and given["dry_run"]):
+            raise ParameterError(f"a release needs --{name}, got none")
+    book = Ledger.open(given["ledger"])
+    about = _about(given["about"])
+    if given["from_noisy"]:
+        if given["epsilon"] or given["rho"] or given["again"] or given["exact_total"] or given["dry_run"]:
+            raise ParameterError(
+                "--from-noisy takes a rule and a place; epsilon, rho, again, exact-total and dry-run have no part"
+            )
+        done = [
+            release_noisy(
+                given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),
+                by_group=given["by_group"], chosen_from=given["chosen_from"], out=given["out"], about=about,
+            )
+        ]  # fmt: skip
+        return _said(book, done)
+    if given["plan"]:
+        jobs = api.plan_jobs(book, _tables(given["plan"]), None if given["dry_run"] else given["out"], about)
+    else:
+        jobs = [_job(book, file, given, about)]
+    if given["dry_run"]:
+        return _foreseen(book, jobs)
+    return _said(book, protocol.run(book, jobs, say=lambda line: click.echo(line, err=True)))
+
+
+def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protocol.Job:
+    words = {
+        k: given[k]
+        for k in ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")
+    }
+    total: Any = given["total_source"] if given["group_total"] else _public(given)
+    if given["group_total"] and not given["total_source"]:
+        raise ParameterError("--group-total needs --total-source, which says where the totals are published")
+    if given["exact_total"]:
+        if given["total"] is not None or given["group_total"] is not None:
+            raise ParameterError("a total is public or exact, got both")
+        total = api.EXACT
+    columns = o.columns(given) | ({"group_total": given["group_total"]} if given["group_total"] else {})
+    words |= {"round": given["whole"], "total": total}
+    return api.job_of(book, file, words, out=given["out"], again=given["again"], about=about, columns=columns)
+
+
+def _public(given: o.Given) -> PublicTotal | None:
+    if (given["total"] is None) != (given["total_source"] is None) and not given["group_total"]:
+        raise ParameterError("a public total is given by --total and --total-source together, got one of them")
+    return None if given["total"] is None else PublicTotal(given["total"], given["total_source"])
+
+
+def _toml(path: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"), parse_float=str)  # amounts stay texts
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as TOML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _about(path: str | None) -> About:
+    if path is None:
+        return About()
+    data = _toml(path)
+    known = set(vars(About()))
+    for name, value in data.items():
+        if name not in known:
+            raise InputError(f"{path}: {name!r} is not known; known are {', '.join(sorted(known))}")
+        right = (
+            isinstance(value, list) and all(isinstance(v, str) for v in value)
+            if name == "authors"
+            else isinstance(value, str)
+        )
+        if not right:
+            raise InputError(
+                f"{path}: {name} must be {'a list of texts' if name == 'authors' else 'a text'}, got another thing"
+            )
+    words: dict[str, Any] = {k: tuple(v) if k == "authors" else v for k, v in data.items()}
+    return About(**words)
+
+
+def _tables(path: str) -> list[dict[str, Any]]:
+    """The tables of a plan: the file's own words hold for every [[table]] that does not say otherwise."""
+    data = _toml(path)
+    tables = data.pop("table", [])
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise InputError(f"{path}: tables are written [[table]]")
+    made = []
+    for table in tables:
+        words = {**data, **table}
+        unknown = sorted(set(words) - set(PLAN_WORDS) - {"total-source"})
+        if unknown:
+            raise InputError(
+                f"{path}: {unknown[0]!r} is not known; known are {', '.join(sorted(PLAN_WORDS))}, total-source"
+            )
+        source = words.pop("total-source", None)
+        if "total" in words:
+            words["total"] = words["total"] if words["total"] == api.EXACT else PublicTotal(words["total"], source)
+        elif source is not None:
+            words["total"] = source
+        if "file" in words:
+            words["file"] = str(Path(path).parent / str(words["file"]))
+        made.append({PLAN_WORDS[k]: v for k, v in words.items()})
+    return made
+
+
+def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]:
+    """What was done, in lines and as data."""
+    left = book.left
+    lines = []
+    for r in done:
+        budget = r.statement["budget"]
+        lines.append(
+            f"charged {budget['loss']} (entry {budget['entry']}); left {rounded(left, up=False)}"
+            if r.fresh
+            else f"no charge: the noise of entry {budget['entry']} was drawn before"
+        )
+        lines.append(f"{r.statement['table']['rows']:,} rows in {r.folder}; key {r.key}")
+    tables = [
+        {
+            "key": r.key,
+            "folder": None if r.folder is None else str(r.folder),
+            "charged": r.fresh,
+            "statement": r.statement,
+        }
+        for r in done
+    ]
+    return lines, {"left": str(left), "tables": tables}
+
+
+def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[str, Any]]:
+    """What a dry run says."""
+    lines, tables, asked = [], [], book.spent
+    for job in jobs:
+        seen = api.preview(book, job)
+        asked += 0 if seen.charged_before else job.request.loss
+        fits = asked <= book.terms.limit
+        p = seen.statement["privacy"]
+        charge = "nothing (the noise was drawn before)" if seen.charged_before else seen.loss
+        lines += [
+            f"would charge {charge}: limit {seen.limit}, spent {seen.spent}, left {seen.left}"
+            + ("" if fits else "; it does not fit"),
+            f"  noise {p['mechanism']} of scale {p['scale']}, sensitivity {p['sensitivity']['value']} ({p['sensitivity']['norm']})",
+            f"  would publish {', '.join(seen.files)}: {seen.statement['table']['rows']:,} rows of "
+            f"{', '.join(seen.statement['table']['columns'])}",
+            *(
+                f"  rule {s['rule']}{', total: ' + s['total'] if s['total'] else ''}"
+                for s in seen.statement["postprocessing"]
+            ),
+            *(f"  unprotected: {u['what']}: {u['source']}" for u in seen.statement["unprotected"]),
+        ]
+        tables.append({**vars(seen), "fits": fits})
+    return [*lines, "dry run: nothing was charged, drawn or written"], {"tables": tables}
+
+
+def _self_test() -> int:
+    from fairpost.release import noise, selftest
+
+    click.echo(
+        f"OpenDP {noise.opendp_version()}: {selftest.DRAWS:,} draws of each law; an alarm is p < {selftest.ALARM:g}"
+    )
+    tests = selftest.run()
+    for t in tests:
+        law = f"{t.law.mechanism} {t.law.scale:.6g}"
+        click.echo(
+            f"{law:<26} {t.what:<17} chi2 {t.chi2:8.1f} of {t.freedom:>3}  p = {t.p:.2g}  {'' if t.passed else 'ALARM'}".rstrip()
+        )
+    if not all(t.passed for t in tests):
+        raise FairpostError("the self-test of the sampler failed: do not release with it")
+    return 0

@@ -1,0 +1,96 @@
+"""Tiny jobs that between them call every kernel with every signature that the package uses.
+
+Kernels take their types from their callers, so the honest list of signatures is the callers themselves: all rules, all
+noises, both engines, few and many entities, with groups and without. `tests/test_cache.py` checks that commands compile
+nothing after them and that no kernel is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import fairpost as fp
+
+Job = tuple[str, Callable[[], object]]
+
+RELEASES = ("none", "nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold")
+SHARES = ("baseline", "pos", "pos-threshold")
+MANY = 300
+"""Entities enough for the ways that differ with their number."""
+LARGE = 300_000
+"""Entries of a vector that threads share."""
+
+
+def jobs() -> list[Job]:
+    """What to run, each with its label."""
+    few = fp.Counts([53.0, 22563.0, 54381.0, 67054.0, 311451.0], weights=[1.0, 2.0, 1.5, 1.0, 3.0])
+    spread = np.floor(np.exp(np.linspace(0.0, 9.0, MANY)))
+    many = fp.Counts(spread, weights=1.0 + np.arange(MANY) / MANY)
+    alike = fp.Counts(spread)
+    close = fp.Counts([3.0, 0.0, 5.0, 2.0, 8.0, 1.0])
+    noises = (
+        fp.Laplace(scale=10.0),
+        fp.Gaussian(sigma=10.0),
+        fp.DiscreteLaplace(scale=10.0),
+        fp.DiscreteGaussian(sigma=10.0),
+    )
+    found: list[Job] = []
+    for mechanism in noises:
+        for rule in RELEASES + SHARES:
+            label = f"{rule}, {mechanism.name}"
+            for counts in (few, many, alike, close):
+                found.append((label, partial(_audit, counts, mechanism, rule, fp.Exact())))
+            found.append((f"{label}, simulated", partial(_audit, many, mechanism, rule, fp.MonteCarlo(runs=8))))
+            found.append((f"{label}, in groups", partial(_grouped, mechanism, rule)))
+    found += [("projection", _projections), ("constraints", _constraints), ("sampling", partial(_samples, noises))]
+    return found
+
+
+def _audit(counts: fp.Counts, mechanism: Any, rule: Any, engine: Any, **more: Any) -> None:
+    """An answer or a refusal: both have called their kernels."""
+    with contextlib.suppress(fp.FairpostError):
+        fp.audit(counts, mechanism, rule, engine=engine, **more)
+
+
+def _grouped(mechanism: Any, rule: str) -> None:
+    counts = fp.Counts([5.0, 80.0, 300.0, 12.0, 40.0, 1.0], groups=list("aabbcc"))
+    _audit(counts, mechanism, rule, fp.Exact(), by_group=True)
+    _audit(counts, mechanism, rule, fp.MonteCarlo(runs=8), by_group=True)
+
+
+def _projections() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(0.0, 10.0, LARGE)
+    fp.project_simplex(y, 1000.0)
+    fp.project_simplex(y[:50], 1000.0)
+    fp.project_simplex(y[:60].reshape(6, 10), 1000.0)
+    frozen = y[:50].copy()
+    frozen.flags.writeable = False
+    fp.project_simplex(frozen, 1000.0)
+    fp.project_simplex(frozen.reshape(5, 10), 1000.0)
+    for how in SHARES:
+        if how != "pos-threshold":
+            fp.allocate(frozen, np.ones(50), how=how)
+
+
+def _constraints() -> None:
+    A = np.vstack([np.ones(6), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
+    counts = fp.Counts([5.0, 80.0, 300.0, 12.0, 40.0, 1.0])
+    b = A @ counts.values
+    for made in (fp.Affine, fp.AffineNonnegative):
+        for mechanism in (fp.Laplace(scale=10.0), fp.DiscreteLaplace(scale=10.0)):
+            _audit(counts, mechanism, made(A, b), fp.MonteCarlo(runs=8))
+    for made, wrong in ((fp.Affine, [[1.0, 1.0], [1.0, 1.0]]), (fp.AffineNonnegative, [[1.0, 1.0], [1.0, -1.0]])):
+        with contextlib.suppress(fp.FairpostError):  # the proof that nothing satisfies them has kernels of its own
+            made(np.array(wrong), np.array([1.0, 2.0]))
+
+
+def _samples(noises: tuple[Any, ...]) -> None:
+    for mechanism in noises:
+        mechanism.sample(10, fp.Stream(0, 0))
+        mechanism.sample(LARGE, fp.Stream(0, 0))

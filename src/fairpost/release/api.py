@@ -1,0 +1,325 @@
+"""`fp.release` and its relatives: from what a user says to jobs of the protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairpost.errors import ParameterError
+from fairpost.release import protocol, rules
+from fairpost.release.amounts import rounded, text
+from fairpost.release.chain import Entry
+from fairpost.release.guard import hardened, refuse_dask, silently, stoppable
+from fairpost.release.ledger import Ledger
+from fairpost.release.noise import Sampler, sample
+from fairpost.release.publish import Release
+from fairpost.release.request import CHOSEN, NOT_STATED, Publication, PublicTotal, Request, Sensitivity, level_of
+from fairpost.release.source import Source, read_source
+from fairpost.release.statement import FILES, About, Facts, statement
+
+EXACT = "exact"
+Total = PublicTotal | str | None
+
+
+def release(
+    counts: Any,
+    ledger: Ledger | str | os.PathLike[str],
+    *,
+    epsilon: Any = None,
+    rho: Any = None,
+    mechanism: str | None = None,
+    entities_per_person: int = 1,
+    postprocess: str = "simplex",
+    round: bool = False,
+    total: Total = None,
+    by_group: bool = False,
+    chosen_from: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    again: str = "",
+    name: str | None = None,
+    about: About | None = None,
+    **columns: Any,
+) -> Release:
+    """Charge the ledger, draw the noise, post-process, and publish with a statement.
+
+    The same call again is the same request: it finishes what was begun, or gives the same table; it never draws again.
+
+    Parameters
+    ----------
+    counts
+        `Counts`, or a file or data frame with true counts; then `columns` are those of `read_noisy`.
+    ledger
+        A `Ledger`, or the path of one.
+    epsilon, rho, mechanism
+        The loss: epsilon with discrete Laplace or rho with discrete Gaussian noise; texts such as "0.1", floats are refused.
+    entities_per_person
+        In how many entities one unit is counted at most; the sensitivity follows.
+    postprocess, round
+        The rule, by its name in an audit, and whether to round to whole numbers (totals kept, no bias).
+    total, by_group
+        None: the sum of the noisy counts. A `PublicTotal`. Or "exact", the true total, which is then disclosed: it needs a
+        ledger with neighbours "replace" and is listed as unprotected. By group: one for each group.
+    chosen_from
+        What the parameters were chosen from: "policy", "public-data" or "these-data".
+    out
+        The folder to make, with table.csv, statement.json, registry.yaml and dataset.jsonld. None: no files.
+    again
+        The label of a second, independent draw of the same request, which is charged again.
+    name, about
+        The name of the table in the ledger, and words for the registry.
+    **columns
+        `id`, `count`, `weight`, `group`, `format` of a file, and `group_total`, a column of public totals (then `total` is
+        the text that says where they are published).
+
+    """
+    book = opened(ledger)
+    given = {"epsilon": epsilon, "rho": rho, "mechanism": mechanism, "entities_per_person": entities_per_person}
+    wanted = {
+        "postprocess": postprocess,
+        "round": round,
+        "total": total,
+        "by_group": by_group,
+        "chosen_from": chosen_from,
+    }
+
+    def work() -> Release:
+        job = job_of(book, counts, given | wanted, out=out, again=again, name=name, about=about, columns=columns)
+        return protocol.run(book, [job])[0]
+
+    with hardened():
+        return silently(work)
+
+
+def release_noisy(
+    key: str,
+    ledger: Ledger | str | os.PathLike[str],
+    *,
+    postprocess: str = "simplex",
+    round: bool = False,
+    total: PublicTotal | None = None,
+    by_group: bool = False,
+    chosen_from: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    about: About | None = None,
+) -> Release:
+    """Publish noise that is kept once more, with another rule. Post-processing is free: nothing is charged."""
+    book = opened(ledger)
+    if not isinstance(total, PublicTotal | None):
+        raise ParameterError("the total of noise that is kept is a PublicTotal or None, got something else")
+
+    def work() -> Release:
+        shape = Publication(postprocess, round, by_group, chosen=_chosen(chosen_from))
+        if total is not None:
+            totals = tuple(total.of(_kept_labels(book, key) if by_group else None))
+            shape = replace(shape, totals=totals, total_kind="public", source=total.source)
+        return protocol.from_noisy(book, key, shape, protocol.place(out), about)
+
+    with hardened():
+        return silently(work)
+
+
+def release_plan(
+    tables: Sequence[Mapping[str, Any]],
+    ledger: Ledger | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    about: About | None = None,
+    sampler: Sampler = sample,
+    say: Callable[[str], None] | None = None,
+) -> list[Release]:
+    """Several tables, charged in one transaction: all of them or none. Each goes to a folder of its name in `out`.
+
+    A table is a mapping with `name`, `file` and the arguments of `release`.
+    """
+    book = opened(ledger)
+    with hardened(), stoppable():
+        return silently(lambda: protocol.run(book, plan_jobs(book, tables, out, about), sampler=sampler, say=say))
+
+
+def plan_jobs(
+    book: Ledger, tables: Sequence[Mapping[str, Any]], out: str | os.PathLike[str] | None, about: About | None
+) -> list[protocol.Job]:
+    """The jobs of a plan."""
+    root = protocol.place(out)
+    if root is not None:
+        root.mkdir(exist_ok=True)
+    jobs = []
+    for table in tables:
+        words = dict(table)
+        name, file = str(words.pop("name", "")), words.pop("file", None)
+        if not name or not name.isprintable() or "/" in name or name.startswith(".") or file is None:
+            raise ParameterError(f"a table of a plan must have a file, and a name that can be a folder's, got {name!r}")
+        extra = {k: words.pop(k) for k in COLUMNS if k in words}
+        again = str(words.pop("again", ""))
+        unknown = sorted(set(words) - set(REQUEST))
+        if unknown:
+            raise ParameterError(f"the table {name!r} of the plan has {unknown[0]!r}; known are {', '.join(REQUEST)}")
+        place = None if root is None else root / name
+        jobs.append(job_of(book, file, words, out=place, again=again, name=name, about=about, columns=extra))
+    if not jobs:
+        raise ParameterError("a plan must have at least one [[table]], got none")
+    return jobs
+
+
+COLUMNS = ("id", "count", "weight", "group", "format", "group_total")
+REQUEST = (
+    "epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "round", "total", "by_group", "chosen_from",
+)  # fmt: skip
+
+
+def job_of(
+    book: Ledger,
+    counts: Any,
+    given: Mapping[str, Any],
+    *,
+    out: str | os.PathLike[str] | None,
+    again: str = "",
+    name: str | None = None,
+    about: About | None = None,
+    columns: Mapping[str, Any] | None = None,
+) -> protocol.Job:
+    """Everything checked that can be checked without the noise."""
+    refuse_dask(counts)
+    sensitivity = Sensitivity(given.get("entities_per_person", 1), book.terms.neighbours)
+    for word, value in (("again", again), ("name", name or "")):
+        if not isinstance(value, str) or not (value == "" or value.isprintable()) or len(value) > 200:
+            raise ParameterError(f"`{word}` must be a text on one line, got {value!r}")
+    # amounts first, so that a float is refused before the file is read
+    losses = {k: given.get(k) for k in ("epsilon", "rho", "mechanism")}
+    level_of(book.terms, sensitivity, "table", 1, **losses)
+    columns = dict(columns or {})
+    column_of_totals = columns.pop("group_total", None)
+    if column_of_totals is not None:
+        columns["total"] = column_of_totals
+    source = read_source(counts, **columns)
+    shape = _publication(book, given, source)
+    rules.check(shape, source.groups)
+    level = level_of(book.terms, sensitivity, "table", int(source.x.size), **losses)
+    label = name if name is not None else _name(counts)
+    request = Request(label, (level,), sensitivity, again)
+    return protocol.job_of(request, shape, source, protocol.place(out), about)
+
+
+def _name(counts: Any) -> str:
+    """A file's name without folder and ending, else nothing."""
+    return Path(counts).name.partition(".")[0] if isinstance(counts, (str, os.PathLike)) else ""
+
+
+def _publication(book: Ledger, given: Mapping[str, Any], source: Source) -> Publication:
+    by_group, total = bool(given.get("by_group", False)), given.get("total")
+    base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": _chosen(given.get("chosen_from"))}
+    name = str(given.get("postprocess", "simplex"))
+    if source.totals is not None:
+        if not isinstance(total, str) or total == EXACT:
+            raise ParameterError("totals out of a column need their source, as a text")
+        return _from_column(name, base, source, total)
+    if total is None:
+        return Publication(name, by_group=by_group, **base)
+    if isinstance(total, PublicTotal):
+        values = tuple(total.of(rules.labels_of(source.groups, by_group)))
+        return Publication(name, by_group=by_group, totals=values, total_kind="public", source=total.source, **base)
+    if total != EXACT:
+        raise ParameterError(f'`total` must be None, a PublicTotal with its source, or "exact", got {total!r}')
+    if book.terms.neighbours != "replace":
+        raise ParameterError(
+            "an exact total is not hidden from anyone who adds or removes a unit: it needs a ledger with neighbours "
+            f"replace, got one with {book.terms.neighbours}"
+        )
+    values = rules.group_sums(source.x, source.groups, by_group)
+    return Publication(name, by_group=by_group, totals=values, total_kind="exact", **base)
+
+
+def _from_column(name: str, base: Mapping[str, Any], source: Source, why: str) -> Publication:
+    """Public totals out of a column: whole, the same in each group."""
+    assert source.totals is not None
+    if not np.all(source.totals == np.floor(source.totals)):
+        raise ParameterError("public totals must be whole numbers, and the column has others")
+    by_group = source.groups is not None
+    firsts = dict.fromkeys(source.groups) if source.groups is not None else {"all": None}
+    seen: dict[str, int] = {}
+    for label, value in zip(source.groups or ("all",) * len(source.ids), source.totals, strict=True):
+        seen.setdefault(label, int(value))
+    shown = PublicTotal({g: seen[g] for g in firsts} if by_group else seen["all"], why)
+    values = tuple(shown.of(tuple(firsts) if by_group else None))
+    return Publication(name, by_group=by_group, totals=values, total_kind="public", source=why, **base)
+
+
+def _chosen(given: str | None) -> str:
+    if given is None:
+        return NOT_STATED
+    if given not in CHOSEN:
+        raise ParameterError(f"`chosen_from` must be one of {', '.join(CHOSEN)}, got {given!r}")
+    return given
+
+
+def _kept_labels(book: Ledger, key: str) -> tuple[str, ...] | None:
+    from fairpost.release.kept import read
+
+    found = sorted(book.folder.glob(f"{key}*.noisy"))
+    return rules.labels_of(read(found[0], found[0].name.removesuffix(".noisy")).groups, True) if found else None
+
+
+def opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
+    """A ledger, or the one at a path."""
+    return ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a release would charge and publish. Nothing was charged, drawn or written."""
+
+    key: str
+    loss: str
+    limit: str
+    spent: str
+    left: str
+    fits: bool
+    charged_before: bool
+    """The request is known: no charge, the same noise."""
+    statement: dict[str, Any]
+    """The statement as far as it is known before the draw."""
+    files: tuple[str, ...]
+
+
+def preview(book: Ledger, job: protocol.Job) -> Preview:
+    """For `--dry-run`. An exact total is not shown."""
+    book.demand()
+    key = protocol.key_of(book, job)
+    known = book.find("charge", key)
+    spent, loss = book.spent, job.request.loss
+    body = {"loss": text(loss), "spent": text(spent + loss), "time": "the day of the charge"}
+    entry = known or Entry(0, "charge", key, body, "", "known after the charge")
+    p = job.publication
+    hidden = p.total_kind == EXACT
+    labels = rules.labels_of(job.source.groups, p.by_group) or ("all",)
+    column = "share" if p.postprocess in rules.SHARES else "count"
+    outcome = rules.Outcome(column, np.empty(0), None, labels)
+    groups = [] if job.source.groups is None else ["group"]
+    facts = Facts(
+        terms=book.terms,
+        charge=entry,
+        request=job.request.public(),
+        publication=p,
+        outcome=outcome,
+        columns=["id", *groups, column],
+        rows=int(job.source.x.size),
+        weighted=job.source.weights is not None,
+        table_sha256="known after the draw",
+        software=protocol.software(),
+    )
+    made = statement(facts)
+    if p.postprocess in rules.KEEP:
+        for step in made["postprocessing"]:
+            step["total"] = {"noisy": "the noisy sum"}.get(p.total_kind, p.total_kind)
+    for item in made["unprotected"] if hidden else ():
+        if item["what"].startswith("the exact total"):
+            item["value"] = "shown when it is published"
+    left = book.terms.limit - spent
+    fits = known is not None or loss <= left
+    shown = rounded(left, up=False)
+    return Preview(key, text(loss), text(book.terms.limit), text(spent), shown, fits, known is not None, made, FILES)

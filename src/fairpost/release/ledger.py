@@ -1,0 +1,331 @@
+"""The ledger: one population, one unit, one neighbouring relation, one limit, and every loss that was charged to it.
+
+*Nothing is overspent.* (a) One writer at a time, and the test and the insert are one transaction: spent <= limit after
+every commit. (b) UNIQUE(kind, key): a key has at most one fresh charge. (c) The commit is on the disk before `charge`
+returns. (d) Entries are never changed or taken back, there is no refund. Sums with a limit fixed in advance are valid
+filters for releases chosen adaptively, for pure DP and for zCDP (Rogers, Roth, Ullman, Vadhan 2016; Feldman, Zrnic
+2021; Whitehouse, Ramdas, Rogers, Wu 2023).
+
+`pure` adds up epsilon; `zcdp` adds up rho, where discrete Laplace noise costs epsilon^2 / 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError
+from fairpost.release import store
+from fairpost.release.amounts import amount, rounded, text
+from fairpost.release.chain import Entry, Findings, check_chain, check_statement, digest, hash_of
+from fairpost.release.conversion import rho_of
+from fairpost.release.places import create_private, private_folder, refuse_network, sync_folder
+
+NEIGHBOURS = ("add-remove", "replace")
+MEASURES = ("pure", "zcdp")
+LISTED = 8
+"""At most this many entries are named in a refusal."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a ledger is about: the body of its first entry."""
+
+    dataset: str
+    unit: str
+    neighbours: str
+    measure: str
+    limit: Fraction
+    limit_given: Mapping[str, str]
+    """As it was typed: epsilon, rho, or epsilon and delta."""
+
+    @property
+    def delta(self) -> Fraction | None:
+        """The delta of a limit that was given as (epsilon, delta)."""
+        return Fraction(self.limit_given["delta"]) if "delta" in self.limit_given else None
+
+    @property
+    def letter(self) -> str:
+        """What is added up."""
+        return "epsilon" if self.measure == "pure" else "rho"
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a charge came to: the entry, and whether it was made now. Noise is drawn for a fresh one only."""
+
+    entry: Entry
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One loss to charge: the key of the request, the loss, and the public part of the request."""
+
+    key: str
+    loss: Fraction
+    request: Mapping[str, Any]
+
+
+class Ledger:
+    """A privacy budget on disk. `Ledger.create(...)` makes one, `Ledger.open(path)` opens it.
+
+    Every verb opens the file, does one thing and closes it, so a ledger may be shared by processes and threads.
+    """
+
+    def __init__(self, path: Path, terms: Terms) -> None:
+        self.path, self.terms = path, terms
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r}, {self.terms.measure}, limit {text(self.terms.limit)})"
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        dataset: str,
+        unit: str = "person",
+        neighbours: str = "add-remove",
+        measure: str = "pure",
+        limit: str | int | Fraction,
+        limit_delta: str | Fraction | None = None,
+    ) -> Ledger:
+        """Make a ledger, owner-only.
+
+        Parameters
+        ----------
+        path
+            The file; its kept noise will lie in the folder `path` + ".d".
+        dataset, unit
+            What the counts are about, and who is protected ("child"). Both are published in every statement.
+        neighbours
+            "add-remove": a unit is there or not; "replace": a unit becomes another one.
+        measure, limit, limit_delta
+            "pure": the limit is an epsilon. "zcdp": it is a rho, or with `limit_delta` an epsilon, which becomes the
+            largest rho that is shown to imply (epsilon, delta). Texts such as "1" or "1/3"; floats are refused.
+
+        """
+        terms = _terms(dataset, unit, neighbours, measure, limit, limit_delta)
+        place = Path(os.path.realpath(path))
+        if not place.parent.is_dir():
+            raise InputError(f"{path}: the folder of a ledger must exist, got {place.parent}")
+        refuse_network(place.parent)
+        _posix()
+        try:
+            os.close(create_private(place))
+        except FileExistsError:
+            raise InputError(f"{path}: a ledger is never overwritten, and the file exists") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be made: {error.strerror}") from None
+        try:
+            _fill(place, terms)
+            private_folder(cls(place, terms).folder)
+            sync_folder(place.parent)
+        except BaseException:
+            for left in (place, place.with_name(place.name + "-journal")):
+                with suppress(OSError):
+                    left.unlink()
+            raise
+        return cls(place, terms)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Open a ledger; its first entry says what it is about."""
+        _posix()
+        place = Path(os.path.realpath(path))
+        with store.opened(place) as link:
+            first = next(store.rows(link, "ORDER BY seq LIMIT 1"), None)
+        try:
+            assert first is not None
+            b = first.body
+            texts = (str(b["dataset"]), str(b["unit"]), str(b["neighbours"]), str(b["measure"]))
+            terms = Terms(*texts, Fraction(b["limit"]), dict(b["limit_given"]))
+        except (AssertionError, KeyError, ValueError, TypeError):
+            raise LedgerError(f"{path}: the ledger fails its check: its first entry does not open it") from None
+        return cls(place, terms)
+
+    @property
+    def folder(self) -> Path:
+        """Where noisy counts are kept: beside the ledger."""
+        return self.path.with_name(self.path.name + ".d")
+
+    def entries(self) -> list[Entry]:
+        """Every entry, in order."""
+        with store.opened(self.path) as link:
+            return list(store.rows(link, "ORDER BY seq"))
+
+    def find(self, kind: str, key: str) -> Entry | None:
+        """The entry of a kind with a key."""
+        with store.opened(self.path) as link:
+            return next(store.rows(link, "WHERE kind = ? AND key = ?", (kind, key)), None)
+
+    @property
+    def spent(self) -> Fraction:
+        """The sum of all losses."""
+        with store.opened(self.path) as link:
+            last = _last(link, "WHERE kind = 'charge'")
+        return Fraction(0) if last is None else last.spent
+
+    @property
+    def left(self) -> Fraction:
+        """What may still be charged."""
+        return self.terms.limit - self.spent
+
+    def charge(self, asks: Sequence[Ask]) -> list[Charge]:
+        """Charge every loss, in one transaction, or none. A key that was charged before is not charged again."""
+        with store.opened(self.path) as link, store.writing(link):
+            known = {a.key: next(store.rows(link, "WHERE kind = 'charge' AND key = ?", (a.key,)), None) for a in asks}
+            new = [a for a in asks if known[a.key] is None]
+            last, charged = _last(link), _last(link, "WHERE kind = 'charge'")
+            for tail in (last, charged):
+                if tail and tail.hash != hash_of(tail.seq, tail.kind, tail.key, tail.body, tail.prev):
+                    raise LedgerError(
+                        f"{self.path}: entry {tail.seq} fails its check: its hash is not that of its content"
+                    )
+            spent = Fraction(0) if charged is None else charged.spent
+            asked = sum((a.loss for a in new), Fraction(0))
+            if any(a.loss <= 0 for a in new):
+                raise ParameterError(f"a loss must be above 0, got {min(a.loss for a in new)}")
+            if spent + asked > self.terms.limit:
+                raise self._refusal(list(store.rows(link, "WHERE kind = 'charge' ORDER BY seq")), spent, asked)
+            made: dict[str, Entry] = {}
+            for ask in new:
+                spent += ask.loss
+                body = {"loss": text(ask.loss), "spent": text(spent), "request": dict(ask.request), "time": _now()}
+                last = made[ask.key] = Entry.after(last, "charge", ask.key, body)
+                store.insert(link, last)
+        return [Charge(made.get(a.key) or _there(known[a.key]), a.key in made) for a in asks]
+
+    def done(self, key: str, body: Mapping[str, Any]) -> None:
+        """Record what was published; once."""
+        with store.opened(self.path) as link, store.writing(link):
+            if next(store.rows(link, "WHERE kind = 'done' AND key = ?", (key,)), None) is None:
+                store.insert(link, Entry.after(_last(link), "done", key, {**body, "time": _now()}))
+
+    def fingerprint(self, *parts: bytes) -> str:
+        """A keyed digest of the data: without the ledger's secret nobody can test a guess of the counts."""
+        with store.opened(self.path) as link:
+            (secret,) = link.execute("SELECT value FROM secret").fetchone()
+        mac = hmac.new(secret, digestmod=hashlib.sha256)
+        for part in parts:
+            mac.update(len(part).to_bytes(8, "big"))
+            mac.update(part)
+        return mac.hexdigest()
+
+    def verify(self, statements: Mapping[str, str] | None = None) -> Findings:
+        """The chain, the sums, the schema, the kept noise, and that every published statement (name to text) is there."""
+        # kept noise first: whatever is kept before the entries are read was charged before
+        kept = {p.name.removesuffix(".noisy") for p in self.folder.glob("*.noisy")} if self.folder.is_dir() else set()
+        with store.opened(self.path) as link:
+            problems = store.schema_problems(link)
+            entries = list(store.rows(link, "ORDER BY seq"))
+            found = check_chain(entries)
+            secret = link.execute("SELECT value FROM secret").fetchone()
+        found.problems[:0] = problems
+        if secret is None or not entries or digest(secret[0]) != entries[0].body.get("secret"):
+            found.problems.append("the secret of the ledger is not the one that it was opened with")
+        charged = {e.key: e for e in entries if e.kind == "charge"}
+        found.problems += [
+            f"noise is kept that was never charged ({key[:12]}): an old copy?" for key in sorted(kept - set(charged))
+        ]
+        finished = {e.body.get("of") for e in entries if e.kind == "done"}
+        for key, entry in charged.items():
+            if key not in finished:
+                fate = "its noise is kept, the same command finishes it" if key in kept else "its noise is lost"
+                found.notes.append(f"entry {entry.seq} was charged and is not finished: {fate}")
+            elif key not in kept:
+                found.notes.append(f"entry {entry.seq} is finished, but its noise is no longer kept")
+        for name, statement in (statements or {}).items():
+            found.problems += check_statement(name, statement, entries)
+        return found
+
+    def demand(self) -> None:
+        """The ledger verifies, or an error says what is wrong."""
+        found = self.verify()
+        if found.problems:
+            more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+            raise LedgerError(f"{self.path}: the ledger fails its check: {found.problems[0]}{more}")
+
+    def _refusal(self, charges: Sequence[Entry], spent: Fraction, asked: Fraction) -> BudgetError:
+        listed = "; ".join(e.label for e in charges[-LISTED:]) or "no entry"
+        earlier = f"; and {len(charges) - LISTED} earlier" if len(charges) > LISTED else ""
+        t = self.terms
+        return BudgetError(
+            f"{self.path}: the loss must fit into what is left of {t.letter}: limit {text(t.limit)}, spent {text(spent)}, "
+            f"left {text(t.limit - spent)} (about {rounded(t.limit - spent, up=False)}), asked {text(asked)}; nothing was "
+            f"charged. Charged so far: {listed}{earlier}"
+        )
+
+
+def _terms(dataset: str, unit: str, neighbours: str, measure: str, limit: Any, limit_delta: Any) -> Terms:
+    for name, value in (("dataset", dataset), ("unit", unit)):
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise ParameterError(f"`{name}` must be a text on one line, got {value!r}")
+    for name, value, known in (("neighbours", neighbours, NEIGHBOURS), ("measure", measure, MEASURES)):
+        if value not in known:
+            raise ParameterError(f"`{name}` must be one of {', '.join(known)}, got {value!r}")
+    most = amount(limit, "limit")
+    if limit_delta is None:
+        return Terms(dataset, unit, neighbours, measure, most, {"epsilon" if measure == "pure" else "rho": text(most)})
+    if measure == "pure":
+        raise ParameterError("`limit_delta` is for the measure zcdp; pure has no delta, got one")
+    delta = amount(limit_delta, "limit_delta")
+    given = {"epsilon": text(most), "delta": text(delta)}
+    return Terms(dataset, unit, neighbours, measure, rho_of(most, delta), given)
+
+
+def _fill(path: Path, terms: Terms) -> None:
+    """The schema, the secret and the first entry, in one transaction."""
+    secret = secrets.token_bytes(32)
+    body = {
+        "dataset": terms.dataset,
+        "unit": terms.unit,
+        "neighbours": terms.neighbours,
+        "measure": terms.measure,
+        "limit": text(terms.limit),
+        "limit_given": dict(terms.limit_given),
+        "secret": digest(secret),
+        "time": _now(),
+    }
+    link = store.connect(path)
+    try:
+        with store.writing(link):
+            for statement in store.SCHEMA:
+                link.execute(statement)
+            link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (secret,))
+            store.insert(link, Entry.after(None, "open", secrets.token_hex(32), body))
+            link.execute(f"PRAGMA application_id = {store.APPLICATION}")
+            link.execute(f"PRAGMA user_version = {store.VERSION}")
+    finally:
+        link.close()
+
+
+def _last(link: Any, where: str = "") -> Entry | None:
+    return next(store.rows(link, f"{where} ORDER BY seq DESC LIMIT 1"), None)
+
+
+def _there(entry: Entry | None) -> Entry:
+    assert entry is not None
+    return entry
+
+
+def _now() -> str:
+    """The date: the hour of a release is nobody's business."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _posix() -> None:
+    if os.name != "posix":
+        from fairpost.errors import UnsupportedError
+
+        raise UnsupportedError("releases need the locks and modes of a POSIX system (Linux, macOS), got another one")

@@ -1,0 +1,171 @@
+"""Where confidential files may lie, and how they are made: owner-only, on a disk of this machine, whole or absent."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fairpost.errors import FairpostError, InputError
+
+NETWORK = {
+    "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "afpfs", "webdav", "davfs", "ncpfs", "afs", "coda", "ceph",
+    "lustre", "gpfs", "beegfs", "glusterfs", "gfs", "gfs2", "ocfs2", "orangefs", "9p", "v9fs", "vboxsf", "vmhgfs", "prl_fs",
+}  # fmt: skip
+"""File systems whose locks or syncs another machine answers for, or that several machines write."""
+LOCAL_FUSE = {"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.bindfs"}
+"""FUSE file systems on a disk of this machine; every other FUSE is taken for a network."""
+
+
+def kind_of(path: Path) -> str | None:
+    """The type of the file system that holds a path; None where the system does not tell."""
+    if sys.platform == "linux":
+        return _by_mounts(path, _mounts(Path("/proc/self/mountinfo").read_text()))
+    if sys.platform == "darwin":
+        done = subprocess.run(["/sbin/mount"], capture_output=True, text=True, check=False)
+        table = {}
+        for line in done.stdout.splitlines():
+            place, _, rest = line.partition(" on ")[2].rpartition(" (")
+            table[place] = rest.partition(",")[0].rstrip(")")
+        return _by_mounts(path, table)
+    return None
+
+
+def _mounts(text: str) -> dict[str, str]:
+    """Mount point to type, out of /proc/self/mountinfo; a later mount hides an earlier one."""
+    table = {}
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])  # a blank is \\040
+        table[point] = after.split()[0]
+    return table
+
+
+def _by_mounts(path: Path, table: dict[str, str]) -> str | None:
+    real = Path(os.path.realpath(path))
+    for place in (real, *real.parents):
+        if str(place) in table:
+            return table[str(place)]
+    return None
+
+
+def refuse_network(path: Path, kind: str | None = None) -> None:
+    """A ledger on a network file system is refused: its locks and syncs cannot be trusted."""
+    found = kind_of(path) if kind is None else kind
+    if found is None:
+        return
+    if found in NETWORK or (found.startswith("fuse") and found not in LOCAL_FUSE):
+        raise InputError(f"{path}: a ledger must lie on a disk of this machine, got a file system of the type {found}")
+
+
+def refuse_wide(path: Path, most: int = 0o600) -> None:
+    """The file (or folder) must be the owner's alone, and be the only name of what it is."""
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if os.name == "posix" and mode & ~most & 0o777:
+        raise InputError(f"{path}: must be readable by its owner only (mode {most:04o} or narrower), got {mode:04o}")
+    if stat.S_ISREG(found.st_mode) and found.st_nlink != 1:
+        raise InputError(
+            f"{path}: must be the only name of the file (a second one misleads SQLite), got {found.st_nlink}"
+        )
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made owner-only where it is not there."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+        sync_folder(path.parent)
+    refuse_wide(path, 0o700)
+    return path
+
+
+def create_private(path: Path) -> int:
+    """A new owner-only file, open for writing; an error where the name is taken."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+
+
+def sync(fd: int) -> None:
+    """To the disk, past its cache where the system can (macOS needs F_FULLFSYNC)."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)
+
+
+def sync_folder(path: Path) -> None:
+    """The names in a folder, to the disk."""
+    if os.name != "posix":
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def reserve(path: Path, size: int) -> None:
+    """Room on the disk under a name that only the holder of the request's lock uses; what lay there is swept."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    fd = create_private(path)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, max(size, 1))
+        else:
+            os.write(fd, bytes(size))
+        sync(fd)
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()
+        raise FairpostError(
+            f"{path.parent}: there must be room for the noisy counts ({size} bytes) before anything is charged: "
+            f"{error.strerror or type(error).__name__}"
+        ) from None
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock with this name; yields whether it was had. The system frees it however this process ends.
+
+    The file goes when the lock does, so after locking it must still be the file of that name.
+    """
+    import fcntl
+
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(fd)
+            yield False
+            return
+        except BaseException:
+            os.close(fd)
+            raise
+        if _same(fd, path):
+            break
+        os.close(fd)
+    try:
+        yield True
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(fd)
+
+
+def _same(fd: int, path: Path) -> bool:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(fd)
+    return (found.st_ino, found.st_dev) == (mine.st_ino, mine.st_dev)

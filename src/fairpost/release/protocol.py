@@ -1,0 +1,304 @@
+"""Charge, then draw: the steps of a release, in the one order in which nothing can be overspent.
+
+    0 check     the ledger verifies; outputs are free; room for the noisy file is reserved; the sampler's self-test passed
+    1 charge    one transaction: key known? -> not fresh; does not fit? -> refuse; insert; commit, on the disk
+    2 draw      only where the charge was fresh; the noise lives in memory
+    3 keep      LEDGER.d/KEY.noisy: fixed temporary name, sync, rename, sync of the folder: whole or absent
+    4 publish   a function of the kept file; table and statement, whole or none; then `done` with the statement's digest
+
+*Proof.* By the ledger, spent <= limit after every commit, a key is charged freshly at most once, and the charge is on the
+disk before `charge` returns. Noise is drawn only after a fresh charge, once; a charge without a kept file is never drawn
+again; entries are never changed. So at every instant each noise vector that exists has its own durable charge, and the
+losses of all of them add up to at most the limit. A crash in 1 to 3 wastes at most one loss, after 3 it costs nothing.
+
+Processes with the same request take turns: a lock with the request's key is held from step 0 to 4, so whoever finds a
+charge without a kept file knows that the noise is lost, and may sweep what a crash left under the fixed names.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
+from fairpost.release import kept as keeping
+from fairpost.release import rules, selftest
+from fairpost.release.chain import Entry
+from fairpost.release.guard import Stopped, place_of, undisturbed
+from fairpost.release.kept import Kept, packed
+from fairpost.release.ledger import Ask, Ledger
+from fairpost.release.noise import Sampler, Whole, add_noise, check_counts, opendp_version, sample
+from fairpost.release.places import locked, private_folder, reserve
+from fairpost.release.publish import Release, check_place, prepare, publish
+from fairpost.release.request import Publication, Request
+from fairpost.release.source import Source
+from fairpost.release.statement import About
+
+Say = Callable[[str], None]
+
+
+@dataclass(eq=False)
+class Job:
+    """One release on its way."""
+
+    request: Request
+    publication: Publication
+    source: Source
+    x: tuple[Whole, ...]
+    """The true counts of each level."""
+    ids: tuple[tuple[str, ...], ...]
+    out: Path | None
+    about: About = field(default_factory=About)
+    key: str = ""
+    charge: Entry | None = None
+    fresh: bool = False
+
+    @cached_property
+    def labels(self) -> list[bytes]:
+        """The ids of each level, and the groups, packed."""
+        groups = [] if self.source.groups is None else [packed(self.source.groups)]
+        return [*map(packed, self.ids), *groups]
+
+    def forget(self) -> None:
+        """Let the true counts go as soon as the noise is kept; what is published comes from the kept file."""
+        self.source, self.x, self.ids = Source(np.empty(0, np.int64), (), None, None, None), (), ()
+        self.__dict__.pop("labels", None)
+
+
+def job_of(
+    request: Request, publication: Publication, source: Source, out: Path | None, about: About | None = None
+) -> Job:
+    """A job with one level: the counts of the source."""
+    return Job(request, publication, source, (source.x,), (source.ids,), out, about or About())
+
+
+def key_of(ledger: Ledger, job: Job) -> str:
+    """The request's key: the data enter through the keyed fingerprint only."""
+    parts = [x.tobytes() for x in job.x] + job.labels
+    return job.request.key(ledger.fingerprint(*parts))
+
+
+def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: Say | None = None) -> list[Release]:
+    """Steps 0 to 4 for one release, or for several that are charged in one transaction."""
+    with ExitStack() as locks:
+        _check(ledger, jobs, locks, sampler, say)
+        try:
+            _charge_draw_keep(ledger, jobs, sampler, say)
+            for job in jobs:
+                job.forget()
+            return [_finished(ledger, job) for job in jobs]
+        except (Stopped, KeyboardInterrupt) as stopped:
+            raise _stopped(ledger, jobs, str(stopped) or "an interrupt") from None
+        finally:
+            for job in jobs:
+                with suppress(OSError):
+                    _temporary(ledger, job.key).unlink()
+
+
+def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampler, say: Say | None) -> None:
+    """Step 0."""
+    opendp_version()
+    private_folder(ledger.folder)
+    ledger.demand()
+    for job in jobs:
+        rules.check(job.publication, job.source.groups)
+        check_counts(job.x)
+        job.key = key_of(ledger, job)
+        job.ids, job.source = (), replace(job.source, ids=())  # packed by now
+    if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
+        job.out is not None for job in jobs
+    ):
+        raise ParameterError(
+            "the tables of a plan must be different requests with places of their own, and two are the same"
+        )
+    for job in sorted(jobs, key=lambda j: j.key):
+        locks.enter_context(locked(ledger.folder / f"{job.key}.lock"))
+    _sweep(ledger, {job.key for job in jobs})
+    for job in jobs:
+        job.charge = ledger.find("charge", job.key)
+        there = kept_path(ledger, job.key).exists()
+        if job.charge is not None and not there:
+            raise _lost(ledger, job, "a process ended between the charge and the file")
+        if job.charge is None and there:
+            raise LedgerError(
+                f"{ledger.path}: noise is kept that was never charged ({job.key[:12]}): an old copy of the ledger?"
+            )
+        if job.out is not None:
+            check_place(job.out, again=job.charge is not None)
+    new = [job for job in jobs if job.charge is None]
+    if not new:
+        return
+    _fits(ledger, new)
+    for job in new:
+        reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
+    try:
+        laws = [level.law for job in new for level in job.request.levels]
+        selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
+    except BaseException:
+        for job in new:
+            with suppress(OSError):
+                _temporary(ledger, job.key).unlink()
+        raise
+
+
+def _fits(ledger: Ledger, new: Sequence[Job]) -> None:
+    """An early refusal, before the self-test takes its seconds; the charge itself decides."""
+    asked = sum(job.request.loss for job in new)
+    if ledger.spent + asked > ledger.terms.limit:
+        ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new])
+        raise BudgetError("unreachable: the charge refuses")
+
+
+def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
+    """Steps 1 to 3. A signal waits until what is charged is kept."""
+    new = [job for job in jobs if job.charge is None]
+    if not new:
+        return
+    with undisturbed(say):
+        charges = ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new])
+        for job, charge in zip(new, charges, strict=True):
+            job.charge, job.fresh = charge.entry, charge.fresh
+        for job in new:
+            if not job.fresh:  # cannot happen while its lock is held; then it must not draw
+                raise _lost(ledger, job, "another process charged it")
+        failed = [(job, reason) for job in new if (reason := _draw_keep(ledger, job, sampler))]
+        if failed:
+            raise _lost(ledger, *failed[0])
+
+
+def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
+    """Steps 2 and 3 of a fresh charge; the reason where they fail, without any message that could hold a number."""
+    try:
+        noisy = tuple(add_noise(x, level.law, sampler) for x, level in zip(job.x, job.request.levels, strict=True))
+        made = Kept(
+            key=job.key,
+            request=job.request.public(),
+            levels=noisy,
+            labels=tuple(job.labels[: len(noisy)]),
+            groups=job.source.groups,
+            weights=job.source.weights,
+            rounding=secrets.token_bytes(32),
+            software=software(),
+        )
+        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made, job.labels)
+    except Exception as error:
+        what = error.strerror if isinstance(error, OSError) else None
+        return what or type(error).__name__
+    return ""
+
+
+def _finished(ledger: Ledger, job: Job) -> Release:
+    """Step 4; what was charged just now and cannot be published is unfinished, whatever the reason."""
+    try:
+        return finish(ledger, job.key, job.publication, job.out, job.about, fresh=job.fresh)
+    except (UnfinishedError, LedgerError):
+        raise
+    except Exception as error:
+        if not job.fresh or job.charge is None:
+            raise
+        why = str(error) if isinstance(error, FairpostError) else place_of(error)
+        number = job.charge.seq
+    raise UnfinishedError(
+        f"{ledger.path}: entry {number} is charged and its noise is kept, but it is not published: {why}; noise that is "
+        f"kept is published at no cost, by the same command or by --from-noisy {job.key[:12]}"
+    )
+
+
+def finish(
+    ledger: Ledger, key: str, publication: Publication, out: Path | None, about: About, *, fresh: bool = False
+) -> Release:
+    """Step 4, out of the kept file; also all of `from_noisy`. The caller holds the key's lock."""
+    charge = ledger.find("charge", key)
+    if charge is None:
+        raise LedgerError(
+            f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?"
+        )
+    release, files = prepare(ledger, keeping.read(kept_path(ledger, key), key), charge, publication, about)
+    made = Release(release.table, release.statement, key, None, fresh)
+    return publish(ledger, made, files, publication.key(key, about.public()), out)
+
+
+def from_noisy(
+    ledger: Ledger, given: str, publication: Publication, out: Path | None, about: About | None = None
+) -> Release:
+    """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
+    ledger.demand()
+    if len(given) < 8 or not all(c in "0123456789abcdef" for c in given):
+        raise InputError(f"a key is at least 8 hexadecimal digits, got {given[:80]!r}")
+    found = sorted(p.name.removesuffix(".noisy") for p in ledger.folder.glob(f"{given}*.noisy"))
+    if len(found) != 1:
+        raise InputError(f"a key must name one kept noise of {ledger.path}, and {len(found)} begin with {given[:80]}")
+    if publication.total_kind == "exact":
+        raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
+    if out is not None:
+        check_place(out, again=True)
+    with locked(ledger.folder / f"{found[0]}.lock"):
+        return finish(ledger, found[0], publication, out, about or About())
+
+
+def kept_path(ledger: Ledger, key: str) -> Path:
+    """Where the noise of a key is kept."""
+    return ledger.folder / f"{key}.noisy"
+
+
+def _temporary(ledger: Ledger, key: str) -> Path:
+    return ledger.folder / f".{key}.tmp"
+
+
+def _sweep(ledger: Ledger, mine: set[str]) -> None:
+    """Temporaries that a crash left: those whose lock nobody holds."""
+    for path in ledger.folder.glob(".*.tmp"):
+        key = path.name[1:-4]
+        if key in mine:
+            path.unlink(missing_ok=True)
+        elif len(key) == 64:
+            with locked(ledger.folder / f"{key}.lock", wait=False) as free:
+                if free:
+                    path.unlink(missing_ok=True)
+
+
+def _lost(ledger: Ledger, job: Job, why: str) -> UnfinishedError:
+    assert job.charge is not None
+    return UnfinishedError(
+        f"{ledger.path}: entry {job.charge.seq} was charged {job.charge.body['loss']} and its noise is lost ({why}); it is "
+        "never drawn again and the charge stays; a new draw needs its own charge (--again LABEL)"
+    )
+
+
+def _stopped(ledger: Ledger, jobs: Sequence[Job], name: str) -> BaseException:
+    charged = [job for job in jobs if job.charge is not None]
+    if not charged:
+        return KeyboardInterrupt()
+    lost = [job for job in charged if not kept_path(ledger, job.key).exists()]
+    if lost:
+        return _lost(ledger, lost[0], f"stopped by {name}")
+    numbers = ", ".join(str(job.charge.seq) for job in charged if job.charge is not None)
+    return UnfinishedError(
+        f"{ledger.path}: stopped by {name} after the charge (entry {numbers}); the noise is kept, and the same command "
+        "publishes it at no cost"
+    )
+
+
+def software() -> dict[str, str]:
+    """Versions, for the statement."""
+    import fairpost
+
+    return {
+        "fairpost": fairpost.__version__,
+        "opendp": opendp_version(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def place(out: str | os.PathLike[str] | None) -> Path | None:
+    """The folder that a name means."""
+    return None if out is None else Path(os.path.abspath(out))

@@ -1,0 +1,191 @@
+"""What is asked for: the noise (which is charged) and the publication (which is free). Pure data.
+
+The key of a request is SHA-256 of what the noise depends on: mechanism, amounts, sensitivity, the keyed fingerprint of
+the data, and the label of a second draw. The post-processing is not in it, so another rule on the same counts at the
+same epsilon uses the noise that is there. A request has one level or, for a hierarchy, several; its loss is their sum,
+and it is one charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from fairpost.errors import ParameterError
+from fairpost.release.amounts import amount, rho_of_pure, text
+from fairpost.release.chain import canonical, digest
+from fairpost.release.ledger import Terms
+from fairpost.release.noise import Law
+
+CHOSEN = ("policy", "public-data", "these-data")
+NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How much one unit changes the counts: c entities of a unit, by 1 each.
+
+    add-remove: L1 = c and L2^2 = c. replace: a unit leaves c entities and enters c others, so both are 2c.
+    """
+
+    entities_per_person: int
+    neighbours: str
+
+    def __post_init__(self) -> None:
+        c = self.entities_per_person
+        if isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= 10**9:
+            raise ParameterError(f"`entities_per_person` must be a whole number from 1, got {c!r}")
+
+    @property
+    def value(self) -> Fraction:
+        """L1, and L2 squared: for entries that change by 1 they are the same number."""
+        return Fraction(self.entities_per_person * (2 if self.neighbours == "replace" else 1))
+
+
+@dataclass(frozen=True)
+class Level:
+    """One vector of counts of a request: its law of noise, and its loss in the ledger's measure."""
+
+    name: str
+    rows: int
+    law: Law
+    loss: Fraction
+    epsilon: Fraction | None
+    """Of discrete Laplace noise."""
+    rho: Fraction
+
+    def public(self) -> dict[str, Any]:
+        """For the ledger and the statement."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "mechanism": self.law.mechanism,
+            "scale": self.law.text,
+            "epsilon": None if self.epsilon is None else text(self.epsilon),
+            "rho": text(self.rho),
+            "loss": text(self.loss),
+        }
+
+
+@dataclass(frozen=True)
+class Request:
+    """The noise of one release: one charge, one key, one kept file."""
+
+    name: str
+    levels: tuple[Level, ...]
+    sensitivity: Sensitivity
+    again: str = ""
+
+    @property
+    def loss(self) -> Fraction:
+        """The charge."""
+        return sum((level.loss for level in self.levels), Fraction(0))
+
+    def public(self) -> dict[str, Any]:
+        """What the ledger keeps of it."""
+        return {
+            "name": self.name,
+            "levels": [level.public() for level in self.levels],
+            "entities_per_person": self.sensitivity.entities_per_person,
+            "neighbours": self.sensitivity.neighbours,
+            "again": self.again,
+        }
+
+    def key(self, fingerprint: str) -> str:
+        """The request's name in the ledger; the name of the table is not part of it."""
+        asked = {k: v for k, v in self.public().items() if k != "name"}
+        return digest(canonical([asked, fingerprint]))
+
+
+def level_of(
+    terms: Terms, sensitivity: Sensitivity, name: str, rows: int, *, epsilon: Any, rho: Any, mechanism: str | None
+) -> Level:
+    """A level from the amounts that were typed: epsilon with discrete Laplace, rho with discrete Gaussian noise."""
+    if (epsilon is None) == (rho is None):
+        raise ParameterError(f"a loss is given by one of epsilon and rho, got {'both' if rho is not None else 'none'}")
+    usual = "discrete-laplace" if epsilon is not None else "discrete-gaussian"
+    if mechanism not in (None, usual):
+        raise ParameterError(
+            f"a loss in {'epsilon' if rho is None else 'rho'} is kept by {usual} noise, got {mechanism!r}"
+        )
+    if rho is not None:
+        if terms.measure == "pure":
+            raise ParameterError("a ledger of pure DP takes losses in epsilon, got one in rho")
+        r = amount(rho, "rho")
+        return Level(name, rows, Law.gaussian(r, sensitivity.value), r, None, r)
+    e = amount(epsilon, "epsilon")
+    r = rho_of_pure(e)
+    return Level(name, rows, Law.laplace(e, sensitivity.value), e if terms.measure == "pure" else r, e, r)
+
+
+@dataclass(frozen=True)
+class PublicTotal:
+    """A total that is public elsewhere, and where: one number, or one for each group.
+
+    `fp.PublicTotal(8507055, "Census Bureau, table S1701, 2019")`; by group `fp.PublicTotal({"AL": 120, ...}, "...")`.
+    """
+
+    value: int | str | Mapping[str, int | str]
+    source: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, str) or not self.source.strip() or not self.source.isprintable():
+            raise ParameterError(f"a public total must have its source, a text on one line, got {self.source!r}")
+        for value in self.value.values() if isinstance(self.value, Mapping) else (self.value,):
+            _total(value)
+
+    def of(self, labels: Sequence[str] | None) -> list[int]:
+        """The totals, in the order of the labels; None: the one total."""
+        if not isinstance(self.value, Mapping):
+            if labels is not None:
+                raise ParameterError("totals by group must be one for each group, got one number")
+            return [_total(self.value)]
+        if labels is None:
+            raise ParameterError("a release without groups has one total, got one for each group")
+        missing = [label for label in labels if label not in self.value]
+        if missing:
+            raise ParameterError(f"every group must have a total, got none for {missing[0]!r}")
+        return [_total(self.value[label]) for label in labels]
+
+
+def _total(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ParameterError(f"a public total must be a whole number, got the {type(value).__name__} {value!r}")
+    if isinstance(value, str) and not (value.isdecimal() and value.isascii()):
+        raise ParameterError(f"a public total must be a whole number from 0, got {value[:60]!r}")
+    if not 0 <= int(value) < 2**52:
+        raise ParameterError(f"a public total must be from 0 to below 2^52, got {value}")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What is made of the kept noise: the rule, the totals that it keeps, rounding. Costs nothing."""
+
+    postprocess: str
+    round: bool = False
+    by_group: bool = False
+    totals: tuple[int, ...] | None = None
+    """The totals that are kept, one for each group in order; None: the sums of the noisy counts."""
+    total_kind: str = "noisy"
+    """public, exact or noisy."""
+    source: str | None = None
+    chosen: str = NOT_STATED
+
+    def public(self) -> dict[str, Any]:
+        """What tells two publications apart."""
+        return {
+            "postprocess": self.postprocess,
+            "round": self.round,
+            "by_group": self.by_group,
+            "totals": None if self.totals is None else list(self.totals),
+            "total": self.total_kind,
+            "source": self.source,
+            "chosen": self.chosen,
+        }
+
+    def key(self, request: str, about: Mapping[str, Any]) -> str:
+        """The publication's name in the ledger."""
+        return digest(canonical([request, self.public(), dict(about)]))

@@ -1,0 +1,187 @@
+"""The statement that goes with a table: what was promised, to whom, by which noise, out of which budget.
+
+Everything in it comes from the request, the ledger and the kept noise. Never in it: a true count or a sum of them
+(unless an exact total was asked for, and then it is listed as unprotected), a bias, an interval that needs true counts,
+the data's fingerprint, a path, a command line, a time of day, a duration. Amounts are texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fairpost.release.amounts import decimal_of, text
+from fairpost.release.chain import Entry
+from fairpost.release.conversion import epsilon_of
+from fairpost.release.ledger import Terms
+from fairpost.release.noise import Law
+from fairpost.release.request import Publication
+from fairpost.release.rules import Outcome
+
+KIND = "fairpost release statement 1"
+TABLE, STATEMENT, REGISTRY, DATASET = "table.csv", "statement.json", "registry.yaml", "dataset.jsonld"
+FILES = (TABLE, STATEMENT, REGISTRY, DATASET)
+DEFINITIONS = {"pure": "epsilon-differential privacy", "zcdp": "rho-zero-concentrated differential privacy"}
+COMPOSITION = {
+    "pure": "sum of epsilon over all releases of the ledger, below a limit fixed in advance",
+    "zcdp": "sum of rho over all releases of the ledger, below a limit fixed in advance",
+}
+
+
+@dataclass(frozen=True)
+class About:
+    """Words of the publisher for the registry's record and the dataset's description; all optional."""
+
+    title: str = ""
+    description: str = ""
+    curator: str = ""
+    region: str = ""
+    intended_use: str = ""
+    authors: tuple[str, ...] = ()
+    url: str = ""
+    license: str = ""
+
+    def public(self) -> dict[str, Any]:
+        """The words that were given."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items() if v}
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What a statement is made from."""
+
+    terms: Terms
+    charge: Entry
+    request: Mapping[str, Any]
+    publication: Publication
+    outcome: Outcome
+    columns: Sequence[str]
+    rows: int
+    weighted: bool
+    table_sha256: str
+    software: Mapping[str, str]
+
+    @property
+    def law(self) -> Law:
+        """The noise of the level that is published (the last)."""
+        level = self.request["levels"][-1]
+        return Law(level["mechanism"], float(level["scale"]))
+
+
+def statement(facts: Facts) -> dict[str, Any]:
+    """The statement as data."""
+    return {
+        "statement": KIND,
+        "date": facts.charge.body["time"],
+        "table": {
+            "file": TABLE,
+            "sha256": facts.table_sha256,
+            "rows": facts.rows,
+            "columns": list(facts.columns),
+            "entities": "the list of rows is public and does not depend on the counts; rows with a true count of 0 stay",
+        },
+        "privacy": _privacy(facts),
+        "unprotected": unprotected(facts),
+        "postprocessing": steps(facts),
+        "parameters_chosen": facts.publication.chosen,
+        "budget": {
+            "name": facts.terms.dataset,
+            "composition": COMPOSITION[facts.terms.measure],
+            "limit": text(facts.terms.limit),
+            "limit_given": dict(facts.terms.limit_given),
+            "loss": facts.charge.body["loss"],
+            "spent_after": facts.charge.body["spent"],
+            "entry": facts.charge.seq,
+            "hash": facts.charge.hash,
+        },
+        "software": dict(facts.software),
+    }
+
+
+def _privacy(facts: Facts) -> dict[str, Any]:
+    terms, levels = facts.terms, facts.request["levels"]
+    pure = all(level["epsilon"] is not None for level in levels)
+    rho = sum((Fraction(level["rho"]) for level in levels), Fraction(0))
+    epsilon, delta = None, None
+    if pure:
+        epsilon, delta = text(sum((Fraction(level["epsilon"]) for level in levels), Fraction(0))), "0"
+    elif terms.delta is not None:
+        epsilon, delta = text(epsilon_of(rho, terms.delta)), text(terms.delta)
+    c = int(facts.request["entities_per_person"])
+    doubled = facts.request["neighbours"] == "replace"
+    gaussian = facts.law.mechanism == "discrete-gaussian"
+    return {
+        "definition": DEFINITIONS[terms.measure],
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": None if terms.measure == "pure" else text(rho),
+        "unit": terms.unit,
+        "neighbours": neighbours(facts),
+        "entities_per_person": c,
+        "sensitivity": {"norm": "L2 squared" if gaussian else "L1", "value": str(2 * c if doubled else c)},
+        "mechanism": facts.law.mechanism,
+        "scale": facts.law.text,
+        "noise_standard_deviation": f"{facts.law.deviation:.6g}",
+        "sampler": f"OpenDP {facts.software['opendp']}, exact in rational arithmetic, entropy of the operating system",
+        "seed": None,
+        "levels": [dict(level) for level in levels],
+    }
+
+
+def neighbours(facts: Facts) -> str:
+    """The relation; an exact total holds the total (of each group) fixed."""
+    if facts.publication.total_kind != "exact":
+        return str(facts.request["neighbours"])
+    return "replace, inside the group" if facts.publication.by_group else "replace"
+
+
+def unprotected(facts: Facts) -> list[dict[str, Any]]:
+    """What the table shows without noise."""
+    items: list[dict[str, Any]] = [
+        {"what": "the list of rows", "value": str(facts.rows), "source": "taken to be public by the publisher"}
+    ]
+    if facts.weighted and facts.outcome.name == "share":
+        items.append(
+            {"what": "the weights of the rows", "value": None, "source": "taken to be public by the publisher"}
+        )
+    p = facts.publication
+    if p.totals is None:
+        return items
+    if p.total_kind == "exact":
+        what, source = "the exact total of the true counts", "computed from the true counts, without noise"
+    else:
+        what, source = "a total that is public elsewhere", str(p.source)
+    if not p.by_group:
+        return [*items, {"what": what, "value": str(p.totals[0]), "source": source}]
+    groups = zip(facts.outcome.labels, p.totals, strict=True)
+    return [*items, *({"what": f"{what}, group {g}", "value": str(t), "source": source} for g, t in groups)]
+
+
+def steps(facts: Facts) -> list[dict[str, Any]]:
+    """The post-processing, in order; all of it works on the noisy counts alone."""
+    p, o = facts.publication, facts.outcome
+    total = None if o.totals is None else {"noisy": "the noisy sum", "public": "public", "exact": "exact"}[p.total_kind]
+    first = {"rule": p.postprocess, "gives": o.name, "total": total, "by_group": p.by_group}
+    totals = None if o.totals is None or p.by_group else decimal_of(float(o.totals[0]))
+    made = [{**first, "total_value": totals}]
+    if p.round:
+        made.append(
+            {"rule": "rounding", "gives": o.name, "total": total, "by_group": p.by_group, "total_value": totals}
+        )
+    return made
+
+
+def as_text(data: Mapping[str, Any]) -> str:
+    """The bytes that are published, and whose digest the ledger keeps."""
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a statement, as it is shipped and published."""
+    found = json.loads(Path(__file__).with_name("statement.schema.json").read_text())
+    assert isinstance(found, dict)
+    return found

@@ -1,0 +1,201 @@
+"""What `allocate` returns: shares from noisy counts, how sure they are, and an estimate of their bias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.errors import ParameterError
+from fairpost.noise import Mechanism, Neighbours
+from fairpost.results.base import Columns, Numbers, Result, label, noise_words, number
+from fairpost.results.figures import Series, drawn
+from fairpost.results.schema import document
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Floats = NDArray[np.float64]
+ESTIMATED = "estimated from noisy counts"
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """For each entity an interval that contains its true share with chance `confidence` (at least)."""
+
+    low: Floats
+    high: Floats
+    confidence: float
+    simultaneous: bool
+    """Whether the chance is for all entities together."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlugIn:
+    """An estimate of the bias of each share, from noisy counts."""
+
+    bias: Floats
+    error: Floats
+    """The root mean squared error of `bias` in the bootstrap."""
+    deviation: Floats
+    """The estimated standard deviation of each share."""
+    method: str
+    replicates: int
+    mark: str = ESTIMATED
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocation(Numbers, Result):
+    """Shares of 1 by one rule, from noisy counts alone. As a sequence or an array it is its shares.
+
+    Nothing true was looked at, so nothing here is confidential.
+    """
+
+    how: str
+    """The rule: baseline, pos or pos-threshold."""
+    noisy: Floats
+    """The noisy counts, one vector or one row per draw."""
+    shares: Floats
+    """The shares, of the same shape."""
+    weights: Floats
+    """a, one per entity."""
+    ids: tuple[str, ...]
+    groups: tuple[str, ...] | None = None
+    mechanism: Mechanism | None = None
+    """The noise, where it was given."""
+    budget: float | None = None
+    """Money to share."""
+    interval: Interval | None = None
+    """Where the true share lies, if the law of the noise is known."""
+    bias: PlugIn | None = None
+    """An estimate of the bias of each share, if it was asked for and can be had."""
+    missing: str | None = None
+    """Why the estimate that was asked for is not there."""
+
+    @property
+    def _numbers(self) -> Floats:
+        return self.shares
+
+    @property
+    def n(self) -> int:
+        """The number of entities."""
+        return int(self.shares.shape[-1])
+
+    @property
+    def money(self) -> Floats | None:
+        """The shares of the budget."""
+        return None if self.budget is None else np.asarray(self.shares * self.budget)
+
+    def columns(self) -> Columns:
+        """One row per entity: the table of `fairpost allocate --csv` for this rule."""
+        return allocation_columns([self])
+
+    def to_dict(self, *, neighbours: Neighbours | None = None) -> dict[str, Any]:
+        """The JSON of `fairpost allocate` for this rule."""
+        return allocation_data([self], neighbours=neighbours)
+
+    def plot(self) -> go.Figure:
+        """The share of each entity (money, with a budget) against its noisy count, with the interval of the true one."""
+        _one_draw(self)
+        factor, unit = (1.0, "share") if self.budget is None else (self.budget, "money")
+        found = self.interval
+        ends = (None, None) if found is None else (found.low * factor, found.high * factor)
+        shares = self.shares * factor
+        if ends[0] is not None and ends[1] is not None:  # a rule's share may lie outside the interval of the true one
+            ends = np.minimum(ends[0], shares), np.maximum(ends[1], shares)
+        return drawn(self._head(), "noisy count", unit, [Series(self.how, self.noisy, shares, self.ids, *ends)])
+
+    def _head(self) -> str:
+        noise = "" if self.mechanism is None else f", {noise_words(self.mechanism)}"
+        draws = "" if self.shares.ndim == 1 else f", {len(self.shares):,} draws"
+        return f"Allocation by {self.how}: {self.n:,} entities{draws}{noise}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [] if self.budget is None else [("budget", number(self.budget))]
+        if self.shares.ndim == 1:
+            order = np.argsort(-self.shares, kind="stable")
+            facts += [(f"largest {k + 1}", self._entry(int(i))) for k, i in enumerate(order[:5])]
+        facts.append(("get nothing", f"{np.count_nonzero(self.shares == 0):,} of {self.shares.size:,}"))
+        if self.interval is not None:
+            together = ", all together" if self.interval.simultaneous else ""
+            facts.append(("interval", f"of the true share, {100 * self.interval.confidence:g} %{together}"))
+        if self.bias is not None:
+            ends = (int(np.argmax(self.bias.bias)), int(np.argmin(self.bias.bias)))
+            said = (
+                f"{label(self.ids[i])} {number(float(self.bias.bias[i]), signed=True)} +- {number(float(self.bias.error[i]))}"
+                for i in ends
+            )
+            facts.append(("bias", f"{', '.join(said)}, {self.bias.mark}"))
+        return facts + ([("no bias", self.missing)] if self.missing else [])
+
+    def _entry(self, i: int) -> str:
+        money = "" if self.money is None else f" = {number(float(self.money[i]))}"
+        between = ""
+        if self.interval is not None:
+            between = f" ({number(float(self.interval.low[i]))} to {number(float(self.interval.high[i]))})"
+        return f"{label(self.ids[i])} {number(float(self.shares[i]))}{between}{money}"
+
+
+def _one_draw(found: Allocation) -> None:
+    if found.shares.ndim != 1:
+        raise ParameterError(f"a table or figure is of one draw, got {len(found.shares)}; take the rows of `shares`")
+
+
+def allocation_columns(found: Sequence[Allocation]) -> Columns:
+    """One row per entity, with columns for each rule; all are about the same noisy counts."""
+    first = found[0]
+    for each in found:
+        _one_draw(each)
+        if not (np.array_equal(each.noisy, first.noisy) and each.ids == first.ids and each.budget == first.budget):
+            raise ParameterError("the allocations of one table must be of the same noisy counts and budget, got others")
+    budget, interval = first.budget, first.interval
+    columns: Columns = {"id": list(first.ids), "noisy_count": first.noisy, "weight": first.weights}
+    if first.groups is not None:
+        columns["group"] = list(first.groups)
+    if interval is not None:
+        columns |= {"true_share_low": interval.low, "true_share_high": interval.high}
+        if budget is not None:
+            columns |= {"true_money_low": interval.low * budget, "true_money_high": interval.high * budget}
+    for each in found:
+        columns |= _own_columns(each)
+    return columns
+
+
+def _own_columns(found: Allocation) -> Columns:
+    name = found.how.replace("-", "_")
+    columns: Columns = {f"{name}_share": found.shares}
+    if found.money is not None:
+        columns[f"{name}_money"] = found.money
+    if found.bias is not None:
+        columns[f"{name}_estimated_bias"] = found.bias.bias
+        columns[f"{name}_estimated_bias_error"] = found.bias.error
+        columns[f"{name}_estimated_standard_deviation"] = found.bias.deviation
+    return columns
+
+
+def allocation_data(
+    found: Sequence[Allocation], *, neighbours: Neighbours | None = None, replicates: int | None = None
+) -> dict[str, Any]:
+    """The JSON of `fairpost allocate`: the rules together."""
+    first, about = found[0], Neighbours() if neighbours is None else neighbours
+    columns: Mapping[str, Any] = {k: np.asarray(v).tolist() for k, v in allocation_columns(found).items()}
+    interval, biases = first.interval, {a.how: a.bias for a in found if a.bias is not None}
+    known = next((b.replicates for b in biases.values()), None)
+    return document("allocate") | {
+        "counts": {"n": first.n, "noisy_total": float(np.sum(first.noisy))},
+        "mechanism": None if first.mechanism is None else about.describe(first.mechanism),
+        "budget": first.budget,
+        "interval": None
+        if interval is None
+        else {"confidence": interval.confidence, "simultaneous": interval.simultaneous, "of": "the true share"},
+        "bias": {
+            "mark": ESTIMATED,
+            "methods": {how: b.method for how, b in biases.items()},
+            "replicates": known if replicates is None else replicates,
+            "missing": {a.how: a.missing for a in found if a.missing is not None},
+        },
+        "entities": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+    }

@@ -1,0 +1,192 @@
+"""What `compare` returns: several audits of the same noisy counts, and the JSON of `fairpost audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import InputError, ParameterError
+from fairpost.noise import Neighbours
+from fairpost.results.audit import Audit
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, label, noise_words, number
+from fairpost.results.columns import about, reason, whole_numbers
+from fairpost.results.figures import Series, drawn
+from fairpost.results.reading import counts_from, mechanism_from, neighbours_from, one_line
+from fairpost.results.schema import checked_schema, document
+from fairpost.results.writing import counts_data
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result, Sequence[Audit]):
+    """Audits of several post-processings under the same mechanism, in the order asked for.
+
+    It is a sequence: `len`, indices, iteration; a slice is a comparison of some of them.
+    """
+
+    audits: tuple[Audit, ...]
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    """What the promise of the noise is about: sensitivity 1 and no delta, where nobody says otherwise."""
+    mark: str = CONFIDENTIAL
+
+    def __post_init__(self) -> None:
+        for r in self.audits[1:]:
+            if r.mechanism != self.audits[0].mechanism or not alike(r.counts, self.audits[0].counts):
+                raise ParameterError("the results of one comparison must have the same counts and the same mechanism")
+
+    @classmethod
+    def of(cls, audits: Iterable[Audit]) -> Comparison:
+        """A comparison as it is; audits together."""
+        return audits if isinstance(audits, Comparison) else cls(tuple(audits))
+
+    def __len__(self) -> int:
+        return len(self.audits)
+
+    @overload
+    def __getitem__(self, place: int) -> Audit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Comparison: ...
+
+    def __getitem__(self, place: int | slice) -> Audit | Comparison:
+        return replace(self, audits=self.audits[place]) if isinstance(place, slice) else self.audits[place]
+
+    def __iter__(self) -> Iterator[Audit]:
+        return iter(self.audits)
+
+    @property
+    def first(self) -> Audit:
+        """The first audit, which there must be."""
+        if not self.audits:
+            raise ParameterError("there must be at least one result, got none")
+        return self.audits[0]
+
+    @property
+    def budget(self) -> float | None:
+        """Money to share, in all."""
+        return self.first.budget
+
+    def to_dict(self, *, entities: bool = False, neighbours: Neighbours | None = None) -> dict[str, Any]:
+        """The JSON of `fairpost audit`. With every entity, `from_dict` reads it back to the last bit."""
+        counts, about = self.first.counts, self.neighbours if neighbours is None else neighbours
+        out = document("audit") | {
+            "mark": self.mark,
+            "counts": {"n": counts.n, "total": counts.total},
+            "mechanism": about.describe(self.first.mechanism),
+            "budget": self.budget,
+            "results": [r.to_dict(entities=entities) for r in self.audits],
+        }
+        return out | ({"entities": counts_data(counts)} if entities else {})
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
+        """The inverse of `to_dict(entities=True)`, which is what `fairpost audit --json --entities` writes."""
+        checked_schema(data, "audit")
+        if "entities" not in data:
+            raise InputError("this audit cannot be read back: it has no entities, write it with --entities")
+        with one_line("this audit"):
+            counts, mechanism = counts_from(data["entities"]), mechanism_from(data["mechanism"])
+            read = (Audit.from_dict(r, counts, mechanism, budget=data["budget"]) for r in data["results"])
+            return cls(tuple(read), neighbours_from(data["mechanism"]), data["mark"])
+
+    def columns(self) -> Columns:
+        """The table of `--csv`: one row per entity, columns per post-processing."""
+        return wide(self.audits)
+
+    def plot(self) -> go.Figure:
+        """The bias of each entity against its true count, one colour per post-processing; one unit per figure."""
+        units = {r.problem.unit if r.money is None else "money" for r in self.audits}
+        if len(units) > 1:
+            raise ParameterError(
+                f"one figure has one unit, got {' and '.join(sorted(units))}: plot some of the results"
+            )
+        counts = self.first.counts
+        names = [counts.name(i) for i in range(counts.n)]
+        series = [
+            Series(name, counts.values, r.bias if r.money is None else r.money, names)
+            for name, r in zip(names_of(self.audits), self.audits, strict=True)
+        ]
+        return drawn(f"{self._head()}; {self.mark}", "true count", f"bias ({units.pop()})", series)
+
+    def _head(self) -> str:
+        if not self.audits:
+            return "Comparison of nothing"
+        return f"Comparison: {self.first.counts.n:,} entities, {noise_words(self.first.mechanism)}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("budget", number(self.budget))] if self.audits and self.budget is not None else []
+
+    def _grid(self) -> Grid:
+        heads = ("post-processing", "alpha", "known by", "gains most", "loses most", "cost", "RMSE")
+        return heads, [_row(r) for r in self.audits]
+
+
+def _row(r: Audit) -> tuple[str, ...]:
+    cost = r.cost_of_privacy
+    return (
+        r.postprocess,
+        number(r.alpha.value),
+        r.alpha.kind,
+        *(label(r.counts.name(r.counts.ids.index(i)))[:14] for i in r.alpha_pair),
+        "-" if cost is None else f"{number(100 * cost.share.value)} %",
+        number(r.price["root_mean_squared_error"]),
+    )
+
+
+def alike(a: Counts, b: Counts) -> bool:
+    """Whether two sets of counts say the same."""
+    if a is b:
+        return True
+    same = np.array_equal(a.values, b.values) and np.array_equal(a.weights, b.weights)
+    return same and a.ids == b.ids and a.groups == b.groups
+
+
+def wide(results: Sequence[Audit]) -> Columns:
+    """One row per entity: id, count, weight, group (where there are groups), the true values, then columns per result.
+
+    These are, after the name of the post-processing (with _ for -): _bias; _half_width (every bias lies within bias +-
+    half_width; for simulation all of them together, with the stated confidence); _accuracy, what the half-width is:
+    "bound" on the numerical error, error that an "expansion" states, or simulated "interval"; _standard_error, for
+    simulation only; _standard_deviation; _zero (the probability of receiving 0); and, for an allocation with a budget,
+    _money. Biases are in counts for a release and in shares of 1 for an allocation. The last column, `confidential`, says
+    in every row that the table was computed from true counts.
+    """
+    _same_entities(results)
+    counts = results[0].counts
+    columns = about(counts) | {r.problem.column: whole_numbers(r.truth) for r in results}
+    for name, result in zip(names_of(results), results, strict=True):
+        columns |= result.own_columns(f"{name}_")
+    return columns | {"confidential": [reason(results[0].mark)] * counts.n}
+
+
+def _same_entities(results: Sequence[Audit]) -> None:
+    if not results:
+        raise InputError("there must be at least one result, got none")
+    truths: dict[str, Floats] = {}
+    for result in results:
+        if result.counts is not results[0].counts and result.counts.ids != results[0].counts.ids:
+            raise InputError("the results of one table must be about the same entities, got others")
+        if not np.array_equal(truths.setdefault(result.problem.column, result.truth), result.truth):
+            raise InputError(f"the results of one table must have the same {result.problem.column}s, got others")
+
+
+def names_of(results: Sequence[Audit]) -> list[str]:
+    """The post-processings; one that comes again gets a number: pos, pos_2."""
+    names: list[str] = []
+    for result in results:
+        base = name = result.postprocess.replace("-", "_")
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{base}_{number}"
+        names.append(name)
+    return names

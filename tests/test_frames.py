@@ -1,0 +1,368 @@
+"""Results as sequences, frames, one screen of text, a table in a notebook, a figure."""
+
+import json
+import math
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fairpost as fp
+from fairpost.errors import InputError, ParameterError
+from fairpost.io import entities_csv
+from fairpost.results.base import known, needed, number
+from fairpost.results.figures import Axis
+
+MARK = "confidential: computed from true counts"
+NASTY = ['<script>alert("1")</script>', "a\nb & c", "Ω" * 90, "007"]
+X = fp.Counts([0, 47, 820, 3], ids=NASTY, weights=[1.3, 0.7, 1.1, 1.0], groups=["n", "s", "n", "s"])
+NOISE = fp.Laplace(scale=8.0)
+NOISY = [-4.25, 13.5, 824.0, 9.0]
+SPREADS = np.geomspace(0.05, 30.0, 30)
+
+
+@pytest.fixture(scope="module")
+def found():
+    rules = ["nonnegative", "simplex", "baseline", "pos"]
+    exact = fp.compare(X, NOISE, rules, budget=54321.0)
+    note = "".join(chr(33 + k % 90) for k in range(700))
+    many = fp.compare(X, NOISE, ["none"] * 40)
+    points = [fp.Laplace(float(s)) for s in SPREADS]
+    return {
+        "audit": exact[1],
+        "allocation audit": exact[3],
+        "simulated": fp.audit(X, fp.DiscreteLaplace(8.0), "simplex", runs=300),
+        "noted": type(exact[1])(**{**vars(exact[1]), "note": note}),
+        "comparison": exact,
+        "many": many,
+        "empty": exact[:0],
+        "curve": fp.sweep(X, points, ["nonnegative"], epsilon=lambda m: 1 / m.scale),
+        "refused": fp.sweep(X, points[:3], ["simplex"], engine="expansion"),
+        "plan": fp.plan(X, fp.Laplace, "pos", target="loss", limit=60.0, spreads=[2.0, 9.0, 30.0], budget=54321.0),
+        "projection": fp.project(NOISY, ids=NASTY, groups=list("nsns"), total={"n": 820, "s": 22}, round=True, seed=5),
+        "allocation": fp.allocate(
+            NOISY, X.weights, "pos", NOISE, ids=NASTY, budget=54321.0, estimate_bias=True, replicates=2
+        ),
+        "shares": fp.allocate(NOISY),
+    }
+
+
+KINDS = (
+    "audit", "allocation audit", "simulated", "noted", "comparison", "many", "curve", "refused", "plan", "projection",
+    "allocation", "shares",
+)  # fmt: skip
+TRUE = KINDS[:9]
+
+
+# ---- text ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "empty"])
+def test_a_repr_fits_a_screen(found, kind):
+    lines = repr(found[kind]).splitlines()
+    assert 1 < len(lines) <= 20
+    assert max(map(len, lines)) <= 80
+    assert all(line.isprintable() for line in lines)
+    assert (MARK in repr(found[kind])) == (kind in TRUE or kind == "empty")
+
+
+def test_what_a_repr_says(found):
+    r, text = found["allocation audit"], repr(found["allocation audit"])
+    assert f"alpha            {r.alpha.value:.5g} share +- {r.alpha.half_width:.1g} (bound)" in text
+    most, least = (X.ids.index(i) for i in r.alpha_pair)
+    assert f"{r.bias[most]:+.5g} = +{r.money[most]:,.5g} of 54,321" in text
+    assert f"{r.bias[least]:.5g} = {r.money[least]:,.5g} of 54,321" in text
+    cost = r.cost_of_privacy
+    assert f"{100 * cost.share.value:.5g} % of the budget = {cost.amount.value:,.5g}" in text
+    assert f"RMSE {r.price['root_mean_squared_error']:.5g}" in text
+    assert "found by         exact" in text
+    drawn = repr(found["simulated"])
+    assert "(interval)" in drawn
+    assert "monte-carlo, 300 runs, seed 0" in drawn
+    assert "simulated, because the exact engine covers 'simplex'" in " ".join(drawn.split())
+    plan = repr(found["plan"])
+    assert "Plan for pos: the largest expected loss at most 60" in plan
+    assert f"scale {found['plan'].found.mechanism.scale:g}" in plan
+    for r in found["comparison"]:
+        (line,) = (line for line in repr(found["comparison"]).splitlines() if line.startswith(f"  {r.postprocess} "))
+        assert f"{r.alpha.value:.5g}" in line
+    assert "... and 24 more" in repr(found["many"])
+    assert "expansion" in repr(found["refused"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (-0.00171761, "-0.0017176"), (1234567.8, "1,234,568"), (12345.6, "12,346"), (2.5e-45, "2.5e-45"), (3e16, "3e+16")],
+)  # fmt: skip
+def test_numbers_of_a_screen(value, text):
+    assert number(value) == text
+    assert number(abs(value), signed=True) == ("+" if value else "") + text.removeprefix("-")
+
+
+def test_a_wide_interval_is_told_by_its_ends():
+    assert known(fp.Estimate(2.0, 1.5, 2.75, "interval"), " people") == "2 people, 1.5 to 2.75 (interval)"
+    assert known(fp.Estimate(2.0, 2.0 - 1e-7, 2.0 + 1e-7)) == "2 +- 1e-07 (bound)"
+
+
+class Seen(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, attrs))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_notebook_gets_a_small_table_without_script(found, kind):
+    html = found[kind]._repr_html_()
+    seen = Seen(html)
+    assert {tag for tag, _ in seen.tags} <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+    assert not any(attrs for _, attrs in seen.tags)
+    assert (MARK in seen.text) == (kind in TRUE)
+    assert len(html) < 20_000
+    if kind in ("audit", "comparison"):
+        assert NASTY[0][:10] in seen.text
+
+
+# ---- sequences ----------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_a_sequence(found):
+    c = found["comparison"]
+    assert len(c) == 4
+    assert [r.postprocess for r in c] == ["nonnegative", "simplex", "baseline", "pos"]
+    assert c[-1] is c.audits[3]
+    assert c[1] in c
+    assert isinstance(c[1:3], fp.Comparison)
+    assert [r.postprocess for r in c[::-2]] == ["pos", "simplex"]
+    assert c.index(c[2]) == 2
+    first, *_, last = c
+    assert (first.postprocess, last.postprocess) == ("nonnegative", "pos")
+    with pytest.raises(IndexError):
+        c[4]
+    with pytest.raises(AttributeError):
+        c.audits = ()
+
+
+def test_a_comparison_is_about_one_thing(found):
+    other = fp.audit(X, fp.Laplace(9.0), "none")
+    for wrong in (other, fp.audit([0, 47, 820, 1], NOISE, "none")):
+        with pytest.raises(ParameterError, match="the same counts and the same mechanism"):
+            fp.Comparison.of([found["audit"], wrong])
+    same = fp.Counts(X.values, ids=X.ids, weights=X.weights, groups=X.groups)
+    assert len(fp.Comparison.of([found["audit"], fp.audit(same, NOISE, "none")])) == 2
+    assert fp.Comparison.of(found["comparison"]) is found["comparison"]
+    for use in (lambda c: c.to_dict(), lambda c: c.to_frame(), lambda c: c.plot()):
+        with pytest.raises(InputError, match="at least one result, got none"):
+            use(found["empty"])
+
+
+def test_the_json_of_a_comparison(found):
+    c = found["comparison"]
+    data = json.loads(json.dumps(c.to_dict()))
+    assert list(data) == ["version", "schema", "mark", "counts", "mechanism", "budget", "results"]
+    assert "entities" not in data["results"][0]
+    assert data["counts"] == {"n": 4, "total": 870.0}
+    assert data["mechanism"]["epsilon"] == 1 / 8
+    from fairpost.noise import Neighbours
+
+    twice = c.to_dict(entities=True, neighbours=Neighbours(2.0))
+    assert twice["mechanism"]["epsilon"] == 2 / 8
+    assert twice["entities"][1] == {"id": NASTY[1], "count": 47.0, "weight": 0.7, "group": "s"}
+    again = fp.Comparison.from_dict(twice)
+    assert again.to_dict(entities=True) == twice  # the sensitivity too
+    assert again.neighbours.sensitivity == 2.0
+    for one, other in zip(c, again, strict=True):
+        for name in ("truth", "bias", "half_width", "mse", "zero", "deviation", "money"):
+            mine, theirs = getattr(one, name), getattr(other, name)
+            assert (mine is None and theirs is None) or mine.tolist() == theirs.tolist(), name
+        assert other.alpha == one.alpha
+        assert other.bounds == one.bounds
+        assert other.expected_T == one.expected_T
+        assert other.by_group() == one.by_group()
+        assert repr(other) == repr(one)
+        assert other.problem.truth(again[0].counts).tolist() == one.truth.tolist()
+
+
+def test_a_report_can_be_made_from_what_was_read_back(found):
+    from fairpost.report import audit_page
+
+    again = fp.Comparison.from_dict(found["comparison"].to_dict(entities=True))
+    assert audit_page(again) == audit_page(found["comparison"])
+
+
+def test_names_base_and_budgets_of_groups_are_read_back():
+    x = fp.Counts([3, 47, 820, 5], groups=list("nsns"), names=list("wxyz"), base=[9, 60, 900, 10])
+    c = fp.compare(x, NOISE, ["pos"], by_group=True, budget={"n": 700, "s": 300})
+    again = fp.Comparison.from_dict(c.to_dict(entities=True))
+    assert again.to_dict(entities=True) == c.to_dict(entities=True)
+    assert again[0].counts.names == ("w", "x", "y", "z")
+    assert again[0].counts.base.tolist() == [9, 60, 900, 10]
+    assert again[0].budgets.part == pytest.approx(c[0].budgets.part, rel=1e-15)
+    assert c.to_frame().columns[:6] == ["id", "count", "weight", "group", "name", "base"]
+
+
+def test_one_entry_is_read_back_alone(found):
+    r = found["allocation audit"]
+    entry = r.to_dict(entities=True)
+    again = fp.Audit.from_dict(entry, X, NOISE, budget=54321.0)
+    assert again.to_dict(entities=True) == entry
+    assert again.money.tolist() == r.money.tolist()
+    assert fp.Audit.from_dict(entry, X, NOISE).money is None
+    with pytest.raises(InputError, match="written without --entities"):
+        fp.Audit.from_dict(r.to_dict(), X, NOISE)
+    other = fp.Counts([1, 2, 3, 4])
+    with pytest.raises(InputError, match="those of the counts"):
+        fp.Audit.from_dict(entry, other, NOISE)
+
+
+def test_the_groups_of_an_entry_by_hand(found):
+    r = found["simulated"]
+    groups = r.to_dict()["groups"]
+    for g, who in (("n", [0, 2]), ("s", [1, 3])):
+        (mine,) = (e for e in groups if e["group"] == g)
+        assert mine["n"] == 2
+        assert mine["bias"] == pytest.approx(r.bias[who].sum(), rel=1e-15)
+        assert mine["half_width"] == pytest.approx(r.half_width[who].sum(), rel=1e-15)
+        assert mine["root_mean_squared_error"] == pytest.approx(math.sqrt(r.mse[who].mean()), rel=1e-15)
+    assert fp.audit([1, 2], NOISE, "none").to_dict()["groups"] is None
+
+
+# ---- frames -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_hold_the_columns(found, kind):
+    result = found[kind]
+    if kind == "refused":
+        assert result.to_frame().height == 0
+        return
+    frame, pandas, columns = result.to_frame(), result.to_pandas(), result.columns()
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.columns == list(columns) == list(pandas.columns)
+    for name, values in columns.items():
+        assert frame[name].to_list() == np.asarray(values, dtype=object).tolist(), name
+        there = [None if isinstance(v, float) and math.isnan(v) else v for v in pandas[name].tolist()]
+        assert there == frame[name].to_list(), name
+    assert ("confidential" in columns) == (kind in TRUE)
+
+
+def test_the_frame_of_a_comparison_is_the_table_of_the_command(found):
+    text = entities_csv(found["comparison"])
+    assert found["comparison"].to_frame().write_csv() == text
+    assert found["comparison"].to_frame()["pos_money"].to_list() == found["comparison"][3].money.tolist()
+    own = found["audit"].to_frame()
+    assert own["bias"].to_list() == found["audit"].bias.tolist()
+    assert own["true_count"].to_list() == [0, 47, 820, 3]
+    assert "standard_error" in found["simulated"].to_frame().columns
+    assert "standard_error" not in own.columns
+
+
+def test_the_frame_of_a_curve(found):
+    frame = found["curve"].to_frame()
+    assert frame["spread"].to_list() == SPREADS.tolist()
+    assert frame["alpha"].to_list() == [p.alpha.value for p in found["curve"].points]
+    assert frame["alpha_high"].to_list() == [p.alpha.high for p in found["curve"].points]
+    assert found["plan"].to_frame()["cost_amount"].to_list() == [p.cost.amount.value for p in found["plan"].curve]
+
+
+def test_a_library_that_is_not_there_is_named():
+    with pytest.raises(fp.UnsupportedError, match=r"^plot\(\) needs notthere, which is not installed"):
+        needed("notthere.inside", "plot()")
+
+
+# ---- figures ------------------------------------------------------------------------------------------------------
+
+
+def test_an_axis_shows_both_signs_and_many_decades():
+    v = np.array([-5e4, -30.0, -0.2, 0.0, 0.01, 7.0, 2e3])
+    axis = Axis.of("bias", v)
+    assert axis.threshold == 0.05  # a millionth of the largest
+    placed = axis.place(v)
+    assert (np.diff(placed) > 0).all()
+    assert axis.place(0.0) == 0
+    assert axis.place(-v) == pytest.approx(-placed)
+    assert axis.place(5e4) - axis.place(5e3) == pytest.approx(1, abs=1e-4)  # a decade is a unit
+    layout = axis.layout()
+    assert dict(zip(layout["ticktext"], layout["tickvals"], strict=True))["-100"] == pytest.approx(axis.place(-100.0))
+    assert {"0", "-10,000", "1,000", "0.1", "-0.1"} <= set(layout["ticktext"])
+    assert max(map(abs, layout["tickvals"])) <= np.abs(placed).max() + 1
+
+
+def test_a_narrow_range_stays_on_a_plain_axis():
+    axis = Axis.of("bias", [-1.0, 0.0, 90.0], [np.inf])
+    assert axis.threshold is None
+    assert axis.place([3.0, -2.0]).tolist() == [3.0, -2.0]
+    assert "tickvals" not in axis.layout()
+    assert Axis.of("nothing", []).threshold is None
+    assert Axis.of("zero", [0.0, 0.0]).threshold is None
+    assert Axis.of("wide", [1.0, -100.0]).threshold == 1.0
+
+
+def test_the_figure_of_an_audit(found):
+    r = found["audit"]
+    figure = r.plot()
+    (trace,) = figure.data
+    across, up = Axis.of("x", r.truth), Axis.of("y", r.bias)
+    assert list(trace.x) == across.place(r.truth).tolist()
+    assert list(trace.y) == up.place(r.bias).tolist()
+    assert trace.error_y.array is None
+    assert MARK in figure.layout.title.text
+    for i, said in enumerate(trace.hovertext):
+        assert said.endswith(number(float(r.bias[i])))
+    assert "<script" not in json.dumps(figure.to_plotly_json(), default=str)
+    simulated = found["simulated"]
+    (bars,) = simulated.plot().data
+    high, low = (
+        Axis.of("y", simulated.bias, simulated.bias - simulated.half_width, simulated.bias + simulated.half_width),
+    ) * 2
+    top = np.array(bars.y) + np.array(bars.error_y.array)
+    assert top == pytest.approx(high.place(simulated.bias + simulated.half_width))
+    bottom = np.array(bars.y) - np.array(bars.error_y.arrayminus)
+    assert bottom == pytest.approx(low.place(simulated.bias - simulated.half_width))
+    money = found["allocation audit"].plot()
+    assert money.layout.yaxis.title.text == "bias (money)"
+
+
+def test_the_figure_of_a_comparison_has_one_unit(found):
+    c = found["comparison"]
+    with pytest.raises(ParameterError, match="one figure has one unit, got money and people"):
+        c.plot()
+    figure = c[2:].plot()
+    assert [t.name for t in figure.data] == ["baseline", "pos"]
+    axis = Axis.of("y", c[2].money, c[3].money)
+    assert list(figure.data[1].y) == axis.place(c[3].money).tolist()
+
+
+def test_the_figures_of_curves_and_plans(found):
+    figure = found["curve"].plot()
+    assert figure.layout.xaxis.title.text == "epsilon"
+    points = found["curve"].points
+    axis = Axis.of("y", *([getattr(p.alpha, k) for p in points] for k in ("value", "low", "high")))
+    assert list(figure.data[0].y) == axis.place([p.alpha.value for p in points]).tolist()
+    assert axis.threshold is not None  # many decades
+    with pytest.raises(ParameterError, match="alpha, loss, cost, got 'harm'"):
+        found["curve"].plot("harm")
+    plan = found["plan"].plot()
+    assert plan.layout.xaxis.title.text == "noise"  # nobody said what epsilon is
+    (line,) = plan.layout.shapes
+    ends = [getattr(p.loss, k) for k in ("value", "low", "high") for p in found["plan"].curve]
+    assert line.y0 == float(Axis.of("y", ends, 60.0).place(60.0))
+
+
+def test_the_figures_of_noisy_counts(found):
+    assert found["projection"].plot().layout.yaxis.title.text == "change"
+    a = found["allocation"]
+    (trace,) = a.plot().data
+    shares = a.shares * 54321.0
+    ends = [np.minimum(a.interval.low * 54321.0, shares), np.maximum(a.interval.high * 54321.0, shares)]
+    axis = Axis.of("y", shares, *ends)
+    assert list(trace.y) == axis.place(shares).tolist()
+    assert np.array(trace.y) - np.array(trace.error_y.arrayminus) == pytest.approx(axis.place(ends[0]))
+    assert found["shares"].plot().data[0].error_y.array is None

@@ -1,0 +1,116 @@
+"""Amounts are ratios, floats are refused, scales are rounded up, conversions are on the safe side."""
+
+import math
+import random
+from decimal import Decimal
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from fairpost.errors import ParameterError
+from fairpost.release import amounts, conversion
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("0.1", "1/10"),
+        ("1/3", "1/3"),
+        ("1e-10", "1/10000000000"),
+        (2, "2"),
+        (Fraction(3, 7), "3/7"),
+        (Decimal("0.25"), "1/4"),
+    ],
+)
+def test_an_amount_is_the_ratio_that_was_typed(given, value):
+    assert amounts.amount(given, "epsilon") == Fraction(value)
+
+
+@pytest.mark.parametrize("given", [0.1, 1.0, True, None, float("nan"), b"1", [1]])
+def test_what_is_not_exact_is_refused_by_name(given):
+    with pytest.raises(ParameterError, match="`epsilon` must be exact"):
+        amounts.amount(given, "epsilon")
+
+
+@pytest.mark.parametrize(
+    "given", ["0", "-1", "", "x", "1/0", "0/5", "nan", "inf", "1.", ".5", "1_0", "٣", "1 /2", "1e999", "9" * 80]
+)
+def test_what_is_no_amount_above_0_is_refused(given):
+    with pytest.raises(ParameterError, match="`epsilon` must be an amount above 0"):
+        amounts.amount(given, "epsilon")
+
+
+def test_20000_random_decimals_the_scale_never_promises_more_than_it_keeps():
+    chance, worse = random.Random(20), 0
+    for _ in range(20_000):
+        text = f"{chance.randrange(1, 10 ** chance.randint(1, 17))}e-{chance.randint(0, 15)}"
+        epsilon = amounts.amount(text, "epsilon")
+        D = Fraction(chance.choice((1, 2, 3, 7, 20)))
+        b = amounts.laplace_scale(epsilon, D)
+        assert D / Fraction(b) <= epsilon, text
+        assert D / Fraction(math.nextafter(b, 0.0)) > epsilon, f"{text}: a smaller float would do"
+        sigma = amounts.gaussian_sigma(epsilon, D)
+        assert D / (2 * Fraction(sigma) ** 2) <= epsilon, text
+        assert D / (2 * Fraction(math.nextafter(sigma, 0.0)) ** 2) > epsilon, text
+        worse += D / Fraction(float(D) / float(epsilon)) > epsilon
+    assert worse > 5_000  # floats that are not rounded up break the promise in about half of the cases
+
+
+def test_shown_amounts_are_rounded_to_the_safe_side():
+    third = Fraction(1, 3)
+    assert amounts.rounded(third, up=True) == "0.333333333334"
+    assert amounts.rounded(third, up=False) == "0.333333333333"
+    assert amounts.rounded(Fraction(1, 10), up=True) == amounts.rounded(Fraction(1, 10), up=False) == "0.1"
+    assert amounts.rounded(Fraction(-1, 3), up=False) == "-0.333333333334"
+    assert amounts.decimal_of(0.1).startswith("0.1000000000000000055511151231257827")
+    assert Fraction(amounts.decimal_of(1 / 3)) == Fraction(1 / 3)
+
+
+def smallest_delta(rho, epsilon):
+    """The bound of Canonne, Kamath and Steinke by brute force over alpha, in 40 digits."""
+    with mpmath.workdps(40):
+
+        def bound(a):
+            return (a - 1) * (a * rho - epsilon) + a * mpmath.log(1 - 1 / a) - mpmath.log(a - 1)
+
+        start = min((1 + mpmath.mpf(10) ** (k / mpmath.mpf(10)) for k in range(-40, 60)), key=bound)
+        return mpmath.exp(bound(mpmath.findroot(lambda a: mpmath.diff(bound, a), start)))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("1", "1e-10"), ("17.14", "1e-10"), ("0.01", "1e-6"), ("0.5", "0.01"), ("100", "1e-12")]
+)
+def test_a_limit_of_epsilon_and_delta_becomes_the_largest_rho_below(epsilon, delta):
+    e, d = Fraction(epsilon), Fraction(delta)
+    rho = conversion.rho_of(e, d)
+    assert smallest_delta(
+        mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(e.numerator) / e.denominator
+    ) <= float(d)
+    more = rho * (1 + Fraction(1, 10**9))  # 12 digits: one part in 1e9 more must be too much
+    assert smallest_delta(
+        mpmath.mpf(more.numerator) / more.denominator, mpmath.mpf(e.numerator) / e.denominator
+    ) > float(d)
+
+
+def test_epsilon_of_rho_is_the_sharp_conversion_rounded_up():
+    rho, delta = Fraction("0.005"), Fraction("1e-6")
+    epsilon = conversion.epsilon_of(rho, delta)
+    assert float(epsilon) == pytest.approx(0.430, abs=5e-4)  # Bun and Steinke's simpler rule gives 0.531
+    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(epsilon.numerator) / epsilon.denominator) <= 1e-6
+    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(float(epsilon)) * (1 - mpmath.mpf("1e-9"))) > 1e-6
+
+
+def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
+    """The floats find a rho that is some 1e-11 too large; the check in decimals steps back to one that holds."""
+    honest = conversion.log_delta
+    monkeypatch.setattr(conversion, "log_delta", lambda *given: honest(*given) - 3e-10)
+    rho = conversion.rho_of(Fraction(1), Fraction("1e-10"))
+    assert smallest_delta(mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(1)) <= 1e-10
+    epsilon = conversion.epsilon_of(Fraction("0.005"), Fraction("1e-6"))
+    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(epsilon.numerator) / epsilon.denominator) <= 1e-6
+
+
+def test_delta_must_be_a_probability():
+    with pytest.raises(ParameterError, match="below 1"):
+        conversion.rho_of(Fraction(1), Fraction(1))

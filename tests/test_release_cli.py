@@ -1,0 +1,360 @@
+"""`fairpost budget` and `fairpost release` as processes: exit codes, one line for every error, and no true count anywhere."""
+
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fairpost as fp
+from fairpost.cli import main
+from fairpost.release import guard, protocol, rules
+from release_cases import ledger, with_selftest
+
+SENTINELS = (7391846, 8264917, 5938271, 6417283)
+TABLE = "id,count\n" + "".join(f"town{k},{v}\n" for k, v in enumerate(SENTINELS))
+TINY = "1/100000"
+"""So much noise (b = 100,000) that a noisy count is a sentinel with a chance of 5e-6 each."""
+
+
+def run(*words, cwd, env=None, limit=None):
+    def before():
+        if limit is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    environment = os.environ | {"TMPDIR": str(cwd / "tmp"), "PYTHONFAULTHANDLER": "1"} | (env or {})
+    return subprocess.run(
+        [sys.executable, "-m", "fairpost", *map(str, words)],
+        capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False, preexec_fn=before,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "towns.csv").write_text(TABLE)
+    with_selftest(ledger(tmp_path), ("discrete-laplace", 100000.0))
+    return tmp_path
+
+
+def leaks(folder: Path, *texts: str) -> list[str]:
+    """Where a sentinel stands: in a text, or in a file as digits, a 64-bit number, a float or a 32-bit number."""
+    shapes = {}
+    for v in (*SENTINELS, sum(SENTINELS)):
+        shapes |= {str(v).encode(): v, f"{v:,}".encode(): v}
+        shapes |= {struct.pack(f, v): v for f in ("<q", ">q", "<d", ">d")}
+    found = [f"message: {v}" for t in texts for s, v in shapes.items() if s in t.encode()]
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.name.startswith("input") and path.name != "towns.csv":
+            data = path.read_bytes()
+            found += [f"{path}: {v}" for s, v in shapes.items() if s in data]
+    return found
+
+
+def test_the_search_finds_what_it_looks_for(tmp_path):
+    (tmp_path / "a").write_text("x 7,391,846 y")
+    (tmp_path / "b").write_bytes(np.array([1, 8264917]).tobytes())
+    assert len(leaks(tmp_path, "got 5938271")) == 3
+
+
+def test_budget_and_release_from_the_shell(place):
+    made = run(
+        "budget",
+        "create",
+        "b",
+        "--dataset",
+        "Towns",
+        "--unit",
+        "person",
+        "--neighbours",
+        "add-remove",
+        "--measure",
+        "pure",
+        "--limit",
+        "1",
+        cwd=place,
+    )
+    assert made.returncode == 0, made.stderr
+    with_selftest(fp.Ledger.open(place / "b"))
+    words = (
+        "release",
+        "towns.csv",
+        "--ledger",
+        "b",
+        "--epsilon",
+        "0.1",
+        "--round",
+        "--chosen-from",
+        "policy",
+        "--out",
+        "o",
+    )
+    dry = run(*words, "--dry-run", "--json", "-", cwd=place)
+    assert dry.returncode == 0, dry.stderr
+    assert json.loads(dry.stdout)["tables"][0]["loss"] == "1/10"
+    assert not (place / "o").exists()
+    first = run(*words, "--json", "-", cwd=place)
+    assert first.returncode == 0, first.stderr
+    data = json.loads(first.stdout)
+    assert data["left"] == "9/10"
+    assert data["tables"][0]["charged"]
+    again = run(*words, cwd=place)
+    assert again.returncode == 0
+    assert "no charge" in again.stdout
+    key = data["tables"][0]["key"]
+    free = run("release", "--from-noisy", key[:12], "--ledger", "b", "--postprocess", "pos", "--out", "p", cwd=place)
+    assert free.returncode == 0, free.stderr
+    show = json.loads(run("budget", "show", "b", "--json", "-", cwd=place).stdout)
+    assert (show["limit"], show["spent"], show["left_rounded_down"]) == ("1", "1/10", "0.9")
+    history = run("budget", "history", "b", cwd=place).stdout.splitlines()
+    assert [line.split()[2] for line in history] == ["open", "charge", "done", "done"]
+    assert "secret" not in run("budget", "history", "b", "--json", "-", cwd=place).stdout
+    checked = run("budget", "verify", "b", "o/statement.json", "p/statement.json", cwd=place)
+    assert checked.returncode == 0, checked.stderr
+    refused = run(*words[:5], "1", "--again", "x", "--out", "q", cwd=place)
+    assert refused.returncode == 3
+    assert "asked 1;" in refused.stderr
+    audited = run("audit", "towns.csv", "--statement", "o/statement.json", "--runs", "200", "--json", "-", cwd=place)
+    assert audited.returncode == 0, audited.stderr
+    audit = json.loads(audited.stdout)
+    assert (audit["mechanism"]["name"], audit["mechanism"]["scale"]) == ("discrete-laplace", 10.0)
+    assert audit["results"][0]["postprocess"] == "simplex"
+    assert "noisy sum" in audited.stderr
+    (place / "b.d" / f"{key}.noisy").unlink()
+    lost = run(*words[:-1], "elsewhere", cwd=place)
+    assert lost.returncode == 4, lost.stderr
+    text = (place / "o" / "statement.json").read_text()
+    (place / "cut.json").write_text(text.replace('"rows": 4', '"rows": 5'))
+    failed = run("budget", "verify", "b", "cut.json", cwd=place)
+    assert failed.returncode == 5
+    assert failed.stderr.count("\n") == 1
+
+
+def test_a_plan_and_words_for_the_registry(place):
+    (place / "plan.toml").write_text(
+        'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\ntotal = 28012317\ntotal-source = "Yearbook"\nround = true\n'
+        '[[table]]\nname = "second"\nfile = "towns.csv"\nepsilon = "1/20"\npostprocess = "nonnegative"\n'
+    )
+    (place / "about.toml").write_text('title = "Towns"\ncurator = "Office"\nauthors = ["A. Clerk"]\n')
+    done = run("release", "--plan", "plan.toml", "--about", "about.toml", "--ledger", "l", "--out", "o", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "charged 1/10" in done.stdout
+    assert "left 0.85" in done.stdout
+    assert 'name: "Towns"' in (place / "o" / "all" / "registry.yaml").read_text()
+    (place / "about.toml").write_text("title = 3\n")
+    bad = run("release", "--plan", "plan.toml", "--about", "about.toml", "--ledger", "l", "--out", "o", cwd=place)
+    assert bad.returncode == 2
+    assert "title must be a text" in bad.stderr
+
+
+BAD = {
+    "text": TABLE.replace("8264917", "8264917x"),
+    "negative": TABLE.replace("8264917", "-8264917"),
+    "fraction": TABLE.replace("8264917", "8264917.5"),
+    "missing": TABLE.replace("5938271", ""),
+    "twice": TABLE + "town1,6417283\n",
+    "no header": TABLE.partition("\n")[2],
+    "ragged": TABLE + "town9,1,2\n",
+    "quote": TABLE + 'town9,"6417283\n',
+    "infinite": TABLE.replace("8264917", "inf"),
+    "far": TABLE.replace("8264917", "8264917e30"),
+    "latin": TABLE.encode() + b"t\xff,6417283\n",
+    "binary": b"PAR1" + TABLE.encode(),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_without_a_value(place, name):
+    path = place / "input.csv"
+    path.write_bytes(BAD[name] if isinstance(BAD[name], bytes) else BAD[name].encode())
+    done = CliRunner().invoke(
+        main, ["release", str(path), "--ledger", str(place / "l"), "--epsilon", TINY, "--out", str(place / "o")]
+    )
+    assert done.exit_code == 2, done.output
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert not leaks(place, done.output, done.stderr)
+    assert "8264917" not in repr(done.exception.__context__)
+    assert fp.Ledger.open(place / "l").spent == 0
+
+
+def test_the_message_still_names_rule_and_row(place):
+    (place / "input.csv").write_text(BAD["text"])
+    done = run("release", "input.csv", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place)
+    assert done.stderr == "fairpost: input.csv, line 3: every count must be a number (the value is not shown)\n"
+    done = run(
+        "release", "towns.csv", "--count", "5938271", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place
+    )
+    assert "the count column is not there" in done.stderr
+
+
+def test_no_true_count_leaves_on_any_path(place):
+    """Working and failing, in messages, outputs, the ledger, its folder and temporary files."""
+    words = ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY)
+    said, codes = [], []
+
+    def note(*given, **extra):
+        done = run(*given, cwd=place, **extra)
+        said.extend((done.stdout, done.stderr))
+        codes.append(done.returncode)
+
+    note(*words, "--out", "o", "--dry-run")
+    note(*words, "--out", "o", limit=20_000)  # no room: nothing is charged
+    note(*words, "--out", "o", "--round")
+    note(*words, "--out", "o", "--round")
+    note(*words, "--out", "p", "--postprocess", "none", "--json", "-")
+    note(*words[:-1], "9", "--out", "q")
+    note(*words, "--out", "tmp/x/y")
+    note(*words, "--out", "r", "--again", "two", "--postprocess", "sum", "--round")
+    note("budget", "show", "l")
+    note("budget", "history", "l", "--json", "-")
+    note("budget", "verify", "l", "o/statement.json")
+    next((place / "l.d").glob("*.noisy")).unlink()
+    note(*words, "--out", "s")
+    (place / "l").chmod(0o644)
+    note(*words, "--out", "s")
+    assert codes == [0, 3, 0, 0, 0, 3, 2, 2, 0, 0, 0, 4, 2]
+    assert not leaks(place, *said)
+
+
+def test_a_defect_shows_its_place_and_no_message(place, monkeypatch):
+    def broken(*given, **extra):
+        raise ValueError(f"bad value {SENTINELS[0]}")
+
+    monkeypatch.setattr(rules, "check", broken)
+    words = [
+        "release",
+        str(place / "towns.csv"),
+        "--ledger",
+        str(place / "l"),
+        "--epsilon",
+        TINY,
+        "--out",
+        str(place / "o"),
+    ]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 3
+    assert "ValueError at test_release_cli.py" in done.stderr
+    assert not leaks(place, done.output)
+    monkeypatch.undo()
+    monkeypatch.setattr(protocol, "add_noise", broken)
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 4
+    assert "noise is lost (ValueError)" in done.stderr
+    assert not leaks(place, done.output)
+    with pytest.raises(fp.FairpostError) as told:
+        guard.silently(broken)
+    assert told.value.__context__ is None
+
+
+def test_the_process_leaves_no_core_and_cannot_be_read():
+    code = (
+        "import resource; from fairpost.release import guard; guard.harden(); "
+        "print(resource.getrlimit(resource.RLIMIT_CORE)[0], guard._prctl(3))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "0" if sys.platform == "linux" else "None"]
+    before = resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)
+    with guard.hardened():
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    assert (resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)) == before
+
+
+def test_sigterm_ends_a_release_in_order(place):
+    """Sent while the process reads or draws: exit code 130 with nothing charged, or 4 with the noise kept, or 0."""
+    command = [
+        sys.executable,
+        "-m",
+        "fairpost",
+        "release",
+        "towns.csv",
+        "--ledger",
+        "l",
+        "--epsilon",
+        TINY,
+        "--out",
+        "o",
+    ]
+    book = fp.Ledger.open(place / "l")
+    for delay in (0.8, 1.5):
+        worker = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        worker.send_signal(signal.SIGTERM)
+        out, err = worker.communicate(timeout=120)
+        assert not leaks(place, out, err)
+        assert worker.returncode in (0, 4, 130, -signal.SIGTERM), err  # the last: before the handler is there
+        if worker.returncode in (130, -signal.SIGTERM):
+            assert book.spent == 0 or list(book.folder.glob("*.noisy"))
+    done = run(*command[3:], cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert str(book.spent) == TINY
+    assert not list(book.folder.glob(".*.tmp"))
+
+
+def test_the_self_test_from_the_shell(monkeypatch):
+    from fairpost.release import selftest
+    from release_cases import quick
+    from test_release_noise import as_0_14_1
+
+    monkeypatch.setattr(selftest, "run", lambda was=selftest.run: was(sampler=quick))
+    good = CliRunner().invoke(main, ["release", "--self-test"])
+    assert good.exit_code == 0
+    assert good.stdout.count("discrete-laplace") == 7
+    monkeypatch.undo()
+    monkeypatch.setattr(selftest, "run", lambda was=selftest.run: was(sampler=as_0_14_1))
+    bad = CliRunner().invoke(main, ["release", "--self-test"])
+    assert bad.exit_code == 3
+    assert "ALARM" in bad.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "one of FILE, --from-noisy and --plan, got none"),
+        (["towns.csv", "--from-noisy", "abcdef0123"], "got FILE and --from-noisy"),
+        (["towns.csv"], "needs --ledger"),
+        (["towns.csv", "--ledger", "l"], "needs --out"),
+        (["towns.csv", "--ledger", "l", "--out", "o"], "one of epsilon and rho"),
+        (
+            ["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"],
+            "--total and --total-source together",
+        ),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total"], "neighbours replace"),
+        (
+            [
+                "towns.csv",
+                "--ledger",
+                "l",
+                "--out",
+                "o",
+                "--epsilon",
+                "1",
+                "--exact-total",
+                "--total",
+                "1",
+                "--total-source",
+                "s",
+            ],
+            "got both",
+        ),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--group-total", "id"], "--total-source"),
+        (["--from-noisy", "abcdef0123", "--ledger", "l", "--out", "o", "--epsilon", "1"], "have no part"),
+        (["--plan", "none.toml", "--ledger", "l", "--out", "o"], "cannot be read as TOML"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--seed", "1"], "No such option"),
+    ],
+)
+def test_options_that_do_not_go_together(place, monkeypatch, words, says):
+    monkeypatch.chdir(place)
+    done = CliRunner().invoke(main, ["release", *words])
+    assert done.exit_code == 2, done.output
+    assert says.lower() in done.stderr.lower()
+    assert done.stderr.count("\n") == 1

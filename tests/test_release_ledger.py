@@ -1,0 +1,264 @@
+"""The ledger: what it refuses, what it finds, and that it cannot be overspent."""
+
+import os
+import sqlite3
+import stat
+import threading
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import fairpost as fp
+from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError
+from fairpost.release import places, store
+from fairpost.release.chain import Entry, check_chain
+from fairpost.release.ledger import Ask
+from release_cases import ledger
+
+
+def ask(number, loss="1/10", name="t"):
+    return Ask(f"{number:064x}", Fraction(loss), {"name": name})
+
+
+def test_ten_charges_of_a_tenth_fit_into_one_and_nothing_more(tmp_path):
+    book = ledger(tmp_path)
+    for k in range(10):
+        assert book.charge([ask(k)])[0].fresh
+    assert book.spent == 1
+    with pytest.raises(BudgetError) as refused:
+        book.charge([ask(99, "1/1000000000000000000000", "small")])
+    said = str(refused.value)
+    for part in (
+        "limit 1",
+        "spent 1",
+        "left 0",
+        "asked 1/1000000000000000000000",
+        "nothing was charged",
+        "entry 11: 1/10 for t",
+    ):
+        assert part in said
+    assert book.spent == 1
+    assert len(book.entries()) == 11
+
+
+def test_the_same_key_is_charged_once(tmp_path):
+    book = ledger(tmp_path)
+    first, second = book.charge([ask(1)])[0], book.charge([ask(1)])[0]
+    assert (first.fresh, second.fresh) == (True, False)
+    assert first.entry == second.entry
+    assert book.spent == Fraction(1, 10)
+
+
+def test_several_charges_are_one_transaction(tmp_path):
+    book = ledger(tmp_path)
+    with pytest.raises(BudgetError, match="asked 6/5"):
+        book.charge([ask(1, "3/5"), ask(2, "3/5")])
+    assert book.spent == 0
+    assert [c.fresh for c in book.charge([ask(1, "3/5"), ask(2, "2/5")])] == [True, True]
+    assert book.spent == 1
+
+
+def test_a_loss_of_nothing_or_less_is_refused(tmp_path):
+    book = ledger(tmp_path)
+    for loss in ("0", "-1/10"):
+        with pytest.raises(ParameterError, match="above 0"):
+            book.charge([ask(1, loss)])
+
+
+def test_limits_in_each_measure(tmp_path):
+    assert ledger(tmp_path).terms.limit == 1
+    terms = {"dataset": "d", "measure": "zcdp"}
+    assert fp.Ledger.create(tmp_path / "r", limit="1/3", **terms).terms.limit == Fraction(1, 3)
+    both = fp.Ledger.create(tmp_path / "e", limit="1", limit_delta="1e-10", **terms)
+    assert 0 < both.terms.limit < Fraction(1, 50)
+    assert fp.Ledger.open(tmp_path / "e").terms == both.terms
+    with pytest.raises(ParameterError, match="pure has no delta"):
+        fp.Ledger.create(tmp_path / "x", dataset="d", limit="1", limit_delta="1e-10")
+    with pytest.raises(ParameterError, match="must be exact"):
+        fp.Ledger.create(tmp_path / "x", dataset="d", limit=1.0)
+    with pytest.raises(ParameterError, match="neighbours"):
+        fp.Ledger.create(tmp_path / "x", dataset="d", limit="1", neighbours="swap")
+    assert not (tmp_path / "x").exists()
+
+
+def test_files_are_the_owners_alone_and_wider_ones_are_refused(tmp_path):
+    book = ledger(tmp_path)
+    assert stat.S_IMODE(book.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(book.folder.stat().st_mode) == 0o700
+    for mode in (0o640, 0o604, 0o660):
+        book.path.chmod(mode)
+        with pytest.raises(InputError, match=f"got {mode:04o}"):
+            fp.Ledger.open(book.path)
+    book.path.chmod(0o400)
+    os.link(book.path, tmp_path / "second")
+    with pytest.raises(InputError, match="only name"):
+        fp.Ledger.open(book.path)
+
+
+def test_nothing_is_overwritten_and_other_files_are_no_ledger(tmp_path):
+    book = ledger(tmp_path)
+    with pytest.raises(InputError, match="never overwritten"):
+        fp.Ledger.create(book.path, dataset="d", limit="1")
+    other = tmp_path / "other"
+    other.write_bytes(b"not a database at all, but long enough to be read as one" * 20)
+    other.chmod(0o600)
+    with pytest.raises(InputError, match="must be a ledger of fairpost"):
+        fp.Ledger.open(other)
+    empty = tmp_path / "empty"
+    sqlite3.connect(empty).close()
+    empty.touch()
+    empty.chmod(0o600)
+    with pytest.raises(InputError, match="must be a ledger of fairpost"):
+        fp.Ledger.open(empty)
+    with pytest.raises(InputError, match="no such ledger"):
+        fp.Ledger.open(tmp_path / "nowhere")
+
+
+MOUNTS = """22 1 8:1 / / rw - ext4 /dev/sda1 rw
+30 22 0:40 / /home rw - nfs4 server:/home rw
+31 30 8:2 / /home/local rw - xfs /dev/sdb rw
+32 22 0:41 / /mnt/with\\040space rw - cifs //server/share rw
+33 22 0:42 / /mnt/ssh rw - fuse.sshfs me@there:/ rw
+34 22 0:43 / /mnt/usb rw - fuseblk /dev/sdc rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("/home/me/l", True),
+        ("/home/local/l", False),
+        ("/srv/l", False),
+        ("/mnt/with space/l", True),
+        ("/mnt/ssh/l", True),
+        ("/mnt/usb/l", False),
+    ],
+)
+def test_network_file_systems_are_refused(path, refused):
+    kind = places._by_mounts(Path(path), places._mounts(MOUNTS))
+    if refused:
+        with pytest.raises(InputError, match="on a disk of this machine"):
+            places.refuse_network(Path(path), kind)
+    else:
+        places.refuse_network(Path(path), kind)
+
+
+def test_a_ledger_on_a_network_is_refused_where_it_matters(tmp_path, monkeypatch):
+    book = ledger(tmp_path)
+    monkeypatch.setattr(places, "kind_of", lambda path: "nfs4")
+    for call in (lambda: fp.Ledger.open(book.path), lambda: book.charge([ask(1)]), lambda: ledger(tmp_path / "..")):
+        with pytest.raises(InputError, match="nfs4"):
+            call()
+
+
+def test_commits_are_synced_and_no_write_ahead_log_is_used(tmp_path):
+    book = ledger(tmp_path)
+    with store.opened(book.path) as link:
+        assert link.execute("PRAGMA journal_mode").fetchone() == ("truncate",)
+        assert link.execute("PRAGMA synchronous").fetchone() == (3,)
+    turned = sqlite3.connect(book.path)
+    turned.execute("PRAGMA journal_mode = WAL")
+    turned.close()
+    with store.opened(book.path) as link:  # somebody turned it: it is turned back
+        assert link.execute("PRAGMA journal_mode").fetchone() == ("truncate",)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "UPDATE ledger SET key = 'x'",
+        "DELETE FROM ledger WHERE seq = 2",
+        "INSERT OR REPLACE INTO ledger SELECT 3, kind, key, body, hash, 'x' FROM ledger WHERE seq = 2",
+        "INSERT INTO ledger VALUES (9, 'charge', 'k', '{}', 'p', 'h')",
+        "INSERT INTO ledger VALUES (3, 'charge', 'k', '{}', 'p', 'h')",
+        "REPLACE INTO ledger VALUES (1, 'open', 'k', '{}', '', 'h')",
+        "UPDATE secret SET value = x'00'",
+        "DELETE FROM secret",
+        "INSERT INTO ledger VALUES (3, 'refund', 'k', '{}', (SELECT hash FROM ledger WHERE seq = 2), 'h')",
+    ],
+)
+def test_plain_sql_cannot_change_an_entry(tmp_path, script):
+    book = ledger(tmp_path)
+    book.charge([ask(1)])
+    before = book.entries()
+    link = sqlite3.connect(book.path)
+    with pytest.raises(sqlite3.IntegrityError):
+        link.execute(script)
+    link.close()
+    assert book.entries() == before
+    assert not book.verify().problems
+
+
+def test_a_charge_looks_at_the_tail_before_it_believes_the_sum(tmp_path):
+    book = ledger(tmp_path)
+    book.charge([ask(1, "9/10")])
+    link = sqlite3.connect(book.path)
+    link.execute("DROP TRIGGER entries_stay")
+    link.execute("""UPDATE ledger SET body = replace(body, '"spent":"9/10"', '"spent":"1/10"') WHERE seq = 2""")
+    link.commit()
+    link.close()
+    with pytest.raises(LedgerError, match="entry 2"):
+        book.charge([ask(2, "1/2")])
+
+
+def test_the_fingerprint_needs_the_secret(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    one, two = ledger(tmp_path / "a"), ledger(tmp_path / "b")
+    assert one.fingerprint(b"x") == one.fingerprint(b"x") != two.fingerprint(b"x")
+    assert one.fingerprint(b"xy", b"") != one.fingerprint(b"x", b"y")
+
+
+def test_threads_do_not_overspend(tmp_path):
+    book, fresh = ledger(tmp_path), []
+
+    def work(start):
+        for k in range(start, start + 8):
+            with suppress(BudgetError):
+                fresh.extend(c for c in book.charge([ask(k % 20)]) if c.fresh)
+
+    threads = [threading.Thread(target=work, args=(4 * t,)) for t in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({c.entry.key for c in fresh}) == len(fresh) == 10
+    assert book.spent == 1
+    assert not book.verify().problems
+
+
+def chain(*charges, limit="1"):
+    """A chain whose hashes all hold, with these (loss, spent)."""
+    entries = [Entry.after(None, "open", "o", {"limit": limit})]
+    for k, (loss, spent) in enumerate(charges):
+        entries.append(Entry.after(entries[-1], "charge", str(k), {"loss": loss, "spent": spent}))
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        (chain(("1/2", "1/2"), ("1/2", "1/2")), "running sum"),
+        (chain(("1/2", "1/2"), ("2/3", "7/6")), "above the limit"),
+        (chain(("1/2", "1/2"), ("-1/2", "0")), "above 0"),
+        (chain(("x", "1/2")), "form of an entry"),
+        (chain(("1/2", "1/2"))[1:], "without a gap"),
+        ([], "no entry"),
+    ],
+)
+def test_rewritten_sums_are_found_even_where_every_hash_holds(entries, says):
+    assert not check_chain(chain(("1/2", "1/2"), ("1/2", "1"))).problems
+    found = check_chain(entries).problems
+    assert found
+    assert says in found[0]
+
+
+def test_a_done_needs_its_charge_and_a_ledger_opens_once():
+    entries = chain(("1/2", "1/2"))
+    good = [*entries, Entry.after(entries[-1], "done", "d", {"of": "0"})]
+    assert not check_chain(good).problems
+    bad = [*entries, Entry.after(entries[-1], "done", "d", {"of": "9"})]
+    assert "never charged" in check_chain(bad).problems[0]
+    assert "opens" in check_chain([*entries, Entry.after(entries[-1], "open", "p", {"limit": "9"})]).problems[0]

@@ -1,0 +1,93 @@
+"""Whole numbers: every total kept, no bias, nobody moved by one or more."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairpost import errors
+from fairpost.partition import Partition
+from fairpost.rules.rounding import round_counts
+
+
+def whole_groups(draw_values, sizes):
+    """Fractions whose group sums are whole."""
+    parts, labels = [], []
+    for g, size in enumerate(sizes):
+        v = np.array([draw_values() for _ in range(size)])
+        v[-1] += math.ceil(v.sum()) - v.sum()
+        parts.append(v)
+        labels += [f"g{g}"] * size
+    return np.concatenate(parts), labels
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 10**6))
+def test_rounding_keeps_every_total_and_moves_nobody_by_one(data, sizes, seed):
+    values, labels = whole_groups(lambda: data.draw(st.floats(0, 1000)), sizes)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    v, groups = values[order], [labels[i] for i in order]
+    out = round_counts(v, np.random.default_rng(seed), Partition.of(groups))
+    assert (out == np.round(out)).all()
+    assert (out >= 0).all()
+    # a fraction may be off its place by the rounding of a sum of at most 6 numbers below 1001: 6 * 1001 * 2^-52
+    assert (np.abs(out - v) < 1 + 2e-12).all()
+    for g in dict.fromkeys(groups):
+        mine = np.array([h == g for h in groups])
+        assert out[mine].sum() == round(v[mine].sum())
+
+
+def test_rounding_is_unbiased_by_the_integral_over_its_one_random_number():
+    """E[rounded] over u uniform: rounded is constant between the places where a partial sum passes a whole number, so the
+    integral is a finite sum, exact to rounding; no sampling."""
+    v = np.array([0.3, 2.75, 0.2, 1.05, 4.0, 0.7])
+
+    class One:
+        def __init__(self, u):
+            self.u = u
+
+        def random(self):
+            return self.u
+
+    cuts = np.unique(np.concatenate([[0.0, 1.0], (-np.cumsum(v - np.floor(v))) % 1.0]))
+    mean = sum((b - a) * round_counts(v, One((a + b) / 2)) for a, b in pairwise(cuts))
+    assert mean == pytest.approx(v, abs=1e-12)
+    two = np.concatenate([v, v])  # each group draws a number of its own
+    drawn = iter((0.1, 0.9))
+
+    class Two:
+        def random(self):
+            return next(drawn)
+
+    found = round_counts(two, Two(), Partition.of(["a"] * 6 + ["b"] * 6))
+    assert found[:6].tolist() == round_counts(v, One(0.1)).tolist()
+    assert found[6:].tolist() == round_counts(v, One(0.9)).tolist()
+    assert found[:6].tolist() != found[6:].tolist()
+
+
+def test_rounding_by_hand():
+    class Half:
+        def random(self):
+            return 0.5
+
+    # partial sums of fractions 0.3, 1.05, 1.25, 1.3, 1.3, 2.0; with 0.5 the whole numbers are passed at 2 and at 6
+    v = [0.3, 2.75, 0.2, 1.05, 4.0, 0.7]
+    assert round_counts(v, Half()).tolist() == [0.0, 3.0, 0.0, 1.0, 4.0, 1.0]
+    with pytest.raises(errors.ParameterError, match=r"whole number, got 1\.000002 for 'all'"):
+        round_counts([0.5, 0.500002], Half())
+    assert round_counts([0.5, 0.5 + 4e-7], Half()).sum() == 1.0
+
+
+@pytest.mark.parametrize("u", [0.0, 0.25, 0.5, 0.75, math.nextafter(1.0, 0.0)])
+def test_rounding_keeps_the_total_at_every_end_of_its_random_number(u):
+    class At:
+        def random(self):
+            return u
+
+    out = round_counts([0.25, 3.5, 0.25, 2.0], At())
+    assert out.sum() == 6.0
+    assert (np.abs(out - [0.25, 3.5, 0.25, 2.0]) < 1).all()
+    assert out[3] == 2.0

@@ -1,0 +1,266 @@
+"""Everything that a simulation states, recomputed from the runs themselves by the definitions in the documentation.
+
+The runs are drawn once more from their streams and post-processed row by row; from there on only NumPy and
+scipy.stats are used. Two computations of the same sums differ by rounding, about 1e-13 of the largest number on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fairpost as fp
+from asking import samples
+from fairpost.engines.montecarlo.engine import MonteCarlo
+from fairpost.noise import Mechanism
+from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules.affine.projection import Affine, AffineNonnegative
+from fairpost.rules.custom import Custom
+
+GROUPS = list("aabbabababbaab")
+X = [3, 3, 3, 0, 0, 3, 7, 7, 20, 20, 55, 55, 90, 3]
+A = [1, 5, 1, 2, 2, 5, 1, 4, 1, 1, 0.5, 3, 1, 5]
+COUNTS = fp.Counts(X, weights=A, groups=GROUPS)
+NOISE = fp.Laplace(6.0)
+SEED, BLOCK, CONFIDENCE = 5, 8, 0.9
+RUNS = {"many blocks": 37 * BLOCK, "few blocks": 20 * BLOCK + 3}  # ties are told by blocks from 32 blocks on
+RELEASES = ["none", "nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold"]
+ALLOCATIONS = ["baseline", "pos", "pos-threshold"]
+KEEPS_TOTAL = ["sum", "sum-clipped", "simplex", "simplex-threshold"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """pi(X) - P(x) = offset + L(noise) + d, with what a run that was not seen may add to d, and who is alike."""
+
+    truth: np.ndarray
+    offset: np.ndarray
+    linear: np.ndarray
+    unseen: np.ndarray
+    alike: list[Any]
+
+
+def split(name: str, by_group: bool, noise: np.ndarray, total: float | None = None) -> Split:
+    """From the documentation of the controls: deviation of the noise times 1 (clipping) or 10 (a threshold's jump)."""
+    x, a, n = COUNTS.values, COUNTS.weights, COUNTS.n
+    label = np.array(GROUPS if by_group else ["all"] * n)
+    deviation = np.sqrt(2.0) * 6.0
+    jump = 10.0 if name.endswith("threshold") else 1.0
+    truth, offset, linear, unseen = x.copy(), np.zeros(n), noise.copy(), np.full(n, jump * deviation)
+    if name in ("none", "sum"):
+        unseen = np.zeros(n)
+    for g in np.unique(label):
+        here = label == g
+        if name in KEEPS_TOTAL:
+            linear[:, here] -= noise[:, here].mean(axis=1, keepdims=True)
+            offset[here] = 0.0 if total is None else (total - x.sum()) / n
+        if name in ALLOCATIONS:
+            need = np.sum(a[here] * x[here])
+            w, p = a[here] / need, a[here] * x[here] / need
+            truth[here] = p
+            linear[:, here] = w * noise[:, here] - p * (noise[:, here] @ w)[:, None]
+            unseen[here] = jump * deviation * np.sqrt(w**2 * (1 - 2 * p) + p**2 * np.sum(w**2))
+    keys = [x.tolist(), a.tolist() if name in ALLOCATIONS else [0] * n, label.tolist()]
+    return Split(truth, offset, linear, unseen, list(zip(*keys, strict=True)))
+
+
+def noise_of(runs: int) -> np.ndarray:
+    return np.stack([NOISE.sample(COUNTS.n, fp.Stream(SEED, r)) for r in range(runs)])
+
+
+def width(error: Any, unseen: Any, runs: int, delta: float, freedom: Any) -> Any:
+    """t(1 - delta/2) se + log(2/delta) s/R."""
+    return stats.t.ppf(1 - delta / 2, freedom) * error + np.log(2 / delta) * unseen / runs
+
+
+def classes_of(d: np.ndarray, unseen: np.ndarray, alike: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The bias (less its offset), standard error and simultaneous half width of each entity."""
+    runs, n = d.shape
+    found, delta = list(dict.fromkeys(alike)), 1 - CONFIDENCE
+    cuts = [*range(0, runs, BLOCK), runs]
+    bias, error, half = np.empty(n), np.empty(n), np.empty(n)
+    for key in found:
+        who = np.array([k == key for k in alike])
+        mean = d[:, who].mean(axis=1)
+        freedom = runs - 1
+        se = np.mean(d[:, who].std(axis=0, ddof=1)) / np.sqrt(runs)
+        if who.sum() > 1 and len(cuts) - 1 >= 32:
+            parts = [(b - a, mean[a:b].mean()) for a, b in pairwise(cuts)]
+            between = sum(size * (m - mean.mean()) ** 2 for size, m in parts)
+            freedom = len(parts) - 1
+            se = np.sqrt(between / freedom / runs)
+        bias[who], error[who] = mean.mean(), se
+        half[who] = width(se, unseen[who].mean(), runs, delta / len(found), freedom)
+    return bias, error, half
+
+
+CASES = [(which, False, None) for which in RELEASES + ALLOCATIONS]
+CASES += [(which, True, None) for which in KEEPS_TOTAL + ALLOCATIONS]
+CASES += [(which, False, 400.0) for which in KEEPS_TOTAL]
+
+
+@pytest.mark.parametrize(("which", "by_group", "total"), CASES)
+@pytest.mark.parametrize("amount", list(RUNS))
+def test_every_number_of_a_simulation(which: str, by_group: bool, total: float | None, amount: str) -> None:
+    runs = RUNS[amount]
+    given = {} if which in ("none", "nonnegative") else {"by_group": by_group}
+    if total is not None:
+        given["total"] = total
+    pi = POSTPROCESSINGS[which].from_counts(COUNTS, **given)
+    engine = MonteCarlo(runs, seed=SEED, block=BLOCK, confidence=CONFIDENCE, threads=1)
+    (found,) = samples(engine, COUNTS, NOISE, [pi])
+    noise = noise_of(runs)
+    out = pi.for_mechanism(NOISE).apply(COUNTS.values + noise)
+    parts = split(which, by_group, noise, total)
+    unit = 1e-12 * (np.abs(COUNTS.values + noise).max() if pi.task == "release" else 1.0)
+    e = out.values - parts.truth - parts.offset
+    d = e - parts.linear
+    d[np.abs(d) < unit] = 0.0
+    bias, error, half = classes_of(d, parts.unseen, parts.alike)
+    assert found.bias == pytest.approx(bias + parts.offset, rel=0, abs=unit)
+    assert found.standard_error == pytest.approx(error, rel=1e-9, abs=unit)
+    assert found.half_width == pytest.approx(half, rel=1e-9, abs=unit)
+    assert found.plain == pytest.approx(e.mean(axis=0) + parts.offset, abs=unit)
+    assert found.plain_error == pytest.approx(e.std(axis=0, ddof=1) / np.sqrt(runs), rel=1e-9)
+    shared = np.array([[k == other for other in parts.alike] for k in parts.alike], dtype=float)
+    shared /= shared.sum(axis=1, keepdims=True)
+    variance = shared @ e.var(axis=0, ddof=1)
+    assert found.deviation == pytest.approx(np.sqrt(variance), rel=1e-9)
+    assert found.mse == pytest.approx(variance + (bias + parts.offset) ** 2, rel=1e-9)
+    assert found.zero == pytest.approx(shared @ (np.abs(out.values) <= unit).mean(axis=0), abs=1e-12)
+    assert found.degenerate == out.degenerate
+    assert (found.runs, found.seed, found.confidence) == (runs, SEED, CONFIDENCE)
+    _alpha_is_the_definition(found, which, by_group, (d, e, bias, half, parts), unit)
+
+
+def _alpha_is_the_definition(found: Any, which: str, by_group: bool, sums: tuple[Any, ...], unit: float) -> None:
+    d, e, bias, half, parts = sums
+    runs = len(d)
+    if which in ("nonnegative", "sum-clipped", "simplex") and not by_group:  # a theorem names the pair
+        ends = [COUNTS.values == v for v in (COUNTS.values.min(), COUNTS.values.max())]
+        gap, plain = (v[:, ends[0]].mean(axis=1) - v[:, ends[1]].mean(axis=1) for v in (d, e))
+        h = width(gap.std(ddof=1) / np.sqrt(runs), parts.unseen.max(), runs, 1 - CONFIDENCE, runs - 1)
+        wanted = (gap.mean(), max(gap.mean() - h, 0.0), gap.mean() + h)
+        assert found.pair == (3, 12)
+        assert found.reduction == pytest.approx(plain.var() / gap.var(), rel=1e-9)
+    else:
+        low, high = np.max(bias - half) - np.min(bias + half), np.max(bias + half) - np.min(bias - half)
+        wanted = (np.ptp(bias), max(0.0, low), high)
+        most, least = found.pair
+        assert bias[most] == pytest.approx(bias.max(), abs=unit)
+        assert bias[least] == pytest.approx(bias.min(), abs=unit)
+        ratio = e[:, [most, least]].var(axis=0).sum() / max(d[:, [most, least]].var(axis=0).sum(), 1e-300)
+        if which in ("none", "sum"):  # nothing is left of d, or rounding
+            assert found.reduction is None or found.reduction > 1e20
+        else:
+            assert found.reduction == pytest.approx(ratio, rel=1e-9)
+    assert (found.alpha.value, found.alpha.low, found.alpha.high) == pytest.approx(wanted, rel=1e-9, abs=4 * unit)
+
+
+def test_linear_constraints_have_their_projection_as_control() -> None:
+    """(P_+) against d by the pseudo-inverse; (P) leaves nothing; nothing is tied."""
+    rows = np.array([[1.0] * 14, [1.0, 1.0] + [0.0] * 12])
+    right = rows @ COUNTS.values + np.array([9.0, 3.0])
+    runs, noise = 200, noise_of(200)
+    engine = MonteCarlo(runs, seed=SEED, block=BLOCK, confidence=CONFIDENCE, threads=1)
+    linear, clipped = samples(engine, COUNTS, NOISE, [Affine(rows, right), AffineNonnegative(rows, right)])
+    lift = np.linalg.pinv(rows)
+    keep = np.eye(14) - lift @ rows
+    offset = lift @ (right - rows @ COUNTS.values)
+    d = AffineNonnegative(rows, right)(COUNTS.values + noise) - COUNTS.values - offset - noise @ keep.T
+    half = width(d.std(axis=0, ddof=1) / np.sqrt(runs), np.sqrt(2) * 6, runs, (1 - CONFIDENCE) / 14, runs - 1)
+    assert clipped.bias == pytest.approx(d.mean(axis=0) + offset, abs=1e-10)
+    assert clipped.half_width == pytest.approx(half, rel=1e-7)
+    assert linear.bias == pytest.approx(offset, abs=1e-10)
+    assert linear.half_width.max() < 1e-9
+
+
+def test_a_function_of_ones_own_is_measured_by_its_plain_mean() -> None:
+    """Release: an event not seen adds a deviation of the noise; shares: at most 1. Nothing is known to be tied."""
+    own = Custom(lambda noisy: np.maximum(noisy, 1.0))
+    share = Custom(
+        lambda noisy: np.maximum(noisy, 0.5) / np.maximum(noisy, 0.5).sum(), problem=fp.Proportional(COUNTS.weights)
+    )
+    runs, noise = 200, noise_of(200)
+    found = samples(MonteCarlo(runs, seed=SEED, block=BLOCK, confidence=CONFIDENCE), COUNTS, NOISE, [own, share])
+    need = COUNTS.weights * COUNTS.values
+    for sample, truth, unseen in zip(found, (COUNTS.values, need / need.sum()), (np.sqrt(2) * 6, 1.0), strict=True):
+        pi = own if sample is found[0] else share
+        d = pi(COUNTS.values + noise) - truth
+        half = width(d.std(axis=0, ddof=1) / np.sqrt(runs), unseen, runs, (1 - CONFIDENCE) / 14, runs - 1)
+        assert sample.bias == pytest.approx(d.mean(axis=0), abs=1e-11)
+        assert sample.half_width == pytest.approx(half, rel=1e-9)
+
+
+@final
+@dataclass(frozen=True)
+class Own(Mechanism):
+    """A mechanism that the kernels do not know: Laplace noise through the general way."""
+
+    scale: float
+    name: ClassVar[str] = "own"
+    parameter: ClassVar[str] = "scale"
+    discrete: ClassVar[bool] = False
+
+    @property
+    def variance(self) -> float:
+        return fp.Laplace(self.scale).variance
+
+    @property
+    def strip(self) -> float:
+        return fp.Laplace(self.scale).strip
+
+    def density(self, u: Any) -> Any:
+        return fp.Laplace(self.scale).density(u)
+
+    def cdf(self, u: Any) -> Any:
+        return fp.Laplace(self.scale).cdf(u)
+
+    def cgf(self, s: Any) -> Any:
+        return fp.Laplace(self.scale).cgf(s)
+
+    def upper(self, c: Any, s: Any, k: int = 0) -> Any:
+        return fp.Laplace(self.scale).upper(c, s, k)
+
+    def lower(self, c: Any, s: Any, k: int = 0) -> Any:
+        return fp.Laplace(self.scale).lower(c, s, k)
+
+    def sample(self, n: int, stream: fp.Stream) -> Any:
+        return fp.Laplace(self.scale).sample(n, stream)
+
+
+@pytest.mark.parametrize("which", ["nonnegative", "simplex", "baseline", "pos"])
+@pytest.mark.parametrize("block", [7, 64, 500])
+def test_a_mechanism_of_ones_own_draws_new_noise_in_every_block(which: str, block: int) -> None:
+    """The same streams as Laplace noise, whatever the blocks: the same numbers but for rounding."""
+    pi = POSTPROCESSINGS[which].from_counts(COUNTS)
+    a, b = (samples(MonteCarlo(500, seed=3, block=block), COUNTS, m, [pi])[0] for m in (Own(6.0), NOISE))
+    for name in ("plain", "plain_error", "mse", "zero"):
+        assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-9, abs=1e-11)
+    assert a.plain_error.min() > 0
+
+
+def test_the_stop_rule_looks_at_both_sides_of_alpha() -> None:
+    """Biases 1 and 0 without noise and 0.2 with much: alpha may be far above 1 and not far below.
+
+    The rule looks after 1, 2, 3, 4, 6, 8, 12, ... blocks and at 1000 runs or more, and ends where both sides are narrow.
+    """
+    counts = fp.Counts([10.0, 100.0, 10.0])
+    pi = Custom(lambda noisy: np.array([11.0, noisy[1] + 0.2, 10.0]))
+    for rtol in (0.5, 0.3):
+        (found,) = samples(MonteCarlo(10**6, rtol=rtol, block=100, seed=1), counts, fp.Laplace(12.0), [pi])
+        sides = found.alpha.high - found.alpha.value, found.alpha.value - found.alpha.low
+        assert max(sides) <= rtol * found.alpha.value
+        assert max(sides) > 2 * min(sides)  # so that one side alone would not do
+        looks = [1, *(2**k + half for k in range(1, 20) for half in (0, 2 ** (k - 1)))]
+        assert found.runs // 100 in looks
+        before = max(k for k in looks if k < found.runs // 100)
+        (sooner,) = samples(MonteCarlo(before * 100, block=100, seed=1), counts, fp.Laplace(12.0), [pi])
+        wide = max(sooner.alpha.high - sooner.alpha.value, sooner.alpha.value - sooner.alpha.low)
+        assert before * 100 >= 1000
+        assert wide > rtol * sooner.alpha.value

@@ -1,0 +1,370 @@
+"""Careless changes to the source, one at a time, and which of them the tests notice: `make mutate`, or
+
+    python tools/mutate.py --area noise --count 20 --seed 3
+
+Lines are drawn by a seeded draw over all lines of an area that have something to change, one mutation each (see
+`mutations.py` for the sorts). A mutant is caught when a test of its area fails or runs out of time; `--whole` shows a
+survivor to the rest of the suite as well. The table says how many were drawn, caught, survived and are equivalent, and
+`.mutate/survivors.json` has the survivors with their diffs. What is the same program in other words stands in
+`tools/equivalent_mutants.toml`, with a reason each, by file name, source line and change, so that it survives moves.
+
+Why not mutmut or cosmic-ray: Numba keeps compiled kernels on disk by the file that defines them. mutmut (3.x) puts all
+mutants of a function into one module behind a switch (a "trampoline") read at run time, which a compiled kernel cannot
+call; cosmic-ray changes the tree in place and knows nothing of the cache, so a kernel compiled from another file's
+mutated inline function stays behind and answers for the next mutant. Here each worker has its own copy of the tree and
+its own cache, and a mutant runs with a copy of that cache from which the kernels of the changed file, and of every file
+that imports it, directly or not, are gone. So what runs is the changed code, and nothing of it outlives the mutant.
+
+A run that was stopped goes on where it was: results are kept in `.mutate/results.jsonl` by mutant and by the state of
+source and tests. Nothing is ever changed outside `.mutate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import hashlib
+import json
+import queue
+import random
+import signal
+import sys
+import threading
+import time
+import tomllib
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mutation_worker import PACKAGE, ROOT, WORK, Worker
+from mutations import Mutation, mutations
+
+EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
+
+AREAS: dict[str, tuple[str, ...]] = {
+    "exact": ("engines/exact/*", "engines/expansion/*", "engines/evaluation.py", "engines/moments.py", "bounds/sum_*"),
+    "monte-carlo": ("engines/*", "noise/kernels/*", "parallel.py", "compiled/*"),
+    "rules": ("rules/*", "partition.py"),
+    "noise": ("noise/*",),
+    "fairness": ("problems/*", "fairness.py", "accuracy.py", "budgets.py", "bounds/*"),
+    "results": ("audit.py", "plan.py", "estimate.py", "results/*"),
+    "counts": ("counts.py", "datasets.py", "errors.py"),
+    "hierarchy": ("hierarchy/*",),
+    "release": ("release/*",),
+    "io": ("io/*",),
+    "report": ("report/*",),
+    "cli": ("cli/*", "__main__.py"),
+    "paper": ("paper/*",),
+}  # fmt: skip
+"""Which files an area has, as patterns below src/fairpost; the first that fits is the area."""
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "exact": (
+        "test_wrong_numbers", "test_honesty", "test_exact_cases", "test_exact_*", "test_threshold*", "test_bounds",
+        "test_paper_laws",
+    ),
+    "monte-carlo": (
+        "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_audit",
+    ),
+    "rules": (
+        "test_postprocess*", "test_rules*", "test_programme*", "test_simplex", "test_threshold", "test_affine", "test_estimate",
+        "test_audit",
+    ),
+    "noise": ("test_privacy", "test_mechanisms", "test_threshold", "test_streams"),
+    "fairness": ("test_fairness", "test_results*", "test_bounds", "test_wrong_numbers", "test_audit", "test_programme*", "test_references"),
+    "results": ("test_results*", "test_audit", "test_outputs*", "test_plan", "test_options", "test_estimate", "test_report*"),
+    "counts": ("test_counts", "test_audit", "test_io", "test_postprocess", "test_plan", "test_cli"),
+    "hierarchy": ("test_hierarchy*",),
+    "release": ("test_release*",),
+    "io": ("test_io*", "test_outputs*", "test_results*", "test_cli"),
+    "report": ("test_sentences*", "test_report*", "test_outputs*"),
+    "cli": ("test_options", "test_sentences", "test_outputs*", "test_release*", "test_cli"),
+    "paper": ("test_paper*",),
+}  # fmt: skip
+"""The tests of an area, the quick ones first, as patterns; what does not exist (yet) is left out."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one mutant."""
+
+    area: str
+    state: str
+    """caught, survived or equivalent."""
+    by: str
+    """The test that noticed, or the reason of an equivalent."""
+    seconds: float
+
+
+# -- what to change ----------------------------------------------------------------------------------------------
+
+
+def area_of(path: Path) -> str | None:
+    """The area of a file of the package; the front door has nothing to change."""
+    inner = path.relative_to(PACKAGE).as_posix()
+    return next((area for area, globs in AREAS.items() if any(fnmatch(inner, g) for g in globs)), None)
+
+
+def sources(area: str) -> dict[str, str]:
+    """The files of an area and their text."""
+    found = sorted(p.relative_to(ROOT) for p in (ROOT / PACKAGE).rglob("*.py"))
+    return {p.as_posix(): (ROOT / p).read_text() for p in found if area_of(p) == area}
+
+
+def draw(area: str, count: int, seed: int) -> list[Mutation]:
+    """`count` lines of an area, and one mutation of each: first the sort, then the change."""
+    rng = random.Random(f"{seed}:{area}")
+    texts = sources(area)
+    lines: dict[tuple[str, int], list[Mutation]] = {}
+    for file, text in texts.items():
+        for m in mutations(file, text):
+            lines.setdefault((file, m.line), []).append(m)
+    chosen: list[Mutation] = []
+    for place in rng.sample(sorted(lines), len(lines)):
+        if len(chosen) == count:
+            break
+        left = lines[place]
+        while left:
+            kind = rng.choice(sorted({m.kind for m in left}))
+            one = rng.choice([m for m in left if m.kind == kind])
+            if one.compiles(texts[one.file]):
+                chosen.append(one)
+                break
+            left = [m for m in left if m is not one]
+    return chosen
+
+
+def at(place: str) -> list[tuple[str, Mutation]]:
+    """Every mutation of FILE:LINE, or of FILE."""
+    name, _, line = place.partition(":")
+    found = []
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        file = path.relative_to(ROOT).as_posix()
+        area = area_of(path.relative_to(ROOT))
+        if area is not None and (file == name or file.endswith(f"/{name}")):
+            text = path.read_text()
+            some = [m for m in mutations(file, text) if not line or m.line == int(line)]
+            found += [(area, m) for m in some if m.compiles(text)]
+    return found
+
+
+def accepted() -> dict[tuple[str, str, str], str]:
+    """The equivalents, by file name, line and change: their reasons."""
+    if not EQUIVALENT.exists():
+        return {}
+    data = tomllib.loads(EQUIVALENT.read_text())
+    return {(m["file"], m["line"], m["change"]): m["reason"] for m in data.get("mutant", [])}
+
+
+def name_of(m: Mutation) -> tuple[str, str, str]:
+    """How the list of equivalents names a mutant."""
+    return Path(m.file).name, m.text, m.change
+
+
+def diff(m: Mutation) -> str:
+    """The change as a diff without context."""
+    text = (ROOT / m.file).read_text()
+    lines = difflib.unified_diff(text.splitlines(), m.applied(text).splitlines(), m.file, m.file, lineterm="", n=0)
+    return "\n".join(lines)
+
+
+# -- the run -----------------------------------------------------------------------------------------------------
+
+
+def tests_of(area: str) -> list[str]:
+    """The test files of an area that exist, in their order, each once."""
+    found = [p for pattern in TESTS[area] for p in sorted((ROOT / "tests").glob(f"{pattern}.py"))]
+    return list(dict.fromkeys(p.relative_to(ROOT).as_posix() for p in found))
+
+
+def rest_of(area: str) -> list[str]:
+    """All other test files."""
+    every = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob("test_*.py"))
+    return [t for t in every if t not in tests_of(area)]
+
+
+def state_of_tree() -> str:
+    """A hash of source and tests: results hold for one state."""
+    digest = hashlib.sha256()
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Run:
+    """The queue of mutants and what is known of them."""
+
+    def __init__(self, given: argparse.Namespace, drawn: list[tuple[str, Mutation]]) -> None:
+        self.given, self.drawn, self.tree = given, drawn, state_of_tree()
+        self.lock, self.file = threading.Lock(), WORK / "results.jsonl"
+        self.known: dict[str, Any] = {}
+        if self.file.exists():
+            for line in self.file.read_text().splitlines():
+                with contextlib.suppress(ValueError):  # a line cut short by a kill
+                    row = json.loads(line)
+                    self.known[row["key"]] = row
+        self.outcomes: dict[Mutation, Outcome] = {}
+        self.usual: dict[str, float] = {}
+
+    def key(self, what: str) -> str:
+        """Of one result in the file."""
+        return hashlib.sha256(f"{self.tree}:{self.given.whole}:{self.given.tests}:{what}".encode()).hexdigest()[:24]
+
+    def remember(self, what: str, row: dict[str, Any]) -> None:
+        """One line, at once."""
+        with self.lock:
+            self.known[self.key(what)] = row
+            with self.file.open("a") as file:
+                file.write(json.dumps({"key": self.key(what)} | row) + "\n")
+
+    def baseline(self, area: str, worker: Worker) -> None:
+        """The tests must pass as they are; how long they take sets the limit. Fills the cache of kernels."""
+        seen = self.known.get(self.key(f"baseline {area}"))
+        if seen is None or not any(worker.cache.rglob("*.nbi")):
+            print(f"{area}: the tests without a change ...", flush=True)
+            started = time.monotonic()
+            state, by = worker.pytest(tests_of(area), 1800, worker.cache, keep=True)
+            if state != "passed":
+                sys.exit(f"{area}: the tests fail without a change: {by}")
+            started, first = time.monotonic(), time.monotonic() - started
+            if first > 60:  # that had kernels to compile
+                worker.pytest(tests_of(area), 1800, worker.cache, keep=True)
+                first = time.monotonic() - started
+            seen = {"seconds": first}
+            self.remember(f"baseline {area}", seen)
+        self.usual[area] = seen["seconds"]
+        print(f"{area}: {len(tests_of(area))} test files, {seen['seconds']:.0f} s", flush=True)
+
+    def one(self, worker: Worker, area: str, m: Mutation) -> Outcome:
+        """What becomes of one mutant."""
+        reason = accepted().get(name_of(m))
+        if reason is not None:
+            return Outcome(area, "equivalent", reason, 0.0)
+        what = json.dumps(asdict(m))
+        seen = self.known.get(self.key(what))
+        if seen is None:
+            started = time.monotonic()
+            limit = self.given.limit or 120 + 3 * self.usual[area]
+            state, by = worker.judge(m, tests_of(area), limit)
+            if state == "passed" and self.given.whole:
+                state, by = worker.judge(m, rest_of(area), 1800)
+            seen = {
+                "state": "survived" if state == "passed" else "caught",
+                "by": by,
+                "seconds": time.monotonic() - started,
+            }
+            self.remember(what, seen)
+        return Outcome(area, seen["state"], seen["by"], seen["seconds"])
+
+    def work(self, worker: Worker, left: queue.SimpleQueue[tuple[str, Mutation]]) -> None:
+        """One worker's loop."""
+        with contextlib.suppress(queue.Empty, KeyboardInterrupt):
+            while not worker.stopped:
+                area, m = left.get_nowait()
+                found = self.one(worker, area, m)
+                with self.lock:
+                    self.outcomes[m] = found
+                    done = f"[{len(self.outcomes)}/{len(self.drawn)}]"
+                    print(
+                        f"{done} {found.state:10s} {found.seconds:5.0f} s  {m.file}:{m.line}  {m.change[:90]}",
+                        flush=True,
+                    )
+
+    def go(self) -> bool:
+        """All of it; False where it was interrupted."""
+        workers = [Worker(k) for k in range(min(self.given.jobs, max(1, len(self.drawn))))]
+        left: queue.SimpleQueue[tuple[str, Mutation]] = queue.SimpleQueue()
+        threads = [threading.Thread(target=self.work, args=(w, left), daemon=True) for w in workers]
+        try:
+            for area in dict.fromkeys(a for a, _ in self.drawn):
+                self.baseline(area, workers[0])
+            for other in workers[1:]:
+                other.adopt(workers[0])
+            for item in self.drawn:
+                left.put(item)
+            for t in threads:
+                t.start()
+            while any(t.is_alive() for t in threads):
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            for w in workers:
+                w.stopped = True
+                w.kill()
+            for t in threads:
+                if t.ident is not None:
+                    t.join(20)
+            return False
+        return True
+
+
+def show(run: Run) -> None:
+    """The table, and the survivors to a file."""
+    print(
+        f"\n{'area':12s} {'drawn':>6s} {'caught':>7s} {'survived':>9s} {'equivalent':>11s} {'caught of the rest':>19s}"
+    )
+    areas = list(dict.fromkeys(a for a, _ in run.drawn))
+    for label, some in [*((a, [a]) for a in areas), ("all", areas)]:
+        states = [o.state for o in run.outcomes.values() if o.area in some]
+        caught, survived = states.count("caught"), states.count("survived")
+        rate = f"{100 * caught / (caught + survived):.0f} %" if caught + survived else "-"
+        print(f"{label:12s} {len(states):6d} {caught:7d} {survived:9d} {states.count('equivalent'):11d} {rate:>19s}")
+    alive = [(m, o) for m, o in run.outcomes.items() if o.state == "survived"]
+    rows = [asdict(m) | {"area": o.area, "change": m.change, "diff": diff(m)} for m, o in alive]
+    (WORK / "survivors.json").write_text(json.dumps(rows, indent=1) + "\n")
+    for m, o in alive:
+        print(f"\n{o.area}  {m.file}:{m.line}  {m.change}\n{diff(m)}")
+
+
+def main() -> int:
+    """From the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--area", action="append", choices=list(AREAS), help="repeatable; all by default")
+    parser.add_argument("--count", type=int, help="mutants an area (20); with --only: mutants in all (every one)")
+    parser.add_argument("--tests", action="append", metavar="PATTERN", help="these test files instead of the area's")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
+    parser.add_argument("--jobs", type=int, default=2, help="workers (2)")
+    parser.add_argument("--limit", type=float, help="seconds a mutant (two minutes and three times the usual)")
+    parser.add_argument("--list", action="store_true", help="say what would be changed, and stop")
+    parser.add_argument(
+        "--only",
+        metavar="FILE[:LINE]",
+        action="append",
+        help="every mutation of a line or file instead of a draw; repeatable",
+    )
+    parser.add_argument("--again", action="store_true", help="the survivors of the last run instead of a draw")
+    parser.add_argument(
+        "--whole", action="store_true", help="show survivors to the rest of the suite too (minutes each)"
+    )
+    given = parser.parse_args()
+    areas = given.area or list(AREAS)
+    if given.tests:
+        TESTS.update({area: tuple(given.tests) for area in AREAS})
+    if given.only:
+        drawn = [(a, m) for place in given.only for a, m in at(place) if given.area is None or a in areas]
+        if given.count and given.count < len(drawn):
+            drawn = random.Random(given.seed).sample(drawn, given.count)
+    elif given.again:
+        names = {(r["file"], r["text"], r["change"]) for r in json.loads((WORK / "survivors.json").read_text())}
+        drawn = [
+            (a, m) for file in sorted({n[0] for n in names}) for a, m in at(file) if (m.file, m.text, m.change) in names
+        ]
+    else:
+        drawn = [(area, m) for area in areas for m in draw(area, given.count or 20, given.seed)]
+    if given.list:
+        for area, m in drawn:
+            print(f"{area:12s} {m.file}:{m.line}  {m.change}")
+        return 0
+    WORK.mkdir(exist_ok=True)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # also where a shell started this with Ctrl-C ignored
+        signal.signal(ending, signal.default_int_handler)
+    run = Run(given, drawn)
+    whole = run.go()
+    show(run)
+    return 0 if whole else 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
