@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairpost.io import read_counts
     from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
     from fairpost.plan import plan, sweep
-    from fairpost.problems import Proportional
+    from fairpost.problems import Programme, Proportional
     from fairpost.project import project
     from fairpost.release import Ledger, PublicTotal, Release, release
     from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
@@ -65,6 +65,7 @@ __all__ = [
     "MonteCarlo",
     "Plan",
     "PoS",
+    "Programme",
     "Projection",
     "Proportional",
     "PublicTotal",
@@ -134,7 +135,10 @@ _HOME = {
         "plan",
         "sweep",
     ),
-    "fairpost.problems": ("Proportional",),
+    "fairpost.problems": (
+        "Programme",
+        "Proportional",
+    ),
     "fairpost.project": ("project",),
     "fairpost.release": (
         "Ledger",

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.counts import Counts
-from fairpost.errors import CountsError, ParameterError
-from fairpost.estimate import plug_in, share_interval
+from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
+from fairpost.estimate import law_interval, law_plug_in, plug_in, share_interval
 from fairpost.fairness import checked_budget
 from fairpost.noise import Law, Mechanism
+from fairpost.problems import Programme
 from fairpost.results.allocation import Allocation, PlugIn
-from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.allocation import Allocating
 from fairpost.rules.base import finite_rows
 
@@ -86,6 +87,60 @@ def allocate(
         weights=about.weights,
         ids=tuple(about.ids),
         groups=None if about.groups is None else tuple(about.groups),
+        mechanism=mechanism,
+        budget=None if budget is None else checked_budget(budget),
+        interval=interval,
+        bias=bias,
+        missing=missing,
+    )
+
+
+class Published(Protocol):
+    """Noisy counts with their labels, weights and public base populations."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    weights: Floats
+    groups: tuple[str, ...] | None
+    base: Floats | None
+
+
+def by_law(
+    noisy: Published,
+    law: Programme,
+    how: str = "as-written",
+    mechanism: Mechanism | None = None,
+    *,
+    last: Floats | None = None,
+    budget: float | None = None,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    replicates: int = 10,
+    seed: int = 0,
+) -> Allocation:
+    """Payments under a law from noisy counts alone; with the noise an interval of the true ones and an estimate of the bias."""
+    if how not in PAYING:
+        raise ParameterError(f"under a programme money goes by {', '.join(PAYING)}, got {how}")
+    if PAYING[how].needs_noise and mechanism is None:
+        raise ParameterError(f"{how} needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
+    cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=noisy.base)
+    applied = law.on(cut, last)
+    pi = PAYING[how](applied)
+    shares = (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy.values)
+    interval, bias, missing = None, None, None
+    if isinstance(mechanism, Law):
+        try:
+            interval = law_interval(noisy.values, applied, mechanism, confidence=confidence, simultaneous=simultaneous)
+            bias = law_plug_in(noisy.values, applied, mechanism, how, replicates=replicates, seed=seed)
+        except (UnsupportedError, ToleranceError) as why:
+            missing = str(why)
+    return Allocation(
+        how=how,
+        noisy=_frozen(noisy.values),
+        shares=shares,
+        weights=cut.weights,
+        ids=tuple(cut.ids),
+        groups=None if cut.groups is None else tuple(cut.groups),
         mechanism=mechanism,
         budget=None if budget is None else checked_budget(budget),
         interval=interval,

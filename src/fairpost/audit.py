@@ -14,9 +14,11 @@ from fairpost.engines import engine_of
 from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
+from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
 from fairpost.results.comparison import Comparison
-from fairpost.rules import POSTPROCESSINGS, Custom, PostProcessing
+from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
+from fairpost.rules.programme import Paying
 
 if TYPE_CHECKING:
     from fairpost.hierarchy.levels import LevelNoise
@@ -32,6 +34,8 @@ class Problem(TypedDict, total=False):
 
     total: float | None
     by_group: bool
+    programme: Programme | str | None
+    last: ArrayLike | None
 
 
 class Asked(TypedDict, total=False):
@@ -41,6 +45,8 @@ class Asked(TypedDict, total=False):
     total: float | None
     budget: Budget | None
     by_group: bool
+    programme: Programme | str | None
+    last: ArrayLike | None
     runs: int
     seed: int
     rtol: float | None
@@ -78,6 +84,11 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
         group its own. All results are then in shares of the whole, the sum.
     by_group
         Whether each group of `counts.groups` keeps its own total (release) or shares its own budget (allocation).
+    programme
+        For "as-written", "levelled", "signed" and "no-loss": the law, a `Programme` or the name of one that comes with the
+        package. Its rates are of `counts.base`.
+    last
+        With hold-harmless: last year's payments, as shares of this year's appropriation.
 
     """
     if isinstance(mechanism, Mechanism):
@@ -105,13 +116,18 @@ def outcomes(
     total: float | None = None,
     budget: Budget | None = None,
     by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
     **settings: Any,
 ) -> tuple[Audit | Refusal, ...]:
     """A result for each post-processing, or the engine's refusal."""
     x = Counts.of(counts)
     finder = engine_of(engine, **settings)
-    pis = [postprocessing(which, x, total=total, by_group=by_group) for which in postprocesses]
+    given: Problem = {"total": total, "by_group": by_group, "programme": programme, "last": last}
+    pis = [postprocessing(which, x, **given) for which in postprocesses]
     _all_used(pis, postprocesses, total, budget)
+    if programme is not None and not any(isinstance(pi, Paying) for pi in pis):
+        raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
     found = finder.evaluate(question)
@@ -122,10 +138,16 @@ def outcomes(
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
     """A post-processing by name, for these counts; an object passes as it is, a bare function becomes `Custom`."""
+    if isinstance(which, str) and which in PAYING:
+        last, by_group = given.get("last"), given.get("by_group", False)
+        known = None if last is None else np.asarray(last, dtype=np.float64)
+        return PAYING[which].from_counts(counts, by_group=by_group, programme=given.get("programme"), last=known)
     if isinstance(which, str) and which in POSTPROCESSINGS:
         return POSTPROCESSINGS[which].from_counts(counts, given.get("total"), by_group=given.get("by_group", False))
     if not isinstance(which, PostProcessing) and not callable(which):
-        raise ParameterError(f"a post-processing must be one of {', '.join(POSTPROCESSINGS)}, got {which!r}")
+        raise ParameterError(
+            f"a post-processing must be one of {', '.join((*POSTPROCESSINGS, *PAYING))}, got {which!r}"
+        )
     if given.get("total") is not None or given.get("by_group"):
         what = "total" if given.get("total") is not None else "by_group"
         raise ParameterError(
@@ -157,7 +179,8 @@ def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> tuple[f
         return (None if budget is None else whole(budget)), None
     if pi.partition is None and several(budget):
         raise ParameterError(f"budgets by group need an allocation by group, got {pi.name} over all entities")
-    return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition)
+    due = pi.problem.as_one().truth(counts) if isinstance(pi, Paying) and pi.partition is not None else None
+    return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition, due)
 
 
 def _result(question: Question, i: int, answer: Answer, budget: float | None, budgets: GroupBudgets | None) -> Audit:

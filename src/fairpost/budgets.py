@@ -70,11 +70,12 @@ def whole(budget: Budget) -> float:
     return total
 
 
-def among_groups(budget: Budget, counts: Counts, partition: Partition) -> GroupBudgets:
-    """B_g and B_g / B as derived above, for these counts in these groups."""
+def among_groups(budget: Budget, counts: Counts, partition: Partition, due: Floats | None = None) -> GroupBudgets:
+    """B_g and B_g / B as derived above, for these counts in these groups; `due`: shares of another law than proportion."""
     total, labels = whole(budget), partition.labels
     given = np.array(_given(budget, labels)) / total if several(budget) else None
-    share = partition.sums(partition.gather(Proportional(counts.weights).truth(counts))) if given is None else given
+    due = Proportional(counts.weights).truth(counts) if due is None else due
+    share = partition.sums(partition.gather(due)) if given is None else given
     amounts = dict(zip(labels, (total * share).tolist(), strict=True))
     part = partition.scatter(np.asarray(partition.spread(share), dtype=np.float64))
     return GroupBudgets(amounts, part, GIVEN if several(budget) else SPLIT)

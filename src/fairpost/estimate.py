@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.audit import audit
 from fairpost.counts import Counts, positive_weights
 from fairpost.engines import Engine
-from fairpost.errors import CountsError, ParameterError
+from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.noise import Law, Stream
+from fairpost.problems import Programme
 from fairpost.results.allocation import ESTIMATED, Interval, PlugIn
-from fairpost.rules import project_simplex
+from fairpost.rules import PAYING, project_simplex
 from fairpost.rules.base import finite_rows
 
 Floats = NDArray[np.float64]
@@ -115,6 +116,54 @@ def plug_in(
     for k in range(replicates):
         again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)))
         squares += (again - bias) ** 2
+    return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
+
+
+def law_interval(
+    noisy: ArrayLike, law: Programme, mechanism: Law, *, confidence: float = 0.95, simultaneous: bool = False
+) -> Interval:
+    """An interval for what the law would pay each entity on the true counts, from noisy counts.
+
+    The law's payment rises with the count, so |eta_i| <= q bounds an entity's own weighted count from both sides; for the sum
+    of the others every |eta_j| <= r, which fails with chance beta / 100 for all together, does. Both hold at any n. A sum of
+    payments with jumps has no sharper bound that holds for every x, so these intervals are wide. With hold-harmless or a minimum
+    there is none.
+    """
+    y, a = _given(noisy, law.weights)
+    if not 0 < confidence < 1:
+        raise ParameterError(f"`confidence` must be above 0 and below 1, got {confidence!r}")
+    if law.hold_harmless is not None or law.minimum is not None or law.partition is not None:
+        raise UnsupportedError(f"{law.name}: no interval is known for payments with hold-harmless, a minimum or groups")
+    beta, g = 1 - confidence, law.compile()
+    q = _quantile(mechanism, 0.99 * beta / (y.size if simultaneous else 1) / 2)
+    low, high = (a * g(np.maximum(y + s * q, 0.0)) for s in (-1.0, 1.0))
+    if law.share == "none":
+        factor = 1.0 if law.entitlement is None else a
+        return Interval(low / a * factor, high / a * factor, confidence, simultaneous)
+    r = _quantile(mechanism, 0.01 * beta / y.size / 2)
+    least, most = (a * g(np.maximum(y + s * r, 0.0)) for s in (-1.0, 1.0))
+    rest = least.sum() - least, most.sum() - most
+    return Interval(_share(low, rest[1], 0.0), _share(high, rest[0], 1.0), confidence, simultaneous)
+
+
+def law_plug_in(
+    noisy: ArrayLike, law: Programme, mechanism: Law, how: str = "as-written", *, replicates: int = 10, seed: int = 0
+) -> PlugIn:
+    """The bias of payments under a law, estimated as `plug_in` does, from noisy counts cut at 0 (whole where the noise is)."""
+    y, _ = _given(noisy, law.weights)
+
+    def counts(noisy: Floats) -> Counts:
+        values = np.maximum(np.round(noisy) if mechanism.discrete else noisy, 0.0)
+        return Counts(values, weights=law.weights, base=law.base)
+
+    def estimate(noisy: Floats) -> tuple[Floats, Floats, str]:
+        result = audit(counts(noisy), mechanism, PAYING[how](law))
+        return result.bias, result.deviation, result.method
+
+    bias, deviation, method = estimate(y)
+    squares, x = np.zeros_like(bias), counts(y).values
+    for k in range(replicates):
+        squares += (estimate(x + mechanism.sample(y.size, Stream(seed, k)))[0] - bias) ** 2
     return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
 
 

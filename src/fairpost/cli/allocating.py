@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from fairpost.allocate import ALLOCATIONS
+from fairpost.allocate import ALLOCATIONS, by_law
 from fairpost.allocate import allocate as shares_of
 from fairpost.cli import options as o
 from fairpost.cli import screen
@@ -18,6 +18,7 @@ from fairpost.noise import Law
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.results import Allocation
 from fairpost.results.allocation import ESTIMATED, allocation_columns, allocation_data
+from fairpost.rules import PAYING
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,9 +34,10 @@ TOP = 10
 @click.option(
     "--postprocess",
     multiple=True,
-    type=click.Choice(list(ALLOCATIONS)),
-    help="Repeatable.  [default: all, pos-threshold only where the noise is given]",
+    type=click.Choice([*ALLOCATIONS, *PAYING]),
+    help="Repeatable.  [default: all, pos-threshold only where the noise is given; with --programme: as-written]",
 )
+@o.LAW
 @click.option("--budget", type=float, help="Money to share.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="How surely an interval covers.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that cover all entities together.")
@@ -58,8 +60,9 @@ def allocate(file: str, **given: Any) -> int:
     o.check_numbers(given)
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file])
+    law = o.law_of(file, given, given["budget"])
     noisy = read_noisy(file, **o.columns(given))
-    found = _allocate(noisy, mechanism, given)
+    found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
     outputs.write(
@@ -93,6 +96,15 @@ def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Alloc
     return found
 
 
+def _by_law(noisy: Noisy, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> list[Allocation]:
+    """Under a programme: its base and its weights are public, its counts are noisy."""
+    settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
+    return [
+        by_law(noisy, law["programme"], how, mechanism, last=law.get("last"), budget=given["budget"], **settings)
+        for how in given["postprocess"] or ("as-written",)
+    ]
+
+
 def _show(found: list[Allocation], currency: str) -> None:
     first = found[0]
     out, unit = screen.console(), screen.SHARES if first.budget is None else money(currency)
@@ -115,7 +127,7 @@ def _show(found: list[Allocation], currency: str) -> None:
     for a in found:
         if a.missing is not None:
             screen.say(out, f"{a.how}: no estimate of the bias: {a.missing}.")
-    if first.interval is None:
+    if first.interval is None and first.missing is None:
         screen.say(
             out,
             "No intervals and no estimates of bias: the noise was not given (--epsilon, --scale, --sigma or --rho).",

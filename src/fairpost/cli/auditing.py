@@ -59,15 +59,17 @@ def audit(file: str, **given: Any) -> int:
     with screen.progress("reading") as report:
         engine = o.engine_of(given, lambda done, most: report(done, most, "simulating"))
         counts, budget = o.counts_of(file, given)
+        law = o.law_of(file, given, budget)
         report(0, None, "simulating" if given["method"] == "monte-carlo" else "integrating")
         results = compare(
             counts,
             mechanism,
-            given["postprocess"] or default_choice(budget),
+            given["postprocess"] or default_choice(budget, law),
             engine=engine,
             total=given["total"],
             budget=budget,
             by_group=given["by_group"],
+            **law,
         )
     if not outputs.to_stdout:
         show(results, given["currency"])
@@ -99,8 +101,10 @@ def with_statement(given: o.Given) -> o.Given:
     }
 
 
-def default_choice(budget: Budget | None) -> tuple[str, ...]:
-    """The usual candidates: for counts, or for shares where there is a budget."""
+def default_choice(budget: Budget | None, law: o.Given | None = None) -> tuple[str, ...]:
+    """The usual candidates: for counts, for shares where there is a budget, or the law as it is written."""
+    if law:
+        return ("as-written",)
     return ("nonnegative", "simplex", "simplex-threshold") if budget is None else ("baseline", "pos", "pos-threshold")
 
 
@@ -113,11 +117,29 @@ def show(results: Comparison, currency: str) -> None:
         for r in some:
             for line in screen.sentences(r, currency):
                 screen.say(out, line)
+            for line in _seats(r):
+                screen.say(out, line)
         divided = next((r for r in some if r.budgets is not None), None)
         if divided is not None and divided.budgets is not None and divided.budget is not None:
             screen.say(out, screen.whose(divided.budgets, divided.budget, currency))
     screen.say(out, screen.explanation(all(r.money is not None for r in results)), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
+
+
+def _seats(r: Audit) -> list[str]:
+    """Of an apportionment: whose seats are most likely to change."""
+    if r.problem.unit != "seats":
+        return []
+    from fairpost.engines.montecarlo.seats import seat_changes
+    from fairpost.report.numbers import PERCENT
+
+    found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.runs or 20_000, seed=r.seed or 0)  # type: ignore[attr-defined]
+    worst = sorted(range(r.counts.n), key=lambda i: -found.changed[i])[:3]
+    named = ", ".join(
+        f"{r.counts.name(i)} {PERCENT.show(float(found.changed[i]))}" for i in worst if found.changed[i] > 0
+    )
+    most = f"; most of all those of {named}" if named else ""
+    return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
 
 
 def write(outputs: Outputs, results: Comparison, given: o.Given) -> None:

@@ -20,6 +20,7 @@ COMMANDS = {
     "sweep": "planning",
     "project": "projecting",
     "allocate": "allocating",
+    "programmes": "programmes",
     "release": "releasing",
     "budget": "budgeting",
     "paper": "reproduction",
@@ -41,6 +42,8 @@ To publish:
 With noisy counts alone:
   project   noisy counts to counts that are not negative and add up
   allocate  noisy counts to shares of a budget, with intervals
+Laws with thresholds and brackets:
+  programmes  the laws that come with the package, or one as TOML to start from
 To see it work:
   demo      the main job on embedded data, with a report to open
   paper     every table and figure of the paper, published value beside ours

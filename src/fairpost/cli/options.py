@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from fairpost import engines
-from fairpost.budgets import Budget, GroupBudgets, among_groups
+from fairpost.budgets import Budget, GroupBudgets, among_groups, whole
 from fairpost.counts import Counts
 from fairpost.engines import Engine
 from fairpost.errors import ParameterError
@@ -18,7 +18,7 @@ from fairpost.fairness import checked_budget
 from fairpost.hierarchy.rules import RULES
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
-from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +36,14 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+LAW = together(
+    click.option(
+        "--programme",
+        metavar="NAME|FILE.toml",
+        help="A law, for as-written, levelled, signed and no-loss (see programmes).",
+    ),
+    click.option("--base", metavar="COL", help="Column of the public population that rates are of."),
+)
 FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
 COLUMNS = together(
@@ -75,12 +83,14 @@ NOISE = together(
 POSTPROCESS = click.option(
     "--postprocess",
     multiple=True,
-    type=click.Choice([*POSTPROCESSINGS, *RULES]),
+    type=click.Choice([*POSTPROCESSINGS, *RULES, *PAYING]),
     help="Repeatable. Counts: none, nonnegative, sum, sum-clipped, simplex, simplex-threshold. "
     "Shares of a budget: baseline, pos, pos-threshold. "
-    "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold.",
+    "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold. "
+    "With --programme: as-written, levelled, signed, no-loss.",
 )
 PROBLEM = together(
+    LAW,
     click.option("--total", type=float, help="The public total that counts keep.  [default: the sum of the counts]"),
     click.option(
         "--budget",
@@ -137,7 +147,28 @@ NOUN = click.option("--noun", default="entities", show_default=True, help="What 
 def columns(given: Given) -> dict[str, Any]:
     """The keyword arguments of the readers."""
     named = {"id": given["id"], "count": given["count"], "weight": given["weight"], "group": given["group"]}
+    named["base"] = given.get("base")
     return {k: v for k, v in named.items() if v is not None} | {"format": given["format"]}
+
+
+def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
+    """The law and, with hold-harmless, last year's payments, as arguments of `audit`; nothing without --programme."""
+    if given.get("programme") is None:
+        if given.get("base") is not None:
+            raise ParameterError("--base is for the rates of a programme, got no --programme")
+        return {}
+    from fairpost.io.programmes import read_programme
+    from fairpost.io.tables import read_column
+
+    law = read_programme(given["programme"])
+    if law.hold_harmless is None:
+        return {"programme": law}
+    if budget is None:
+        raise ParameterError(
+            f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
+        )
+    last = read_column(file, law.hold_harmless.last, "last year's payments", format=given["format"])
+    return {"programme": law, "last": last / whole(budget)}
 
 
 def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
@@ -150,11 +181,14 @@ def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
     return read_group_budgets(file, given["group_budget"], **columns(given))
 
 
-def group_budgets(counts: Counts, budget: Budget | None, given: Given) -> GroupBudgets | None:
+def group_budgets(
+    counts: Counts, budget: Budget | None, given: Given, law: dict[str, Any] | None = None
+) -> GroupBudgets | None:
     """The part of the budget that each group has, where there are groups with one."""
     if budget is None or not given["by_group"] or counts.groups is None:
         return None
-    return among_groups(budget, counts, Partition.of(counts.groups))
+    due = law["programme"].on(counts, law.get("last")).truth(counts) if law else None
+    return among_groups(budget, counts, Partition.of(counts.groups), due)
 
 
 def neighbours_of(given: Given) -> Neighbours:

@@ -59,9 +59,9 @@ def spreads_of(given: o.Given) -> tuple[float, ...]:
     return grid(ends[0], ends[1], given["points"])
 
 
-def _same(given: o.Given, budget: Budget | None) -> dict[str, Any]:
+def _same(given: o.Given, budget: Budget | None, law: dict[str, Any]) -> dict[str, Any]:
     """What both hand on as it is."""
-    return {
+    return law | {
         "engine": o.engine_of(given),
         "total": given["total"],
         "budget": budget,
@@ -84,8 +84,9 @@ def sweep(file: str, **given: Any) -> int:
     o.check_numbers(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
     counts, budget = o.counts_of(file, given)
-    same, cash = _same(given, budget), _Cash.of(counts, budget, given)
-    chosen = given["postprocess"] or default_choice(budget)
+    law = o.law_of(file, given, budget)
+    same, cash = _same(given, budget, law), _Cash.of(counts, budget, given, law)
+    chosen = given["postprocess"] or default_choice(budget, law)
     with screen.progress("levels of noise") as report:
         found = look(
             counts,
@@ -129,9 +130,10 @@ def plan(file: str, **given: Any) -> int:
     target, limit = _target(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
     counts, budget = o.counts_of(file, given)
-    same, cash = _same(given, budget), _Cash.of(counts, budget, given)
+    law = o.law_of(file, given, budget)
+    same, cash = _same(given, budget, law), _Cash.of(counts, budget, given, law)
     plans: dict[str, Plan] = {}
-    chosen = given["postprocess"] or default_choice(budget)
+    chosen = given["postprocess"] or default_choice(budget, law)
     for which in chosen:
         with screen.progress(which) as report:
             plans[which] = find(
@@ -185,9 +187,9 @@ class _Cash:
     budgets: GroupBudgets | None
 
     @classmethod
-    def of(cls, counts: Counts, budget: Budget | None, given: o.Given) -> _Cash:
+    def of(cls, counts: Counts, budget: Budget | None, given: o.Given, law: dict[str, Any]) -> _Cash:
         total = None if budget is None else whole(budget)
-        return cls(given["currency"], total, o.group_budgets(counts, budget, given))
+        return cls(given["currency"], total, o.group_budgets(counts, budget, given, law))
 
     @property
     def words(self) -> str | None:

@@ -9,6 +9,7 @@ from fairpost.accuracy import Estimate
 from fairpost.budgets import GroupBudgets
 from fairpost.cli.layout import Grid, console, remark, say, show
 from fairpost.report.numbers import PERCENT, Unit, half, money
+from fairpost.report.programme import programme_lines
 from fairpost.results.audit import Audit
 
 __all__ = ["Grid", "console", "remark", "say", "show"]
@@ -52,6 +53,8 @@ def unit_of(result: Audit, currency: str = "$") -> tuple[Unit, float]:
     """How the biases of a result are shown, and the factor from bias to that unit."""
     if result.money is not None and result.budget is not None:
         return money(currency), result.budget
+    if result.problem.unit == "decision":
+        return PERCENT, 1.0
     return (SHARES if result.task == "allocation" else COUNTS), 1.0
 
 
@@ -122,6 +125,7 @@ def sentences(result: Audit, currency: str) -> list[str]:
     if result.cost_of_privacy is not None:
         amount = cost(result, currency)
         lines.append(f"  It would take {amount} more for nobody to expect less than their due (cost of privacy).")
+    lines += [f"  {line}" for line in programme_lines(result, currency)]
     if result.degenerate > RARE:
         rate = PERCENT.show(result.degenerate)
         lines.append(f"  {rate} of the draws are degenerate and take the documented convention.")

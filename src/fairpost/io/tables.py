@@ -37,6 +37,8 @@ class Noisy:
     groups: tuple[str, ...] | None
     totals: Floats | None
     """For each entity the total of its group (of the file, without groups), at least 0."""
+    base: Floats | None = None
+    """The public population that each count is a part of."""
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -52,6 +54,7 @@ def read_counts(
     count: str = "count",
     weight: str | None = None,
     group: str | None = None,
+    base: str | None = None,
     format: str | None = None,
 ) -> Counts:
     """True counts from a file or a data frame.
@@ -66,12 +69,15 @@ def read_counts(
     count, weight, group
         Columns. Without a name, `weight` and `group` are used if present. In a SAIPE file the id is the seven-digit
         leaid, the group the state's FIPS code, and the count poor_5_17 unless pop or pop_5_17 is named.
+    base
+        The column of the population that each count is a part of, for programmes with rates.
     format
         "csv", "tsv", "parquet" or "saipe"; by default the end of the file's name decides.
 
     """
-    fields = _read(source, {"id": id, "count": count, "weight": weight, "group": group}, format, least=0.0)
-    return Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups)
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base}
+    fields = _read(source, roles, format, least=0.0)
+    return Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups, base=fields.base)
 
 
 def read_noisy(
@@ -82,6 +88,7 @@ def read_noisy(
     weight: str | None = None,
     group: str | None = None,
     total: str | None = None,
+    base: str | None = None,
     format: str | None = None,
 ) -> Noisy:
     """Noisy counts, which may be negative; the rest as in `read_counts`.
@@ -89,7 +96,7 @@ def read_noisy(
     `total` names a column with the total of each group: the same number in the whole group (in the whole file, where
     there are no groups), finite and at least 0.
     """
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "total": total}
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "total": total, "base": base}
     return _read(source, roles, format, least=None)
 
 
@@ -101,6 +108,7 @@ def read_group_budgets(
     count: str = "count",
     weight: str | None = None,
     group: str | None = None,
+    base: str | None = None,
     format: str | None = None,
 ) -> tuple[Counts, dict[str, float]]:
     """True counts as in `read_counts`, and the budget of each group.
@@ -108,14 +116,14 @@ def read_group_budgets(
     `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
     group and budget.
     """
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "total": given}
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "total": given, "base": base}
     table, roles = _table(source, roles, format)
     own = given in table.data
     with translated(table.name):
         fields = _fields(table, roles if own else roles | {"total": None}, 0.0)
     if fields.groups is None:
         raise InputError(f"{table.name}: budgets by group need a column of groups (name it with --group), got none")
-    counts = Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups)
+    counts = Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups, base=fields.base)
     if fields.totals is not None:
         return counts, dict(zip(fields.groups, fields.totals.tolist(), strict=True))
     if given != STDIN and not os.path.exists(given):
@@ -123,6 +131,15 @@ def read_group_budgets(
             f"budgets by group must be a column of {table.name} ({listed(table.columns)}) or a file, got {value(given)}"
         )
     return counts, _budgets(given)
+
+
+def read_column(source: Any, column: str, what: str, *, format: str | None = None) -> Floats:
+    """One more column of numbers of at least 0, in the order of the rows."""
+    table, _ = _table(source, {"id": None, "count": column}, format)
+    with translated(table.name):
+        if column not in table.data:
+            raise InputError(f"{table.name}: {what} must be one of {listed(table.columns)}, got {value(column)}")
+        return numbers(table, column, what, 0.0)
 
 
 def _budgets(path: str) -> dict[str, float]:
@@ -190,8 +207,8 @@ def _column(table: Table, roles: dict[str, str | None], role: str) -> str | None
 
 def _fields(table: Table, roles: dict[str, str | None], least: float | None) -> Noisy:
     """Every column checked: numbers, ids that are there and unique, groups that are there, totals that agree."""
-    id, count, weight, group, total = (
-        _column(table, roles, role) for role in ("id", "count", "weight", "group", "total")
+    id, count, weight, group, total, base = (
+        _column(table, roles, role) for role in ("id", "count", "weight", "group", "total", "base")
     )
     assert count is not None
     values = numbers(table, count, "count", least)
@@ -206,7 +223,8 @@ def _fields(table: Table, roles: dict[str, str | None], least: float | None) -> 
     groups: pl.Series | None = None if group is None else texts(table, group, "group")
     totals = None if total is None else constant(table, total, numbers(table, total, "total", 0.0), groups)
     weights = np.ones(table.height) if weights is None else weights
-    for array in (values, weights, totals):
+    bases = None if base is None else numbers(table, base, "base", 0.0)
+    for array in (values, weights, totals, bases):
         if array is not None:
             array.flags.writeable = False
     return Noisy(
@@ -215,4 +233,5 @@ def _fields(table: Table, roles: dict[str, str | None], least: float | None) -> 
         weights=weights,
         groups=None if groups is None else tuple(groups.to_list()),
         totals=totals,
+        base=bases,
     )

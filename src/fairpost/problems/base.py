@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 
 Floats = NDArray[np.float64]
-Unit = Literal["people", "share", "decision", "money"]
+Unit = Literal["people", "share", "decision", "money", "seats"]
 
 
 class Problem(ABC):
@@ -30,6 +30,9 @@ class Problem(ABC):
     """The name of the truth in tables."""
     words: ClassVar[str]
     """What is asked, in a few words."""
+
+    decides: ClassVar[bool] = False
+    """Whether noise can leave an entity out that is due something, or let in one that is not."""
 
     @property
     def shares(self) -> bool:

@@ -110,6 +110,30 @@ TERMS = (
         "more often, and each single allocation is a little less accurate.",
     ),
     Term(
+        "as-written",
+        "as-written",
+        "The law, with the noisy counts in place of the true ones: thresholds, brackets and all. Where a law bends "
+        "upwards noise is paid for, and whoever is near a threshold is let in or left out by chance.",
+    ),
+    Term(
+        "levelled",
+        "levelled",
+        "The law with its bends corrected for the noise and its jumps as written; no payment is negative. What the "
+        "bend at the threshold pays too much is taken off the first payments above it.",
+    ),
+    Term(
+        "signed",
+        "signed",
+        "The payment that is right on average for everybody, before the appropriation is shared. Near a threshold "
+        "it is negative at some noisy counts and far above the law's at others.",
+    ),
+    Term(
+        "no-loss",
+        "no-loss",
+        "The cheapest payment of at least 0 by which nobody expects less than the law gives, before the "
+        "appropriation is shared.",
+    ),
+    Term(
         "expectation",
         "In expectation",
         "The average over very many repetitions of the noise. One single publication can be off in either "

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fairpost.report.numbers import CHANCE, Html, Unit, count, html, name, tagged, times
+from fairpost.report.programme import programme_lines
 from fairpost.report.views import Extreme, View, split
 
 TOO_FEW = 20
@@ -16,12 +17,16 @@ VERBS = {
     ("allocation", -1): ("loses", "lose"),
     ("release", 1): ("is overcounted by", "are overcounted by"),
     ("release", -1): ("is undercounted by", "are undercounted by"),
+    ("decision", 1): ("is let in too often, by", "are let in too often, by"),
+    ("decision", -1): ("is left out too often, by", "are left out too often, by"),
 }
 NOBODY = {
     ("allocation", 1): "nobody loses",
     ("allocation", -1): "nobody gains",
     ("release", 1): "nobody is undercounted",
     ("release", -1): "nobody is overcounted",
+    ("decision", 1): "nobody is left out",
+    ("decision", -1): "nobody is let in",
 }
 
 
@@ -51,6 +56,8 @@ def opening(views: list[View]) -> Html:
         sd=tagged(Unit(digits=3), r.mechanism.deviation),
         unit=w.unit,
     )
+    if view_is_law(first):
+        return _law(first, noise)
     if r.task == "release":
         return html(
             "The counts of {n} {noun} are published with {noise} and then post-processed.",
@@ -75,9 +82,35 @@ def opening(views: list[View]) -> Html:
     )
 
 
+def view_is_law(view: View) -> bool:
+    """Whether the result is about a programme."""
+    return view.result.problem.decides
+
+
+def _law(view: View, noise: Html) -> Html:
+    """What was looked at, under a programme."""
+    r = view.result
+    pattern = "{law} decides about {n} {noun} by counts which carry {noise}."
+    what: Html | str = ""
+    if r.problem.shares:
+        what = "an appropriation" if view.cash is None or r.budget is None else tagged(view.cash, r.budget, brief=True)
+        pattern = "{law} shares out {what} among {n} {noun} by counts which carry {noise}."
+    return html(pattern, law=r.problem.words, n=f"{r.counts.n:,}", noun=view.words.noun, what=what, noise=noise)
+
+
+def by_law(views: list[View]) -> Html:
+    """What the noise does to decisions and payments under a programme."""
+    parts = []
+    for v in views:
+        lines = programme_lines(v.result, v.words.currency, v.words.noun)
+        parts += [html("{pp}: {lines}", pp=code(v), lines=" ".join(lines))] if lines else []
+    return join(parts)
+
+
 def movement(view: View) -> Html:
     """Who pays and who gains, by size."""
-    thing = "money" if view.cash else "shares of the budget" if view.result.task == "allocation" else "expected counts"
+    plain = {"allocation": "shares of the budget", "decision": "chances"}.get(view.kind, "expected counts")
+    thing = "money" if view.cash else plain
     say = {
         "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
         "up": "Post-processing by {pp} moves {thing} from the smallest {noun} to the largest.",
@@ -130,14 +163,14 @@ def ends(view: View) -> Html:
         return html("{lost}, more than any other; {won}.", lost=lost, won=won)
     if not lost and not won:
         return limit(view)
-    return html("{one}; {nobody}.", one=lost or won, nobody=NOBODY[view.result.task, -1 if lost else 1])
+    return html("{one}; {nobody}.", one=lost or won, nobody=NOBODY[view.kind, -1 if lost else 1])
 
 
 def _end(view: View, end: Extreme, sign: int) -> Html:
     """One end as a clause; empty where its bias has not this sign or is not resolved."""
     if not end.resolved or end.bias * sign <= 0:
         return Html("")
-    verb = VERBS[view.result.task, sign][0 if not end.alike else 1]
+    verb = VERBS[view.kind, sign][0 if not end.alike else 1]
     each = " each" if end.alike else ""
     amount = view.amount(abs(end.bias), end.error, brief=True)
     return html("{who} {verb} {amount}{each} in expectation", who=view.label(end), verb=verb, amount=amount, each=each)
@@ -185,7 +218,7 @@ def _ratio(worst: View, view: View) -> str:
 def _loss(view: View) -> Html:
     end = view.least
     if end.bias >= 0:
-        return Html(NOBODY[view.result.task, 1])
+        return Html(NOBODY[view.kind, 1])
     if not end.resolved:
         return Html("its largest loss is not resolved")
     return html("largest loss {x}", x=view.amount(-end.bias, end.error, brief=True))
@@ -231,7 +264,7 @@ def summary(views: list[View]) -> Html:
     worst = max(known, key=lambda v: v.result.alpha.value)
     others = [v for v in views if v is not worst]
     parts = [opening(views), movement(worst), crossing(worst), ends(worst), compared(worst, others), extra(views)]
-    return join([*parts, price(views)])
+    return join([*parts, price(views), by_law(views)])
 
 
 def alpha_text(view: View) -> Html:
@@ -244,7 +277,7 @@ def alpha_text(view: View) -> Html:
         html("{who} expects {x}", who=name(e.who), x=view.amount(e.bias, e.error, signed=True))
         for e in (view.most, view.least)
     ]
-    what = "what they are due" if view.result.task == "allocation" else "their true counts"
+    what = "their true counts" if view.kind == "release" else "what they are due"
     return html("The gap between the two ends: against {what}, {a} and {b}.", what=what, a=pair[0], b=pair[1])
 
 

@@ -72,7 +72,14 @@ class View:
     @cached_property
     def unit(self) -> Unit:
         """The unit of the biases: counts or percent."""
-        return PERCENT if self.result.task == "allocation" else Unit(suffix=f" {self.words.unit}")
+        if self.result.task == "allocation" or self.result.problem.unit == "decision":
+            return PERCENT
+        return Unit(suffix=f" {self.words.unit}")
+
+    @property
+    def kind(self) -> str:
+        """What the result is about, for the choice of words: a release, an allocation or a decision."""
+        return "decision" if self.result.problem.unit == "decision" else self.result.task
 
     @cached_property
     def cash(self) -> Unit | None:
@@ -98,7 +105,7 @@ class View:
     @property
     def bare(self) -> Unit:
         """The unit shown without its name, for tables whose caption says it."""
-        return self.shown if self.result.task == "allocation" else Unit()
+        return self.shown if self.kind != "release" else Unit()
 
     def cell(self, value: float, error: float = 0.0, *, signed: bool = False) -> Html:
         """A bias in a table."""

@@ -202,6 +202,20 @@ class Audit(Result):
             "mean_probability_of_zero": float(np.mean(self.zero)),
         }
 
+    @property
+    def wrong_chance(self) -> Floats | None:
+        """The chance that noise leaves out an entity that is due something, or lets in one that is not; else None."""
+        return np.where(self.truth != 0, self.zero, 1.0 - self.zero) if self.problem.decides else None
+
+    @property
+    def wrong(self) -> dict[str, float] | None:
+        """How many entities are expected to be wrongly left out and let in; None where the problem decides nothing."""
+        chance = self.wrong_chance
+        if chance is None:
+            return None
+        due = self.truth != 0
+        return {"out": float(chance[due].sum()), "in": float(chance[~due].sum())}
+
     def by_group(self) -> tuple[Summary, ...]:
         """The biases by group, every group listed; empty where the counts have no groups."""
         return () if self.counts.groups is None else fairness.by_group(self.bias, self.counts.groups)

@@ -60,6 +60,7 @@ class Recorded(Problem):
     unit: Unit  # type: ignore[misc]
     column: str  # type: ignore[misc]
     words: str  # type: ignore[misc]
+    decides: bool = False  # type: ignore[misc]
 
     def truth(self, counts: Counts) -> Floats:
         """As the document says."""
@@ -116,7 +117,8 @@ def problem_from(data: Data, counts: Counts, truth: Floats) -> Problem:
     if data["problem"] == Proportional.name:
         return Proportional(counts.weights, parts)
     like: type[Problem] = Proportional if data["task"] == "allocation" else Release
-    return Recorded(truth, data["problem"], like.task, like.unit, like.column, data["problem"])
+    decides = data.get("wrong") is not None
+    return Recorded(truth, data["problem"], like.task, like.unit, like.column, data["problem"], decides)
 
 
 def budgets_from(data: Data | None, counts: Counts) -> GroupBudgets | None:

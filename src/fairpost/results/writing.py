@@ -43,6 +43,7 @@ def audit_entry(r: Audit, *, entities: bool) -> dict[str, Any]:
         "alpha_pair": list(r.alpha_pair),
         "bounds": None if r.bounds is None else asdict(r.bounds),
         "cost_of_privacy": None if cost is None else cost.to_dict(),
+        "wrong": r.wrong,
         "price": r.price,
         "expected_T": None if r.expected_T is None else r.expected_T.to_dict(),
         "degenerate": r.degenerate,
@@ -86,6 +87,8 @@ def _entities(r: Audit) -> list[dict[str, Any]]:
         "zero": r.zero.tolist(),
         "zero_half_width": _finite(r.zero_accuracy.half_width),
     }
+    if r.wrong_chance is not None:
+        columns["wrong"] = r.wrong_chance.tolist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

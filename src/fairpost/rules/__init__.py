@@ -5,6 +5,7 @@ from fairpost.rules.affine.tree import Tree, tree_constraints
 from fairpost.rules.allocation import Baseline, PoS
 from fairpost.rules.base import Outcome, PostProcessing
 from fairpost.rules.custom import Custom
+from fairpost.rules.programme import AsWritten, Levelled, NoLoss, Paying, Signed
 from fairpost.rules.release import Nonnegative, Simplex, Sum, SumClipped, Unchanged
 from fairpost.rules.simplex import project_simplex
 from fairpost.rules.threshold import PosThreshold, SimplexThreshold
@@ -13,18 +14,25 @@ POSTPROCESSINGS: dict[str, type[PostProcessing]] = {
     kind.name: kind
     for kind in (Unchanged, Nonnegative, Sum, SumClipped, Simplex, SimplexThreshold, Baseline, PoS, PosThreshold)
 }
+PAYING: dict[str, type[Paying]] = {kind.name: kind for kind in (AsWritten, Levelled, Signed, NoLoss)}
+"""Those that need a programme beside the counts."""
 
 __all__ = [
+    "PAYING",
     "POSTPROCESSINGS",
     "Affine",
     "AffineNonnegative",
+    "AsWritten",
     "Baseline",
     "Custom",
+    "Levelled",
+    "NoLoss",
     "Nonnegative",
     "Outcome",
     "PoS",
     "PosThreshold",
     "PostProcessing",
+    "Signed",
     "Simplex",
     "SimplexThreshold",
     "Sum",

@@ -18,13 +18,13 @@ two successive ones agree; their difference is the error estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
-from fairpost.engines.exact.quadrature import Rule, exp_sinh, laguerre
+from fairpost.engines.exact.quadrature import Rule
+from fairpost.engines.exact.ratio import Summed, attempts, integrate
 from fairpost.engines.exact.registry import EXACT
 from fairpost.engines.exact.shares import moved, reached, refusal, symmetric
 from fairpost.engines.exact.tilts import clipped_tilts
@@ -32,13 +32,6 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law
 from fairpost.noise.base import LAPLACE
 from fairpost.rules import Baseline
-
-SIZES = (3, 5, 8, 12, 18, 27, 40)
-"""Gauss-Laguerre rules in the order of refinement."""
-STEPS = (0.125, 0.08, 0.05, 0.03, 0.02)
-"""Steps of the double-exponential rule in the order of refinement."""
-ROUNDING = 2e-13
-"""Relative accuracy of the partial transforms."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +45,6 @@ class _Problem:
     """E[S]."""
     centred: bool
     """Whether means are taken less a x (S concentrated, so t a spread is small) or as they are."""
-
-
-@dataclass(frozen=True)
-class _Sum:
-    bias: Floats
-    mse: Floats
-    rounding: Floats
 
 
 def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rtol: float = 1e-6) -> Moments:
@@ -75,7 +61,7 @@ def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: La
     fallback = a / np.sum(counts * a) - shares
     mean, deviation = _sum_moments(x, a, counts, mechanism)
     previous: Floats | None = None
-    for centred, rule in _attempts(deviation / mean):
+    for centred, rule in attempts(deviation / mean):
         found = _integrate(_Problem(x, a, counts, shares, mechanism, mean, centred), rule)
         bias = found.bias + empty * fallback
         if previous is not None:
@@ -103,27 +89,10 @@ def _sum_moments(x: Floats, a: Floats, times: Floats, mechanism: Law) -> tuple[f
     return float(np.sum(times * a * first)), float(np.sqrt(np.sum(times * a * a * spread)))
 
 
-def _attempts(ratio: float) -> Iterator[tuple[bool, Rule]]:
-    """Rules in the order of refinement, for S with standard deviation / mean = ratio.
-
-    Gauss-Laguerre with n nodes misses E[1/S] by about (4 ratio)^{2n}: start where that is small.
-    """
-    if ratio < 0.1:
-        enough = np.log(1e-9) / (2 * np.log(max(4 * ratio, 1e-3)))
-        yield from ((True, laguerre(n)) for n in SIZES if n >= enough - 1)
-    yield from ((False, exp_sinh(step)) for step in STEPS)
-
-
-def _integrate(problem: _Problem, rule: Rule) -> _Sum:
+def _integrate(problem: _Problem, rule: Rule) -> Summed:
     """The two integrals above with the given rule in u = t E[S], and the rounding that their sums carry."""
     t, weight = rule[0] / problem.mean, rule[1] / problem.mean
-    log_product, mean, variance = _factors(problem, t)
-    weight = weight * np.exp(log_product)
-    p, times = problem.shares, problem.times
-    gap = mean - np.multiply.outer(mean @ times, p)
-    scatter = (1 - p) ** 2 * variance + p**2 * ((variance @ times)[:, None] - variance)
-    size = weight @ np.abs(mean) + p * (weight @ (np.abs(mean) @ times))
-    return _Sum(weight @ gap, (weight * t) @ (gap**2 + scatter), ROUNDING * size)
+    return integrate(t, weight, *_factors(problem, t), problem.shares, problem.times)
 
 
 def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:

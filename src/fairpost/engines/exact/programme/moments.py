@@ -1,0 +1,109 @@
+"""Programmes exactly: payments w_i f_i(x_i + eta_i), each by itself or shared pro rata.
+
+f is linear between kinks. With H_i = w_i (f_i(x_i + eta_i) - g_i(x_i)) and the true shares P_i = w_i g_i(x_i) / sum_j w_j g_j(x_j), the
+integrals of `baseline` hold word for word; only the factor E[e^{-tH}] changes, and on each piece it is an integral of a power times
+an exponential (`kernels`). The share of one kink at 0 is the baseline BL.
+
+Without sharing a payment stands alone: its mean and its mean square are the factor's at t = 0. A decision is the case f = 1
+from the threshold on: bias +-P(wrong), mean squared error P(wrong).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairpost.engines.evaluation import Asked, Work
+from fairpost.engines.exact.programme.factors import Paid
+from fairpost.engines.exact.ratio import Summed, attempts, integrate
+from fairpost.engines.exact.registry import EXACT
+from fairpost.engines.exact.shares import moved, reached, refusal
+from fairpost.engines.moments import Floats, Moments
+from fairpost.errors import UnsupportedError
+from fairpost.rules.programme import AsWritten, Paying
+
+ROUNDING = 1e-12
+"""Relative accuracy of chances and of second moments in closed form, measured against mpmath (tests)."""
+CLIPPED = 1e-300
+
+
+def alone(paid: Paid, due: Floats, decides: bool) -> Moments:
+    """Payments that are not shared, compared with what is due to each."""
+    zero = np.clip(paid.zero(), 0.0, 1.0)
+    if decides:
+        wrong = np.where(due > 0, zero, 1 - zero)
+        bias = np.where(due > 0, -zero, 1 - zero)
+        error = ROUNDING * wrong + np.finfo(float).eps
+        return Moments(bias, error, wrong, zero, mse_error=error, zero_error=error)
+    centre = due / paid.w
+    _, mean, variance = paid.factors(np.zeros(1), centre)
+    mse = variance[0] + mean[0] ** 2
+    size = np.sqrt(mse)
+    error = ROUNDING * (size + np.abs(due))
+    return Moments(mean[0], error, mse, zero, mse_error=ROUNDING * mse, zero_error=ROUNDING * zero + 1e-15)
+
+
+def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, signed: bool) -> Moments:
+    """Payments shared pro rata; g are the true weighted counts f would be at without noise, P their shares."""
+    n = paid.x.size
+    zero = np.clip(paid.zero(), 0.0, 1.0)
+    if n == 1:
+        none = np.zeros(1)
+        return Moments(none, none, none, none, degenerate=float(zero[0]))
+    with np.errstate(divide="ignore"):
+        empty = float(np.exp(np.sum(np.log(zero))))
+    w = paid.w / paid.w.max()
+    unit = Paid(paid.x, w, paid.kinks, paid.law)
+    fallback = w / w.sum() - shares
+    _, m, v = unit.factors(np.zeros(1), None)
+    total, deviation = float(m[0].sum()), float(np.sqrt(v[0].sum()))
+    if total <= 0:
+        raise UnsupportedError(f"{name}: nothing is expected to be paid, so there are no shares to evaluate")
+    due = float(np.sum(w * g))
+    previous: Summed | None = None
+    bias = error = np.full(n, np.inf)
+    ones = np.ones(n)
+    for centred, (nodes, weights) in attempts(deviation / total, signed=signed):
+        t = nodes / total
+        log, mean, variance = unit.factors(t, g if centred else None)
+        product = log.sum(axis=1) - (t * due if centred else 0.0)
+        found = integrate(t, weights / total, product, mean, variance, shares, ones)
+        bias = found.bias + empty * fallback
+        if previous is not None:
+            error = moved(found.bias, previous.bias, bias) + found.rounding
+            if reached(bias, error, shares, rtol):
+                mse = found.mse + empty * fallback**2
+                mse_error = moved(found.mse, previous.mse, mse) + ROUNDING * mse
+                spare = zero - empty if empty > CLIPPED else zero
+                zero_error = ROUNDING * zero + np.finfo(float).eps
+                return Moments(
+                    bias, error, mse, np.maximum(spare, 0.0), degenerate=empty, nodes=nodes.size,
+                    mse_error=mse_error, zero_error=zero_error,
+                )  # fmt: skip
+        previous = found
+    if signed:
+        why = "shares of payments that can be negative are known only where their sum hardly fluctuates"
+        raise UnsupportedError(
+            f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}"
+        )
+    raise refusal(name, bias, error, rtol)
+
+
+@EXACT.register(Paying)
+def _programme(pi: Paying, asked: Asked) -> Work:
+    law, programme = asked.law(), pi.programme
+    if programme.seats is not None:
+        raise UnsupportedError(f"{pi.name}: seats are ranks among all states and have no integral")
+    if programme.hold_harmless is not None or programme.minimum is not None:
+        what = "hold-harmless" if programme.hold_harmless is not None else "a minimum for groups"
+        raise UnsupportedError(f"{pi.name}: {what} ties every payment to all others and has no integral")
+    assert programme.base is not None
+    base = programme.base
+    paid = Paid(asked.x, programme.a(asked.x.size), pi.kinks, law)
+    if programme.share == "none":
+        decision = programme.entitlement is None
+        one = Paid(asked.x, np.ones(asked.x.size), pi.kinks, law) if decision else paid
+        return lambda: alone(one, asked.truth, decision and isinstance(pi, AsWritten))
+    g = programme.entitled(asked.x, base)
+    if not (g > 0).any():
+        raise UnsupportedError(f"{pi.name}: no entity is eligible under {programme.name}, so there are no true shares")
+    return lambda: shared(paid, g, asked.truth, asked.rtol, pi.name, signed=pi.signed)

@@ -1,0 +1,259 @@
+"""Laws as TOML: read with errors of one line that name the place, and written back."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources import files
+from typing import Any, NoReturn
+
+from fairpost.errors import InputError, ParameterError
+from fairpost.problems.programme.conditions import (
+    Amount,
+    Brackets,
+    Condition,
+    Entitlement,
+    HoldHarmless,
+    Minimum,
+    Nest,
+)
+from fairpost.problems.programme.law import Programme
+
+NAMES = ("title1-basic", "title1-concentration", "title1-targeted", "section-203", "house-seats")
+"""The laws that come with the package."""
+_KEYS = ("name", "law", "note", "eligible", "entitlement", "share", "seats", "hold_harmless", "minimum")
+_CONDITION = re.compile(r"^\s*count\s*(>=|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(?:(%)\s*of\s+base)?\s*$")
+_AMOUNT = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(%)?\s*$")
+
+
+def builtin_text(name: str) -> str:
+    """The TOML of a law that comes with the package."""
+    if name not in NAMES:
+        raise ParameterError(f"a programme must be one of {', '.join(NAMES)} or a TOML file, got {name!r}")
+    return (files("fairpost.problems.programme") / "builtin" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def builtin(name: str) -> Programme:
+    """A law that comes with the package."""
+    return from_text(builtin_text(name), f"{name}.toml")
+
+
+def from_text(text: str, where: str = "programme") -> Programme:
+    """A programme from its TOML; an error names `where`, the line and the rule."""
+    return _Reader(text, where).programme()
+
+
+class _Reader:
+    def __init__(self, text: str, where: str) -> None:
+        self.text, self.where = text, where
+        try:
+            self.data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            what, _, place = str(error).rstrip(")").rpartition(" (at ")
+            raise InputError(f"{where}, {place or 'line 1'}: this is no TOML: {what or place}") from None
+
+    def fail(self, key: str, rule: str, given: Any = None) -> NoReturn:
+        """The error, with the line where `given` (else `key`) stands."""
+        raise InputError(f"{self.where}, line {self._line(key, given)}: {rule}")
+
+    def _line(self, key: str, given: Any) -> int:
+        lines = self.text.splitlines() or [""]
+        first = next((i for i, line in enumerate(lines) if re.search(rf"(^|[.\[\s{{,]){re.escape(key)}\b", line)), 0)
+        if isinstance(given, (str, int, float)) and not isinstance(given, bool):
+            for i in range(first, len(lines)):
+                if str(given) in lines[i].partition("#")[0]:
+                    return i + 1
+        return first + 1
+
+    def programme(self) -> Programme:
+        data = self.data
+        for key in data:
+            if key not in _KEYS:
+                self.fail(key, f"a programme has the keys {', '.join(_KEYS)}, got {key!r}")
+        name = self._text("name", required=True)
+        share = data.get("share", "pro rata")
+        if share not in ("pro rata", "none", "equal proportions"):
+            self.fail("share", f'`share` must be "pro rata", "none" or "equal proportions", got {share!r}')
+        seats = self._seats(share)
+        held, least = self._hold(), self._minimum()
+        if share != "pro rata" and (held is not None or least is not None):
+            self.fail(
+                "share", f"hold-harmless and a minimum need payments that are shared pro rata, got share = {share!r}"
+            )
+        if held is not None and least is not None:
+            self.fail("minimum", "a programme has a hold-harmless or a minimum for groups, got both")
+        entitled = self._entitlement()
+        if entitled is None and share == "pro rata":
+            entitled = Entitlement()
+        return Programme(
+            name=name,
+            eligible=self._nest(data.get("eligible", []), every=True),
+            entitlement=entitled,
+            share=share,
+            hold_harmless=held,
+            minimum=least,
+            law=self._text("law"),
+            note=self._text("note"),
+            seats=seats,
+        )
+
+    def _seats(self, share: str) -> int | None:
+        seats = self.data.get("seats")
+        if (seats is not None) != (share == "equal proportions"):
+            self.fail(
+                "share", f'`seats` goes with share = "equal proportions", got share = {share!r} and seats = {seats!r}'
+            )
+        if seats is None:
+            return None
+        if not isinstance(seats, int) or isinstance(seats, bool) or seats < 1:
+            self.fail("seats", f"`seats` must be a whole number of at least 1, got {seats!r}")
+        if "eligible" in self.data or "entitlement" in self.data:
+            self.fail("share", "seats go by the counts themselves, without conditions or brackets")
+        return seats
+
+    def _text(self, key: str, *, required: bool = False) -> str:
+        value = self.data.get(key, "")
+        if not isinstance(value, str) or (required and not value.strip()):
+            self.fail(key, f"`{key}` must be a text{' that is not empty' if required else ''}, got {value!r}")
+        return value
+
+    def _nest(self, given: Any, *, every: bool) -> Nest:
+        if not isinstance(given, list):
+            self.fail("eligible", f"conditions must be a list, got {given!r}", given)
+        return Nest(tuple(self._part(part) for part in given), every)
+
+    def _part(self, part: Any) -> Condition | Nest:
+        if isinstance(part, dict):
+            if list(part) not in (["any"], ["all"]):
+                self.fail("eligible", f"conditions nest as {{ any = [...] }} or {{ all = [...] }}, got {part!r}")
+            (key,) = part
+            if not part[key]:
+                self.fail("eligible", f"`{key}` must have at least one condition, got none")
+            return self._nest(part[key], every=key == "all")
+        found = _CONDITION.match(part) if isinstance(part, str) else None
+        if found is None:
+            rule = 'a condition reads "count >= 10" or "count > 2 % of base"'
+            self.fail("eligible", f"{rule}, got {part!r}", part)
+        return Condition(Amount(float(found[2]), found[3] is not None), found[1] == ">")
+
+    def _amount(self, key: str, given: Any) -> Amount:
+        found = _AMOUNT.match(given) if isinstance(given, str) else None
+        if found is not None and found[2]:
+            return Amount(float(found[1]), percent=True)
+        if not self._number(given):
+            self.fail(
+                key, f'an amount is a number of at least 0 or a percentage such as "15.58 %", got {given!r}', given
+            )
+        return Amount(float(given))
+
+    @staticmethod
+    def _number(given: Any) -> bool:
+        return isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < float("inf")
+
+    def _steps(self, key: str, given: Any) -> tuple[tuple[Amount, float], ...]:
+        """Pairs [from, number], ascending."""
+        if not isinstance(given, list) or not given or any(not isinstance(r, list) or len(r) != 2 for r in given):
+            self.fail(key, f"`{key}` must be a list of pairs [from, number], got {given!r}")
+        rows = []
+        for bound, number in given:
+            if not self._number(number):
+                self.fail(key, f"the number of `{key}` must be at least 0 and finite, got {number!r}", number)
+            rows.append((self._amount(key, bound), float(number)))
+        for (low, _), (high, _) in zip(rows, rows[1:], strict=False):
+            if low.percent != high.percent and low.number > 0:
+                self.fail(key, f"`{key}` must be in people or in percent, got {low} and {high}", high.number)
+            if high.number <= low.number:
+                self.fail(key, f"`{key}` must ascend, got {high} after {low}", f"{high.number:g}")
+        return tuple(rows)
+
+    def _table(self, key: str, keys: tuple[str, ...]) -> dict[str, Any] | None:
+        given = self.data.get(key)
+        if given is None:
+            return None
+        if not isinstance(given, dict) or any(k not in keys for k in given):
+            self.fail(key, f"`{key}` has the keys {', '.join(keys)}, got {given!r}")
+        return given
+
+    def _entitlement(self) -> Entitlement | None:
+        given = self._table("entitlement", ("brackets", "larger_of", "floor", "cap"))
+        if given is None:
+            return None
+        if "brackets" in given and "larger_of" in given:
+            self.fail("entitlement", "an entitlement has `brackets` or `larger_of`, got both")
+        several = given.get("larger_of", [{"brackets": given["brackets"]}] if "brackets" in given else None)
+        if several is None:
+            options: tuple[Brackets, ...] = Entitlement().larger_of
+        else:
+            if not isinstance(several, list) or not several or any(list(s) != ["brackets"] for s in several):
+                self.fail("larger_of", f"`larger_of` is a list of {{ brackets = [...] }}, got {several!r}")
+            options = tuple(Brackets(self._steps("brackets", s["brackets"])) for s in several)
+        ends = {k: self._amount(k, given[k]) if k in given else None for k in ("floor", "cap")}
+        return Entitlement(options, ends["floor"], ends["cap"])
+
+    def _hold(self) -> HoldHarmless | None:
+        given = self._table("hold_harmless", ("last", "rate"))
+        if given is None:
+            return None
+        last = given.get("last")
+        if not isinstance(last, str) or not last:
+            self.fail("hold_harmless", f"`last` must name the column of last year's payments, got {last!r}")
+        rate = self._steps("rate", given.get("rate"))
+        if rate[0][0].number != 0 or any(not bound.percent for bound, _ in rate):
+            self.fail("rate", f'`rate` goes by percentages of the base, the first from "0 %" on, got {given["rate"]!r}')
+        return HoldHarmless(last, rate)
+
+    def _minimum(self) -> Minimum | None:
+        given = self._table("minimum", ("percent", "average"))
+        if given is None:
+            return None
+        for key in ("percent", "average"):
+            if not self._number(given.get(key)) or (key == "percent" and given[key] > 100):
+                self.fail(key, f"`{key}` of a minimum must be a percentage, got {given.get(key)!r}")
+        return Minimum(float(given["percent"]), float(given["average"]))
+
+
+def to_text(law: Programme) -> str:
+    """The TOML of a programme; reading it gives the same law."""
+    lines = [f"name = {_quoted(law.name)}"]
+    lines += [f"{key} = {_quoted(value)}" for key, value in (("law", law.law), ("note", law.note)) if value]
+    if law.eligible.parts:
+        lines.append(f"eligible = [{_listed(law.eligible)}]")
+    e = law.entitlement
+    if e is not None:
+        options = [f"{{ brackets = {_pairs(b.rows)} }}" for b in e.larger_of]
+        lines.append(f"entitlement.larger_of = [{', '.join(options)}]")
+        lines += [f"entitlement.{k} = {_toml(v)}" for k, v in (("floor", e.floor), ("cap", e.cap)) if v is not None]
+    lines.append(f"share = {_quoted(law.share)}")
+    if law.seats is not None:
+        lines.append(f"seats = {law.seats}")
+    if law.hold_harmless is not None:
+        h = law.hold_harmless
+        lines.append(f"hold_harmless = {{ last = {_quoted(h.last)}, rate = {_pairs(h.rate)} }}")
+    if law.minimum is not None:
+        lines.append(f"minimum = {{ percent = {law.minimum.percent!r}, average = {law.minimum.average!r} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _toml(amount: Amount) -> str:
+    return _quoted(f"{amount.number!r} %") if amount.percent else repr(amount.number)
+
+
+def _pairs(rows: tuple[tuple[Amount, float], ...]) -> str:
+    return "[" + ", ".join(f"[{_toml(bound)}, {number!r}]" for bound, number in rows) + "]"
+
+
+def _listed(nest: Nest) -> str:
+    parts = []
+    for part in nest.parts:
+        if isinstance(part, Nest):
+            parts.append(f"{{ {'all' if part.every else 'any'} = [{_listed(part)}] }}")
+        else:
+            sign, of = ">" if part.strict else ">=", " % of base" if part.amount.percent else ""
+            parts.append(_quoted(f"count {sign} {part.amount.number!r}{of}"))
+    return ", ".join(parts)

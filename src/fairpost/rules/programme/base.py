@@ -1,0 +1,145 @@
+"""pi for programmes: noisy counts put into a law, as it is written or with payments that repair the bias.
+
+What the four share: a programme applied to entities, its kinks, and how its payments are shared. They differ in the payment
+f_i(z) that a noisy count z earns; as written it is the law's own g_i(z).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.noise import DiscreteLaplace, Mechanism
+from fairpost.noise.base import Law
+from fairpost.partition import Partition
+from fairpost.problems.programme import Kinks, Programme, builtin
+from fairpost.rules.base import Outcome, PostProcessing, same_length
+from fairpost.rules.control import JUMPS, Control
+
+if TYPE_CHECKING:
+    from fairpost.rules.programme.meanfield import MeanField
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Paying(PostProcessing):
+    """A programme and the payments that noisy counts earn under it."""
+
+    programme: Programme
+    """The law with its base, weights and last year's payments."""
+    paid: Kinks | None = None
+    """f: what a noisy count earns; None: not yet compiled, or it waits for the noise."""
+    needs_programme: ClassVar[bool] = True
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Counts,
+        total: float | None = None,
+        *,
+        by_group: bool = False,
+        programme: Programme | str | None = None,
+        last: Floats | None = None,
+    ) -> Self:
+        """The programme (or the name of one that comes with the package) applied to these counts; a total plays no part."""
+        if programme is None:
+            raise ParameterError(f"{cls.name} needs a programme (--programme), got none")
+        law = builtin(programme) if isinstance(programme, str) else programme
+        return cls(law.on(counts, last, by_group=by_group))
+
+    @property
+    def problem(self) -> Programme:
+        """The law."""
+        return self.programme
+
+    @property
+    def partition(self) -> Partition | None:  # type: ignore[override]
+        """The groups that share appropriations of their own."""
+        return self.programme.partition
+
+    def alone(self, g: int) -> Self:
+        """The same for group g."""
+        assert self.programme.partition is not None
+        paid = None if self.paid is None else self.paid.of(self.programme.partition.of_group(g))
+        return replace(self, programme=self.programme.alone(g), paid=paid)
+
+    def for_mechanism(self, mechanism: Mechanism) -> Self:
+        """With the payments compiled for this noise."""
+        return self if self.paid is not None else replace(self, paid=self._payments(mechanism))
+
+    def _payments(self, mechanism: Mechanism) -> Kinks:
+        return self.programme.compile()
+
+    @property
+    def kinks(self) -> Kinks:
+        """The payments, which the noise may have to be known for."""
+        if self.paid is None:
+            raise ParameterError(f"{self.name} needs the noise: for_mechanism(mechanism), got none")
+        return self.paid
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known."""
+        if not isinstance(mechanism, Law) or self.programme.share != "pro rata" or self.programme.partition is not None:
+            plain = super().control(counts, mechanism)
+            if self.programme.unit in ("decision", "seats"):  # one run moves an entity by one
+                return replace(plain, scale=np.ones(counts.n))
+            if self.programme.unit == "money":
+                kinks, w = self.kinks, self.programme.a(counts.n)
+                step = np.zeros(counts.n)
+                np.maximum.at(step, kinks.owner, JUMPS * mechanism.deviation * np.abs(kinks.slope))
+                jump = np.abs(kinks.value[kinks.start[:-1]])
+                return replace(plain, scale=w * (step + jump))
+            return plain
+        return self.mean_field(counts.values, mechanism).control(counts)
+
+    def mean_field(self, x: Floats, law: Law) -> MeanField:
+        """The payments as if the factor of reduction did not fluctuate."""
+        from fairpost.rules.programme.meanfield import mean_field
+
+        return mean_field(self, x, law)
+
+    def _apply(self, rows: Floats) -> Outcome:
+        law, base = self.programme, self.programme.base
+        assert base is not None
+        same_length(rows, base.size)
+        self._check_rows(rows)
+        shared = law.shared(rows, self.kinks(rows), base)
+        return Outcome(shared.values, shared.degenerate)
+
+    def _check_rows(self, rows: Floats) -> None:
+        return
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True, eq=False)
+class Geometric(Paying):
+    """What the three repairs share: they invert two-sided geometric noise on whole numbers, and no other."""
+
+    needs_noise: ClassVar[bool] = True
+
+    def _payments(self, mechanism: Mechanism) -> Kinks:
+        if not isinstance(mechanism, DiscreteLaplace):
+            raise UnsupportedError(
+                f"{self.name} is for discrete-laplace noise (two-sided geometric), got {mechanism.name or 'other'} noise"
+            )
+        if self.programme.seats is not None:
+            raise UnsupportedError(
+                f"{self.name} is for payments that follow one count each, got the seats of {self.programme.name}"
+            )
+        return self._repaired(float(mechanism.scale))
+
+    def _repaired(self, scale: float) -> Kinks:
+        raise NotImplementedError
+
+    def _check_rows(self, rows: Floats) -> None:
+        if (rows != np.floor(rows)).any():
+            place = tuple(int(i) for i in np.argwhere(rows != np.floor(rows))[0])
+            raise ParameterError(f"{self.name} is for whole noisy counts, got {rows[place]:g} at position {place[-1]}")
