@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,15 +22,14 @@ BLOCK = 400_000
 
 @dataclass(frozen=True)
 class Kernel:
-    """What multiplies e^{-sC} prod psi_j / psi_i, and its residue at s = 0 (where prod psi = 1)."""
+    """What multiplies e^{-sC} prod psi_j / psi_i at s and some of the t, and its residue at s = 0 (where prod psi = 1)."""
 
-    form: Callable[[Complexes], Complexes]
+    form: Callable[[Complexes, slice], Complexes]
     residue: float
 
 
-def one_over_s(s: Complexes) -> Complexes:
-    """P(H > C)."""
-    return 1 / s
+CHANCE = Kernel(lambda s, which: 1 / s, 1.0)
+"""P(H > C)."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,6 @@ class Values:
 
     without: list[Floats]
     extra: list[Floats]
-    alive: float
-    """The largest part of the peak that was left at the end of a contour."""
     nodes: int
 
 
@@ -63,48 +61,94 @@ def _largest(there: Product, foot: Product) -> Floats:
     return np.minimum(np.min(lost, axis=1), 0.0)
 
 
-Extra = Callable[[Product, Complexes, slice], Sequence[Complexes]]
+class Path(Protocol):
+    """A contour for each t: nodes s, the weights ds (over pi; the imaginary part of the sum is taken), and what the
+    trapezoidal rule adds because of a pole of residue 1 at s = 0.
+    """
+
+    tau: Floats
+    size: int
+
+    def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
+        """For some of the t."""
+
+
+@dataclass(frozen=True)
+class Upright:
+    """s = tau + i (4/width) sinh u up to u = end: where many entities make the product die out like a bell.
+
+    On s(u), u = iv meets s = 0 at sin v = tau width / 4; the rule is off by sign(tau) / (e^{2 pi |v| / step} - 1).
+    """
+
+    tau: Floats
+    width: Floats
+    end: float
+    step: float
+
+    @property
+    def size(self) -> int:
+        """Nodes on one contour."""
+        return math.ceil(self.end / self.step) + 1
+
+    def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
+        """For some of the t."""
+        u = self.step * np.arange(self.size)
+        tau, scale = self.tau[which], 4 / self.width[which]
+        s = tau[:, None] + 1j * scale[:, None] * np.sinh(u)
+        ds = 1j * scale[:, None] * np.cosh(u) * (self.step / math.pi)
+        ds[:, 0] *= 0.5
+        turns = 2 * np.pi * np.abs(np.arcsin(np.clip(tau / scale, -1.0, 1.0))) / self.step
+        extra = np.sign(tau) / np.expm1(np.minimum(turns, 700.0))
+        return s, ds, np.where(np.abs(tau) < scale, extra, 0.0)
+
+
+@dataclass(frozen=True)
+class Period:
+    """Equal steps over one period, s = tau + iy with |y| <= pi: for sums of whole numbers, a few of them too."""
+
+    tau: Floats
+    size: int
+
+    def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
+        """For some of the t; the number of nodes is to make the pole's part negligible."""
+        tau = self.tau[which]
+        y = np.linspace(0.0, math.pi, self.size)
+        ds = np.full((tau.size, self.size), 1j / (self.size - 1))
+        ds[:, 0] *= 0.5
+        ds[:, -1] *= 0.5
+        return tau[:, None] + 1j * y, ds, np.zeros(tau.size)
+
+
+Extra = Callable[[Product, Complexes, slice], Sequence[tuple[Complexes, Any]]]
 
 
 def invert(
-    e: Entities, places: Places, tau: Floats, width: Floats, end: float, step: float, kernels: Sequence[Kernel],
-    extra: Extra | None, residues: Callable[[slice], Sequence[Floats]] | None, periodic: bool = False,
-) -> Values:  # fmt: skip
+    e: Entities, places: Places, path: Path, kernels: Sequence[Kernel], extra: Extra | None = None
+) -> Values:
     """(1/2 pi i) int kernel(s) e^{-sC} prod_{j != i} psi_j ds for each t, count i and kernel.
 
-    `extra` gives arrays that multiply e^{-sC} prod psi_j ds, and `residues` their residues at s = 0. The contour is
-    s = tau + i (4/width) sinh u, by the trapezoidal rule; what the pole at 0 adds to it is taken off again.
+    `extra` gives arrays that multiply e^{-sC} prod psi_j ds, each with its residue at s = 0.
     """
-    u = np.arange(0.0, end + step, step)
-    rows = max(1, BLOCK // (u.size * max(e.y.size, 1)))
+    tau, size = path.tau, path.size
+    rows = max(1, BLOCK // (size * max(e.y.size, 1)))
     blocks = [slice(a, min(a + rows, tau.size)) for a in range(0, tau.size, rows)]
     without = [np.empty((tau.size, e.y.size)) for _ in kernels]
     made: list[list[Floats]] = [[] for _ in blocks]
-    alive = np.zeros(len(blocks))
 
     def some(which: slice) -> None:
         for at in range(which.start, which.stop):
             b = blocks[at]
-            scale = (4 / width[b])[:, None]
-            s = tau[b][:, None] + 1j * scale * np.sinh(u)
+            s, ds, pole = path.at(b)
             found = product(e, places.at(b), s)
-            q = np.exp(found.log) * (1j * scale * np.cosh(u) * (step / math.pi))
-            q[:, 0] *= 0.5
-            alive[at] = np.max(np.abs(q[:, -1]) / np.maximum(np.max(np.abs(q), axis=1), 1e-300))
-            ratio = tau[b] * width[b] / 4
-            v = np.arcsin(np.clip(ratio, -1.0, 1.0))
-            turns = 2 * np.pi * np.abs(v) / step
-            pole = np.where(np.abs(ratio) < 1, np.sign(tau[b]) / np.expm1(np.minimum(turns, 700.0)), 0.0)
+            q = np.exp(found.log) * ds
             for k, kernel in enumerate(kernels):
-                weighted = (q * kernel.form(s))[:, None, :]
+                weighted = (q * kernel.form(s, b))[:, None, :]
                 without[k][b] = np.matmul(weighted, found.one)[:, 0].imag - pole[:, None] * kernel.residue
-            if extra is not None and residues is not None:
-                values = [
-                    (np.einsum("tl,tlx->tx", q, part) if part.ndim == 3 else np.sum(q * part, axis=1)[:, None]).imag
-                    for part in extra(found, s, b)
-                ]
-                made[at] = [v - pole[:, None] * r for v, r in zip(values, residues(b), strict=True)]
+            if extra is not None:
+                for part, residue in extra(found, s, b):
+                    each = np.matmul(q[:, None, :], part if part.ndim == 3 else part[:, :, None])[:, 0]
+                    made[at].append(each.imag - pole[:, None] * residue)
 
     over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
     joined = [np.concatenate(part) for part in zip(*made, strict=True)] if extra is not None else []
-    return Values(without, joined, float(alive.max(initial=0.0)), int(u.size * tau.size))
+    return Values(without, joined, size * tau.size)

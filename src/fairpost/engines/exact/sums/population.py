@@ -106,7 +106,7 @@ def product(e: Entities, places: Places, s: Complexes) -> Product:
     kept, first = p.kept * rise, p.first * rise
     ramp: Complexes | None = None
     if places.rho is not None:
-        mass = np.asarray(e.noise.density(1.0 + c)) if e.reduced is None else _mass(e.noise, 1.0 + c)
+        mass = mass_at(e, places.base + 1)[:, None, :]
         lifted = mass * np.exp(-at * p.depth) * fall
         point = lifted * np.exp(at * (1.0 + kappa))
         kept, first = kept - point, first - point
@@ -129,9 +129,12 @@ def product(e: Entities, places: Places, s: Complexes) -> Product:
     )
 
 
-def _mass(noise: Law, k: Floats) -> Floats:
-    """The mass of discrete Laplace noise as a function of a real k (at interpolation nodes)."""
-    return np.asarray(np.tanh(0.5 / noise.spread) * np.exp(-np.abs(k) / noise.spread))
+def mass_at(e: Entities, k: Floats) -> Floats:
+    """P(X_i = k) for each k and node i (at interpolation nodes: discrete Laplace noise as a function of a real number)."""
+    c, b = k[:, None] - e.y, e.noise.spread
+    if e.reduced is None:
+        return np.asarray(e.noise.density(c))
+    return np.asarray(np.tanh(0.5 / b) * np.exp(-np.abs(c) / b))
 
 
 def _line(noise: Law, s: Complexes) -> tuple[Complexes, Complexes, None]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
-from fairpost.engines.exact.sums.contours import Kernel, Values, invert, one_over_s, reach
+from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, Values, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product
 from fairpost.engines.exact.sums.window import Family, Window, find_window
@@ -73,9 +74,9 @@ def _growth(x: Complexes) -> tuple[Complexes, Complexes]:
 def kernels(tau: float) -> tuple[Kernel, ...]:
     """1/s, and int_0^tau e^{sv} dv / s, int_0^tau v e^{sv} dv / s."""
     return (
-        Kernel(one_over_s, 1.0),
-        Kernel(lambda s: tau * _growth(s * tau)[0] / s, tau),
-        Kernel(lambda s: tau**2 * _growth(s * tau)[1] / s, tau**2 / 2),
+        CHANCE,
+        Kernel(lambda s, which: tau * _growth(s * tau)[0] / s, tau),
+        Kernel(lambda s, which: tau**2 * _growth(s * tau)[1] / s, tau**2 / 2),
     )
 
 
@@ -142,16 +143,13 @@ def _level(family: Family, win: Window, tau: float, goal: float, level: Level) -
         raise ToleranceError("simplex-threshold: the contours decay too slowly")
     inside = min(tau, goal)
 
-    def extra(found: Product, s: Complexes, which: slice) -> list[Complexes]:
-        own = (found.first - e.y * found.kept) / s[:, :, None]
-        return [own, 1 / s, (found.line - at.base[which][:, None]) / s]
-
-    def residues(which: slice) -> list[Floats]:
+    def extra(found: Product, s: Complexes, which: slice) -> list[tuple[Complexes, Any]]:
         c = t[which][:, None] - e.y
-        own = family.noise.upper(c, 0.0, 1) - e.y * family.noise.upper(c, 0.0, 0)
-        return [own, np.ones((c.shape[0], 1)), -t[which][:, None]]
+        mean = family.noise.upper(c, 0.0, 1) - e.y * family.noise.upper(c, 0.0, 0)
+        own = (found.first - e.y * found.kept) / s[:, :, None]
+        return [(own, mean), (1 / s, 1.0), ((found.line - at.base[which][:, None]) / s, -t[which][:, None])]
 
-    values = invert(e, at, tilt, width, end, level.step, kernels(inside), extra, residues)
+    values = invert(e, at, Upright(tilt, width, end, level.step), kernels(inside), extra)
     return _gathered(family, win, e, edges, t, weight, values, tau, inside)
 
 
