@@ -10,8 +10,8 @@ X_i <= m and falls with slope tau where X_i = m + 1:
     D_i = int P(eta <= m - x_i) P(H_{-i}(t) > C) - tau P(eta = m + 1 - x_i) P(H_{-i}(t) + rho > C) dt,
     P(v_i = 0) = sum_m P(X_i = m) P(H_{-i}(m) >= C).
 
-Here H is no longer whole (tau is not), and 1/s serves: the product is large near s = 0 alone, and what it has at s + 2 pi i k, where the whole
-part of H is the same again, is bounded and stated.
+Here H is no longer whole (tau is not), and 1/s serves: what the product has near s + 2 pi i k, where the whole part of H is the same again, is a
+ripple of P(H > C) that all but vanishes in the integral over a cell; it is bounded (`ripples`) and is part of the stated error.
 
 The mean squared error is E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) phi' (1{H > C} - 1{t < t0})] dt for both.
 """
@@ -37,7 +37,7 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
 
-HARMONICS = 4
+HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
 
@@ -107,8 +107,8 @@ class Found:
     mse: Floats
     root: float
     nodes: int
-    left: float
-    """A bound on what was left out of any probability."""
+    left: tuple[float, float]
+    """What was left out of any deficit, and of any P(v = 0)."""
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold | None, rtol: float) -> Moments:
@@ -151,7 +151,7 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
     end = reach(e, at, tilt, width, math.pi)
     if end == math.inf:
         raise ToleranceError(f"{problem.name}: the contours decay too slowly")
-    left = 0.0 if problem.rule is None else harmonics(e, at, tilt)
+    left = ripples(problem, e, win)
     main, second = (passed(problem.total), squared(problem.total)) if problem.rule is None else (CHANCE, CHANCE)
     kernels = [main]
     if at.rho is not None:
@@ -214,18 +214,29 @@ def _zeros(problem: Problem, family: Family, e: Entities, win: Window, end: floa
     return np.asarray(np.sum(mass_at(e, m) * chance, axis=0))
 
 
-def harmonics(e: Entities, at: Places, tilt: Floats) -> float:
-    """The largest |prod psi| / (2 pi k) on the contours near s + 2 pi i k."""
-    worst = 0.0
+def ripples(problem: Problem, e: Entities, win: Window) -> tuple[float, float]:
+    """Bounds on what the neglected s + 2 pi i k add to any deficit, and to any P(v = 0); the ramp alone has them.
+
+    At a fixed t the one near 2 pi i k is a ripple of P(H > C), of the size |prod psi| sqrt(2 pi)/width / (2 pi^2 k). Integrated over t inside a cell
+    it turns with the frequency 2 pi k K, K the number kept, and leaves terms at the ends of the cell, a factor 1/(2 pi k K). Twice that.
+    """
+    m = np.arange(math.ceil(win.low), math.floor(win.high) + 1.0)
+    if problem.rule is None or m.size == 0:
+        return 0.0, 0.0
+    at = problem.places(m)
+    tilt, width = win.tilts(m)
+    ends, worst = 0.0, 0.0
     for k in range(1, HARMONICS + 1):
         found = product(e, at, (tilt + 2j * np.pi * k)[:, None])
-        worst += float(np.max(np.exp(np.minimum(found.log.real[:, 0], 0.0)))) / (np.pi * k)
-    return worst
+        size = np.exp(np.minimum(found.log.real[:, 0], 0.0)) * math.sqrt(2 * np.pi) / (width * 2 * np.pi**2 * k)
+        ends += float(np.sum(size)) * (1 + problem.tau) / (2 * np.pi * k * win.kept)
+        worst += float(np.max(size))
+    return 2 * ends, 2 * worst
 
 
 def _spread_out(
     problem: Problem, e: Entities, win: Window, parts: tuple[Floats, ...], root: float, giant: float, nodes: int,
-    left: float,
+    left: tuple[float, float],
 ) -> Found:  # fmt: skip
     """From nodes to distinct counts; what varies fast with the count is the start, known at each of them."""
     unit = problem.noise.spread
@@ -255,7 +266,7 @@ def _biases(problem: Problem, now: Found, before: Found) -> tuple[Floats, Floats
     bias = drift + now.deficit - now.mean
     size = np.abs(now.deficit) + abs(now.mean)
     error = moved + defect * size / max(abs(now.mean), 1e-300) * (abs(now.mean) > 0)
-    error = error + now.left * (1 + problem.tau) * size + ROUNDING * ((20 + math.sqrt(problem.n)) * size + abs(drift))
+    error = error + now.left[0] + ROUNDING * ((20 + math.sqrt(problem.n)) * size + abs(drift))
     return bias, error, range_error(bias, error)[1]
 
 
@@ -270,6 +281,6 @@ def _moments(problem: Problem, win: Window, now: Found, before: Found, bias: Flo
         threshold=now.mean if problem.rule is None else None,
         nodes=now.nodes,
         mse_error=np.abs(now.mse - before.mse) + 1e-12 * now.mse + remainder,
-        zero_error=np.abs(now.zero - before.zero) + now.left + 1e-14,
+        zero_error=np.abs(now.zero - before.zero) + now.left[1] + 1e-14,
         threshold_error=defect + abs(now.mean - before.mean) if problem.rule is None else None,
     )
