@@ -31,11 +31,12 @@ Complexes = NDArray[Any]
 
 @dataclass(frozen=True)
 class Parts:
-    """below, kept and first, each times e^{-s d}; and d."""
+    """below, kept and first, each times e^{-s d}; e^{-s d} itself; and d."""
 
     below: Complexes
     kept: Complexes
     first: Complexes
+    shift: Complexes
     depth: Floats
 
 
@@ -53,7 +54,7 @@ def _laplace(noise: Law, c: Floats, s: Complexes) -> Parts:
     whole = up * down
     kept = np.where(deep, whole - edge, edge)
     first = np.where(deep, whole * (2 * s * whole - c) + edge * down, edge * up)
-    return Parts(np.where(deep, half, 1 - half) * shift, kept, first, np.where(deep, -c, 0.0))
+    return Parts(np.where(deep, half, 1 - half) * shift, kept, first, shift, np.where(deep, -c, 0.0))
 
 
 def _gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
@@ -70,7 +71,7 @@ def _gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
     whole = np.exp(np.where(turned, 0.5 * s * s - np.where(deep, 0.0, c) * s, 0.0))
     kept = np.where(turned, whole - edge * mills, edge * mills)
     first = edge - q * kept
-    return Parts(ndtr(c) * shift, kept, first, np.where(deep, -c, 0.0))
+    return Parts(ndtr(c) * shift, kept, first, shift, np.where(deep, -c, 0.0))
 
 
 def _discrete_laplace(noise: Law, c: Floats, s: Complexes) -> Parts:
@@ -88,7 +89,7 @@ def _discrete_laplace(noise: Law, c: Floats, s: Complexes) -> Parts:
     slope = g / up - h / down
     first = np.where(deep, whole * (slope - c) + edge * h / down**2, edge * g / up**2)
     below = np.where(deep, tail / (1 + q), 1 - tail * q / (1 + q))
-    return Parts(below * shift, kept, first, np.where(deep, -c, 0.0))
+    return Parts(below * shift, kept, first, shift, np.where(deep, -c, 0.0))
 
 
 def _discrete_gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
@@ -118,7 +119,8 @@ def _discrete_gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
     cut = np.broadcast_to(c, shape).ravel()
     kept = (zeroth[node, at] * drop).reshape(shape)
     first = ((moment[node, at] - cut * zeroth[node, at]) * drop).reshape(shape)
-    return Parts(np.asarray(noise.cdf(c)) * np.exp(deep * s), kept, first, -deep)
+    shift = np.exp(deep * s)
+    return Parts(np.asarray(noise.cdf(c)) * shift, kept, first, shift, -deep)
 
 
 _FORMS: dict[Any, Any] = {

@@ -101,14 +101,14 @@ def product(e: Entities, places: Places, s: Complexes) -> Product:
     p = parts(e.noise, c, at)
     deep = p.depth > 0
     # the lift of an entity that is mostly kept takes kappa along: then psi stays near the noise's own transform
-    rise = np.exp(at * np.where(deep, 0.0, kappa))
-    fall = np.exp(at * np.where(deep, -kappa, 0.0))
+    up = np.exp(at * kappa)
+    rise, fall = np.where(deep, 1.0, up), np.where(deep, 1 / up, 1.0)
     kept, first = p.kept * rise, p.first * rise
     ramp: Complexes | None = None
     if places.rho is not None:
         mass = mass_at(e, places.base + 1)[:, None, :]
-        lifted = mass * np.exp(-at * p.depth) * fall
-        point = lifted * np.exp(at * (1.0 + kappa))
+        lifted = mass * p.shift * fall
+        point = lifted * (np.exp(at) * up)
         kept, first = kept - point, first - point
         ramp = lifted * np.exp(at * places.rho[:, None, None])
     psi = p.below * fall + kept
@@ -121,7 +121,7 @@ def product(e: Entities, places: Places, s: Complexes) -> Product:
     inverse = 1 / psi
     return Product(
         log,
-        inverse * np.exp(-at * lift),
+        inverse * p.shift * fall,
         kept * inverse,
         first * inverse,
         None if ramp is None else ramp * inverse,

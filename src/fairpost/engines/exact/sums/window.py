@@ -92,6 +92,9 @@ def _saddles(e: Entities, places: Places, side: float, limit: float) -> tuple[Fl
     _, near = slope(e, places, side * 0.999 * tau)
     curvature = np.maximum(side * (rate - near) / (0.001 * tau), 0.0) + 1 / tau**2
     log = np.minimum(log - np.log(tau) - 0.5 * np.log(2 * np.pi * curvature), 0.0)
+    if side > 0 and e.giants == 0:  # P(H > C) is at most P(H > 0)
+        none = _log_cdf(e.noise, places.base[:, None] - e.y) @ e.weight
+        log = np.minimum(log, np.log(-np.expm1(np.minimum(none, -1e-300))))
     return side * tau, np.sqrt(curvature), log
 
 
