@@ -11,12 +11,13 @@ and (1 - e^{-sk})/k = s int_0^1 e^{-suk} du, so that the sum over k is a product
 
 It is the integral of continuous noise with e^{sd} s A_1(s) = 1/s - s/12 + ... (d = 0) in place of 1/s, over one period: exact for any n.
 Likewise int_0^1 u P(T > m + u) du = E[R^2]/2 has e^{sd} s^2 A_2(s)/2 and the weight u, but for a remainder e^{-sk}(s A_2 - 2 A_1)/(2k), which is
-regular at 0, where it is B_2(1 - d)/(2k): it is bounded, not computed. P(T >= m) = P(S >= C) has e^{-s (ceil C - C)}/(1 - e^{-s}).
+regular at 0, where it is B_2(1 - d)/(2k): among many entities it is bounded, among few computed (`cells`). P(T >= m) = P(S >= C) has e^{-s (ceil C - C)}/(1 - e^{-s}).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -54,3 +55,17 @@ def at_least(total: float) -> Kernel:
         return np.exp(-s * gap) / -np.expm1(-s)
 
     return Kernel(form, 1.0)
+
+
+def remainder(total: float) -> Callable[[Complexes, slice], Complexes]:
+    """e^{sd} (s A_2 - 2 A_1), regular at 0."""
+    d = total - math.floor(total)
+
+    def form(s: Complexes, which: slice) -> Complexes:
+        half = np.sinh(s / 2)
+        tail = 1 / np.expm1(s)
+        first = 0.25 / half**2 - d * tail
+        second = 0.25 * np.cosh(s / 2) / half**3 - 0.5 * d / half**2 + d * d * tail
+        return np.exp(s * d) * (s * second - 2 * first)
+
+    return form

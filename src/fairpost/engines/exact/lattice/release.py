@@ -19,12 +19,13 @@ The mean squared error is E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) phi' (1{H
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from fairpost.engines.exact.lattice.cells import cells
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import range_error, refusal
@@ -40,6 +41,8 @@ from fairpost.noise import Law, Threshold
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
+FEW = 10**6
+"""So many Chebyshev nodes that no cell of counts is replaced by them."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,8 @@ class Found:
     nodes: int
     left: tuple[float, float]
     """What was left out of any deficit, and of any P(v = 0)."""
+    complete: bool
+    """Whether the mean squared error has its remainder."""
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold | None, rtol: float) -> Moments:
@@ -150,7 +155,7 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
     tilt, width = win.tilts(t)
     end = reach(e, at, tilt, width, math.pi)
     if end == math.inf:
-        raise ToleranceError(f"{problem.name}: the contours decay too slowly")
+        return _few(problem, family, win, level)
     left = ripples(problem, e, win)
     main, second = (passed(problem.total), squared(problem.total)) if problem.rule is None else (CHANCE, CHANCE)
     kernels = [main]
@@ -167,6 +172,19 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
     root = win.centre + float(weight @ values.extra[1][:, 0]) - problem.tau
     giant = float(weight @ values.extra[2][:, 0])
     return _spread_out(problem, e, win, parts, root, giant, values.nodes, left)
+
+
+def _few(problem: Problem, family: Family, win: Window, level: Level) -> Found:
+    """The same from whole cells (`cells`); the remainder of the mean squared errors is in them."""
+    if problem.rule is not None:
+        raise ToleranceError(f"{problem.name}: too few entities share the shift under {problem.noise.name} noise")
+    low, high, t0 = math.floor(win.low), math.ceil(win.high), math.floor(win.centre)
+    e = family.entities(low, high + 1.0, FEW)
+    sums = cells(e, (low, high), t0, problem.total, 26.0 if level is LEVELS[0] else 38.0)
+    # the start counts m = t0 as below the root, the cells as above it
+    parts = (sums.deficit, sums.zero - mass_at(e, np.array([float(t0)]))[0], sums.square)
+    at = replace(win, centre=float(t0))
+    return _spread_out(problem, e, at, parts, t0 + sums.root, -sums.giant / 2, sums.nodes, (0.0, 0.0), True)
 
 
 def _extra(problem: Problem, e: Entities, at: Places, main: Kernel, second: Kernel) -> Any:
@@ -236,7 +254,7 @@ def ripples(problem: Problem, e: Entities, win: Window) -> tuple[float, float]:
 
 def _spread_out(
     problem: Problem, e: Entities, win: Window, parts: tuple[Floats, ...], root: float, giant: float, nodes: int,
-    left: tuple[float, float],
+    left: tuple[float, float], complete: bool = False,
 ) -> Found:  # fmt: skip
     """From nodes to distinct counts; what varies fast with the count is the start, known at each of them."""
     unit = problem.noise.spread
@@ -253,7 +271,7 @@ def _spread_out(
     start[0][e.members :], start[1][e.members :] = 0.0, 0.0
     start[2][e.members :] = problem.noise.variance + fixed**2 - 2 * giant
     mean = float(np.sum(problem.times * start[0])) / problem.n
-    return Found(start[0], mean, np.clip(start[1], 0.0, 1.0), start[2], root, nodes, left)
+    return Found(start[0], mean, np.clip(start[1], 0.0, 1.0), start[2], root, nodes, left, complete)
 
 
 def _biases(problem: Problem, now: Found, before: Found) -> tuple[Floats, Floats, float]:
@@ -265,14 +283,15 @@ def _biases(problem: Problem, now: Found, before: Found) -> tuple[Floats, Floats
     defect = abs(now.root - (now.mean - drift))
     bias = drift + now.deficit - now.mean
     size = np.abs(now.deficit) + abs(now.mean)
-    error = moved + defect * size / max(abs(now.mean), 1e-300) * (abs(now.mean) > 0)
+    off = max(defect - 1e-13 * (problem.noise.deviation + abs(now.root)), 0.0)
+    error = moved + off * size / max(abs(now.mean), 1e-300)
     error = error + now.left[0] + ROUNDING * ((20 + math.sqrt(problem.n)) * size + abs(drift))
     return bias, error, range_error(bias, error)[1]
 
 
 def _moments(problem: Problem, win: Window, now: Found, before: Found, bias: Floats, error: Floats) -> Moments:
     defect = abs(now.root - (now.mean - problem.surplus / problem.n))
-    remainder = (1 / win.scale + 1) / (3 * win.kept**2) if problem.rule is None else 0.0
+    remainder = (1 / win.scale + 1) / (3 * win.kept**2) if problem.rule is None and not now.complete else 0.0
     return Moments(
         bias,
         error,

@@ -115,7 +115,7 @@ def product(e: Entities, places: Places, s: Complexes) -> Product:
     if ramp is not None:
         psi = psi + ramp
     lift = p.depth + np.where(deep, kappa, 0.0)
-    whole, mean, _ = _line(e.noise, s)
+    whole, mean = line(e.noise, s)
     log = np.log(psi) @ e.weight + s * (lift @ e.weight - e.rest + e.giants * (places.kappa - places.base)[:, None])
     log = log + e.giants * whole
     inverse = 1 / psi
@@ -137,16 +137,16 @@ def mass_at(e: Entities, k: Floats) -> Floats:
     return np.asarray(np.tanh(0.5 / b) * np.exp(-np.abs(c) / b))
 
 
-def _line(noise: Law, s: Complexes) -> tuple[Complexes, Complexes, None]:
+def line(noise: Law, s: Complexes) -> tuple[Complexes, Complexes]:
     """log E[e^{s eta}] and its derivative."""
     code, scale = noise.code, noise.spread
     if np.isinf(noise.strip):
         if not noise.discrete:
-            return 0.5 * s * s, s, None
+            return 0.5 * s * s, s
         step = 1e-5 / scale  # the mean serves second moments of giants, which are normal to rounding for sigma > 1
-        return noise.cgf(s), (noise.cgf(s + step) - noise.cgf(s - step)) / (2 * step), None
+        return noise.cgf(s), (noise.cgf(s + step) - noise.cgf(s - step)) / (2 * step)
     if not noise.discrete:
-        return -np.log((1 - s) * (1 + s)), 2 * s / ((1 - s) * (1 + s)), None
+        return -np.log((1 - s) * (1 + s)), 2 * s / ((1 - s) * (1 + s))
     assert code is not None
     up, down = -np.expm1(s - 1 / scale), -np.expm1(-s - 1 / scale)
-    return noise.cgf(s), np.exp(s - 1 / scale) / up - np.exp(-s - 1 / scale) / down, None
+    return noise.cgf(s), np.exp(s - 1 / scale) / up - np.exp(-s - 1 / scale) / down
