@@ -29,7 +29,7 @@ from fairpost.engines.exact.lattice.cells import cells
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import range_error, refusal
-from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Path, Period, Upright, invert, reach
+from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, mass_at, product
 from fairpost.engines.exact.sums.window import Family, Window, find_window

@@ -103,20 +103,32 @@ class Upright:
 
 
 @dataclass(frozen=True)
-class Period:
-    """Equal steps over one period, s = tau + iy with |y| <= pi: for sums of whole numbers, a few of them too."""
+class Line:
+    """Equal steps of s = tau + iy up to y = top, cut off smoothly over the last half: for few entities.
+
+    At one t the integrand decays slowly, for the law of H has corners; the cut-off rounds them off over 1/top. In the integral over t, where the
+    oscillations in y cancel, next to nothing is left of that; t must have nodes enough for them.
+    """
 
     tau: Floats
-    size: int
+    step: float
+    top: float
+
+    @property
+    def size(self) -> int:
+        """Nodes on one line."""
+        return math.ceil(self.top / self.step) + 1
 
     def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
-        """For some of the t; the number of nodes is to make the pole's part negligible."""
+        """For some of the t."""
+        from scipy.special import erfc
+
         tau = self.tau[which]
-        y = np.linspace(0.0, math.pi, self.size)
-        ds = np.full((tau.size, self.size), 1j / (self.size - 1))
-        ds[:, 0] *= 0.5
-        ds[:, -1] *= 0.5
-        return tau[:, None] + 1j * y, ds, np.zeros(tau.size)
+        y = self.step * np.arange(self.size)
+        ds = (1j * self.step / math.pi) * 0.5 * erfc(22 * (y / self.top - 0.75))
+        ds[0] *= 0.5
+        extra = np.sign(tau) / np.expm1(2 * np.pi * np.abs(tau) / self.step)
+        return tau[:, None] + 1j * y, np.broadcast_to(ds, (tau.size, y.size)), extra
 
 
 Extra = Callable[[Product, Complexes, slice], Sequence[tuple[Complexes, Any]]]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -34,16 +35,34 @@ from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
-from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, Values, invert, reach
+from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Line, Path, Upright, Values, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
-from fairpost.engines.exact.sums.population import Entities, Places, Product
-from fairpost.engines.exact.sums.window import Family, Window, find_window
+from fairpost.engines.exact.sums.population import Entities, Places, Product, product
+from fairpost.engines.exact.sums.window import DROP, Family, Window, find_window
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
 
 IDENTITY = 1e-8
 """How far two ways to E[r] may differ, in units of the noise scale (or of r)."""
+
+
+SHORT = 25.0
+"""Where few entities share the shift the window ends at e^-SHORT of the peak: their tails are long, and every t is dear."""
+MANY = 60
+"""The most entities for lines."""
+EACH = 10**6
+"""So many Chebyshev nodes that each count stands for itself."""
+STEEP = (0.45, 1.0)
+"""The lines' |tau|: Laplace and Gaussian."""
+HEIGHTS = (3.0, 4.5, 6.5, 9.0, 13.0, 18.0, 24.0)
+"""How far up a line may have to go."""
+GROW = (0.5, 0.7, 1.0, 1.4)
+"""How much of that each level takes."""
+TURN, ORDER = 18.0, 18
+"""By how much the phase may turn on a panel of t, and its nodes."""
+WORK = 5e6
+"""The most (t, s, count) values: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +137,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         return Places(t, np.full(t.size, level), None)
 
     family = Family(unit, y, many, surplus + n * level, places)
-    win = find_window(family)
+    win = find_window(family, SHORT if n < MANY else DROP)
     before: Found | None = None
     for at in LEVELS:
         now = _level(family, win, level, goal, at)
@@ -136,25 +155,71 @@ def _level(family: Family, win: Window, tau: float, goal: float, level: Level) -
     u, w = legendre(level.order)
     wide = np.diff(edges)[:, None]
     t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
-    at = family.places(t)
     tilt, width = win.tilts(t)
-    end = reach(e, at, tilt, width, math.inf)
+    end = reach(e, family.places(t), tilt, width, math.inf)
     if end == math.inf:
-        raise ToleranceError("simplex-threshold: the contours decay too slowly")
+        return _few(family, win, tau, goal, level)
+    path = Upright(tilt, width, end, level.step)
     inside = min(tau, goal)
+    values = _values(family, e, t, path, inside)
+    return _gathered(family, win, e, t, weight, edges, values, tau, inside)
+
+
+def _values(family: Family, e: Entities, t: Floats, path: Path, inside: float) -> Values:
+    at = family.places(t)
 
     def extra(found: Product, s: Complexes, which: slice) -> list[tuple[Complexes, Any]]:
         c = t[which][:, None] - e.y
         mean = family.noise.upper(c, 0.0, 1) - e.y * family.noise.upper(c, 0.0, 0)
         own = (found.first - e.y * found.kept) / s[:, :, None]
-        return [(own, mean), (1 / s, 1.0), ((found.line - at.base[which][:, None]) / s, -t[which][:, None])]
+        return [(own, mean), (1 / s, 1.0), ((found.line - t[which][:, None]) / s, -t[which][:, None])]
 
-    values = invert(e, at, Upright(tilt, width, end, level.step), kernels(inside), extra)
-    return _gathered(family, win, e, edges, t, weight, values, tau, inside)
+    return invert(e, at, path, kernels(inside), extra)
+
+
+def _few(family: Family, win: Window, tau: float, goal: float, level: Level) -> Found:
+    """Few entities share the shift: lines with equal steps, and so many t that they follow every oscillation."""
+    e = family.entities(win.low, win.high, EACH)
+    if e.giants + float(np.sum(e.weight)) > MANY:
+        raise ToleranceError(
+            f"simplex-threshold: {e.giants + np.sum(e.weight):g} entities share the shift, too many for lines and too few for a bell"
+        )
+    gaussian = np.isinf(family.noise.strip)
+    size = STEEP[int(gaussian)]
+    top = GROW[LEVELS.index(level)] * _height(family, win, e, size)
+    n = e.giants + float(np.sum(e.weight))
+    far = n * (1 + math.sqrt(1 + 60 / n)) if gaussian else 30 / (1 - size) + 3 * n
+    step = 2 * np.pi / max(30 / size, far)
+    inner = e.y[(e.y > win.low) & (e.y < win.high)] if not gaussian else e.y[:0]
+    breaks = np.unique(np.concatenate([[win.low, win.centre, win.high], inner]))
+    longest = TURN / (top * max(n, 1.0))
+    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / longest) + 1) for a, b in pairwise(breaks)]))
+    u, w = legendre(ORDER)
+    grow = (GROW[2] / GROW[LEVELS.index(level)]) ** 2  # decided before the work: what the third level would take
+    work = edges.size * u.size * (top / step) * e.y.size * max(grow, 1.0)
+    if work > WORK:
+        raise ToleranceError(f"simplex-threshold: few entities share the shift, and {work:.2g} nodes would take too long")
+    wide = np.diff(edges)[:, None]
+    t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+    path = Line(np.where(t > win.centre, size, -size), step, top)
+    inside = min(tau, goal)
+    return _gathered(family, win, e, t, weight, None, _values(family, e, t, path, inside), tau, inside)
+
+
+def _height(family: Family, win: Window, e: Entities, size: float) -> float:
+    """How far up the lines go: until the product has died out at every t, or HEIGHTS[-1]."""
+    t = np.linspace(win.low, win.high, 80)
+    at, tilt = family.places(t), np.where(t > win.centre, size, -size)
+    foot = product(e, at, tilt[:, None].astype(np.complex128)).log.real[:, 0]
+    for y in HEIGHTS:
+        there = product(e, at, (tilt + 1j * y)[:, None]).log.real[:, 0]
+        if np.max(there) - np.max(foot) < -21:
+            return y
+    return HEIGHTS[-1]
 
 
 def _gathered(
-    family: Family, win: Window, e: Entities, edges: Floats, t: Floats, weight: Floats, values: Values, tau: float,
+    family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats | None, values: Values, tau: float,
     inside: float,
 ) -> Found:  # fmt: skip
     """The sums over t. What the jump holds above the total, tau - min(tau, C), is certain and is added in closed form."""
@@ -162,20 +227,23 @@ def _gathered(
     kind = int(np.isinf(unit.strip))
     law = Reduced(kind, e.y, e.weight, e.giants, e.rest, e.y, ())
 
-    def over(rows: Floats) -> Integrals:
+    def against(rows: Floats, function: Callable[[Floats], Floats]) -> Floats:
+        if edges is None:  # every count is the end of a panel
+            return np.asarray(weight @ (function(t[:, None] - e.y) * rows))
         none = np.zeros(e.y.size)
-        return Integrals(law, edges, t, weight, rows, np.zeros((0, 2)), none, np.zeros(2), 0, False)
+        return Integrals(law, edges, t, weight, rows, np.zeros((0, 2)), none, np.zeros(2), 0, False).against(function)
 
-    chance, jump, moment = (over(rows) for rows in values.without)
+    chance, jump, moment = values.without
     c0, x = t0 - e.y, e.y + tau
     below = unit.cdf(c0)
     sure = (tau - inside) * (1 - below)
-    deficit = -unit.lower(c0, 0.0, 1) - tau * below - sure + chance.against(unit.cdf) - jump.against(unit.density)
-    zero = below + chance.against(unit.density)
+    held = against(jump, unit.density)
+    deficit = -unit.lower(c0, 0.0, 1) - tau * below - sure + against(chance, unit.cdf) - held
+    zero = below + against(chance, unit.density)
     u0, u1, u2 = (unit.upper(c0, 0.0, k) for k in range(3))
     mse = x**2 * below + e.y**2 * u0 - 2 * e.y * u1 + u2 - 2 * weight @ values.extra[0]
     mse += ((inside - x) ** 2 - (tau - x) ** 2) * (1 - below)
-    mse -= 2 * (moment.against(unit.density) - x * jump.against(unit.density))
+    mse -= 2 * (against(moment, unit.density) - x * held)
     root = t0 + float(weight @ values.extra[1][:, 0])
     size = family.y.size
     giant = unit.variance + t0**2 - 2 * float(weight @ values.extra[2][:, 0])
