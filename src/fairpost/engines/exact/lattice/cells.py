@@ -1,8 +1,11 @@
 """pi_S+ under whole-number noise for few entities: every cell over a whole period of s, with no other quadrature.
 
-Where few terms make up S the product does not die out for |Im s| <= pi, and the integrand of `kernels_of_s` must be summed over the whole period,
-with one tau for a cell. prod_j (below_j + w kept_j), w = e^{-su}, is a polynomial in w whose coefficient of w^k has K = k entities kept; so the
-integrals over u are closed, h_1(k) = int_0^1 e^{-suk} du and h_2(k) = int_0^1 u e^{-suk} du, and so is the remainder e^{-sk}/k of E[R^2]. Equal steps in Im s
+Where few terms make up S the product does not die out for |Im s| <= pi, and the integrand of `kernels_of_s` must be summed over the whole
+period,
+with one tau for a cell. prod_j (below_j + w kept_j), w = e^{-su}, is a polynomial in w whose coefficient of w^k has K = k entities kept;
+so the
+integrals over u are closed, h_1(k) = int_0^1 e^{-suk} du and h_2(k) = int_0^1 u e^{-suk} du, and so is the remainder e^{-sk}/k of E[R^2].
+Equal steps in Im s
 are exact but for wrap-around: masses of S at C +- N, N the number of steps, damped by e^{-|tau| N}. All polynomials without one entity come
 from halving: the product of one half is multiplied into the other, n^2 log n in all, and nothing is divided.
 """

@@ -10,8 +10,10 @@ and (1 - e^{-sk})/k = s int_0^1 e^{-suk} du, so that the sum over k is a product
     E[R] = int_0^1 du (1/2 pi i) int e^{-sC} [e^{sd} s A_1(s)] prod_j E[e^{s (X_j - m - u)_+}] ds,   |Im s| <= pi.
 
 It is the integral of continuous noise with e^{sd} s A_1(s) = 1/s - s/12 + ... (d = 0) in place of 1/s, over one period: exact for any n.
-Likewise int_0^1 u P(T > m + u) du = E[R^2]/2 has e^{sd} s^2 A_2(s)/2 and the weight u, but for a remainder e^{-sk}(s A_2 - 2 A_1)/(2k), which is
-regular at 0, where it is B_2(1 - d)/(2k): among many entities it is bounded, among few computed (`cells`). P(T >= m) = P(S >= C) has e^{-s (ceil C - C)}/(1 - e^{-s}).
+Likewise int_0^1 u P(T > m + u) du = E[R^2]/2 has e^{sd} s^2 A_2(s)/2 and the weight u, but for a remainder e^{-sk}(s A_2 - 2 A_1)/(2k),
+which is
+regular at 0, where it is B_2(1 - d)/(2k): among many entities it is bounded, among few computed (`cells`). P(T >= m) = P(S >= C) has e^{-s
+(ceil C - C)}/(1 - e^{-s}).
 """
 
 from __future__ import annotations

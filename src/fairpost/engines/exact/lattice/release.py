@@ -10,7 +10,8 @@ X_i <= m and falls with slope tau where X_i = m + 1:
     D_i = int P(eta <= m - x_i) P(H_{-i}(t) > C) - tau P(eta = m + 1 - x_i) P(H_{-i}(t) + rho > C) dt,
     P(v_i = 0) = sum_m P(X_i = m) P(H_{-i}(m) >= C).
 
-Here H is no longer whole (tau is not), and 1/s serves: what the product has near s + 2 pi i k, where the whole part of H is the same again, is a
+Here H is no longer whole (tau is not), and 1/s serves: what the product has near s + 2 pi i k, where the whole part of H is the same
+again, is a
 ripple of P(H > C) that all but vanishes in the integral over a cell; it is bounded (`ripples`) and is part of the stated error.
 
 The mean squared error is E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) phi' (1{H > C} - 1{t < t0})] dt for both.
@@ -235,7 +236,8 @@ def _zeros(problem: Problem, family: Family, e: Entities, win: Window, end: floa
 def ripples(problem: Problem, e: Entities, win: Window) -> tuple[float, float]:
     """Bounds on what the neglected s + 2 pi i k add to any deficit, and to any P(v = 0); the ramp alone has them.
 
-    At a fixed t the one near 2 pi i k is a ripple of P(H > C), of the size |prod psi| sqrt(2 pi)/width / (2 pi^2 k). Integrated over t inside a cell
+    At a fixed t the one near 2 pi i k is a ripple of P(H > C), of the size |prod psi| sqrt(2 pi)/width / (2 pi^2 k). Integrated over t
+    inside a cell
     it turns with the frequency 2 pi k K, K the number kept, and leaves terms at the ends of the cell, a factor 1/(2 pi k K). Twice that.
     """
     m = np.arange(math.ceil(win.low), math.floor(win.high) + 1.0)

@@ -106,7 +106,8 @@ class Upright:
 class Line:
     """Equal steps of s = tau + iy up to y = top, cut off smoothly over the last half: for few entities.
 
-    At one t the integrand decays slowly, for the law of H has corners; the cut-off rounds them off over 1/top. In the integral over t, where the
+    At one t the integrand decays slowly, for the law of H has corners; the cut-off rounds them off over 1/top. In the integral over t,
+    where the
     oscillations in y cancel, next to nothing is left of that; t must have nodes enough for them.
     """
 
@@ -134,9 +135,7 @@ class Line:
 Extra = Callable[[Product, Complexes, slice], Sequence[tuple[Complexes, Any]]]
 
 
-def invert(
-    e: Entities, places: Places, path: Path, kernels: Sequence[Kernel], extra: Extra | None = None
-) -> Values:
+def invert(e: Entities, places: Places, path: Path, kernels: Sequence[Kernel], extra: Extra | None = None) -> Values:
     """(1/2 pi i) int kernel(s) e^{-sC} prod_{j != i} psi_j ds for each t, count i and kernel.
 
     `extra` gives arrays that multiply e^{-sC} prod psi_j ds, each with its residue at s = 0.

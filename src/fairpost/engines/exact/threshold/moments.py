@@ -6,13 +6,16 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice import release as lattice
-from fairpost.engines.exact.registry import EXACT, whole
+from fairpost.engines.exact.pos.moments import pos
+from fairpost.engines.exact.registry import EXACT, continuous, whole
+from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.threshold import release as jump
+from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import UnsupportedError
 from fairpost.noise import Law, Threshold
-from fairpost.rules import SimplexThreshold
+from fairpost.rules import PosThreshold, SimplexThreshold
 
 
 def simplex_threshold(
@@ -51,3 +54,19 @@ def _simplex_threshold(pi: SimplexThreshold, asked: Asked) -> Work:
     if law.discrete:
         whole(pi.name, law, d.x)
     return d.entities(lambda: simplex_threshold(d.x, d.times, law, pi.C, rule, asked.rtol))
+
+
+def pos_threshold(
+    x: Floats, a: Floats, times: Counted, truth: Floats, noise: Law, rule: Threshold, rtol: float = 1e-6
+) -> Moments:
+    """Moments of `pos-threshold` for the distinct pairs (x, a), each `times` often, in shares of 1."""
+    if rule.level == 0 or int(np.sum(times)) == 1:
+        return pos(x, a, times, truth, noise, rtol)
+    return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
+
+
+@EXACT.register(PosThreshold)
+def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
+    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), continuous(pi.name, asked.law()), pi.rule
+    covered(pi.name, law, rule)
+    return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule, asked.rtol))

@@ -24,8 +24,8 @@ Below t0 every probability is taken less 1. H is a sum of independent terms: wit
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -77,7 +77,7 @@ class Level:
 LEVELS = (Level(10, 0.3, 14), Level(14, 0.2, 18), Level(20, 0.13, 22), Level(28, 0.09, 26))
 
 
-def _growth(x: Complexes) -> tuple[Complexes, Complexes]:
+def growth(x: Complexes) -> tuple[Complexes, Complexes]:
     """(e^x - 1)/x and (x e^x - e^x + 1)/x^2, by their series where they would cancel."""
     small = np.abs(x) < 0.5
     safe = np.where(small, 1.0, x)
@@ -94,8 +94,8 @@ def kernels(tau: float) -> tuple[Kernel, ...]:
     """1/s, and int_0^tau e^{sv} dv / s, int_0^tau v e^{sv} dv / s."""
     return (
         CHANCE,
-        Kernel(lambda s, which: tau * _growth(s * tau)[0] / s, tau),
-        Kernel(lambda s, which: tau**2 * _growth(s * tau)[1] / s, tau**2 / 2),
+        Kernel(lambda s, which: tau * growth(s * tau)[0] / s, tau),
+        Kernel(lambda s, which: tau**2 * growth(s * tau)[1] / s, tau**2 / 2),
     )
 
 
@@ -193,12 +193,16 @@ def _few(family: Family, win: Window, tau: float, goal: float, level: Level) -> 
     inner = e.y[(e.y > win.low) & (e.y < win.high)] if not gaussian else e.y[:0]
     breaks = np.unique(np.concatenate([[win.low, win.centre, win.high], inner]))
     longest = TURN / (top * max(n, 1.0))
-    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / longest) + 1) for a, b in pairwise(breaks)]))
+    edges = np.unique(
+        np.concatenate([np.linspace(a, b, math.ceil((b - a) / longest) + 1) for a, b in pairwise(breaks)])
+    )
     u, w = legendre(ORDER)
     grow = (GROW[2] / GROW[LEVELS.index(level)]) ** 2  # decided before the work: what the third level would take
     work = edges.size * u.size * (top / step) * e.y.size * max(grow, 1.0)
     if work > WORK:
-        raise ToleranceError(f"simplex-threshold: few entities share the shift, and {work:.2g} nodes would take too long")
+        raise ToleranceError(
+            f"simplex-threshold: few entities share the shift, and {work:.2g} nodes would take too long"
+        )
     wide = np.diff(edges)[:, None]
     t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
     path = Line(np.where(t > win.centre, size, -size), step, top)
@@ -283,9 +287,7 @@ def _biases(now: Found, before: Found, surplus: float, n: float) -> tuple[Floats
     return bias, error, range_error(bias, error)[1]
 
 
-def _moments(
-    now: Found, before: Found, bias: Floats, error: Floats, drift: float, spread: float, name: str
-) -> Moments:
+def _moments(now: Found, before: Found, bias: Floats, error: Floats, drift: float, spread: float, name: str) -> Moments:
     """In counts. E[r] = mean(D) - drift has to come out."""
     gap = abs(now.root - (now.mean - drift))
     if gap > IDENTITY * max(1.0, abs(now.root)) + 2 * abs(now.mean - before.mean):
