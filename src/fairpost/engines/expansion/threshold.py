@@ -39,6 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Evaluators, Work
+from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
@@ -125,25 +126,9 @@ class _Field:
     """P(v_i = 0)."""
 
 
-def _shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law) -> float:
-    """The root of sum (a gain - r) = excess, where excess = C - sum a x; the left side falls in r."""
-    from scipy.optimize import brentq
-
-    def surplus(r: float) -> float:
-        return float(np.sum(times * (a * rule.gain(mechanism, r / a + rule.level - x) - r))) - excess
-
-    step = float(np.max(a)) * (mechanism.deviation + rule.level)
-    low = high = -excess / float(np.sum(times))
-    while surplus(low) < 0:
-        low, step = low - step, 2 * step
-    while surplus(high) > 0:
-        high, step = high + step, 2 * step
-    return low if low == high else float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-15))
-
-
 def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law, fixed: bool) -> _Field:
     """Mean field and first correction; `fixed`: the total is a constant (release), not the noisy sum."""
-    r = _shift(x, a, times, excess, rule, mechanism)
+    r = shift(x, a, times, excess, rule, mechanism)
     k = r / a
     local = _local(x, k, rule, mechanism)
     slope = float(np.sum(times * local.rate))

@@ -72,7 +72,7 @@ def separated(problem: Problem, rtol: float) -> Moments | None:
     inverse = inverse_of(problem, 0.02 * rtol)
     if inverse is None:
         return None
-    bias, mse = _unclipped(problem, inverse)
+    bias, mse = unclipped(problem, inverse)
     enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
     if enough < inverse.rms:
         inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse
@@ -83,7 +83,7 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
     """Stages of the rule for (r, s) until two agree to the tolerance; None where 1/S is not known well enough."""
     if inverse is None:
         return None
-    bias0, mse0 = _unclipped(problem, inverse)
+    bias0, mse0 = unclipped(problem, inverse)
     nothing = _without_clipping(problem, inverse, bias0, mse0)
     if reached(bias0, nothing.error, problem.shares, 0.01 * rtol):
         return nothing
@@ -112,7 +112,7 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
     raise refusal("pos", bias, error, rtol)
 
 
-def _unclipped(problem: Problem, inverse: Inverse) -> tuple[Floats, Floats]:
+def unclipped(problem: Problem, inverse: Inverse) -> tuple[Floats, Floats]:
     """E[(z_i - P_i S) rho(S)] and E[(z_i - P_i S)^2 / S^2]."""
     log, mean, variance = problem.tilted(inverse.t)
     weight = inverse.omega * np.exp(log @ problem.times - inverse.t * problem.mean)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.evaluation import Asked, Work
-from fairpost.engines.exact.registry import EXACT, continuous
+from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import LEVELS, Level, integrate
 from fairpost.engines.exact.simplex.few import few
@@ -57,7 +57,7 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
     x, times
         The distinct true counts, ascending, and how many entities have each.
     mechanism
-        Laplace or Gaussian noise.
+        Laplace, Gaussian or (for whole counts) whole-number noise.
     total
         C >= 0; it need not be the sum of the counts.
     rtol
@@ -72,7 +72,11 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
     n = int(np.sum(times))
     surplus = math.fsum([total, *(-x * times).tolist()])
     if total == 0 or n == 1:
-        return _certain(x, total, surplus)
+        return certain(x, times, total)
+    if mechanism.discrete:
+        from fairpost.engines.exact.lattice.release import release
+
+        return release(x, times, mechanism, total, None, rtol)
     unit = mechanism.scaled(1.0)
     spread = mechanism.spread
     if n <= 3 and mechanism.code == LAPLACE and surplus < -n * x[0]:
@@ -87,11 +91,15 @@ def _one_each(moments: Moments, times: NDArray[np.int64]) -> Moments:
     return moments.at(at)
 
 
-def _certain(x: Floats, total: float, surplus: float) -> Moments:
+def certain(x: Floats, times: NDArray[np.int64], total: float) -> Moments:
     """C = 0 (v = 0; every large T serves, so there is none) or one entity (v = C, T = 0): nothing random is left."""
-    bias = -x if total == 0 else np.array([surplus])
+    bias = -x if total == 0 else np.array([math.fsum([total, *(-x * times).tolist()])])
     zero = np.full(x.size, float(total == 0))
-    return Moments(bias, np.spacing(np.abs(bias)), bias**2, zero, None if total == 0 else 0.0)
+    error = np.spacing(np.abs(bias))
+    none = np.zeros(x.size)
+    return Moments(
+        bias, error, bias**2, zero, None if total == 0 else 0.0, mse_error=2 * np.abs(bias) * error, zero_error=none
+    )
 
 
 def _in_counts(unit: Moments, spread: float) -> Moments:
@@ -224,5 +232,9 @@ def _squares(population: Population, win: Window, level: Level) -> tuple[Floats,
 
 @EXACT.register(Simplex)
 def _simplex(pi: Simplex, asked: Asked) -> Work:
-    d, law = asked.distinct(), continuous(pi.name, asked.law())
+    d, law = asked.distinct(), asked.law()
+    if law.discrete:
+        whole(pi.name, law, d.x)
+    else:
+        law = continuous(pi.name, law)
     return d.entities(lambda: simplex(d.x, d.times, law, pi.C, asked.rtol))

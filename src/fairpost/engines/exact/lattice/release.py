@@ -1,0 +1,307 @@
+"""pi_S+ and `simplex-threshold` under whole-number noise (discrete Laplace, discrete Gaussian) and whole counts, exactly.
+
+pi_S+. D_i = E[(T - X_i)_+] = int P(eta <= floor t - x_i) P(T_{-i} > t) dt: the weight is constant on each cell [m, m + 1), and the integral of
+P(T_{-i} > t) over a cell is the one of `kernels_of_s`. P(v_i = 0) = sum_m P(X_i = m) P(T_{-i} >= m).
+
+Threshold. phi(u) = min(u, (1 + tau)(u - tau)_+) has a ramp of width 1, so at t' = r + tau in [m, m + 1), f = t' - m, just the counts X = m + 1
+are on it, with phi = rho = (1 + tau)(1 - f); higher ones have phi = X - m + tau - f. As t grows g(X_i - t) = phi - u rises with slope 1 where
+X_i <= m and falls with slope tau where X_i = m + 1:
+
+    D_i = int P(eta <= m - x_i) P(H_{-i}(t) > C) - tau P(eta = m + 1 - x_i) P(H_{-i}(t) + rho > C) dt,
+    P(v_i = 0) = sum_m P(X_i = m) P(H_{-i}(m) >= C).
+
+Here H is no longer whole (tau is not), and 1/s serves: what the product has near s + 2 pi i k, where the whole part of H is the same
+again, is a
+ripple of P(H > C) that all but vanishes in the integral over a cell; it is bounded (`ripples`) and is part of the stated error.
+
+The mean squared error is E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) phi' (1{H > C} - 1{t < t0})] dt for both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fairpost.engines.exact.lattice.cells import cells
+from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
+from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.shares import range_error, refusal
+from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
+from fairpost.engines.exact.sums.factors import Complexes
+from fairpost.engines.exact.sums.population import Entities, Places, Product, mass_at, product
+from fairpost.engines.exact.sums.window import Family, Window, find_window
+from fairpost.engines.exact.threshold.release import LEVELS, Level
+from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.errors import ToleranceError
+from fairpost.noise import Law, Threshold
+
+HARMONICS = 8
+"""How many 2 pi i k are looked at for a sum that is not whole."""
+ROUNDING = 4e-16
+FEW = 10**6
+"""So many Chebyshev nodes that no cell of counts is replaced by them."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The distinct whole counts, how often each occurs, the total, and the ramp (None: pi_S+)."""
+
+    noise: Law
+    x: Floats
+    times: Floats
+    total: float
+    rule: Threshold | None
+
+    @property
+    def n(self) -> float:
+        """The number of entities."""
+        return float(np.sum(self.times))
+
+    @property
+    def tau(self) -> float:
+        """The start of the ramp; 0 without one."""
+        return 0.0 if self.rule is None else self.rule.level
+
+    @property
+    def name(self) -> str:
+        """The rule's."""
+        return "simplex" if self.rule is None else "simplex-threshold"
+
+    @property
+    def surplus(self) -> float:
+        """C - sum x."""
+        return math.fsum([self.total, *(-self.x * self.times).tolist()])
+
+    def places(self, t: Floats) -> Places:
+        """Of t = T, or of t' = r + tau."""
+        base = np.floor(t)
+        rest = t - base
+        if self.rule is None:
+            return Places(base, -rest, None)
+        return Places(base, self.tau - rest, (1 + self.tau) * (1 - rest))
+
+    def start(self, t0: float) -> tuple[Floats, Floats, Floats]:
+        """Deficit, P(v = 0) and E[(v - x)^2] of every count if the root were t0."""
+        noise, x, c = self.noise, self.x, t0 - self.x
+        if self.rule is None:
+            u0, u1, u2 = (noise.upper(c, 0.0, k) for k in range(3))
+            return -noise.lower(c, 0.0, 1), noise.cdf(c), x**2 * noise.cdf(c) + u2 - 2 * x * u1 + x**2 * u0
+        at = self.places(np.array([t0]))
+        kappa = float(at.kappa[0])
+        rho = 0.0 if at.rho is None else float(at.rho[0])
+        cut = at.base[0] - x
+        one = noise.density(cut + 1)
+        u0, u1, u2 = (noise.upper(cut, 0.0, k) - one for k in range(3))
+        far = kappa - x
+        mse = x**2 * noise.cdf(cut) + u2 + 2 * far * u1 + far**2 * u0 + (rho - x) ** 2 * one
+        return self.rule.gain(noise, c), noise.cdf(cut), mse
+
+
+@dataclass(frozen=True)
+class Found:
+    """One level's values, one entry per distinct count."""
+
+    deficit: Floats
+    mean: float
+    zero: Floats
+    mse: Floats
+    root: float
+    nodes: int
+    left: tuple[float, float]
+    """What was left out of any deficit, and of any P(v = 0)."""
+    complete: bool
+    """Whether the mean squared error has its remainder."""
+
+
+def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold | None, rtol: float) -> Moments:
+    """Moments of pi_S+ (no rule) or `simplex-threshold` for distinct whole counts x, each `times` often."""
+    problem = Problem(noise, x, times.astype(np.float64), total, rule)
+    family = Family(noise, x, problem.times, problem.surplus, problem.places)
+    win = find_window(family)
+    before: Found | None = None
+    for level in LEVELS:
+        now = _level(problem, family, win, level)
+        if before is not None:
+            bias, error, slack = _biases(problem, now, before)
+            floor = 1e-13 * (noise.deviation + abs(problem.surplus / problem.n))
+            if slack <= max(rtol * float(np.ptp(bias)), floor):
+                return _moments(problem, win, now, before, bias, error)
+        before = now
+    raise refusal(problem.name, bias, error, rtol)
+
+
+def _rule(win: Window, order: int) -> tuple[Floats, Floats]:
+    """Gauss-Legendre on panels of t that end at whole numbers and at the centre."""
+    whole = np.arange(math.ceil(win.low), math.floor(win.high) + 1.0)
+    breaks = np.unique(np.concatenate([[win.low, win.centre, win.high], whole]))
+    widest = float(np.max(np.diff(breaks))) / win.scale
+    edges = np.unique(
+        np.concatenate([np.linspace(a, b, math.ceil((b - a) / (4.5 * win.scale)) + 1) for a, b in pairwise(breaks)])
+    )
+    if widest < 4.5:  # a short panel needs fewer nodes
+        order = max(4, math.ceil(order * (0.4 + 0.6 * widest / 4.5)))
+    u, w = legendre(order)
+    wide = np.diff(edges)[:, None]
+    return (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+
+
+def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found:
+    e = family.entities(math.floor(win.low), math.ceil(win.high) + 1.0, level.nodes)
+    t, weight = _rule(win, level.order)
+    at = problem.places(t)
+    tilt, width = win.tilts(t)
+    end = reach(e, at, tilt, width, math.pi)
+    if end == math.inf:
+        return _few(problem, family, win, level)
+    left = ripples(problem, e, win)
+    main, second = (passed(problem.total), squared(problem.total)) if problem.rule is None else (CHANCE, CHANCE)
+    kernels = [main]
+    if at.rho is not None:
+        rho = at.rho
+        kernels.append(Kernel(lambda s, which: np.exp(s * rho[which][:, None]) / s, 1.0))
+    extra = _extra(problem, e, at, main, second)
+    values = invert(e, at, Upright(tilt, width, end, level.step), kernels, extra)
+    deficit = weight @ (_cdf(e, at.base) * values.without[0])
+    if at.rho is not None:
+        deficit -= problem.tau * (weight @ (mass_at(e, at.base + 1) * values.without[1]))
+    zero = _zeros(problem, family, e, win, end, level)
+    parts = (deficit, zero, -2 * weight @ values.extra[0])
+    root = win.centre + float(weight @ values.extra[1][:, 0]) - problem.tau
+    giant = float(weight @ values.extra[2][:, 0])
+    return _spread_out(problem, e, win, parts, root, giant, values.nodes, left)
+
+
+def _few(problem: Problem, family: Family, win: Window, level: Level) -> Found:
+    """The same from whole cells (`cells`); the remainder of the mean squared errors is in them."""
+    if problem.rule is not None:
+        raise ToleranceError(f"{problem.name}: too few entities share the shift under {problem.noise.name} noise")
+    low, high, t0 = math.floor(win.low), math.ceil(win.high), math.floor(win.centre)
+    e = family.entities(low, high + 1.0, FEW)
+    sums = cells(e, (low, high), t0, problem.total, 26.0 if level is LEVELS[0] else 38.0)
+    # the start counts m = t0 as below the root, the cells as above it
+    parts = (sums.deficit, sums.zero - mass_at(e, np.array([float(t0)]))[0], sums.square)
+    at = replace(win, centre=float(t0))
+    return _spread_out(problem, e, at, parts, t0 + sums.root, -sums.giant / 2, sums.nodes, (0.0, 0.0), True)
+
+
+def _extra(problem: Problem, e: Entities, at: Places, main: Kernel, second: Kernel) -> Any:
+    """For E[(phi - x) phi'; H > C], P(H > C) and the same first for a giant."""
+    still = product(e, at, np.zeros((at.base.size, 1)))
+    steep = 1.0 + problem.tau
+
+    def extra(found: Product, s: Complexes, which: slice) -> list[tuple[Complexes, Any]]:
+        first, later = main.form(s, which), second.form(s, which)
+        kappa = at.kappa[which][:, None, None]
+        own = (found.first - e.y * found.kept) * first[:, :, None] + kappa * found.kept * later[:, :, None]
+        mean = (still.first[which] + (kappa - e.y) * still.kept[which])[:, 0]
+        if at.rho is not None and found.ramp is not None and still.ramp is not None:
+            rho = at.rho[which][:, None, None]
+            own = own + steep * (rho - e.y) * found.ramp * first[:, :, None]
+            mean = mean + steep * ((rho - e.y) * still.ramp[which])[:, 0]
+        base, shift = at.base[which][:, None], at.kappa[which][:, None]
+        giant = (found.line - base) * first + shift * later
+        return [(own, mean), (first, 1.0), (giant, shift - base)]
+
+    return extra
+
+
+def _cdf(e: Entities, base: Floats) -> Floats:
+    """P(X_i <= m) for each cell m and node i."""
+    from fairpost.engines.exact.sums.factors import parts
+
+    c = base[:, None] - e.y
+    p = parts(e.noise, c, np.zeros((1, 1)))
+    return np.asarray(p.below)
+
+
+def _zeros(problem: Problem, family: Family, e: Entities, win: Window, end: float, level: Level) -> Floats:
+    """sum_m P(X_i = m) (P(T_{-i} >= m) - 1{m <= t0}) over the whole m of the window."""
+    m = np.arange(math.ceil(win.low), math.floor(win.high) + 1.0)
+    if m.size == 0:
+        return np.zeros(e.y.size)
+    at = problem.places(m)
+    tilt, width = win.tilts(m)
+    kernel = at_least(problem.total) if problem.rule is None else CHANCE
+    path = Upright(tilt, width, reach(e, at, tilt, width, math.pi), level.step)
+    if path.end == math.inf:
+        raise ToleranceError(f"{problem.name}: the contours decay too slowly")
+    chance = invert(e, at, path, [kernel]).without[0]
+    return np.asarray(np.sum(mass_at(e, m) * chance, axis=0))
+
+
+def ripples(problem: Problem, e: Entities, win: Window) -> tuple[float, float]:
+    """Bounds on what the neglected s + 2 pi i k add to any deficit, and to any P(v = 0); the ramp alone has them.
+
+    At a fixed t the one near 2 pi i k is a ripple of P(H > C), of the size |prod psi| sqrt(2 pi)/width / (2 pi^2 k). Integrated over t
+    inside a cell
+    it turns with the frequency 2 pi k K, K the number kept, and leaves terms at the ends of the cell, a factor 1/(2 pi k K). Twice that.
+    """
+    m = np.arange(math.ceil(win.low), math.floor(win.high) + 1.0)
+    if problem.rule is None or m.size == 0:
+        return 0.0, 0.0
+    at = problem.places(m)
+    tilt, width = win.tilts(m)
+    ends, worst = 0.0, 0.0
+    for k in range(1, HARMONICS + 1):
+        found = product(e, at, (tilt + 2j * np.pi * k)[:, None])
+        size = np.exp(np.minimum(found.log.real[:, 0], 0.0)) * math.sqrt(2 * np.pi) / (width * 2 * np.pi**2 * k)
+        ends += float(np.sum(size)) * (1 + problem.tau) / (2 * np.pi * k * win.kept)
+        worst += float(np.max(size))
+    return 2 * ends, 2 * worst
+
+
+def _spread_out(
+    problem: Problem, e: Entities, win: Window, parts: tuple[Floats, ...], root: float, giant: float, nodes: int,
+    left: tuple[float, float], complete: bool = False,
+) -> Found:  # fmt: skip
+    """From nodes to distinct counts; what varies fast with the count is the start, known at each of them."""
+    unit = problem.noise.spread
+    start = [s.copy() for s in problem.start(win.centre)]
+    for full, part, smooth in zip(start, parts, (True, True, False), strict=True):
+        if e.reduced is None:
+            full[: e.members] += part
+        elif smooth:
+            full[: e.members] += e.reduced.at_members(part, lambda y: np.exp(-np.abs(y - win.centre / unit)))
+        else:
+            full[: e.members] += e.reduced.at_members(part)
+    at = problem.places(np.array([win.centre]))
+    fixed = float(at.kappa[0] - at.base[0])
+    start[0][e.members :], start[1][e.members :] = 0.0, 0.0
+    start[2][e.members :] = problem.noise.variance + fixed**2 - 2 * giant
+    mean = float(np.sum(problem.times * start[0])) / problem.n
+    return Found(start[0], mean, np.clip(start[1], 0.0, 1.0), start[2], root, nodes, left, complete)
+
+
+def _biases(problem: Problem, now: Found, before: Found) -> tuple[Floats, Floats, float]:
+    """The biases, their errors, and alpha's: the last change, the defect of the mean root, what was left out, rounding."""
+    drift = problem.surplus / problem.n
+    if now.deficit.size == 1:
+        return np.array([drift]), np.spacing(np.array([abs(drift)])), 0.0
+    moved = float(np.max(np.abs((now.deficit - now.mean) - (before.deficit - before.mean))))
+    defect = abs(now.root - (now.mean - drift))
+    bias = drift + now.deficit - now.mean
+    size = np.abs(now.deficit) + abs(now.mean)
+    off = max(defect - 1e-13 * (problem.noise.deviation + abs(now.root)), 0.0)
+    error = moved + off * size / max(abs(now.mean), 1e-300)
+    error = error + now.left[0] + ROUNDING * ((20 + math.sqrt(problem.n)) * size + abs(drift))
+    return bias, error, range_error(bias, error)[1]
+
+
+def _moments(problem: Problem, win: Window, now: Found, before: Found, bias: Floats, error: Floats) -> Moments:
+    defect = abs(now.root - (now.mean - problem.surplus / problem.n))
+    remainder = (1 / win.scale + 1) / (3 * win.kept**2) if problem.rule is None and not now.complete else 0.0
+    return Moments(
+        bias,
+        error,
+        now.mse,
+        now.zero,
+        threshold=now.mean if problem.rule is None else None,
+        nodes=now.nodes,
+        mse_error=np.abs(now.mse - before.mse) + 1e-12 * now.mse + remainder,
+        zero_error=np.abs(now.zero - before.zero) + now.left[1] + 1e-14,
+        threshold_error=defect + abs(now.mean - before.mean) if problem.rule is None else None,
+    )

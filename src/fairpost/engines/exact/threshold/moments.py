@@ -1,0 +1,72 @@
+"""Which threshold rules have an integral, and which one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairpost.engines.evaluation import Asked, Work
+from fairpost.engines.exact.lattice import release as lattice
+from fairpost.engines.exact.pos.moments import pos
+from fairpost.engines.exact.registry import EXACT, continuous, whole
+from fairpost.engines.exact.shares import symmetric
+from fairpost.engines.exact.simplex.moments import certain, simplex
+from fairpost.engines.exact.threshold import release as jump
+from fairpost.engines.exact.threshold.shares import shares
+from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.errors import UnsupportedError
+from fairpost.noise import Law, Threshold
+from fairpost.rules import PosThreshold, SimplexThreshold
+
+
+def simplex_threshold(
+    x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rtol: float = 1e-6
+) -> Moments:
+    """Moments of `simplex-threshold` for the distinct counts x, each `times` often, in counts."""
+    if total == 0 or int(np.sum(times)) == 1:
+        found = certain(x, times, total)
+        return Moments(found.bias, found.error, found.mse, found.zero)
+    if noise.discrete:
+        return lattice.release(x, times, noise, total, rule if rule.level > 0 else None, rtol)
+    if rule.level == 0:
+        return simplex(x, times, noise, total, rtol)
+    return jump.release(x, times, noise, total, rule.level, rtol)
+
+
+def covered(name: str, law: Law, rule: Threshold) -> None:
+    """Refuse what has no integral: a jump under whole-number noise, a ramp under continuous noise or of another width."""
+    if rule.level == 0:
+        return
+    if law.discrete and not np.isclose(rule.width, 1.0, rtol=1e-12):
+        raise UnsupportedError(
+            f"{name}: under {law.name} noise the exact engine covers a ramp of width 1 only, got the threshold "
+            f"{rule.level:g} with steepness {rule.steepness:g}"
+        )
+    if not law.discrete and rule.steepness != np.inf:
+        raise UnsupportedError(
+            f"{name}: under {law.name} noise the exact engine covers a jump only, got the steepness {rule.steepness:g}"
+        )
+
+
+@EXACT.register(SimplexThreshold)
+def _simplex_threshold(pi: SimplexThreshold, asked: Asked) -> Work:
+    d, law, rule = asked.distinct(), asked.law(), pi.rule
+    covered(pi.name, law, rule)
+    if law.discrete:
+        whole(pi.name, law, d.x)
+    return d.entities(lambda: simplex_threshold(d.x, d.times, law, pi.C, rule, asked.rtol))
+
+
+def pos_threshold(
+    x: Floats, a: Floats, times: Counted, truth: Floats, noise: Law, rule: Threshold, rtol: float = 1e-6
+) -> Moments:
+    """Moments of `pos-threshold` for the distinct pairs (x, a), each `times` often, in shares of 1."""
+    if rule.level == 0 or int(np.sum(times)) == 1:
+        return pos(x, a, times, truth, noise, rtol)
+    return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
+
+
+@EXACT.register(PosThreshold)
+def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
+    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), continuous(pi.name, asked.law()), pi.rule
+    covered(pi.name, law, rule)
+    return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule, asked.rtol))

@@ -1,0 +1,305 @@
+"""`simplex-threshold` under continuous noise, exactly: the integral of pi_S+ with a jump.
+
+v_i = phi(X_i - r), phi(u) = u for u > tau, else 0, and r is where H(t) = sum_j phi(X_j - t), which falls, passes C; where C lies inside
+entity i's own jump, r = X_i - tau and it gets the remainder C - H_{-i}(r), between 0 and tau. With g(u) = phi(u) - u,
+
+    v_i - (X_i - r) = g(X_i - r),   so   bias_i = (C - sum x)/n + D_i - mean(D),   D_i = E[g(X_i - r)],   E[r] = mean(D) - (C - sum x)/n.
+
+g(X_i - t) as a function of t is 0 up to the edge X_i - tau, falls by tau there and rises with slope 1 after it. Beyond the edge i adds
+nothing to H, so {r > t} = {H_{-i}(t) > C}, which is independent of X_i. At the edge itself the fall is tau where H_{-i} > C,
+tau - (C - H_{-i}) where i has the remainder, 0 where H_{-i} < C - tau: in all of them the part of (C - tau, C) that lies below H_{-i}. So
+
+    D_i = int F(t + tau - x_i) P(H_{-i}(t) > C) - f(t + tau - x_i) B_{-i}(t) dt,   B_{-i}(t) = int_{C - tau}^C P(H_{-i}(t) > c) dc
+
+with F and f the noise's distribution function and density. In the same way
+
+    P(v_i = 0) = int f(t + tau - x_i) P(H_{-i}(t) > C) dt,
+    E[(v_i - x_i)^2] = E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) 1{phi > 0} (1{H > C} - 1{t < t0})] dt
+                       - 2 int f(t + tau - x_i) int_{C - tau}^C (C - c - x_i) (P(H_{-i} > c) - 1{t < t0}) dc dt.
+
+Below t0 every probability is taken less 1. H is a sum of independent terms: with y = x - tau and p = (X - tau - t)_+ it is sum (p_j + tau
+1{p_j > 0}), and the integrals over c are factors (e^{s tau} - 1)/s of one contour integral (`sums`). For tau = 0 all this is section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.shares import range_error, refusal
+from fairpost.engines.exact.simplex.contours import Integrals
+from fairpost.engines.exact.simplex.law import Reduced
+from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Line, Path, Upright, Values, invert, reach
+from fairpost.engines.exact.sums.factors import Complexes
+from fairpost.engines.exact.sums.population import Entities, Places, Product, product
+from fairpost.engines.exact.sums.window import DROP, Family, Window, find_window
+from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.errors import ToleranceError
+from fairpost.noise import Law
+
+IDENTITY = 1e-8
+"""How far two ways to E[r] may differ, in units of the noise scale (or of r)."""
+
+
+SHORT = 25.0
+"""Where few entities share the shift the window ends at e^-SHORT of the peak: their tails are long, and every t is dear."""
+MANY = 60
+"""The most entities for lines."""
+EACH = 10**6
+"""So many Chebyshev nodes that each count stands for itself."""
+STEEP = (0.45, 1.0)
+"""The lines' |tau|: Laplace and Gaussian."""
+HEIGHTS = (3.0, 4.5, 6.5, 9.0, 13.0, 18.0, 24.0)
+"""How far up a line may have to go."""
+GROW = (0.5, 0.7, 1.0, 1.4)
+"""How much of that each level takes."""
+TURN, ORDER = 18.0, 18
+"""By how much the phase may turn on a panel of t, and its nodes."""
+WORK = 5e6
+"""The most (t, s, count) values: some seconds."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One refinement: nodes on a panel of t, the step along a contour, Chebyshev nodes for a cell of counts."""
+
+    order: int
+    step: float
+    nodes: int
+
+
+LEVELS = (Level(10, 0.3, 14), Level(14, 0.2, 18), Level(20, 0.13, 22), Level(28, 0.09, 26))
+
+
+def growth(x: Complexes) -> tuple[Complexes, Complexes]:
+    """(e^x - 1)/x and (x e^x - e^x + 1)/x^2, by their series where they would cancel."""
+    small = np.abs(x) < 0.5
+    safe = np.where(small, 1.0, x)
+    near = np.where(small, x, 0.0)
+    zeroth, first, term = np.zeros_like(near), np.zeros_like(near), np.ones_like(near)
+    for k in range(16):  # 0.5^16/16! < 1e-18
+        zeroth, first = zeroth + term / (k + 1), first + term / (k + 2)
+        term = term * near / (k + 1)
+    grown = np.expm1(safe)
+    return np.where(small, zeroth, grown / safe), np.where(small, first, (safe * (grown + 1) - grown) / safe**2)
+
+
+def kernels(tau: float) -> tuple[Kernel, ...]:
+    """1/s, and int_0^tau e^{sv} dv / s, int_0^tau v e^{sv} dv / s."""
+    return (
+        CHANCE,
+        Kernel(lambda s, which: tau * growth(s * tau)[0] / s, tau),
+        Kernel(lambda s, which: tau**2 * growth(s * tau)[1] / s, tau**2 / 2),
+    )
+
+
+def panels(win: Window, e: Entities) -> Floats:
+    """The edges of the panels in t, with breaks at the centre and (Laplace) at kinks: counts of over 2 % of the kept."""
+    breaks = {win.low, win.centre, win.high}
+    if not np.isinf(e.noise.strip):
+        heavy = (e.y > win.low) & (e.y < win.high) & (e.weight > 0.02 * win.kept)
+        breaks.update(e.y[heavy].tolist())
+    parts = [
+        np.linspace(a, b, math.ceil((b - a) / (4.5 * win.scale)), endpoint=False) for a, b in pairwise(sorted(breaks))
+    ]
+    return np.concatenate([*parts, [win.high]])
+
+
+@dataclass(frozen=True)
+class Found:
+    """One level's values, one entry per distinct count, in units of the noise."""
+
+    deficit: Floats
+    mean: float
+    zero: Floats
+    mse: Floats
+    root: float
+    """E[r] by the law of r itself."""
+    nodes: int
+
+
+def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
+    """Moments of `simplex-threshold` for the distinct counts x, each `times` often; Laplace or Gaussian noise."""
+    spread, many = noise.spread, times.astype(np.float64)
+    n = float(np.sum(many))
+    surplus = math.fsum([total, *(-x * times).tolist()]) / spread
+    level, goal = tau / spread, total / spread
+    unit = noise.scaled(1.0)
+    y = x / spread - level
+
+    def places(t: Floats) -> Places:
+        return Places(t, np.full(t.size, level), None)
+
+    family = Family(unit, y, many, surplus + n * level, places)
+    win = find_window(family, SHORT if n < MANY else DROP)
+    before: Found | None = None
+    for at in LEVELS:
+        now = _level(family, win, level, goal, at)
+        if before is not None:
+            bias, error, slack = _biases(now, before, surplus, n)
+            if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
+                return _moments(now, before, bias, error, surplus / n, spread, noise.name)
+        before = now
+    raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
+
+
+def _level(family: Family, win: Window, tau: float, goal: float, level: Level) -> Found:
+    e = family.entities(win.low, win.high, level.nodes)
+    edges = panels(win, e)
+    u, w = legendre(level.order)
+    wide = np.diff(edges)[:, None]
+    t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+    tilt, width = win.tilts(t)
+    end = reach(e, family.places(t), tilt, width, math.inf)
+    if end == math.inf:
+        return _few(family, win, tau, goal, level)
+    path = Upright(tilt, width, end, level.step)
+    inside = min(tau, goal)
+    values = _values(family, e, t, path, inside)
+    return _gathered(family, win, e, t, weight, edges, values, tau, inside)
+
+
+def _values(family: Family, e: Entities, t: Floats, path: Path, inside: float) -> Values:
+    at = family.places(t)
+
+    def extra(found: Product, s: Complexes, which: slice) -> list[tuple[Complexes, Any]]:
+        c = t[which][:, None] - e.y
+        mean = family.noise.upper(c, 0.0, 1) - e.y * family.noise.upper(c, 0.0, 0)
+        own = (found.first - e.y * found.kept) / s[:, :, None]
+        return [(own, mean), (1 / s, 1.0), ((found.line - t[which][:, None]) / s, -t[which][:, None])]
+
+    return invert(e, at, path, kernels(inside), extra)
+
+
+def _few(family: Family, win: Window, tau: float, goal: float, level: Level) -> Found:
+    """Few entities share the shift: lines with equal steps, and so many t that they follow every oscillation."""
+    e = family.entities(win.low, win.high, EACH)
+    if e.giants + float(np.sum(e.weight)) > MANY:
+        raise ToleranceError(
+            f"simplex-threshold: {e.giants + np.sum(e.weight):g} entities share the shift, too many for lines and too few for a bell"
+        )
+    gaussian = np.isinf(family.noise.strip)
+    size = STEEP[int(gaussian)]
+    top = GROW[LEVELS.index(level)] * _height(family, win, e, size)
+    n = e.giants + float(np.sum(e.weight))
+    far = n * (1 + math.sqrt(1 + 60 / n)) if gaussian else 30 / (1 - size) + 3 * n
+    step = 2 * np.pi / max(30 / size, far)
+    inner = e.y[(e.y > win.low) & (e.y < win.high)] if not gaussian else e.y[:0]
+    breaks = np.unique(np.concatenate([[win.low, win.centre, win.high], inner]))
+    longest = TURN / (top * max(n, 1.0))
+    edges = np.unique(
+        np.concatenate([np.linspace(a, b, math.ceil((b - a) / longest) + 1) for a, b in pairwise(breaks)])
+    )
+    u, w = legendre(ORDER)
+    grow = (GROW[2] / GROW[LEVELS.index(level)]) ** 2  # decided before the work: what the third level would take
+    work = edges.size * u.size * (top / step) * e.y.size * max(grow, 1.0)
+    if work > WORK:
+        raise ToleranceError(
+            f"simplex-threshold: few entities share the shift, and {work:.2g} nodes would take too long"
+        )
+    wide = np.diff(edges)[:, None]
+    t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+    path = Line(np.where(t > win.centre, size, -size), step, top)
+    inside = min(tau, goal)
+    return _gathered(family, win, e, t, weight, None, _values(family, e, t, path, inside), tau, inside)
+
+
+def _height(family: Family, win: Window, e: Entities, size: float) -> float:
+    """How far up the lines go: until the product has died out at every t, or HEIGHTS[-1]."""
+    t = np.linspace(win.low, win.high, 80)
+    at, tilt = family.places(t), np.where(t > win.centre, size, -size)
+    foot = product(e, at, tilt[:, None].astype(np.complex128)).log.real[:, 0]
+    for y in HEIGHTS:
+        there = product(e, at, (tilt + 1j * y)[:, None]).log.real[:, 0]
+        if np.max(there) - np.max(foot) < -21:
+            return y
+    return HEIGHTS[-1]
+
+
+def _gathered(
+    family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats | None, values: Values, tau: float,
+    inside: float,
+) -> Found:  # fmt: skip
+    """The sums over t. What the jump holds above the total, tau - min(tau, C), is certain and is added in closed form."""
+    unit, t0 = family.noise, win.centre
+    kind = int(np.isinf(unit.strip))
+    law = Reduced(kind, e.y, e.weight, e.giants, e.rest, e.y, ())
+
+    def against(rows: Floats, function: Callable[[Floats], Floats]) -> Floats:
+        if edges is None:  # every count is the end of a panel
+            return np.asarray(weight @ (function(t[:, None] - e.y) * rows))
+        none = np.zeros(e.y.size)
+        return Integrals(law, edges, t, weight, rows, np.zeros((0, 2)), none, np.zeros(2), 0, False).against(function)
+
+    chance, jump, moment = values.without
+    c0, x = t0 - e.y, e.y + tau
+    below = unit.cdf(c0)
+    sure = (tau - inside) * (1 - below)
+    held = against(jump, unit.density)
+    deficit = -unit.lower(c0, 0.0, 1) - tau * below - sure + against(chance, unit.cdf) - held
+    zero = below + against(chance, unit.density)
+    u0, u1, u2 = (unit.upper(c0, 0.0, k) for k in range(3))
+    mse = x**2 * below + e.y**2 * u0 - 2 * e.y * u1 + u2 - 2 * weight @ values.extra[0]
+    mse += ((inside - x) ** 2 - (tau - x) ** 2) * (1 - below)
+    mse -= 2 * (against(moment, unit.density) - x * held)
+    root = t0 + float(weight @ values.extra[1][:, 0])
+    size = family.y.size
+    giant = unit.variance + t0**2 - 2 * float(weight @ values.extra[2][:, 0])
+    out = [np.zeros(size), np.zeros(size), np.full(size, giant)]
+    for full, part, like in zip(out, (deficit, zero, mse), (_missing, _clipped, None), strict=True):
+        full[: e.members] = _spread_out(e, part, unit, t0, like)
+    mean = float(np.sum(family.times * out[0])) / family.n
+    return Found(out[0], mean, np.clip(out[1], 0.0, 1.0), out[2], root, values.nodes)
+
+
+def _missing(unit: Law, c: Floats) -> Floats:
+    return np.asarray(-unit.lower(c, 0.0, 1))
+
+
+def _clipped(unit: Law, c: Floats) -> Floats:
+    return unit.cdf(c)
+
+
+def _spread_out(e: Entities, values: Floats, unit: Law, t0: float, like: object) -> Floats:
+    """At the members; ratios to what a fixed root t0 would give vary slowly."""
+    if e.reduced is None:
+        return values
+    if not callable(like):
+        return e.reduced.at_members(values)
+    return e.reduced.at_members(values, lambda y: np.asarray(like(unit, t0 - y)))
+
+
+def _biases(now: Found, before: Found, surplus: float, n: float) -> tuple[Floats, Floats, float]:
+    """The biases, their errors (what the last refinement changed at most, the defect of E[r], rounding), and alpha's."""
+    drift = surplus / n
+    if now.deficit.size == 1:
+        return np.array([drift]), np.spacing(np.array([abs(drift)])), 0.0
+    moved = float(np.max(np.abs((now.deficit - now.mean) - (before.deficit - before.mean))))
+    bias = drift + now.deficit - now.mean
+    rounding = 4e-16 * ((20 + math.sqrt(n)) * (np.abs(now.deficit) + abs(now.mean)) + abs(drift))
+    error = moved + rounding
+    return bias, error, range_error(bias, error)[1]
+
+
+def _moments(now: Found, before: Found, bias: Floats, error: Floats, drift: float, spread: float, name: str) -> Moments:
+    """In counts. E[r] = mean(D) - drift has to come out."""
+    gap = abs(now.root - (now.mean - drift))
+    if gap > IDENTITY * max(1.0, abs(now.root)) + 2 * abs(now.mean - before.mean):
+        raise ToleranceError(f"simplex-threshold: two ways to the mean shift differ by {gap:.2g} noise scales ({name})")
+    mse_error = np.abs(now.mse - before.mse) + 1e-12 * now.mse
+    zero_error = np.abs(now.zero - before.zero) + 1e-14
+    return Moments(
+        bias * spread,
+        error * spread,
+        now.mse * spread**2,
+        now.zero,
+        nodes=now.nodes,
+        mse_error=mse_error * spread**2,
+        zero_error=zero_error,
+    )
