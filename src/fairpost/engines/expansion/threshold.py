@@ -151,6 +151,7 @@ def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, 
     size = np.sum(np.abs(parts), axis=0)
     margin = LATTICE_MARGIN if mechanism.discrete else MARGIN
     error = margin * small * size + np.abs(curved - averaged(1.0))
+    error += float(np.sum(times * error)) / slope * local.rate  # the common part follows from the total, errors and all
     error += ROUNDING * a * (np.abs(local.gain) + np.abs(k))
     bias = a * (local.gain - k) + np.sum(parts, axis=0)
     edge = r + common - a * (mean if fixed else local.gain + rule.level) / slope

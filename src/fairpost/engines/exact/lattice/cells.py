@@ -30,8 +30,6 @@ MOST = 80
 """The most entities that may be cut."""
 BLOCK = 40_000
 """(cell, s) pairs at a time."""
-TILT = (0.45, 1.0)
-"""|tau| in units of 1/scale: Laplace and Gaussian."""
 EVERY = slice(None)
 Polynomial = list[Complexes]
 
@@ -48,14 +46,21 @@ class Sums:
     nodes: int = 0
 
 
+def tilt(e: Entities) -> float:
+    """|tau| in units of 1/scale: so far from 0 that few steps do, so near that E[e^{tau (S - C)}], which rounding scales with, stays small."""
+    n = e.giants + float(np.sum(e.weight))
+    return min(1.0, 2.5 / math.sqrt(n)) if np.isinf(e.noise.strip) else min(0.45, 1.8 / math.sqrt(n))
+
+
 def steps(e: Entities, safety: float) -> int:
     """How many equal steps of a period keep wrap-around below e^-safety: S has tails like those of n noises together."""
     unit, n = e.noise.spread, e.giants + float(np.sum(e.weight))
+    size = tilt(e)
+    need = safety / size
     if np.isinf(e.noise.strip):
-        need = max(safety / TILT[1], n * (1 + math.sqrt(1 + 2 * safety / n)))
+        need = max(need, n * size * (1 + math.sqrt(1 + 2 * safety / (n * size**2))))
     else:
-        need = safety / TILT[0]
-        while (1 - TILT[0]) * need - n * math.log(need) + math.lgamma(n + 1) < safety:
+        while (1 - size) * need - n * math.log(need) + math.lgamma(n + 1) < safety:
             need *= 1.2
     return 2 * math.ceil((need * unit + 24) / 2)
 
@@ -71,7 +76,7 @@ def cells(e: Entities, span: tuple[int, int], t0: int, total: float, safety: flo
             f"{e.noise.name} noise of this scale, which would take too long"
         )
     y = np.linspace(0.0, math.pi, half)
-    size = TILT[int(np.isinf(e.noise.strip))] / e.noise.spread
+    size = tilt(e) / e.noise.spread
     ds = np.full(half, 1j / (half - 1))
     ds[0] *= 0.5
     ds[-1] *= 0.5

@@ -39,6 +39,8 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
 
+CELLS = 1500
+"""The most cells [m, m + 1) of the threshold."""
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
@@ -122,6 +124,11 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     problem = Problem(noise, x, times.astype(np.float64), total, rule)
     family = Family(noise, x, problem.times, problem.surplus, problem.places)
     win = find_window(family)
+    if win.high - win.low > CELLS:
+        raise ToleranceError(
+            f"{problem.name}: the threshold has {win.high - win.low:.0f} cells under {noise.name} noise of this scale (at most {CELLS}): "
+            f"evaluating them would take too long"
+        )
     before: Found | None = None
     for level in LEVELS:
         now = _level(problem, family, win, level)

@@ -53,6 +53,8 @@ SPAN = 9.5
 FAR = 1e-13
 """Beyond it the chances are to be below this."""
 QUIET = 36.0
+WORK = 4e6
+"""The most (t, s, pair, tilt) values: about 2 s."""
 FEWEST = 40.0
 """The fewest entities that must share the shift."""
 
@@ -266,6 +268,9 @@ def _level(problem: Problem, win: _Window, inverse: Inverse, tau: float, level: 
     wide = np.diff(edges)[:, None]
     t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
     path = Upright(*win.tilts(t), _end(f, t, win), level.step)
+    work = t.size * path.size * f.x.size * inverse.t.size
+    if work > WORK:
+        raise ToleranceError(f"pos-threshold: {f.x.size} pairs that may be dropped need {work:.2g} nodes, which would take too long")
     unit, size = problem.mechanism.spread, problem.c.size
     gamma, square, zero = np.zeros(size), np.zeros(size), np.zeros(size)
     far = np.ones(size, dtype=bool)
@@ -300,7 +305,7 @@ def _end(f: Field, t: Floats, win: _Window) -> float:
     foot = tilted(f, t, tau[:, None].astype(np.complex128), 0.0).log.real[:, 0]
     for u in (1.6, 2.0, 2.5, 3.0, 3.6, 4.3, 5.0):
         there = tilted(f, t, (tau + 4j / width * math.sinh(u))[:, None], 0.0).log.real[:, 0]
-        if np.all(there - foot < -QUIET):
+        if np.all(np.minimum(there - foot, there) < -QUIET):
             return u
     raise ToleranceError("pos-threshold: the contours decay too slowly")
 

@@ -1,0 +1,141 @@
+"""pi_S+ and simplex-threshold under whole-number noise, exactly: enumeration, identities, the published figures, simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cases
+import fairpost as fp
+from asking import answer, supports
+from fairpost import errors
+from fairpost.engines import Exact, MonteCarlo
+from fairpost.engines.exact.lattice.release import release
+from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.exact.sums.factors import parts
+from fairpost.noise import Threshold
+from fairpost.rules import Simplex, SimplexThreshold
+
+
+def enumerated(x: np.ndarray, noise: fp.noise.Law, total: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bias, mean squared error and P(v = 0) from every noise vector with a mass above 1e-19 (what is left out sums to below 1e-13)."""
+    reach = int(42 * noise.spread + 2) if np.isfinite(noise.strip) else int(9.5 * noise.spread + 2)
+    k = np.arange(-reach, reach + 1.0)
+    mass = noise.density(k)
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[k] * x.size, indexing="ij")], axis=1)
+    weight = np.prod(np.stack([m.ravel() for m in np.meshgrid(*[mass] * x.size, indexing="ij")]), axis=0)
+    likely = weight > 1e-19
+    v, weight = Simplex(total)(x + grid[likely]), weight[likely]
+    return weight @ (v - x), weight @ (v - x) ** 2, weight @ (v < 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x", "total", "noise"),
+    [
+        ([0.0, 3.0], 3.0, fp.DiscreteLaplace(1.0)),
+        ([0.0, 3.0], 4.5, fp.DiscreteLaplace(2.0)),
+        ([1.0, 6.0], 7.0, fp.DiscreteGaussian(1.5)),
+        ([2.0, 2.0], 4.0, fp.DiscreteLaplace(1.0)),
+        ([0.0, 1.0, 3.0], 5.3, fp.DiscreteLaplace(0.4)),
+        ([0.0, 2.0, 9.0], 11.0, fp.DiscreteGaussian(1.2)),
+        ([0.0, 2.0, 9.0], 4.0, fp.DiscreteLaplace(0.4)),
+    ],
+)
+def test_two_and_three_entities_are_enumerated(x: list[float], total: float, noise: fp.noise.Law) -> None:
+    u, times = np.unique(x, return_counts=True)
+    found = simplex(u, times, noise, total)
+    bias, mse, zero = enumerated(np.array(x), noise, total)
+    place = np.searchsorted(u, x)
+    assert (np.abs(found.bias[place] - bias) <= found.error[place] + 2e-13).all()
+    assert (np.abs(found.mse - mse[np.searchsorted(x, u)]) <= found.mse_error + 1e-11).all()
+    assert (np.abs(found.zero - zero[np.searchsorted(x, u)]) <= found.zero_error + 1e-13).all()
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(0.6), fp.DiscreteGaussian(1.1)])
+def test_both_ways_over_the_period_agree(noise: fp.noise.Law, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many entities: contours that die out. The same by polynomials over the whole period, which assume nothing."""
+    from fairpost.engines.exact.lattice import release as module
+
+    x, times = np.arange(0.0, 8.0), np.array([8, 6, 6, 5, 5, 4, 4, 4])
+    bell = release(x, times, noise, 120.5, None, 1e-6)
+    monkeypatch.setattr(module, "reach", lambda *_: np.inf)
+    whole = release(x, times, noise, 120.5, None, 1e-6)
+    assert (np.abs(bell.bias - whole.bias) <= bell.error + whole.error).all()
+    assert bell.error.max() < 1e-6 * np.ptp(bell.bias)
+    assert (np.abs(bell.zero - whole.zero) <= bell.zero_error + whole.zero_error).all()
+    assert (np.abs(bell.mse - whole.mse) <= bell.mse_error + whole.mse_error).all()
+    assert abs(bell.threshold - whole.threshold) <= bell.threshold_error + whole.threshold_error
+
+
+@pytest.mark.parametrize(("scale", "alpha"), [(1.0, 0.428835), (2.0, 0.967152), (4.0, 2.003236), (10.0, 5.128703)])
+def test_school_districts(scale: float, alpha: float) -> None:
+    """The figures of the two-dimensional lattice sum, which was computed apart; the last digit is theirs."""
+    counts = cases.saipe()
+    x, times = np.unique(counts.values, return_counts=True)
+    found = simplex(x, times, fp.DiscreteLaplace(scale), float(counts.values.sum()))
+    assert np.ptp(found.bias) == pytest.approx(alpha, abs=6e-7)
+    assert found.error.max() < 1e-6 * alpha
+
+
+def test_a_large_scale_tends_to_continuous_noise() -> None:
+    """School districts at b = 100: inside 60.83 +- 0.07 (simulated), and within 1/(6 b^2) of the continuous value."""
+    counts = cases.saipe()
+    x, times = np.unique(counts.values, return_counts=True)
+    total = float(counts.values.sum())
+    found = np.ptp(simplex(x, times, fp.DiscreteLaplace(100.0), total).bias)
+    assert abs(found - 60.83) < 0.07
+    assert found == pytest.approx(np.ptp(simplex(x, times, fp.Laplace(100.0), total).bias), rel=1 / 6e4)
+
+
+@pytest.mark.parametrize(
+    "noise", [fp.Laplace(1.0), fp.Gaussian(1.0), fp.DiscreteLaplace(1.7), fp.DiscreteGaussian(2.3)], ids=lambda m: m.name
+)
+def test_partial_transforms(noise: fp.noise.Law) -> None:
+    """below, kept and first against sums or integrals of the law itself."""
+    s = np.array([0.2 + 0.9j, -0.3 + 2.0j, 0.4 + 0.0j])
+    fine = np.arange(-400.0, 401.0) if noise.discrete else np.linspace(-60, 60, 240_001)
+    for c in (-7.0, -1.0, 0.0, 1.0, 6.0):
+        p = parts(noise, np.array([c]), s)
+        weight = noise.density(fine) * (1.0 if noise.discrete else fine[1] - fine[0])
+        above = fine > c
+        shift = np.exp(-s * max(-c, 0.0))
+        kept = np.array([np.sum(weight[above] * np.exp(v * (fine[above] - c))) for v in s])
+        first = np.array([np.sum(weight[above] * (fine[above] - c) * np.exp(v * (fine[above] - c))) for v in s])
+        # the sum over a grid of spacing 5e-4 is off by half a cell at the cut and its square elsewhere
+        tolerance = 1e-12 if noise.discrete else 3e-4
+        np.testing.assert_allclose(p.kept, kept * shift, atol=tolerance * np.abs(kept * shift).max() * 10)
+        np.testing.assert_allclose(p.first, first * shift, atol=tolerance * np.abs(first * shift).max() * 10)
+        np.testing.assert_allclose(p.below, noise.cdf(c) * shift, rtol=1e-12)
+
+
+def within(engine: Exact, counts: fp.Counts, noise: fp.noise.Law, pi: object, runs: int, seed: int) -> None:
+    """Bias within the simulation's simultaneous interval (99 %); spread and chance within six standard errors."""
+    exact = answer(engine, counts, noise, pi)
+    drawn = answer(MonteCarlo(runs=runs, seed=seed), counts, noise, pi)
+    assert (np.abs(exact.bias - drawn.bias) <= exact.accuracy.half_width + drawn.accuracy.half_width).all()
+    deviation = np.sqrt(exact.zero * (1 - exact.zero) / runs)
+    assert (np.abs(exact.zero - drawn.zero) <= exact.zero_accuracy.half_width + 6 * deviation + 10 / runs).all()
+    # squares of Laplace noise have a relative standard deviation of sqrt 5
+    assert (np.abs(exact.mse - drawn.mse) <= exact.mse_accuracy.half_width + 6 * exact.mse * np.sqrt(6 / runs)).all()
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(1.0), fp.DiscreteLaplace(4.0), fp.DiscreteGaussian(3.0)], ids=str)
+@pytest.mark.parametrize("threshold", [False, True])
+def test_simulation_agrees(noise: fp.noise.Law, threshold: bool) -> None:
+    rng = np.random.default_rng(5)
+    counts = fp.Counts(np.round(rng.lognormal(1.5, 1.2, 300)))
+    total = float(counts.values.sum()) + 7.25
+    pi = SimplexThreshold(total) if threshold else Simplex(total)
+    within(Exact(rtol=1e-3), counts, noise, pi, 20_000, 11)
+
+
+def test_what_has_no_lattice_is_refused_by_name() -> None:
+    counts = fp.Counts([0.5, 3.0, 4.0])
+    assert "whole counts only, got the count 0.5" in supports(Exact(), counts, fp.DiscreteLaplace(1.0), Simplex(7.5))
+    whole = fp.Counts([0.0, 3.0, 4.0])
+    jump = SimplexThreshold(7.0, threshold=Threshold(2.0))
+    assert "ramp of width 1 only" in supports(Exact(), whole, fp.DiscreteLaplace(1.0), jump)
+    ramp = SimplexThreshold(7.0, threshold=Threshold.ramp(2.0))
+    assert "covers a jump only" in supports(Exact(), whole, fp.Laplace(1.0), ramp)
+    with pytest.raises(errors.ToleranceError, match="too long"):
+        release(np.arange(40.0), np.ones(40, dtype=np.int64), fp.DiscreteLaplace(20.0), 780.0, None, 1e-6)

@@ -1,0 +1,149 @@
+"""The threshold rules exactly under continuous noise: the identity, brute force, simulation, and tau = 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+import cases
+import fairpost as fp
+from asking import answer, supports
+from fairpost import errors
+from fairpost.engines import Exact
+from fairpost.engines.exact.pos.moments import pos
+from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.exact.threshold.moments import pos_threshold, simplex_threshold
+from fairpost.engines.exact.threshold.release import growth, release
+from fairpost.engines.exact.threshold.shares import shares
+from fairpost.engines.expansion.threshold import pos_threshold as pos_expanded
+from fairpost.engines.expansion.threshold import simplex_threshold as expanded
+from fairpost.noise import Threshold
+from fairpost.rules import PosThreshold, SimplexThreshold
+from test_exact_lattice import within
+
+MANY = np.array([0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 60.0])
+TIMES = np.array([30, 20, 20, 15, 15, 10, 10, 5, 5])
+
+
+def test_the_identity_behind_the_integral() -> None:
+    """out_i > v for v >= tau just where H_{-i}(X_i - v) < C - v, and below tau where i stands at its jump; every draw of 3 entities."""
+    tau, total, x = 1.3, 9.0, np.array([0.0, 2.0, 7.0])
+    noisy = x + np.random.default_rng(0).laplace(size=(20_000, 3))
+    out = SimplexThreshold(total, threshold=Threshold(tau))(noisy)
+
+    def others(i: int, t: np.ndarray) -> np.ndarray:
+        u = np.delete(noisy, i, axis=1) - t[:, None]
+        return np.where(u > tau, u, 0.0).sum(axis=1)
+
+    for i in range(3):
+        at_edge = total - others(i, noisy[:, i] - tau)
+        for v in (0.0, 0.2, 0.9, 1.3, 2.0, 5.0):
+            kept = others(i, noisy[:, i] - max(v, tau)) < total - max(v, tau)
+            said = kept if v >= tau else kept | ((at_edge > v) & (at_edge < tau))
+            np.testing.assert_array_equal(out[:, i] > v + 1e-12, said)
+
+
+def test_three_entities_by_brute_force() -> None:
+    """Gaussian noise, n = 3: the definition on a grid of the two differences, on which v depends alone.
+
+    Between corners, and on either side of ties (where the remainder changes hands: the mean of both sides), the midpoint rule
+    with spacing h is off by about h^2/24 times the jumps of the slopes: below 1e-5 here.
+    """
+    x, total, tau, h = np.array([0.0, 1.0, 3.0]), 4.0, 0.75, 0.01
+    d = np.arange(-8.5, 8.5, h) + h / 2
+    d1, d2 = (g.ravel() for g in np.meshgrid(d, d, indexing="ij"))
+    density = np.exp(-(d1**2 - d1 * d2 + d2**2) / 3) / (2 * np.pi * np.sqrt(3)) * h * h
+    pi, noisy = SimplexThreshold(total, threshold=Threshold(tau)), x + np.stack([d1, d2, np.zeros_like(d1)], axis=1)
+    v = (pi(noisy + [1e-9, 0, 0]) + pi(noisy - [1e-9, 0, 0])) / 2
+    found = release(x, np.ones(3, dtype=np.int64), fp.Gaussian(1.0), total, tau, 1e-6)
+    np.testing.assert_allclose(found.bias, density @ (v - x), atol=2e-5)
+    np.testing.assert_allclose(found.mse, density @ (v - x) ** 2, atol=1e-4)
+    np.testing.assert_allclose(found.zero, density @ (v < 1e-6), atol=2e-3)  # an indicator: the boundary's length times h
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(2.0), fp.Gaussian(2.5)], ids=lambda m: m.name)
+@pytest.mark.parametrize("excess", [0.0, -60.0, 45.0])
+def test_without_a_threshold_it_is_the_projection(noise: fp.noise.Law, excess: float) -> None:
+    total = float(MANY @ TIMES) + excess
+    ours, known = release(MANY, TIMES, noise, total, 0.0, 1e-6), simplex(MANY, TIMES, noise, total)
+    assert (np.abs(ours.bias - known.bias) <= ours.error + known.error).all()
+    np.testing.assert_allclose(ours.mse, known.mse, rtol=1e-8)
+    np.testing.assert_allclose(ours.zero, known.zero, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(4.0), fp.Gaussian(5.0)], ids=lambda m: m.name)
+def test_shares_without_a_threshold_are_pos(noise: fp.noise.Law) -> None:
+    truth = MANY / (MANY @ TIMES)
+    times, one = 4 * TIMES, np.ones(MANY.size)
+    ours = shares(MANY, one, times, truth / 4, noise, 0.0, 1e-6)
+    known = pos(MANY, one, times, truth / 4, noise)
+    assert (np.abs(ours.bias - known.bias) <= ours.error + known.error).all()
+    assert (np.abs(ours.mse - known.mse) <= ours.mse_error + 1e-6 * known.mse).all()
+    np.testing.assert_allclose(ours.zero, known.zero, atol=1e-6)  # what the other rule's chances are good for
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(3.0), fp.Gaussian(3.0)], ids=lambda m: m.name)
+@pytest.mark.parametrize("excess", [0.0, -150.0])
+def test_simulation_agrees(noise: fp.noise.Law, excess: float) -> None:
+    counts = fp.Counts(np.repeat(MANY, TIMES))
+    total = float(counts.values.sum()) + excess
+    within(Exact(), counts, noise, SimplexThreshold(total), 20_000, 3)
+
+
+def test_a_total_below_the_threshold() -> None:
+    """C < tau: one entity at most is kept, inside its jump; the closed part of the integrals."""
+    counts = fp.Counts([0.0, 1.0, 1.0, 2.0, 3.0, 5.0])
+    within(Exact(rtol=1e-4), counts, fp.Gaussian(1.0), SimplexThreshold(6.0, threshold=Threshold(12.0)), 20_000, 9)
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(4.0), fp.Gaussian(5.0)], ids=lambda m: m.name)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_shares_agree_with_simulation(noise: fp.noise.Law, weighted: bool) -> None:
+    x = np.repeat(MANY, 4 * TIMES)
+    weights = np.where(np.arange(x.size) % 2 == 0, 1.0, 1.7) if weighted else None
+    counts = fp.Counts(x, weights=weights)
+    within(Exact(rtol=1e-5), counts, noise, PosThreshold(weights), 20_000, 4)
+
+
+def test_school_districts_against_the_expansion() -> None:
+    """Two ways to one number: the expansion's stated error holds, and the exact one is far below it."""
+    counts = cases.saipe()
+    x, times = np.unique(counts.values, return_counts=True)
+    total, one = float(counts.values.sum()), np.ones(x.size)
+    for noise in (fp.Laplace(10.0), fp.Gaussian(14.0)):
+        rule = noise.best_threshold()
+        pairs = (
+            (simplex_threshold(x, times, noise, total, rule), expanded(x, times, noise, total, rule)),
+            (
+                pos_threshold(x, one, times, x / total, noise, rule),
+                pos_expanded(x, one, times, x / total, noise, rule),
+            ),
+        )
+        for exact, rough in pairs:
+            assert (np.abs(exact.bias - rough.bias) <= exact.error + rough.error).all()
+            assert exact.error.max() < 1e-6 * np.ptp(exact.bias)
+            assert exact.error.max() < 0.1 * rough.error.max()
+
+
+def test_growth_is_its_integral() -> None:
+    for x in (1e-7 + 0j, 9e-4j, 1.1e-3 + 2e-4j, 0.3 - 2j, -4 + 1j):
+        zeroth, first = growth(np.array([x]))
+        for value, power in ((zeroth[0], 0), (first[0], 1)):
+            real = integrate.quad(lambda u: (u**power * np.exp(x * u)).real, 0, 1, epsabs=1e-14)[0]
+            turned = integrate.quad(lambda u: (u**power * np.exp(x * u)).imag, 0, 1, epsabs=1e-14)[0]
+            assert value == pytest.approx(complex(real, turned), abs=2e-13)
+
+
+def test_what_is_certain_and_what_is_refused() -> None:
+    rule, noise = Threshold(2.0), fp.Laplace(2.0)
+    alone = simplex_threshold(np.array([5.0]), np.array([1]), noise, 7.0, rule)
+    assert alone.bias[0] == 2.0
+    assert alone.mse[0] == 4.0
+    nothing = simplex_threshold(np.array([1.0, 5.0]), np.array([1, 1]), noise, 0.0, rule)
+    np.testing.assert_array_equal(nothing.bias, [-1.0, -5.0])
+    np.testing.assert_array_equal(nothing.zero, 1.0)
+    counts = fp.Counts(np.repeat(MANY, TIMES))
+    assert "continuous noise only" in supports(Exact(), counts, fp.DiscreteLaplace(2.0), PosThreshold())
+    with pytest.raises(errors.ToleranceError, match="may come near 0"):
+        answer(Exact(), fp.Counts([0.0, 1.0, 2.0]), fp.Laplace(50.0), PosThreshold())
