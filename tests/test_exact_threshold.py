@@ -59,7 +59,9 @@ def test_three_entities_by_brute_force() -> None:
     found = release(x, np.ones(3, dtype=np.int64), fp.Gaussian(1.0), total, tau, 1e-6)
     np.testing.assert_allclose(found.bias, density @ (v - x), atol=2e-5)
     np.testing.assert_allclose(found.mse, density @ (v - x) ** 2, atol=1e-4)
-    np.testing.assert_allclose(found.zero, density @ (v < 1e-6), atol=2e-3)  # an indicator: the boundary's length times h
+    np.testing.assert_allclose(
+        found.zero, density @ (v < 1e-6), atol=2e-3
+    )  # an indicator: the boundary's length times h
 
 
 @pytest.mark.parametrize("noise", [fp.Laplace(2.0), fp.Gaussian(2.5)], ids=lambda m: m.name)

@@ -12,7 +12,7 @@ from fairpost.cli import hierarchies, screen
 from fairpost.cli import options as o
 from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError
-from fairpost.results import CONFIDENTIAL, Comparison
+from fairpost.results import CONFIDENTIAL, Audit, Comparison
 
 
 @click.command()

@@ -109,7 +109,7 @@ def by_law(views: list[View]) -> Html:
 
 def movement(view: View) -> Html:
     """Who pays and who gains, by size."""
-    plain = {"allocation": "shares of the budget", "decision": "chances"}.get(view.kind, "expected counts")
+    plain = {"allocation": "shares of the budget", "decision": "chances"}.get(view.about, "expected counts")
     thing = "money" if view.cash else plain
     say = {
         "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
@@ -163,14 +163,14 @@ def ends(view: View) -> Html:
         return html("{lost}, more than any other; {won}.", lost=lost, won=won)
     if not lost and not won:
         return limit(view)
-    return html("{one}; {nobody}.", one=lost or won, nobody=NOBODY[view.kind, -1 if lost else 1])
+    return html("{one}; {nobody}.", one=lost or won, nobody=NOBODY[view.about, -1 if lost else 1])
 
 
 def _end(view: View, end: Extreme, sign: int) -> Html:
     """One end as a clause; empty where its bias has not this sign or is not resolved."""
     if not end.resolved or end.bias * sign <= 0:
         return Html("")
-    verb = VERBS[view.kind, sign][0 if not end.alike else 1]
+    verb = VERBS[view.about, sign][0 if not end.alike else 1]
     each = " each" if end.alike else ""
     amount = view.amount(abs(end.bias), end.error, brief=True)
     return html("{who} {verb} {amount}{each} in expectation", who=view.label(end), verb=verb, amount=amount, each=each)
@@ -218,7 +218,7 @@ def _ratio(worst: View, view: View) -> str:
 def _loss(view: View) -> Html:
     end = view.least
     if end.bias >= 0:
-        return Html(NOBODY[view.kind, 1])
+        return Html(NOBODY[view.about, 1])
     if not end.resolved:
         return Html("its largest loss is not resolved")
     return html("largest loss {x}", x=view.amount(-end.bias, end.error, brief=True))
@@ -277,7 +277,7 @@ def alpha_text(view: View) -> Html:
         html("{who} expects {x}", who=name(e.who), x=view.amount(e.bias, e.error, signed=True))
         for e in (view.most, view.least)
     ]
-    what = "their true counts" if view.kind == "release" else "what they are due"
+    what = "their true counts" if view.about == "release" else "what they are due"
     return html("The gap between the two ends: against {what}, {a} and {b}.", what=what, a=pair[0], b=pair[1])
 
 

@@ -77,7 +77,7 @@ class View:
         return Unit(suffix=f" {self.words.unit}")
 
     @property
-    def kind(self) -> str:
+    def about(self) -> str:
         """What the result is about, for the choice of words: a release, an allocation or a decision."""
         return "decision" if self.result.problem.unit == "decision" else self.result.task
 
@@ -105,7 +105,7 @@ class View:
     @property
     def bare(self) -> Unit:
         """The unit shown without its name, for tables whose caption says it."""
-        return self.shown if self.kind != "release" else Unit()
+        return self.shown if self.about != "release" else Unit()
 
     def cell(self, value: float, error: float = 0.0, *, signed: bool = False) -> Html:
         """A bias in a table."""

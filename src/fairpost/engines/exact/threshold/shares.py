@@ -270,7 +270,9 @@ def _level(problem: Problem, win: _Window, inverse: Inverse, tau: float, level: 
     path = Upright(*win.tilts(t), _end(f, t, win), level.step)
     work = t.size * path.size * f.x.size * inverse.t.size
     if work > WORK:
-        raise ToleranceError(f"pos-threshold: {f.x.size} pairs that may be dropped need {work:.2g} nodes, which would take too long")
+        raise ToleranceError(
+            f"pos-threshold: {f.x.size} pairs that may be dropped need {work:.2g} nodes, which would take too long"
+        )
     unit, size = problem.mechanism.spread, problem.c.size
     gamma, square, zero = np.zeros(size), np.zeros(size), np.zeros(size)
     far = np.ones(size, dtype=bool)
