@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from fairpost.engines.montecarlo.controls import control
 
 import fairpost as fp
-from fairpost.engines.montecarlo.backends.cpu.blocks import Block, run_block, specify
+from fairpost.engines.base import Question, answered
+from fairpost.engines.montecarlo.backends import Asked, Block
+from fairpost.engines.montecarlo.backends.base import One
+from fairpost.engines.montecarlo.backends.cpu.blocks import run_block, specify
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.noise.kernels import streams
 from timing import districts, second_core
@@ -60,9 +62,15 @@ def straightforward(counts: fp.Counts, rng: np.random.Generator) -> Callable[[],
     return run
 
 
+def shares(counts: fp.Counts) -> Question:
+    """BL and PoS on the same noise."""
+    return Question.ask(counts, MECHANISM, [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)])
+
+
 def per_run(counts: fp.Counts) -> None:
-    pis = [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)]
-    spec = specify(counts, MECHANISM, pis, [control(counts, MECHANISM, pi) for pi in pis])
+    made = shares(counts)
+    ones = [One(pi, truth, pi.control(counts, MECHANISM)) for pi, truth in zip(made.pis, made.truths, strict=True)]
+    spec = specify(Asked(counts, MECHANISM, tuple(ones)))
     n, out = counts.n, np.empty(counts.n)
     numpy_noise = np.random.Generator(np.random.SFC64(1))
     block = 32
@@ -95,10 +103,10 @@ def report(what: str, ratio: float, bar: float, sense: str) -> None:
 
 
 def threads(counts: fp.Counts) -> None:
-    pis = [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)]
+    asked = shares(counts)
     runs = 2**14
     jobs: dict[str, Callable[[], object]] = {
-        str(k): lambda k=k: MonteCarlo(runs, threads=k).moments(counts, MECHANISM, pis) for k in (1, 2)
+        str(k): lambda k=k: MonteCarlo(runs, threads=k).evaluate(asked) for k in (1, 2)
     }
     usual = straightforward(counts, np.random.default_rng(1))
     jobs["numpy"] = lambda: [usual() for _ in range(200)]
@@ -118,7 +126,7 @@ def workers(counts: fp.Counts) -> None:
     except ImportError:
         print("Dask: not installed (extra: cluster), not measured")
         return
-    pis = [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)]
+    asked = shares(counts)
     best = {}
     for k in (1, 2):
         with (
@@ -126,14 +134,16 @@ def workers(counts: fp.Counts) -> None:
             Client(cluster) as client,
         ):
             engine = MonteCarlo(2**15, cluster=client)
-            engine.moments(counts, MECHANISM, pis)  # each worker loads its kernels
-            best[k] = fastest({"job": lambda engine=engine: engine.moments(counts, MECHANISM, pis)}, 3)["job"]
+            engine.evaluate(asked)  # each worker loads its kernels
+            best[k] = fastest({"job": lambda engine=engine: engine.evaluate(asked)}, 3)["job"]
     print(f"Dask, {2**15} runs, seconds: one worker {best[1]:.2f}, two {best[2]:.2f}")
     report("one Dask worker / two", best[1] / best[2], 1.5, "at least")
 
 
 def hawaii() -> None:
-    found = MonteCarlo(1_000_000).moments(HAWAII, fp.Gaussian(25.0), [fp.Simplex.from_counts(HAWAII)])[0]
+    asked = Question.ask(HAWAII, fp.Gaussian(25.0), [fp.Simplex.from_counts(HAWAII)])
+    found = answered(MonteCarlo(1_000_000).evaluate(asked)[0]).sample
+    assert found is not None
     assert found.reduction is not None
     # The half-width is t se + log(2 / 0.05) sigma / R; 1 % needs variance / (0.01 alpha)^2 runs.
     se = ((found.alpha.high - found.alpha.low) / 2 - np.log(40) * 25.0 / found.runs) / 1.96
@@ -145,11 +155,9 @@ def hawaii() -> None:
 
 MEMORY = """
 import resource, numpy as np, fairpost as fp
-from fairpost.engines.montecarlo.engine import MonteCarlo
 n = 1_000_000
 counts = fp.Counts(np.random.default_rng(1).pareto(1.2, n) * 50)
-pis = [fp.Baseline.from_counts(counts), fp.PoS.from_counts(counts)]
-MonteCarlo(64, block=8, threads=2).moments(counts, fp.Laplace(10.0), pis)
+fp.compare(counts, fp.Laplace(10.0), ["baseline", "pos"], engine=fp.MonteCarlo(64, block=8, threads=2))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
 """
 
