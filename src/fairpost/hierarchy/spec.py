@@ -47,17 +47,22 @@ def division_of(tree: Hierarchy, areas: Any) -> tuple[Division, ...]:
         return ()
     if isinstance(areas, Mapping):
         return tuple(_masked(tree, str(name), mask) for name, mask in areas.items())
-    labels = areas.to_list() if hasattr(areas, "to_list") else list(areas)
-    if len(labels) != tree.n:
-        raise CountsError(f"`areas` must have one label a leaf: {tree.n} leaves, {len(labels)} labels")
-    places: dict[str, int] = {}
-    codes = np.empty(tree.n, dtype=np.int32)
-    for i, label in enumerate(labels):
-        missing = label is None or label == "" or (isinstance(label, float) and np.isnan(label))
-        codes[i] = -1 if missing else places.setdefault(str(label), len(places))
-    if not places:
+    import polars as pl
+
+    series = areas
+    if not (isinstance(areas, pl.Series) and areas.dtype == pl.String):
+        missing = [label is None or label == "" or (isinstance(label, float) and np.isnan(label)) for label in areas]
+        series = pl.Series(
+            [None if gone else str(label) for label, gone in zip(areas, missing, strict=True)], dtype=pl.String
+        )
+    if series.len() != tree.n:
+        raise CountsError(f"`areas` must have one label a leaf: {tree.n} leaves, {series.len()} labels")
+    names = series.filter(series.is_not_null() & (series != "")).unique(maintain_order=True)
+    if names.len() == 0:
         raise CountsError("`areas` must put at least one leaf in an area, got none")
-    return (Division(tuple(places), np.ascontiguousarray(tree.into_tree(codes))),)
+    numbers = np.arange(names.len(), dtype=np.int32)
+    codes = series.replace_strict(names, numbers, default=-1, return_dtype=pl.Int32).to_numpy()
+    return (Division(tuple(names.to_list()), np.ascontiguousarray(tree.into_tree(codes))),)
 
 
 def _masked(tree: Hierarchy, name: str, mask: ArrayLike) -> Division:
