@@ -1,4 +1,7 @@
-"""Draws docs/hierarchies.png from the published blocks of Rhode Island: python docs/hierarchy_picture.py ri_blocks_2020.csv (needs matplotlib)."""
+"""Draws docs/hierarchies.png from the published blocks of Rhode Island (needs matplotlib).
+
+python docs/hierarchy_picture.py ri_blocks_2020.csv
+"""
 
 import sys
 from pathlib import Path

@@ -130,7 +130,7 @@ def _by_formula(
     known = [_Known(field.bias[s], next_term[s], mse[s], MARGIN, 0.0, None) for s in spans]
     inner = int(tree.offsets[-2])
     cells = Cells.of(x[inner:], None if groups is None else groups[0], () if groups is None else groups[1])
-    sums = np.bincount(cells.labels, field.remainder[inner:], minlength=cells.counts.size)
+    sums = _cell_sums(field.remainder[inner:], cells)
     unions = MARGIN * np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
     parts = _unions(cells, x[inner:], known[-1], unions)
     areas = tuple(
@@ -184,7 +184,7 @@ def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: floa
     """Of means over classes and groups, from sums over blocks of runs; with one block the mean of the leaves' (never too small)."""
     sizes = np.maximum(cells.sizes, 1.0)
     if totals.blocks < 2:
-        return cells.sums(np.bincount(cells.labels, leaves.half, minlength=cells.counts.size)) / sizes
+        return cells.sums(_cell_sums(leaves.half, cells)) / sizes
     se = np.sqrt(totals.unions[1] / (totals.blocks - 1) / totals.runs) / sizes
     return np.asarray(_student(level, totals.blocks - 1) * se)
 
@@ -226,21 +226,18 @@ def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joi
 
 
 def _levels(noise: LevelNoise, x: Floats, known: list[_Known], accuracy: Kind) -> tuple[LevelResult, ...]:
-    tree, unclipped = noise.tree, Pooling.of(noise).unclipped_rmse(noise)
+    from fairpost.hierarchy.kernels.runs import extremes
+
+    tree, unclipped = noise.tree, Pooling.of(noise, leaves=False).unclipped_rmse(noise)
     out = []
     for k, level in enumerate(known, 1):
-        b, h = level.bias, level.half
-        most, least = int(np.argmax(b)), int(np.argmin(b))
+        b, ends = level.bias, np.empty(5)
+        formula = np.empty(0) if level.formula is None else level.formula
+        most, least = extremes(b, level.error, level.factor, level.constant, formula, ends)
         value, low, high = float(b[most] - b[least]), 0.0, 0.0
         if b.size > 1:
-            h += b
-            top = float(h.max()), float(h.min())  # of b + h
-            h -= 2.0 * b
-            low, high = -float(h.min()) - top[1], top[0] + float(h.max())  # h is now h - b
-        gap = None
-        if level.formula is not None:
-            off = np.mean((b - level.formula) ** 2) - np.mean(level.error**2)
-            gap = float(np.sqrt(max(float(off), 0.0)))
+            low, high = float(ends[2] - ends[1]), float(ends[0] - ends[3])
+        gap = None if level.formula is None else float(np.sqrt(max(ends[4], 0.0)))
         out.append(
             LevelResult(
                 tree=tree,
@@ -264,14 +261,21 @@ def _levels(noise: LevelNoise, x: Floats, known: list[_Known], accuracy: Kind) -
 
 def _unions(cells: Cells, x: Floats, leaves: _Known, half: Floats) -> dict[str, tuple[Part, ...]]:
     """The leaves by size, by exact value and by group."""
-    many = cells.counts.size
-    sums = [cells.sums(np.bincount(cells.labels, values, minlength=many)) for values in (x, leaves.bias, leaves.mse)]
+    sums = [cells.sums(_cell_sums(values, cells)) for values in (x, leaves.bias, leaves.mse)]
     out: dict[str, list[Part]] = {"size": [], "value": [], "group": []}
     for k, (kind, name, _) in enumerate(cells.unions):
         n = int(cells.sizes[k])
         truth, b, s = (float(values[k]) for values in sums)
         out[kind].append(Part(name, n, truth, b / n, float(half[k]), float(np.sqrt(s / n))))
     return {kind: tuple(found) for kind, found in out.items()}
+
+
+def _cell_sums(values: Floats, cells: Cells) -> Floats:
+    from fairpost.hierarchy.kernels.runs import sum_cells
+
+    out = np.zeros(cells.counts.size)
+    sum_cells(values, cells.labels, out)
+    return out
 
 
 def _over_areas(d: Division, *values: Floats) -> Any:

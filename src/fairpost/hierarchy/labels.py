@@ -28,8 +28,7 @@ def codes_of(geoids: Any, level: str, width: int) -> Bytes:
     if isinstance(geoids, np.ndarray) and geoids.dtype.kind == "S":
         whole = geoids.astype(f"S{max(width, geoids.dtype.itemsize)}", copy=False)
         matrix = np.ascontiguousarray(whole).view(np.uint8).reshape(len(whole), -1)
-        ends = matrix[:, width:].any(axis=1) | (matrix[:, :width] == 0).any(axis=1)
-        if not len(whole) or ends.any():
+        if not len(whole) or matrix[:, width:].any() or matrix[:, :width].min() == 0:
             _refuse([item.decode("ascii", "replace") for item in geoids], level, width)
         return np.ascontiguousarray(matrix[:, :width])
     if hasattr(geoids, "str") and hasattr(geoids, "null_count"):

@@ -64,7 +64,7 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
         variance = Pooling.of(noise).unclipped(noise) if moments else None
         return Field(bias, m, P, above, variance, np.zeros(tree.nodes) if moments else None)
     assert isinstance(rule, TopDown)
-    pooled = Pooling.of(noise) if rule.pool else None
+    pooled = Pooling.of(noise, leaves=False) if rule.pool else None
     _root(x, noise, bias)
     for level in range(max(noise.top, 0), tree.depth):
         _level(x, noise, level, taus_steeps, pooled, field)

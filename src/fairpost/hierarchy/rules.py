@@ -113,12 +113,12 @@ class Pooling:
     W: Floats
 
     @classmethod
-    def of(cls, noise: LevelNoise) -> Pooling:
-        """From the tree and the noise alone."""
+    def of(cls, noise: LevelNoise, *, leaves: bool = True) -> Pooling:
+        """From the tree and the noise alone; V without the leaves, whose variance is the level's, where memory counts."""
         from fairpost.hierarchy.kernels.rules import variances
 
         tree = noise.tree
-        V, W = np.empty(tree.nodes), np.empty(int(tree.offsets[-2]))
+        V, W = np.empty(tree.nodes if leaves else int(tree.offsets[-2])), np.empty(int(tree.offsets[-2]))
         variances(tree.child, tree.offsets, noise.variances, V, W)
         return cls(V, W)
 

@@ -27,6 +27,8 @@ CLASSES = (0, 1, 10, 50, 200)
 PIECE = 2048
 """Leaves a piece: its sums stay in the second-level cache."""
 STRIPE = 2**12
+CHUNK = 2**18
+"""Leaves at a time where a temporary array of all would cost memory."""
 MOST_STRIPES = 64
 
 
@@ -47,17 +49,22 @@ def division_of(tree: Hierarchy, areas: Any) -> tuple[Division, ...]:
         return ()
     if isinstance(areas, Mapping):
         return tuple(_masked(tree, str(name), mask) for name, mask in areas.items())
-    labels = areas.to_list() if hasattr(areas, "to_list") else list(areas)
-    if len(labels) != tree.n:
-        raise CountsError(f"`areas` must have one label a leaf: {tree.n} leaves, {len(labels)} labels")
-    places: dict[str, int] = {}
-    codes = np.empty(tree.n, dtype=np.int32)
-    for i, label in enumerate(labels):
-        missing = label is None or label == "" or (isinstance(label, float) and np.isnan(label))
-        codes[i] = -1 if missing else places.setdefault(str(label), len(places))
-    if not places:
+    import polars as pl
+
+    series = areas
+    if not (isinstance(areas, pl.Series) and areas.dtype == pl.String):
+        missing = [label is None or label == "" or (isinstance(label, float) and np.isnan(label)) for label in areas]
+        series = pl.Series(
+            [None if gone else str(label) for label, gone in zip(areas, missing, strict=True)], dtype=pl.String
+        )
+    if series.len() != tree.n:
+        raise CountsError(f"`areas` must have one label a leaf: {tree.n} leaves, {series.len()} labels")
+    names = series.filter(series.is_not_null() & (series != "")).unique(maintain_order=True)
+    if names.len() == 0:
         raise CountsError("`areas` must put at least one leaf in an area, got none")
-    return (Division(tuple(places), np.ascontiguousarray(tree.into_tree(codes))),)
+    numbers = np.arange(names.len(), dtype=np.int32)
+    codes = series.replace_strict(names, numbers, default=-1, return_dtype=pl.Int32).to_numpy()
+    return (Division(tuple(names.to_list()), np.ascontiguousarray(tree.into_tree(codes))),)
 
 
 def _masked(tree: Hierarchy, name: str, mask: ArrayLike) -> Division:
@@ -81,10 +88,14 @@ class Cells:
     def of(cls, x: Floats, groups: NDArray[np.int32] | None, names: Sequence[str]) -> Cells:
         """From the leaves' true counts and groups, in tree order."""
         edges = np.array(EDGES[1:], dtype=np.float64)
-        size = np.searchsorted(edges, x, side="right").astype(np.int32)
+        size = np.empty(x.size, dtype=np.int32)
+        for a in range(0, x.size, CHUNK):
+            size[a : a + CHUNK] = np.searchsorted(edges, x[a : a + CHUNK], side="right")
         many, width = (1, len(EDGES)) if groups is None else (len(names), len(EDGES))
         labels = size if groups is None else size + groups.astype(np.int32) * np.int32(width)
-        counts = np.bincount(labels, minlength=many * width)
+        counts = np.zeros(many * width, dtype=np.int64)
+        for a in range(0, x.size, CHUNK):
+            counts += np.bincount(labels[a : a + CHUNK], minlength=many * width)
         grid = np.arange(many * width).reshape(many, width)
         unions: list[tuple[str, str, Ints]] = []
         for k, edge in enumerate(EDGES[:10]):
@@ -95,7 +106,7 @@ class Cells:
         if groups is not None:
             unions += [("group", name, grid[g]) for g, name in enumerate(names)]
         held = tuple(u for u in unions if counts[u[2]].any())
-        return cls(np.ascontiguousarray(labels), counts.astype(np.int64), held)
+        return cls(np.ascontiguousarray(labels), counts, held)
 
     def sums(self, cells: NDArray[Any]) -> Floats:
         """Each union's sum of what its cells have."""
@@ -229,7 +240,7 @@ def specify(
         offset[: int(tree.offsets[-2])] = 0.0
     taus, steeps = rule.thresholds(noise)
     guides, cuts = guides_of(noise)
-    pooling = Pooling.of(noise) if pooled else None
+    pooling = Pooling.of(noise, leaves=False) if pooled else None
     leaves = x[tree.span(tree.depth)]
     cells = Cells.of(leaves, None if groups is None else groups[0], () if groups is None else groups[1])
     return Spec(
@@ -251,7 +262,7 @@ def specify(
         m=field.thresholds,
         P=field.P,
         P_above=field.P_above,
-        V=np.zeros(1) if pooling is None else pooling.V[: int(tree.offsets[-2])],
+        V=np.zeros(1) if pooling is None else pooling.V,
         W=np.zeros(1) if pooling is None else pooling.W,
         cells=cells,
         divisions=division_of(tree, areas),

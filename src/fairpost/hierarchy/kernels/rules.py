@@ -46,13 +46,15 @@ def top_down(child: Ints, offsets: Ints, top: int, y: Floats, taus: Floats, stee
 def variances(child: Ints, offsets: Ints, s2: Floats, V: Floats, W: Floats) -> None:
     """V of every node and W of every inner one: V = W s^2 / (W + s^2), s^2 for a leaf; 0 where both are exact."""
     levels = offsets.size - 2
-    V[offsets[levels] :] = s2[levels]
+    V[offsets[levels] :] = s2[levels]  # where V has room for leaves
     for level in range(levels - 1, -1, -1):
         own = s2[level]
         for p in range(offsets[level], offsets[level + 1]):
-            total = 0.0
-            for c in range(child[p], child[p + 1]):
-                total += V[c]
+            total = s2[levels] * (child[p + 1] - child[p])
+            if level < levels - 1:
+                total = 0.0
+                for c in range(child[p], child[p + 1]):
+                    total += V[c]
             W[p] = total
             V[p] = total * (own / (total + own)) if own > 0.0 and total > 0.0 else 0.0
 

@@ -281,3 +281,23 @@ def finish(planes: Floats, offset: Floats, runs: int) -> None:
         planes[0, i] = offset[i] + mean
         planes[1, i] = np.sqrt(variance / runs)
         planes[2, i] /= runs
+
+
+@kernel(error_model="numpy")
+def extremes(bias: Floats, error: Floats, factor: float, constant: float, formula: Floats, out: Floats) -> Any:
+    """Places of the largest and the smallest bias; out: max b + h, min b + h, max b - h, min b - h, mean (b - formula)^2 - mean error^2.
+
+    h = factor error + constant. `formula` may be empty.
+    """
+    most, least, gap = 0, 0, 0.0
+    out[0], out[1], out[2], out[3] = -np.inf, np.inf, -np.inf, np.inf
+    for i in range(bias.size):
+        b, h = bias[i], factor * error[i] + constant
+        most = i if b > bias[most] else most
+        least = i if b < bias[least] else least
+        out[0], out[1] = max(out[0], b + h), min(out[1], b + h)
+        out[2], out[3] = max(out[2], b - h), min(out[3], b - h)
+        if formula.size > 0:
+            gap += (b - formula[i]) ** 2 - error[i] ** 2
+    out[4] = gap / bias.size
+    return most, least
