@@ -20,7 +20,14 @@ def run(tmp_path, monkeypatch):
     base = rng.integers(60, 3000, 60)
     poor = rng.binomial(base, rng.uniform(0.01, 0.4, 60))
     rows = [
-        {"id": f"{i:03}", "poor": poor[i], "children": base[i], "sppe": 4000 + 10 * i, "state": "ABC"[i % 3], "last_year": 1e4}
+        {
+            "id": f"{i:03}",
+            "poor": poor[i],
+            "children": base[i],
+            "sppe": 4000 + 10 * i,
+            "state": "ABC"[i % 3],
+            "last_year": 1e4,
+        }
         for i in range(60)
     ]
     with (tmp_path / "d.csv").open("w", newline="") as file:
@@ -88,7 +95,9 @@ def test_a_law_of_ones_own_and_its_errors(run, tmp_path):
         ("--programme", "title1-basic", "--postprocess", "baseline"): "as-written, levelled",
     }
     for words, said in cases.items():
-        done = run("audit", *FILE[:1], "--count", "poor", *([] if "--base" in words else FILE[3:5]), *words, "--scale", 5)
+        done = run(
+            "audit", *FILE[:1], "--count", "poor", *([] if "--base" in words else FILE[3:5]), *words, "--scale", 5
+        )
         assert done.exit_code == 2, (words, done.stdout)
         assert said in done.stderr
         assert done.stderr.count("\n") == 1
@@ -121,7 +130,9 @@ def test_hold_harmless_reads_last_years_payments(run, tmp_path):
 
 def test_allocate_under_a_law_from_noisy_counts_alone(run):
     words = [*FILE, "--programme", "title1-targeted", "--budget", 1e6, "--mechanism", "discrete-laplace", "--scale", 3]
-    done = run("allocate", *words, "--postprocess", "as-written", "--postprocess", "no-loss", "--replicates", 2, "--json", "-")
+    done = run(
+        "allocate", *words, "--postprocess", "as-written", "--postprocess", "no-loss", "--replicates", 2, "--json", "-"
+    )
     assert done.exit_code == 0, done.stderr
     rows = json.loads(done.stdout)["entities"]
     known = counts()

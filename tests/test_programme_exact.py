@@ -117,7 +117,9 @@ def test_factors_against_mpmath(noise, u):
         assert log == pytest.approx(np.log(m0), rel=1e-11, abs=1e-13)
         assert mean == pytest.approx(m1 / m0, rel=1e-10, abs=1e-12)
         assert variance == pytest.approx(m2 / m0 - (m1 / m0) ** 2, rel=1e-9, abs=1e-12)
-        assert paid.zero()[0] == pytest.approx(_mp_moments(law, [(-1e9, 1.0, 0.0), (6.5, 0.0, 0.0)], x, 0.0, 0.0)[1], rel=1e-11)
+        assert paid.zero()[0] == pytest.approx(
+            _mp_moments(law, [(-1e9, 1.0, 0.0), (6.5, 0.0, 0.0)], x, 0.0, 0.0)[1], rel=1e-11
+        )
 
 
 def _kinks(pieces):
@@ -173,7 +175,9 @@ def test_decisions_of_one_count():
 
 
 def test_payments_that_are_not_shared():
-    law = from_text('name = "p"\nshare = "none"\neligible = ["count >= 10"]\nentitlement.brackets = [[0, 1], [15, 2]]\n')
+    law = from_text(
+        'name = "p"\nshare = "none"\neligible = ["count >= 10"]\nentitlement.brackets = [[0, 1], [15, 2]]\n'
+    )
     counts = fp.Counts([8.0, 12.0, 40.0], weights=[3.0, 1.0, 2.0])
     z = np.arange(-300, 301)
     noise = fp.DiscreteLaplace(4.0)
@@ -220,7 +224,11 @@ def test_section_203_with_three_noisy_counts(counts, chance):
 
 @pytest.mark.parametrize(
     ("name", "budget", "rmse", "loss"),
-    [("basic", 6.187e9, 21992, 11.2063e6), ("concentration", 1.297e9, 17663, 20.6423e6), ("targeted", 4.177e9, 25608, 25.7308e6)],
+    [
+        ("basic", 6.187e9, 21992, 11.2063e6),
+        ("concentration", 1.297e9, 17663, 20.6423e6),
+        ("targeted", 4.177e9, 25608, 25.7308e6),
+    ],
 )
 def test_beside_dp_policy(name, budget, rmse, loss):
     """Steed et al. 2022 at epsilon 0.1, sensitivity 2; their RMSE and losses (1,000 trials) stand in docs/programmes.md."""

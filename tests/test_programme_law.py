@@ -86,7 +86,9 @@ def test_above_and_at_least_differ_exactly_at_the_threshold_on_the_lattice(sign,
     for noise in (fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(4.0)):
         found = fp.audit(counts, noise, "as-written", programme=law, engine="exact")
         mass = [noise.density(k) for k in range(-60, 61)]
-        by_hand = [sum(m for k, m in zip(range(-60, 61), mass, strict=True) if x + k >= first) for x in counts.values[:2]]
+        by_hand = [
+            sum(m for k, m in zip(range(-60, 61), mass, strict=True) if x + k >= first) for x in counts.values[:2]
+        ]
         np.testing.assert_allclose(1 - found.zero[:2], by_hand, rtol=1e-8)
         assert found.zero[3] < 1e-15
 

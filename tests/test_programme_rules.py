@@ -120,12 +120,16 @@ def test_repairs_refuse_other_noise_and_broken_counts_by_name():
             with pytest.raises(fp.UnsupportedError, match=f"{how} is for discrete-laplace noise.*{noise.name}"):
                 fp.audit(counts, noise, how, programme="title1-basic")
         with pytest.raises(fp.InputError, match="whole noisy counts"):
-            PAYING[how].from_counts(counts, programme="title1-basic").for_mechanism(fp.DiscreteLaplace(3.0))([12.5, 30.0])
+            PAYING[how].from_counts(counts, programme="title1-basic").for_mechanism(fp.DiscreteLaplace(3.0))(
+                [12.5, 30.0]
+            )
     with pytest.raises(fp.InputError, match="needs a programme"):
         fp.audit(counts, fp.Laplace(3.0), "as-written")
 
 
-@pytest.mark.parametrize("noise", [fp.Laplace(10.0), fp.Gaussian(14.0), fp.DiscreteLaplace(10.0), fp.DiscreteGaussian(14.0)])
+@pytest.mark.parametrize(
+    "noise", [fp.Laplace(10.0), fp.Gaussian(14.0), fp.DiscreteLaplace(10.0), fp.DiscreteGaussian(14.0)]
+)
 @pytest.mark.parametrize("how", PAYING)
 def test_simulation_agrees_with_the_integral(how, noise):
     """20,000 runs; with 8 entities and 14 cases a z-score beyond 5 has chance 6e-5."""
@@ -136,7 +140,8 @@ def test_simulation_agrees_with_the_integral(how, noise):
         x, base = [*x, 60_000, 90_000, 120_000], [*base, 200_000, 250_000, 500_000]
     counts = fp.Counts(x, weights=np.linspace(1.0, 1.4, len(x)), base=base)
     exact, run = (
-        fp.audit(counts, noise, how, programme="title1-targeted", engine=e) for e in ("exact", fp.MonteCarlo(runs=20_000, seed=4))
+        fp.audit(counts, noise, how, programme="title1-targeted", engine=e)
+        for e in ("exact", fp.MonteCarlo(runs=20_000, seed=4))
     )
     plain = (run.sample.plain - exact.bias) / run.sample.plain_error
     sharp = (run.bias - exact.bias) / np.maximum(run.standard_error, 1e-15)
@@ -179,9 +184,16 @@ SIGNED = {("basic", 1): 3.39900e-10, ("basic", 10): 5.94149781e-7, ("targeted", 
 
 @pytest.mark.parametrize(("name", "b"), BARS)
 def test_levelled_against_as_written_on_districts(name, b):
-    rules = ["as-written", "levelled", *(["no-loss"] if (name, b) in NO_LOSS else []), *(["signed"] if (name, b) in SIGNED else [])]
+    rules = [
+        "as-written",
+        "levelled",
+        *(["no-loss"] if (name, b) in NO_LOSS else []),
+        *(["signed"] if (name, b) in SIGNED else []),
+    ]
     noise = fp.DiscreteLaplace(float(b))
-    found = dict(zip(rules, fp.compare(districts(), noise, rules, programme=f"title1-{name}", engine="exact"), strict=True))
+    found = dict(
+        zip(rules, fp.compare(districts(), noise, rules, programme=f"title1-{name}", engine="exact"), strict=True)
+    )
     law, level = found["as-written"], found["levelled"]
     assert level.alpha.value <= 1.01 * law.alpha.value
     assert level.cost_of_privacy.share.value <= law.cost_of_privacy.share.value

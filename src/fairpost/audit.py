@@ -133,7 +133,9 @@ def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> P
     if isinstance(which, str) and which in POSTPROCESSINGS:
         return POSTPROCESSINGS[which].from_counts(counts, given.get("total"), by_group=given.get("by_group", False))
     if not isinstance(which, PostProcessing) and not callable(which):
-        raise ParameterError(f"a post-processing must be one of {', '.join((*POSTPROCESSINGS, *PAYING))}, got {which!r}")
+        raise ParameterError(
+            f"a post-processing must be one of {', '.join((*POSTPROCESSINGS, *PAYING))}, got {which!r}"
+        )
     if given.get("total") is not None or given.get("by_group"):
         what = "total" if given.get("total") is not None else "by_group"
         raise ParameterError(

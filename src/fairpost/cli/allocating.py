@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from fairpost.allocate import ALLOCATIONS
+from fairpost.allocate import ALLOCATIONS, by_law
 from fairpost.allocate import allocate as shares_of
-from fairpost.allocate import by_law
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs

@@ -130,7 +130,9 @@ def _seats(r: Audit) -> list[str]:
 
     found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.runs or 20_000, seed=r.seed or 0)  # type: ignore[attr-defined]
     worst = sorted(range(r.counts.n), key=lambda i: -found.changed[i])[:3]
-    named = ", ".join(f"{r.counts.name(i)} {PERCENT.show(float(found.changed[i]))}" for i in worst if found.changed[i] > 0)
+    named = ", ".join(
+        f"{r.counts.name(i)} {PERCENT.show(float(found.changed[i]))}" for i in worst if found.changed[i] > 0
+    )
     most = f"; most of all those of {named}" if named else ""
     return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
 

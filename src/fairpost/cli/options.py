@@ -37,7 +37,9 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 LAW = together(
     click.option(
-        "--programme", metavar="NAME|FILE.toml", help="A law, for as-written, levelled, signed and no-loss (see programmes)."
+        "--programme",
+        metavar="NAME|FILE.toml",
+        help="A law, for as-written, levelled, signed and no-loss (see programmes).",
     ),
     click.option("--base", metavar="COL", help="Column of the public population that rates are of."),
 )
@@ -159,7 +161,9 @@ def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
     if law.hold_harmless is None:
         return {"programme": law}
     if budget is None:
-        raise ParameterError(f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none")
+        raise ParameterError(
+            f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
+        )
     last = read_column(file, law.hold_harmless.last, "last year's payments", format=given["format"])
     return {"programme": law, "last": last / whole(budget)}
 

@@ -29,5 +29,7 @@ def programmes(name: str | None) -> int:
         pays = {"decision": "a decision", "seats": f"{law.seats} seats"}.get(law.unit, "shares of an appropriation")
         rows.append((known, law.law, pays, "count, base" if law.rates else "count"))
     screen.show(out, screen.Grid("Laws", ("name", "law", "what it gives", "columns"), rows))
-    screen.say(out, "`fairpost programmes NAME` prints one as TOML; --programme takes a name or a TOML file.", style="dim")
+    screen.say(
+        out, "`fairpost programmes NAME` prints one as TOML; --programme takes a name or a TOML file.", style="dim"
+    )
     return 0

@@ -17,7 +17,9 @@ def programme_lines(result: Audit, currency: str, noun: str = "entities") -> lis
         return []
     lines = [decisions(result, noun), losses(result, currency), wall(result)]
     if result.postprocess == "levelled":
-        lines.append("Nobody's payment is negative; what the bends pay too much is taken off the first payments above them.")
+        lines.append(
+            "Nobody's payment is negative; what the bends pay too much is taken off the first payments above them."
+        )
     if result.signed:
         lines.append("Payments can be negative, so this serves as a yardstick or where money can be taken back.")
     return [line for line in lines if line]

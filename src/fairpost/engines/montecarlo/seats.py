@@ -40,7 +40,13 @@ class SeatChanges:
 
 
 def seat_changes(
-    counts: Counts, mechanism: Mechanism, seats: int = 435, *, runs: int = 20_000, seed: int = 0, confidence: float = 0.95
+    counts: Counts,
+    mechanism: Mechanism,
+    seats: int = 435,
+    *,
+    runs: int = 20_000,
+    seed: int = 0,
+    confidence: float = 0.95,
 ) -> SeatChanges:
     """Apportion `runs` noisy copies of the counts, run r from stream (seed, r), and compare with the true apportionment."""
     from fairpost.problems.programme.kernels.sharing import equal_proportions

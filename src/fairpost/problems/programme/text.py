@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from fairpost.errors import InputError, ParameterError
@@ -77,7 +78,9 @@ class _Reader:
         seats = self._seats(share)
         held, least = self._hold(), self._minimum()
         if share != "pro rata" and (held is not None or least is not None):
-            self.fail("share", f"hold-harmless and a minimum need payments that are shared pro rata, got share = {share!r}")
+            self.fail(
+                "share", f"hold-harmless and a minimum need payments that are shared pro rata, got share = {share!r}"
+            )
         if held is not None and least is not None:
             self.fail("minimum", "a programme has a hold-harmless or a minimum for groups, got both")
         entitled = self._entitlement()
@@ -98,7 +101,9 @@ class _Reader:
     def _seats(self, share: str) -> int | None:
         seats = self.data.get("seats")
         if (seats is not None) != (share == "equal proportions"):
-            self.fail("share", f'`seats` goes with share = "equal proportions", got share = {share!r} and seats = {seats!r}')
+            self.fail(
+                "share", f'`seats` goes with share = "equal proportions", got share = {share!r} and seats = {seats!r}'
+            )
         if seats is None:
             return None
         if not isinstance(seats, int) or isinstance(seats, bool) or seats < 1:
@@ -137,7 +142,9 @@ class _Reader:
         if found is not None and found[2]:
             return Amount(float(found[1]), percent=True)
         if not self._number(given):
-            self.fail(key, f'an amount is a number of at least 0 or a percentage such as "15.58 %", got {given!r}', given)
+            self.fail(
+                key, f'an amount is a number of at least 0 or a percentage such as "15.58 %", got {given!r}', given
+            )
         return Amount(float(given))
 
     @staticmethod
@@ -153,7 +160,7 @@ class _Reader:
             if not self._number(number):
                 self.fail(key, f"the number of `{key}` must be at least 0 and finite, got {number!r}", number)
             rows.append((self._amount(key, bound), float(number)))
-        for (low, _), (high, _) in zip(rows, rows[1:], strict=False):
+        for (low, _), (high, _) in pairwise(rows):
             if low.percent != high.percent and low.number > 0:
                 self.fail(key, f"`{key}` must be in people or in percent, got {low} and {high}", high.number)
             if high.number <= low.number:

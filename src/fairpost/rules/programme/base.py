@@ -7,7 +7,7 @@ f_i(z) that a noisy count z earns; as written it is the law's own g_i(z).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +115,6 @@ class Paying(PostProcessing):
     def _check_rows(self, rows: Floats) -> None:
         return
 
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
-
 
 @dataclass(frozen=True, eq=False)
 class Geometric(Paying):
@@ -131,7 +128,9 @@ class Geometric(Paying):
                 f"{self.name} is for discrete-laplace noise (two-sided geometric), got {mechanism.name or 'other'} noise"
             )
         if self.programme.seats is not None:
-            raise UnsupportedError(f"{self.name} is for payments that follow one count each, got the seats of {self.programme.name}")
+            raise UnsupportedError(
+                f"{self.name} is for payments that follow one count each, got the seats of {self.programme.name}"
+            )
         return self._repaired(float(mechanism.scale))
 
     def _repaired(self, scale: float) -> Kinks:

@@ -52,7 +52,7 @@ def expected(kinks: Kinks, x: Floats, law: Law) -> Floats:
     excess = np.where(low, 0.0, law.upper(np.where(low, 0.0, reach), 0.0, 1))
     bend = kinks.slope - slope_before
     mean = (value - before) * above + np.where(bend == 0, 0.0, bend * excess)
-    return np.bincount(own, mean, n)
+    return np.asarray(np.bincount(own, mean, n), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,5 +164,7 @@ def _larger(pi: Paying, G: Kinks, factor: float) -> Kinks:
     start = np.empty(G.n + 1, dtype=np.int64)
     at, value, slope = np.empty(room), np.empty(room), np.empty(room)
     threshold = programme.threshold(base)
-    used = larger(threshold, bounds, parts, last, G.start, G.at, G.value * factor, G.slope * factor, start, at, value, slope)
+    used = larger(
+        threshold, bounds, parts, last, G.start, G.at, G.value * factor, G.slope * factor, start, at, value, slope
+    )
     return Kinks(start, at[:used].copy(), value[:used].copy(), slope[:used].copy())

@@ -82,7 +82,9 @@ def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, sig
         previous = found
     if signed:
         why = "shares of payments that can be negative are known only where their sum hardly fluctuates"
-        raise UnsupportedError(f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}")
+        raise UnsupportedError(
+            f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}"
+        )
     raise refusal(name, bias, error, rtol)
 
 

@@ -28,7 +28,9 @@ def _g(first: int, end: int, at: Floats, value: Floats, slope: Floats, z: float)
 
 
 @kernel
-def _put(used: int, room: int, out_at: Floats, out_value: Floats, out_slope: Floats, z: float, v: float, s: float) -> int:
+def _put(
+    used: int, room: int, out_at: Floats, out_value: Floats, out_slope: Floats, z: float, v: float, s: float
+) -> int:
     if used < room:
         out_at[used], out_value[used], out_slope[used] = z, v, s
     return used + 1
@@ -47,7 +49,7 @@ def signed(
         out_start[i] = used
         first, end = start[i], start[i + 1]
         g0, _ = _g(first, end, at, value, slope, 0.0)
-        g1, s1 = _g(first, end, at, value, slope, 1.0)
+        g1, _ = _g(first, end, at, value, slope, 1.0)
         low = (g0 - q * g1) / -math.expm1(-1.0 / b)
         if low != 0.0:
             used = _put(used, room, out_at, out_value, out_slope, -np.inf, low, 0.0)
@@ -158,8 +160,8 @@ def _chords(
     for z in range(lo, hi + 1):
         g, _ = _g(first, end, at, value, slope, z * 1.0)
         while top >= 2:
-            l, m = stack[top - 2], stack[top - 1]
-            back = _rise(power, heights[top - 2], heights[top - 1], m - l, z - m)
+            low, m = stack[top - 2], stack[top - 1]
+            back = _rise(power, heights[top - 2], heights[top - 1], m - low, z - m)
             if back > _rise(power, heights[top - 1], g, z - m, 0):
                 break
             top -= 1

@@ -81,9 +81,7 @@ def _sums(r: float, length: float) -> tuple[float, float, float]:
 
 
 @kernel(error_model="numpy")
-def _half(
-    whole: bool, d: float, length: float, h: float, s: float, u: float, b: float
-) -> tuple[float, float, float]:
+def _half(whole: bool, d: float, length: float, h: float, s: float, u: float, b: float) -> tuple[float, float, float]:
     """One piece: its part of E[H^k e^{-u H}], k = 0, 1, 2, before the factor of the density."""
     r = 1.0 / b + u * s
     if r < 0.0:
