@@ -405,6 +405,26 @@ def by_group(run, command):
             assert found["alpha"]["value"] == fp.audit(counts(), level(command), how, by_group=yes).alpha.value
 
 
+def programme(run, command):
+    """A law without rates, from a file; the base that rates are of; and that neither is dropped in silence."""
+    Path("law.toml").write_text('name = "mine"\neligible = ["count >= 12"]\n')
+    Path("rate.toml").write_text('name = "rate"\neligible = ["count >= 12", "count > 1 % of base"]\n')
+    words = [w for w in base(command, how="as-written")]
+    if command == "allocate":
+        done = run(command, [*words, "--programme", "law.toml"])
+        y, a = noisy(), np.array([1.0, 2.0, 1.0, 4.0])
+        due = np.where(y >= 12, a * y, 0.0)
+        np.testing.assert_allclose(done.numbers("as_written_share"), due / due.sum(), rtol=1e-12)
+    else:
+        found = first(run(command, [*words, "--programme", "law.toml"]), command)
+        law = fp.Programme.from_toml(Path("law.toml").read_text())
+        assert found["alpha"] == known(fp.audit(counts(), level(command), "as-written", programme=law).alpha)
+    assert "needs a base population (--base)" in refused(run, command, [*words, "--programme", "rate.toml"])
+    run(command, [*words, "--programme", "rate.toml", "--base", "weight"])
+    plain = base(command)
+    assert "got no --programme" in refused(run, command, [*plain, "--base", "weight"])
+
+
 def method(run, command):
     """The engine of that name: what it finds, what it refuses, and no setting that is not its own."""
     Path("many.csv").write_text("id,count\n" + "".join(f"{i},{20 + 3 * i}\n" for i in range(40)))
@@ -666,7 +686,9 @@ WORDS = {
     "--unit": partial(words_of_the_page, option="--unit", default="people"),
     "--currency": currency,
 }
-PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group}
+PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group} | {
+    "--programme": programme, "--base": programme,
+}  # fmt: skip
 RANGE = {"--epsilons": epsilons, "--spreads": spreads, "--points": points}
 AGAINST = (
     COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS
@@ -685,6 +707,7 @@ TABLE = {
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
     "allocate": COLUMNS | STATEMENTS | BOTH
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--currency": currency, "--force": force}
+    | {"--programme": programme, "--base": programme}
     | {
         "--confidence": partial(estimates, words=["--confidence", 0.5], confidence=0.5),
         "--simultaneous": partial(estimates, words=["--simultaneous"], simultaneous=True),

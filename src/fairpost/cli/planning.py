@@ -25,7 +25,7 @@ from fairpost.report.numbers import PERCENT, money
 from fairpost.results import CONFIDENTIAL, Plan, Point, Refused
 from fairpost.results.curves import TARGETS, curve_columns
 from fairpost.results.schema import document
-from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules import PAYING, POSTPROCESSINGS, PostProcessing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -163,10 +163,11 @@ def plan(file: str, **given: Any) -> int:
 
 def _unused(which: str, chosen: Sequence[str]) -> dict[str, None]:
     """What this candidate does not look at and another one does: a total, a budget."""
-    some = [POSTPROCESSINGS[name] for name in chosen]
-    own = POSTPROCESSINGS[which]
+    known: dict[str, type[PostProcessing]] = {**POSTPROCESSINGS, **PAYING}
+    some, own = [known[name] for name in chosen], known[which]
     total = not own.keeps_total and any(kind.keeps_total for kind in some)
-    budget = which not in ALLOCATIONS and any(name in ALLOCATIONS for name in chosen)
+    share = (*ALLOCATIONS, *PAYING)
+    budget = which not in share and any(name in share for name in chosen)
     return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
 
 

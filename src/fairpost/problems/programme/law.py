@@ -159,7 +159,7 @@ class Programme(Problem):
     def entitled(self, count: Floats, base: Floats) -> Floats:
         """The weighted count (a decision: 1) of each entity, by the words of the law; the other way is `compile`."""
         worth = np.ones(count.size) if self.entitlement is None else self._worth(count, base)
-        return np.where(count >= self.threshold(base), worth, 0.0)
+        return np.asarray(np.where(count >= self.threshold(base), worth, 0.0))
 
     def _worth(self, count: Floats, base: Floats) -> Floats:
         assert self.entitlement is not None
@@ -211,7 +211,8 @@ class Programme(Problem):
         """The programme of group g alone, where groups share appropriations of their own."""
         assert self.partition is not None
         who = self.partition.of_group(g)
-        parts = {
-            k: None if (v := getattr(self, k)) is None else np.asarray(v)[who] for k in ("base", "weights", "last")
-        }
-        return replace(self, partition=None, **parts)
+
+        def part(values: Floats | None) -> Floats | None:
+            return None if values is None else np.asarray(values)[who]
+
+        return replace(self, partition=None, base=part(self.base), weights=part(self.weights), last=part(self.last))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from fairpost.errors import InputError, ParameterError
@@ -159,7 +160,7 @@ class _Reader:
             if not self._number(number):
                 self.fail(key, f"the number of `{key}` must be at least 0 and finite, got {number!r}", number)
             rows.append((self._amount(key, bound), float(number)))
-        for (low, _), (high, _) in zip(rows, rows[1:], strict=False):
+        for (low, _), (high, _) in pairwise(rows):
             if low.percent != high.percent and low.number > 0:
                 self.fail(key, f"`{key}` must be in people or in percent, got {low} and {high}", high.number)
             if high.number <= low.number:

@@ -7,7 +7,7 @@ f_i(z) that a noisy count z earns; as written it is the law's own g_i(z).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,9 +114,6 @@ class Paying(PostProcessing):
 
     def _check_rows(self, rows: Floats) -> None:
         return
-
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,7 @@ def expected(kinks: Kinks, x: Floats, law: Law) -> Floats:
     excess = np.where(low, 0.0, law.upper(np.where(low, 0.0, reach), 0.0, 1))
     bend = kinks.slope - slope_before
     mean = (value - before) * above + np.where(bend == 0, 0.0, bend * excess)
-    return np.bincount(own, mean, n)
+    return np.asarray(np.bincount(own, mean, n), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

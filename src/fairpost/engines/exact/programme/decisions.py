@@ -16,6 +16,7 @@ Gauss-Legendre rule end there, and are at most two spreads wide.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -109,8 +110,8 @@ def _expected(f: Callable[[Floats], Floats], centre: float, noise: Law, breaks: 
         return float(np.sum(noise.density(k) * f(centre + k)))
     inner = [s for s in (*breaks, centre) if abs(s - centre) < far]
     ends = np.unique([centre - far, centre + far, *inner])
-    edges = np.unique(np.concatenate([np.linspace(a, b, int(np.ceil((b - a) / (2 * noise.spread))) + 1)
-                                      for a, b in zip(ends[:-1], ends[1:], strict=True)]))  # fmt: skip
+    panels = [np.linspace(a, b, int(np.ceil((b - a) / (2 * noise.spread))) + 1) for a, b in pairwise(ends)]
+    edges = np.unique(np.concatenate(panels))
     u, w = legendre(NODES)
     width = np.diff(edges)
     z = (edges[:-1, None] + width[:, None] * u).ravel()

@@ -49,7 +49,7 @@ def signed(
         out_start[i] = used
         first, end = start[i], start[i + 1]
         g0, _ = _g(first, end, at, value, slope, 0.0)
-        g1, s1 = _g(first, end, at, value, slope, 1.0)
+        g1, _ = _g(first, end, at, value, slope, 1.0)
         low = (g0 - q * g1) / -math.expm1(-1.0 / b)
         if low != 0.0:
             used = _put(used, room, out_at, out_value, out_slope, -np.inf, low, 0.0)
@@ -160,8 +160,8 @@ def _chords(
     for z in range(lo, hi + 1):
         g, _ = _g(first, end, at, value, slope, z * 1.0)
         while top >= 2:
-            l, m = stack[top - 2], stack[top - 1]
-            back = _rise(power, heights[top - 2], heights[top - 1], m - l, z - m)
+            low, m = stack[top - 2], stack[top - 1]
+            back = _rise(power, heights[top - 2], heights[top - 1], m - low, z - m)
             if back > _rise(power, heights[top - 1], g, z - m, 0):
                 break
             top -= 1
