@@ -76,7 +76,7 @@ def project(file: str, **given: Any) -> int:
       fairpost project tracts.csv --group county --group-total county_total --round --csv clean.csv
     """
     o.check_numbers(given)
-    outputs = Outputs(given, [file])
+    outputs = Outputs(given, [file], public=True)
     noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
@@ -113,7 +113,7 @@ def _project(noisy: Noisy, given: o.Given) -> Projected:
             raise ParameterError(f"--round keeps totals and needs simplex or simplex-threshold, got {name}")
         if seed < 0:
             raise ParameterError(f"`seed` must be a whole number from 0, got {seed}")
-        rounded = round_counts(values, np.random.default_rng(seed), parts)
+        rounded = round_counts(values, np.random.default_rng(seed), parts, totals)
     labels = ("all",) if parts is None else parts.labels
     return Projected(noisy, name, values, rounded, seed, labels, totals)
 
