@@ -14,6 +14,7 @@ from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.engines.base import Answer
+from fairpost.errors import ToleranceError
 from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
 from fairpost.problems import Problem
@@ -44,6 +45,20 @@ class CostOfPrivacy:
             "share_interval": self.share.to_dict(),
             "amount_interval": None if amount is None else amount.to_dict(),
         }
+
+
+def _refuse_nan(name: str, answer: Answer) -> None:
+    """No number that is none leaves an engine: what it could not hold in a float is an error, by name and place."""
+    for what, values in (("bias", answer.bias), ("mean squared error", answer.mse), ("probability of 0", answer.zero)):
+        bad = ~np.isfinite(values)
+        if bad.any():
+            place = int(np.flatnonzero(bad)[0])
+            raise ToleranceError(
+                f"{name}: the {answer.method} engine cannot hold the {what} of entity {place} in a float, got "
+                f"{values[place]} (magnitudes of counts and noise too far apart)"
+            )
+    if not np.isfinite([answer.alpha.value, answer.alpha.low, answer.alpha.high]).all():
+        raise ToleranceError(f"{name}: the {answer.method} engine cannot hold alpha in a float, got {answer.alpha}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,6 +138,7 @@ class Audit:
     ) -> Audit:
         """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
         s = answer.sample
+        _refuse_nan(pi.name, answer)
         ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
         return cls(
             counts=counts,
