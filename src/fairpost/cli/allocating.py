@@ -69,7 +69,7 @@ def allocate(file: str, **given: Any) -> int:
     """
     o.check_numbers(given)
     mechanism = o.maybe_noise(given)
-    outputs = Outputs(given, [file])
+    outputs = Outputs(given, [file], public=True)
     noisy = read_noisy(file, **o.columns(given))
     found = _allocate(noisy, mechanism, given)
     if not outputs.to_stdout:
