@@ -10,7 +10,7 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
+    "errors", "whole", "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project",
     "io", "report", "release", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
@@ -78,7 +78,7 @@ def test_kernels_are_numba_and_numpy_only():
 def test_printing_files_and_clock_stay_out_of_the_mathematics():
     for path in ROOT.rglob("*.py"):
         layer = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if layer in ("cli", "io", "report", "release", "paper", "compiled", "__main__") or path.name in (
+        if layer in ("cli", "io", "report", "release", "paper", "compiled", "whole", "__main__") or path.name in (
             "checkpoint.py",
             "executors.py",
         ):

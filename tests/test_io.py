@@ -660,7 +660,7 @@ def test_outputs_are_written_whole(tmp_path):
     with pytest.raises(InputError, match="nothing is overwritten"):
         write_whole(outputs)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "old.csv"]
-    write_whole(outputs, force=True)
+    write_whole(outputs, force=True, private=False)
     assert (tmp_path / "a").read_bytes() == b"\0\1"
     assert (tmp_path / "b").read_bytes() == "é\n".encode()
     assert (old.read_bytes(), (tmp_path / "link").is_symlink()) == (b"new", True)

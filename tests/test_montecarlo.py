@@ -24,6 +24,7 @@ from fairpost.engines.montecarlo import intervals
 from fairpost.engines.montecarlo.backends.base import Asked, Block, One
 from fairpost.engines.montecarlo.backends.cpu import blocks
 from fairpost.engines.montecarlo.backends.cpu.blocks import run_block, specify
+from fairpost.engines.montecarlo.checkpoint import MAGIC
 from fairpost.engines.montecarlo.engine import MonteCarlo, default_block
 from fairpost.engines.montecarlo.estimates import Sampled
 from fairpost.engines.montecarlo.totals import Totals
@@ -382,18 +383,23 @@ def test_resumes_to_the_same_bits(tmp_path: Path) -> None:
     assert same_bits(longer[5], samples(MonteCarlo(2000, block=64), SMALL, fp.Laplace(6.0), pis)[5])
 
 
+def tally(file: Path) -> list[int]:
+    """Runs and blocks in a checkpoint: the first array behind the head."""
+    return np.frombuffer(file.read_bytes(), np.int64, 2, len(MAGIC) + 64).tolist()
+
+
 def test_a_shorter_last_block_is_not_saved(tmp_path: Path) -> None:
     """The file holds whole blocks alone, at every moment: a resumed job starts at a whole number of them."""
     file, pi = tmp_path / "job.npz", made("pos", SMALL)
     kept: list[tuple[int, int]] = []
 
     def look(done: int, limit: int) -> None:
-        kept.append((done, int(np.load(file)["tally"][0])))
+        kept.append((done, tally(file)[0]))
 
     given = {"block": 64, "checkpoint": file, "checkpoint_every": 0.0, "threads": 1}
     one(MonteCarlo(150, progress=look, **given), SMALL, fp.Laplace(6.0), pi)
     assert kept == [(64, 64), (128, 128), (150, 128)]
-    assert np.load(file)["tally"].tolist() == [128, 2]
+    assert tally(file) == [128, 2]
 
 
 KILLED = """
@@ -418,7 +424,7 @@ def test_survives_a_kill(tmp_path: Path, start: Any) -> None:
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait(timeout=30) == -signal.SIGKILL
     counts = fp.Counts(range(400))
-    done = int(np.load(file)["tally"][0])
+    done = tally(file)[0]
     assert done >= 640
     goal, pi = done + 128, fp.Simplex.from_counts(counts)
     resumed = one(MonteCarlo(goal, block=64, checkpoint=file), counts, fp.Laplace(3.0), pi)
@@ -444,7 +450,7 @@ def test_refuses_another_jobs_checkpoint(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for content in (b"", b"no archive", whole[: len(whole) // 2]):
         file.write_bytes(content)
-        with pytest.raises(ParameterError, match="is not a checkpoint"):
+        with pytest.raises(ParameterError, match=r"is not a checkpoint|is damaged"):
             one(MonteCarlo(640, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
     with pytest.raises(ParameterError, match="cannot be written"):
         one(MonteCarlo(64, block=64, checkpoint=tmp_path / "no" / "job"), SMALL, fp.Laplace(6.0), made("pos", SMALL))

@@ -19,6 +19,7 @@ from fairpost.noise import Law
 Floats = NDArray[np.float64]
 REACH = 13.0  # deviations: e^{-13^2/2} = 2e-37
 FEW = 40  # below this n the transform of a sum of discrete Laplace noises decays too slowly to be cut off
+LEAST = 1e-6  # of the tilted variance: below it (a noise next to none) rounding decides its sign, and the window is 16 anyway
 MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k]
 
 
@@ -94,14 +95,19 @@ def _tails(m: Floats, n: int, mechanism: Law) -> Floats:
     if np.isfinite(mechanism.strip) and n < FEW:
         return _by_table(m, n, mechanism)
     if m.size <= 200 or mechanism.deviation * np.sqrt(n - 1) < 20:
-        return np.concatenate(
-            [_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1
-        )
+        return _one_by_one(m, n, mechanism)
     from scipy.interpolate import BarycentricInterpolator
 
     points = (1 - np.cos(np.pi * (np.arange(96) + 0.5) / 96)) / 2 * m[-1]
-    logs = np.log(_by_inversion(points, n, mechanism))
+    found = _by_inversion(points, n, mechanism)
+    if not (found > 0).all():  # so far out that a float cannot hold the tail: there is no logarithm
+        return _one_by_one(m, n, mechanism)
+    logs = np.log(found)
     return np.asarray(np.exp(np.array([BarycentricInterpolator(points, row)(m) for row in logs])))
+
+
+def _one_by_one(m: Floats, n: int, mechanism: Law) -> Floats:
+    return np.concatenate([_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1)
 
 
 def _by_table(m: Floats, n: int, mechanism: Law) -> Floats:
@@ -133,10 +139,12 @@ def _by_inversion(m: Floats, n: int, mechanism: Law) -> Floats:
     turn = np.arange(-half, half + 1)
     inside = (2 * np.abs(turn) <= period[:, None]) * np.where(2 * np.abs(turn) == period[:, None], 0.5, 1.0)
     z = c[:, None] + 1j * step[:, None] * turn
-    wave = np.exp((n - 1) * mechanism.cgf(z) - z * m0[:, None]) * inside / period[:, None]
+    log = (n - 1) * mechanism.cgf(z) - z * m0[:, None]
+    wave, weight = np.exp(log), inside / period[:, None]
     ratio, stem = np.exp(-z), 1 / -np.expm1(-z)
-    forms = (stem, stem**2, (1 + ratio) * stem**3, np.exp(z))
-    return np.array([np.sum((wave * form).real, axis=1) for form in forms])
+    # P(S = m) has the factor e^z, which overflows where e^log underflows: one exponential of the sum
+    terms = (wave * stem, wave * stem**2, wave * (1 + ratio) * stem**3, np.exp(log + z))
+    return np.array([np.maximum(np.sum(term.real * weight, axis=1), 0.0) for term in terms])
 
 
 def _saddle(m0: Floats, n: int, mechanism: Law) -> tuple[Floats, Floats]:
@@ -157,4 +165,5 @@ def _saddle(m0: Floats, n: int, mechanism: Law) -> tuple[Floats, Floats]:
         low, high = np.where(left, c, low), np.where(left, high, c)
     c = (low + high) / 2
     h = 1e-4 * np.minimum(c, np.minimum(mechanism.strip, 1e300) - c)
-    return c, np.sqrt((slope(c + h) - slope(c - h)) / (2 * h))
+    second = (slope(c + h) - slope(c - h)) / (2 * h)
+    return c, np.sqrt(np.maximum(second, LEAST))

@@ -59,7 +59,7 @@ def allocate(file: str, **given: Any) -> int:
     """
     o.check_numbers(given)
     mechanism = o.maybe_noise(given)
-    outputs = Outputs(given, [file])
+    outputs = Outputs(given, [file], public=True)
     law = o.law_of(file, given, given["budget"])
     noisy = read_noisy(file, **o.columns(given))
     found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)

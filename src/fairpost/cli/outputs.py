@@ -22,9 +22,13 @@ Content = Callable[[], str]
 
 
 class Outputs:
-    """Where JSON, CSV and HTML go: to files, and one of them, if wanted, to stdout, which is then not for the screen."""
+    """Where JSON, CSV and HTML go: to files, and one of them, if wanted, to stdout, which is then not for the screen.
 
-    def __init__(self, given: Given, inputs: list[str]) -> None:
+    Files are for their owner alone; `public` is for what is made from noisy counts, which have been published.
+    """
+
+    def __init__(self, given: Given, inputs: list[str], *, public: bool = False) -> None:
+        self.public = public
         paths = {"json": given.get("json_"), "csv": given.get("csv_"), "html": given.get("html")}
         piped = [kind for kind, path in paths.items() if path == STDOUT]
         if len(piped) > 1:
@@ -43,7 +47,7 @@ class Outputs:
         if self.to_stdout:
             to_stdout(_made(made[self.to_stdout]))
         if files:
-            write_whole(files, self.force)
+            write_whole(files, self.force, private=not self.public)
             screen.remark(f"wrote {', '.join(self.paths.values())}")
 
 

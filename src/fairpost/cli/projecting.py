@@ -58,7 +58,7 @@ def project(file: str, **given: Any) -> int:
 
         return project_levels(file, given)
     hierarchies.need_levels(given)
-    outputs = Outputs(given, [file])
+    outputs = Outputs(given, [file], public=True)
     noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)
     if outputs.to_stdout != "json":

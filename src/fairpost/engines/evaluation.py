@@ -196,7 +196,11 @@ def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Momen
 
 
 def _stated(m: Moments) -> Moments:
-    """The same with every error filled in."""
+    """The same with every error filled in; a moment that is no number is a refusal, so that another engine may try."""
+    for what, values in (("bias", m.bias), ("mean squared error", m.mse), ("probability of 0", m.zero)):
+        if not np.isfinite(values).all():
+            bad = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise ToleranceError(f"a float cannot hold the {what} of every entity, got {values[bad]} at position {bad}")
     return replace(
         m,
         mse_error=LOOSE * m.mse if m.mse_error is None else m.mse_error,

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
+from fairpost import whole
 from fairpost.errors import FairpostError, InputError
 from fairpost.io.table import shown
+from fairpost.whole import Content
 
 Name = str | os.PathLike[str]
-Content = bytes | str | Callable[[BinaryIO], object]
-"""Bytes, text (written as UTF-8) or a function that writes into an open binary file."""
 
 
 def check_free(paths: Iterable[Name], force: bool = False, inputs: Iterable[Name] = ()) -> None:
@@ -59,14 +57,17 @@ def _check_place(path: Name, target: Path, force: bool) -> None:
         raise InputError(f"{shown(path)}: no permission to write in {shown(target.parent)}")
 
 
-def write_whole(outputs: Mapping[Name, Content], force: bool = False) -> None:
-    """Write every output, or none.
+def write_whole(outputs: Mapping[Name, Content], force: bool = False, *, private: bool = True) -> None:
+    """Write every output, or none; `private`: for the owner alone (mode 0600), whatever file was there before.
 
     Each is written to a temporary file beside its place and brought to the disk; then all are renamed. On any failure
-    (an error of a writer, a full disk, an interrupt) what was renamed is taken back and no temporary file stays.
+    (an error of a writer, a full disk, an interrupt) what was renamed is taken back and no temporary file stays. What is
+    not private and replaces a file gets that file's mode.
     """
     check_free(outputs, force)
-    moves = [_Move(path, content) for path, content in outputs.items()]
+    moves = [_Move(path, content, private) for path, content in outputs.items()]
+    for folder in {move.target.parent for move in moves}:
+        whole.sweep(folder)
     try:
         for move in moves:
             move.write()
@@ -84,22 +85,14 @@ def write_whole(outputs: Mapping[Name, Content], force: bool = False) -> None:
 class _Move:
     """One output on its way: written beside its place, then moved there, with the old file kept until all are done."""
 
-    def __init__(self, path: Name, content: Content) -> None:
-        self.path, self.content, self.target = path, content, _target(path)
-        mark = secrets.token_hex(6)
-        self.fresh = self.target.with_name(f".fairpost-{mark}.tmp")
-        self.old = self.target.with_name(f".fairpost-{mark}.old")
+    def __init__(self, path: Name, content: Content, private: bool) -> None:
+        self.path, self.content, self.target, self.private = path, content, _target(path), private
+        self.fresh, self.old = whole.beside(self.target, "tmp", "old")
         self.moved = False
 
     def write(self) -> None:
         try:
-            with os.fdopen(os.open(self.fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-                if callable(self.content):
-                    self.content(file)
-                else:
-                    file.write(self.content if isinstance(self.content, bytes) else self.content.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            whole.fill(self.fresh, self.content, private=self.private)
         except OSError as error:
             raise self._failed(error) from None
 
@@ -115,8 +108,9 @@ class _Move:
             raise self._failed(error) from None
 
     def _keep(self) -> None:
-        """A second name for the old file (a copy, where the file system has no links); the new one gets its mode."""
-        shutil.copymode(self.target, self.fresh)
+        """A second name for the old file (a copy, where the file system has no links)."""
+        if not self.private:
+            shutil.copymode(self.target, self.fresh)
         try:
             os.link(self.target, self.old)
         except OSError:

@@ -7,9 +7,9 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from fairpost import whole
 from fairpost.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def _own(place: Path) -> set[str]:
 
 
 def write(place: Path, files: Mapping[str, bytes], *, force: bool) -> None:
-    """All files into a folder beside the target, then one renaming: the target is whole or absent."""
-    part, old = (place.with_name(f".{place.name}.{token_hex(4)}.{end}") for end in ("part", "old"))
+    """All files into a folder beside the target, then one renaming: the target is whole or absent; for the owner alone."""
+    part, old = whole.beside(place, "part", "old")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        whole.sweep(place.parent)
         _fill(part, files)
         check(place, force=force)
         if place.exists():
@@ -104,8 +105,8 @@ def write(place: Path, files: Mapping[str, bytes], *, force: bool) -> None:
 
 
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     for name, data in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        whole.fill(path, data)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fairpost.errors import LedgerError
 from fairpost.release.chain import canonical
 from fairpost.release.noise import Whole
-from fairpost.release.places import sync, sync_folder
+from fairpost.whole import sync, sync_folder
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairpost.errors import FairpostError, InputError
+from fairpost.whole import sync, sync_folder
 
 NETWORK = {
     "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "afpfs", "webdav", "davfs", "ncpfs", "afs", "coda", "ceph",
@@ -87,27 +88,6 @@ def private_folder(path: Path) -> Path:
 def create_private(path: Path) -> int:
     """A new owner-only file, open for writing; an error where the name is taken."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-
-
-def sync(fd: int) -> None:
-    """To the disk, past its cache where the system can (macOS needs F_FULLFSYNC)."""
-    if sys.platform == "darwin":
-        import fcntl
-
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    else:
-        os.fsync(fd)
-
-
-def sync_folder(path: Path) -> None:
-    """The names in a folder, to the disk."""
-    if os.name != "posix":
-        return
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)
 
 
 def reserve(path: Path, size: int) -> None:

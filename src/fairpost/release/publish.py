@@ -23,9 +23,9 @@ from fairpost.release.chain import Entry, digest
 from fairpost.release.kept import Kept
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Law
-from fairpost.release.places import sync_folder
 from fairpost.release.request import Publication
 from fairpost.release.statement import DATASET, REGISTRY, STATEMENT, TABLE, About, Facts, as_text, statement
+from fairpost.whole import sync_folder
 
 if TYPE_CHECKING:
     import polars as pl

@@ -116,5 +116,5 @@ def apply(
     values = pi(noisy.astype(np.float64))
     if publication.round:
         uniforms: Any = Uniforms(key, name)
-        values = round_counts(values, uniforms, parts).astype(np.int64)
+        values = round_counts(values, uniforms, parts, totals).astype(np.int64)
     return Outcome("count", values, totals, parts.labels)

@@ -15,7 +15,7 @@ from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.engines.base import Answer
-from fairpost.errors import InputError
+from fairpost.errors import InputError, ToleranceError
 from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
 from fairpost.problems import Problem
@@ -34,6 +34,20 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 __all__ = ["CONFIDENTIAL", "Audit", "CostOfPrivacy"]
+
+
+def _refuse_nan(name: str, answer: Answer) -> None:
+    """No number that is none leaves an engine: what it could not hold in a float is an error, by name and place."""
+    for what, values in (("bias", answer.bias), ("mean squared error", answer.mse), ("probability of 0", answer.zero)):
+        bad = ~np.isfinite(values)
+        if bad.any():
+            place = int(np.flatnonzero(bad)[0])
+            raise ToleranceError(
+                f"{name}: the {answer.method} engine cannot hold the {what} of entity {place} in a float, got "
+                f"{values[place]} (magnitudes of counts and noise too far apart)"
+            )
+    if not np.isfinite([answer.alpha.value, answer.alpha.low, answer.alpha.high]).all():
+        raise ToleranceError(f"{name}: the {answer.method} engine cannot hold alpha in a float, got {answer.alpha}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +127,7 @@ class Audit(Result):
     ) -> Audit:
         """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
         s = answer.sample
+        _refuse_nan(pi.name, answer)
         ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
         return cls(
             counts=counts,

@@ -23,10 +23,19 @@ SLACK = 1e-6
 """How far the sum of a group may be from a whole number and still be one, in counts."""
 RELATIVE = 1e-14
 """And as a part of the sum: a projection keeps a total to some 45 roundings of a float."""
+MOST = 2.0**53
+"""Totals must be below this: from here on a float does not tell whole numbers apart."""
 
 
-def round_counts(v: ArrayLike, rng: np.random.Generator, partition: Partition | None = None) -> Floats:
-    """`v` >= 0 as whole numbers with the same sum (of each group), E[rounded] = v, and no entry moved by 1 or more."""
+def round_counts(
+    v: ArrayLike, rng: np.random.Generator, partition: Partition | None = None, totals: ArrayLike | None = None
+) -> Floats:
+    """`v` >= 0 as whole numbers with the same sum (of each group), E[rounded] = v, and no entry moved by 1 or more.
+
+    `totals`: what each group is to add up to, where that is known. From some 1e14 on the sum of floats is off by whole
+    numbers, and only the total says which sum was meant; the largest entry takes the difference, which is below its share
+    of the roundings.
+    """
     values = finite_rows(v)
     if values.ndim != 1:
         raise CountsError(f"counts to round must be one vector, got {values.ndim} dimensions")
@@ -36,24 +45,36 @@ def round_counts(v: ArrayLike, rng: np.random.Generator, partition: Partition | 
     parts = Partition.whole(values.size) if partition is None else partition
     if parts.n != values.size:
         raise CountsError(f"a partition must have one entry per count: {values.size} counts, {parts.n} entries")
+    kept = [None] * len(parts.labels) if totals is None else [float(t) for t in np.asarray(totals, dtype=np.float64)]
+    if len(kept) != len(parts.labels):
+        raise ParameterError(f"there must be one total per group: {len(parts.labels)} groups, {len(kept)} totals")
     gathered = parts.gather(values)
     out = np.empty_like(gathered)
     for g, label in enumerate(parts.labels):
         some = slice(int(parts.starts[g]), int(parts.starts[g + 1]))
-        out[some] = _round_group(gathered[some], float(rng.random()), label)
+        out[some] = _round_group(gathered[some], float(rng.random()), label, kept[g])
     return parts.scatter(out)
 
 
-def _round_group(v: Floats, u: float, label: str) -> Floats:
-    floors = np.floor(v)
-    fractions = v - floors
-    whole = math.fsum(fractions)  # a running sum of millions drifts by more than SLACK, this one does not
-    ups = float(round(whole))
-    if abs(whole - ups) > SLACK + RELATIVE * float(np.sum(v)):
+def _round_group(v: Floats, u: float, label: str, total: float | None) -> Floats:
+    seen = math.fsum(v)  # a running sum of millions drifts by more than SLACK, this one does not
+    wanted = seen if total is None else total
+    if not max(seen, wanted) < MOST:
         raise ParameterError(
-            f"rounding keeps a total only where it is a whole number, got {np.sum(v):.12g} for {label!r}"
+            f"rounding keeps totals below 2**53 = {MOST:.0f}, got {max(seen, wanted):.17g} for {label!r}"
         )
-    sums = np.cumsum(fractions)
+    whole = float(round(wanted))
+    slack = SLACK + RELATIVE * seen
+    if abs(wanted - whole) > slack:
+        raise ParameterError(f"rounding keeps a total only where it is a whole number, got {wanted:.12g} for {label!r}")
+    if abs(seen - whole) > slack:
+        raise ParameterError(f"counts to round must add up to {wanted:.17g}, got {seen:.17g} for {label!r}")
+    if seen != whole and whole > 0:
+        v = v.copy()
+        v[np.argmax(v)] += whole - seen
+    floors = np.floor(v)
+    ups = whole - math.fsum(floors)
+    sums = np.cumsum(v - floors)
     if sums[-1] > 0:
         sums = sums * (ups / sums[-1])  # moves each fraction by the drift's share of itself, at most about n 1e-16
     sums[-1] = ups

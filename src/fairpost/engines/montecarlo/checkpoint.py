@@ -1,28 +1,37 @@
 """A file from which a long simulation goes on: the merged blocks, written whole or not at all.
 
-The file is written under another name in the same folder, flushed to the disk and then moved into place, so that at
-any moment the name holds one whole state. A fingerprint says what the state belongs to: counts, mechanism,
-post-processings, seed, size of a block and version; another command's file is refused.
+The file is written whole and owner-only (`fairpost.whole`). A fingerprint says what the state belongs to: counts,
+mechanism, post-processings, seed, size of a block and version. The file is
+
+    MAGIC | H("job", fingerprint) | HMAC(fingerprint, body) | body,      H = SHA-256,
+
+with the arrays of the state, in their order, as the body. The second part tells another command's file; the third a
+damaged or a made-up one. The fingerprint itself is not in the file and is a digest of the true counts: who does not know
+these cannot make a file that is accepted. (Who knows them and may write the file can; that is not guarded against.) The
+shapes follow from the job, so the length is known before anything is read, and nothing in the file is interpreted.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import hmac
 import os
+import stat
 import time
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairpost.engines.montecarlo.totals import STATE, Totals
+from fairpost import whole
+from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import ParameterError
 
-LAYOUT = 3
-"""Changes with what the kernels sum and how."""
+LAYOUT = 4
+"""Changes with what the kernels sum and how, and with the layout of the file."""
+MAGIC = b"fairpost checkpoint\n"
 
 
 def fingerprint(parts: Iterable[Any]) -> str:
@@ -73,41 +82,53 @@ class Checkpoint:
 
     def restore(self, totals: Totals) -> None:
         """Fill the totals from the file; nothing happens where there is none."""
-        if not self.path.exists():
+        arrays = list(totals.state().values())
+        data = self._read(sum(array.nbytes for array in arrays))
+        if data is None:
             return
-        state = self._read()
-        if state.pop("fingerprint").item() != self.mark:
+        job, seal, body = data[:32], data[32:64], data[64:]
+        if job != self._job:
             raise ParameterError(
                 f"the checkpoint {self.path} belongs to another job: its counts, seed or settings differ"
             )
-        for name, array in totals.state().items():
-            if state[name].shape != array.shape:
-                raise ParameterError(f"the checkpoint {self.path} does not hold {name} of shape {array.shape}")
-            array[...] = state[name]
+        if not hmac.compare_digest(seal, self._seal(body)):
+            raise ParameterError(f"the checkpoint {self.path} is damaged: its contents are not what was written")
+        at = 0
+        for array in arrays:
+            array[...] = np.frombuffer(body, array.dtype, array.size, at).reshape(array.shape)
+            at += array.nbytes
 
-    def _read(self) -> dict[str, Any]:
+    @property
+    def _job(self) -> bytes:
+        return hashlib.sha256(b"job" + self.mark.encode()).digest()
+
+    def _seal(self, body: bytes) -> bytes:
+        return hmac.digest(self.mark.encode(), body, "sha256")
+
+    def _read(self, size: int) -> bytes | None:
+        """What follows the MAGIC, with a body of `size` bytes where the file belongs to this job; None: no file."""
         try:
-            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as held:
-                state = {name: held[name] for name in held.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, AttributeError):
-            raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost") from None
-        if not {"fingerprint", *STATE} <= set(state):
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise ParameterError(f"the checkpoint {self.path} must be a file, got something else")
+            with open(self.path, "rb") as file:
+                data = file.read(len(MAGIC) + 64 + size + 1)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ParameterError(f"the checkpoint {self.path} cannot be read: {reason}") from None
+        if not data.startswith(MAGIC) or len(data) < len(MAGIC) + 32:
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost")
-        return state
+        return data[len(MAGIC) :]
 
     def save(self, totals: Totals, *, now: bool = False) -> None:
         """Write the totals where `every` seconds have passed since the last time, or `now`."""
         if not now and time.monotonic() - self._saved < self.every:
             return
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        body = b"".join(array.tobytes() for array in totals.state().values())
         try:
-            with open(beside, "wb") as file:
-                np.savez(file, fingerprint=np.array(self.mark), **totals.state())  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
-        except OSError as error:
-            raise ParameterError(f"the checkpoint {self.path} cannot be written: {error.strerror}") from None
-        finally:
-            beside.unlink(missing_ok=True)
+            whole.write(self.path, MAGIC + self._job + self._seal(body) + body)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ParameterError(f"the checkpoint {self.path} cannot be written: {reason}") from None
         self._saved = time.monotonic()

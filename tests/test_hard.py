@@ -1,0 +1,359 @@
+"""Hard to break: faults, limits, hostile input."""
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost import whole
+from fairpost.engines import Exact
+from fairpost.engines.base import Question
+from fairpost.engines.evaluation import Moments, _stated
+from fairpost.engines.montecarlo.checkpoint import MAGIC, Checkpoint
+from fairpost.engines.montecarlo.totals import Totals
+from fairpost.errors import ParameterError, ToleranceError
+from fairpost.io import write_whole
+from fairpost.paper import folder
+from fairpost.results.audit import Audit
+from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules.control import Control
+from fairpost.rules.rounding import round_counts
+
+COUNTS = "id,count,group\na,3,n\nb,40,n\nc,9,s\nd,500,s\ne,0,n\n"
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask():
+    """Set it, and put the old one back."""
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capfd):
+    """Run a command in this process, in a folder with counts.csv; the exit code, stdout and stderr."""
+    from fairpost.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    Path("counts.csv").write_text(COUNTS)
+
+    def run(*words):
+        words = [str(w) for w in words]
+        monkeypatch.setattr(sys, "argv", ["fairpost", *words])
+        with pytest.raises(SystemExit) as ended:
+            main(args=words)
+        out, err = capfd.readouterr()
+        return ended.value.code, out, err
+
+    return run
+
+
+def refused(found, *parts):
+    """One line on stderr, exit code 2."""
+    code, _, err = found
+    assert code == 2, found
+    assert "Traceback" not in err
+    assert err.strip().count("\n") == 0, err
+    assert all(part in err for part in parts), err
+    return True
+
+
+# ---- files: whole, owner-only, swept ----
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o777])
+def test_confidential_files_are_owner_only_from_their_creation(tmp_path, umask, mask):
+    umask(mask)
+    seen = []
+
+    def writer(file):
+        seen.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+        seen.extend(mode(p) for p in tmp_path.glob(".fairpost-*"))
+        file.write(b"x")
+
+    write_whole({tmp_path / "new": writer})
+    whole.write(tmp_path / "state", writer)
+    assert set(seen) == {0o600}
+    assert len(seen) == 4
+    assert mode(tmp_path / "new") == mode(tmp_path / "state") == 0o600
+
+
+def test_force_does_not_copy_a_wider_mode(tmp_path, umask):
+    for name in ("old", "state", "public"):
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o666)
+    write_whole({tmp_path / "old": "new"}, force=True)
+    whole.write(tmp_path / "state", "new")
+    write_whole({tmp_path / "public": "new"}, force=True, private=False)
+    assert [mode(tmp_path / name) for name in ("old", "state", "public")] == [0o600, 0o600, 0o666]
+    write_whole({tmp_path / "fresh": "new"}, private=False)
+    assert mode(tmp_path / "fresh") == 0o644
+
+
+def test_every_command_on_true_counts_writes_for_its_owner_alone(cli, tmp_path, umask):
+    some = ("--postprocess", "nonnegative")
+    assert (
+        cli("audit", "counts.csv", "--epsilon", 1, *some, "--json", "a.json", "--csv", "a.csv", "--html", "a.html")[0]
+        == 0
+    )
+    assert cli("sweep", "counts.csv", "--points", 2, *some, "--json", "s.json")[0] == 0
+    assert cli("plan", "counts.csv", "--max-alpha", 99, "--points", 2, *some, "--json", "p.json")[0] == 0
+    state = ("--method", "monte-carlo", "--runs", 20000, "--checkpoint", "state")
+    assert cli("audit", "counts.csv", "--epsilon", 1, *some, *state)[0] == 0
+    assert cli("project", "counts.csv", "--csv", "public.csv")[0] == 0
+    made = ("a.json", "a.csv", "a.html", "s.json", "p.json", "state")
+    assert {name: mode(tmp_path / name) for name in made} == dict.fromkeys(made, 0o600)
+    assert mode(tmp_path / "public.csv") == 0o644
+    folder.write(tmp_path / "paper", {"index.html": b"page", "tables/one.csv": b"1"}, force=False)
+    assert mode(tmp_path / "paper") == mode(tmp_path / "paper" / "tables") == 0o700
+    assert mode(tmp_path / "paper" / "tables" / "one.csv") == 0o600
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from fairpost import whole
+def half(file):
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+whole.write(Path(sys.argv[1]), half)
+"""
+
+
+def test_what_a_kill_leaves_is_swept_at_the_next_write_and_nothing_else_is(tmp_path):
+    place = tmp_path / "state"
+    place.write_text("before")
+    assert subprocess.run([sys.executable, "-c", KILLED, place], check=False, timeout=60).returncode == -9
+    (left,) = tmp_path.glob(".fairpost-*")
+    assert (left.read_bytes(), mode(left), place.read_text()) == (b"half", 0o600, "before")
+    machine, dead = left.name.split("-")[1:3]
+    alive = tmp_path / f".fairpost-{machine}-{os.getpid()}-{'a' * 12}.tmp"
+    far = tmp_path / f".fairpost-00000000-{dead}-{'b' * 12}.tmp"
+    stale = tmp_path / f".fairpost-00000000-{dead}-{'c' * 12}.old"
+    old_folder = tmp_path / f".fairpost-{machine}-{dead}-{'d' * 12}.old"
+    part = tmp_path / f".fairpost-{machine}-{dead}-{'e' * 12}.part"
+    other = tmp_path / ".fairpost-mine.tmp"
+    for path in (alive, far, stale, other):
+        path.write_text("x")
+    for path in (old_folder, part):
+        path.mkdir()
+        (path / "inside").write_text("x")
+    os.utime(stale, (1, 1))
+    write_whole({tmp_path / "out": "new"})
+    assert set(tmp_path.iterdir()) == {place, alive, far, old_folder, other, tmp_path / "out"}
+    assert place.read_text() == "before"
+
+
+def test_what_belongs_to_another_user_is_not_swept(tmp_path, monkeypatch):
+    left = tmp_path / f".fairpost-00000000-1-{'a' * 12}.tmp"
+    left.write_text("x")
+    os.utime(left, (1, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
+        whole.sweep(tmp_path)
+        assert left.exists()
+    whole.sweep(tmp_path)
+    assert not left.exists()
+
+
+def test_a_written_file_is_whole_or_absent(tmp_path):
+    def full(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    place = tmp_path / "a"
+    place.write_text("old")
+    with pytest.raises(OSError, match="No space"):
+        whole.write(place, full)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "old")]
+    (tmp_path / "link").symlink_to(place)
+    whole.write(tmp_path / "link", "new")
+    assert (place.read_text(), (tmp_path / "link").is_symlink()) == ("new", True)
+
+
+# ---- checkpoints ----
+
+
+def totals():
+    return Totals(4, [Control(np.zeros(4), None, np.ones(4), None)])
+
+
+@pytest.fixture
+def state(tmp_path):
+    """A written checkpoint: the object, and the totals that it holds."""
+    held = totals()
+    for k, array in enumerate(held.state().values()):
+        array[...] = k + np.arange(array.size).reshape(array.shape) % 7
+    file = Checkpoint(tmp_path / "state", "f" * 64, 0.0)
+    file.save(held, now=True)
+    return file, held
+
+
+def test_a_checkpoint_gives_back_what_was_saved(state):
+    file, held = state
+    again = totals()
+    file.restore(again)
+    for name, array in held.state().items():
+        assert np.array_equal(again.state()[name], array)
+    assert all(array.any() for array in held.state().values() if array.size)
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_line_whatever_the_damage(state):
+    file, _ = state
+    good = file.path.read_bytes()
+    rng = np.random.default_rng(5)
+    for case in range(300):
+        data = bytearray(good)
+        if case % 3 == 0:
+            del data[int(rng.integers(len(data))) :]
+        elif case % 3 == 1:
+            for place in rng.integers(len(data), size=int(rng.integers(1, 9))):
+                data[place] ^= 1 << int(rng.integers(8))
+        else:
+            low, high = sorted(rng.integers(len(data), size=2))
+            data[low:high] = rng.bytes(int(rng.integers(64)))
+        if bytes(data) == good:
+            continue
+        file.path.write_bytes(data)
+        fresh = totals()
+        with pytest.raises(ParameterError) as caught:
+            file.restore(fresh)
+        assert "\n" not in str(caught.value)
+        assert not any(array.any() for array in fresh.state().values()), "nothing is restored of a damaged file"
+    file.path.write_bytes(good + b"0")
+    with pytest.raises(ParameterError, match="is damaged"):
+        file.restore(totals())
+
+
+def test_a_crafted_checkpoint_of_the_right_job_is_refused(state):
+    file, held = state
+    good = file.path.read_bytes()
+    start = len(MAGIC) + 64
+    zeros = bytes(len(good) - start)
+    unkeyed = hashlib.sha256(zeros).digest()
+    for crafted in (good[:start] + zeros, good[: start - 32] + unkeyed + zeros):
+        file.path.write_bytes(crafted)
+        with pytest.raises(ParameterError, match="is damaged: its contents are not what was written"):
+            file.restore(totals())
+    assert b"f" * 64 not in good, "the key of the seal is not in the file"
+    assert held.sums.any()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "below a file", "long", "zero"])
+def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, kind):
+    path = tmp_path / "state"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "below a file":
+        path.write_text("x")
+        path = path / "state"
+    else:
+        path = tmp_path / ("x" * 300 if kind == "long" else "a\0b")
+    file = Checkpoint(path, "f" * 64, 0.0)
+    said = "^the checkpoint .*(must be a file|cannot be (read|written))"
+    with pytest.raises(ParameterError, match=said):
+        file.restore(totals())
+    if kind != "fifo":  # one could be replaced, but no job gets that far
+        with pytest.raises(ParameterError, match=said):
+            file.save(totals(), now=True)
+
+
+# ---- rounding: large totals ----
+
+
+@pytest.mark.parametrize("total", [0.0, 1e9, 1e10, 1e14, 4e15, 8e15])
+@pytest.mark.parametrize("n", [1, 2, 7, 3000])
+def test_rounding_keeps_the_total_of_its_own_projection(total, n):
+    rng = np.random.default_rng([n, int(total)])
+    for _ in range(5):
+        w = rng.pareto(1.2, n) + 0.01
+        v = fp.Simplex(total)(w / w.sum() * total + rng.laplace(0, total / n / 10 + 1, n))
+        found = round_counts(v, rng, None, [total])
+        assert sum(map(int, found)) == total  # whole numbers of any size
+        assert (found >= 0).all()
+        if total <= 1e14:
+            assert np.abs(found - v).max() < 1
+
+
+def test_rounding_refuses_what_a_float_does_not_tell_apart(cli):
+    Path("big.csv").write_text("id,count\na,1e14\nb,3e14\n")
+    code, out, _ = cli("project", "big.csv", "--round", "--seed", 1)
+    assert code == 0
+    assert [row.split(",")[2] for row in out.splitlines()[1:]] == ["100000000000000", "300000000000000"]
+    with pytest.raises(ParameterError, match=r"totals below 2\*\*53 = 9007199254740992, got 2e\+19 for 'all'"):
+        round_counts([1e19, 1e19], np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="must add up to 12, got 10 for 'all'"):
+        round_counts([5.0, 5.0], np.random.default_rng(0), None, [12])
+    with pytest.raises(ParameterError, match="one total per group: 1 groups, 2 totals"):
+        round_counts([5.0, 5.0], np.random.default_rng(0), None, [5, 5])
+    Path("big.csv").write_text("id,count\na,1e19\nb,3e19\n")
+    assert refused(cli("project", "big.csv", "--round"), "e+19", "2**53")
+
+
+# ---- no NaN ----
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5**0.5, 20.0])
+def test_the_sum_of_few_discrete_gaussian_noises_by_hand(sigma):
+    """P(entry = 0) of groups of 2 and 3 against the sum over all noises; 1e-12 is the inversion's wrap-around and rounding."""
+    noise = fp.DiscreteGaussian(sigma)
+    reach = int(12 * sigma) + 6
+    k = np.arange(-reach, reach + 1)
+    p = noise.density(k)
+    counts = fp.Counts([3, 40, 9, 500, 0], groups=list("nnssn"))
+    with np.errstate(all="raise", under="ignore"):
+        found = fp.audit(counts, noise, "sum", by_group=True)
+    assert found.method == "exact"
+    pair = np.add.outer(k, k)
+    for i, x in enumerate(counts.values):
+        if counts.groups[i] == "s":  # y = x + (eta_1 - eta_2) / 2
+            inside = k[np.abs(k + 2 * x) <= reach]
+            by_hand = float(np.sum(noise.density(inside) * noise.density(inside + 2 * x)))
+        else:  # y = x + (2 eta_1 - eta_2 - eta_3) / 3 = 0 where eta_2 + eta_3 = 3 x + 2 eta_1
+            of_sum = np.bincount((pair + 2 * reach).ravel(), np.outer(p, p).ravel())
+            at = (3 * x + 2 * k + 2 * reach).astype(int)
+            fits = (at >= 0) & (at < of_sum.size)
+            by_hand = float(np.sum(p[fits] * of_sum[at[fits]]))
+        assert found.zero[i] == pytest.approx(by_hand, rel=1e-9, abs=1e-12)
+        assert found.zero[i] >= 0
+
+
+def test_the_case_that_was_nan(cli):
+    given = ("--mechanism", "discrete-gaussian", "--rho", 1, "--postprocess", "sum", "--by-group")
+    code, out, err = cli("audit", "counts.csv", *given)
+    assert (code, "nan" in out.lower(), err) == (0, False, "")
+    code, out, err = cli("audit", "counts.csv", *given, "--json", "-")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["results"][0]["alpha"]["value"] == 0
+
+
+@pytest.mark.parametrize("what", ["bias", "mse", "zero"])
+def test_no_nan_leaves_an_engine_or_a_result(what):
+    counts, noise, pi = fp.Counts([1.0, 2.0]), fp.Laplace(1.0), POSTPROCESSINGS["nonnegative"]()
+    good = fp.audit(counts, noise, pi)
+    answer = Exact().evaluate(Question.ask(counts, noise, [pi]))[0]
+    assert Audit.of(counts, noise, pi, answer, good.truth).bias.tolist() == good.bias.tolist()
+    broken = replace(answer, **{what: np.array([0.0, np.nan])})
+    with pytest.raises(
+        ToleranceError, match=r"nonnegative: the exact engine cannot hold .* of entity 1 in a float, got nan"
+    ):
+        Audit.of(counts, noise, pi, broken, good.truth)
+    moments = Moments(bias=np.zeros(2), error=np.zeros(2), mse=np.zeros(2), zero=np.zeros(2))
+    with pytest.raises(ToleranceError, match=r"a float cannot hold the .* got inf at position 1"):
+        _stated(replace(moments, **{what: np.array([0.0, np.inf])}))
