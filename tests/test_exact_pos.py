@@ -1,7 +1,10 @@
 """The exact moments of PoS against brute-force integration over directions, and its laws."""
 
+import time
+
 import numpy as np
 import pytest
+from mpmath import mp
 
 import fairpost as fp
 from directions import blocks
@@ -10,6 +13,7 @@ from fairpost.engines.exact.pos import general as pos_general
 from fairpost.engines.exact.pos import moments as module
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
+from fairpost.errors import ToleranceError
 from oracles import pair_shares
 
 NOISES = [fp.Laplace, fp.Gaussian]
@@ -195,3 +199,64 @@ def test_a_budget_of_work_refuses_before_it_computes(monkeypatch):
 def test_a_tolerance_out_of_reach_names_what_was_reached():
     with pytest.raises(fp.ToleranceError, match=r"pos: alpha = .* misses the relative tolerance 1e-12"):
         evaluate([1.0, 2.0, 4.0], np.ones(3), fp.Gaussian(4.0), rtol=1e-12)
+
+
+def _never_clipped(x, sigma):
+    """E[X_i/S] - P_i where nothing is clipped: (c_i - P_i E[S]) + (1/n - P_i)(S - E[S]) given S; S is normal."""
+    n, whole = x.size, x.sum()
+    with mp.workdps(30):
+        scale = mp.mpf(sigma) * mp.sqrt(n)
+        bell = mp.quad(lambda u: mp.npdf(u) * u * scale / (whole + u * scale), mp.linspace(-12, 12, 25))
+        return (1 / n - x / whole) * float(bell)
+
+
+@pytest.mark.parametrize(
+    ("x", "sigma"),
+    [
+        ([50.0, 80.0, 90.0, 100.0, 200.0], 5.2),
+        ([1.0, 2.0], 0.105),
+        ([50.0, 80.0, 90.0, 100.0, 200.0], 50 / 8),
+        ([50.0, 80.0, 90.0, 100.0, 200.0], 50 / 12),
+        ([1.0, 2.0, 2.5], 1 / 9),
+    ],
+)
+def test_gaussian_noise_with_the_least_count_at_8_to_12_sigma(x, sigma):
+    """Clipping has probability 1e-15 and less there: the share is X_i/S, and its mean is one integral."""
+    x = np.array(x)
+    truth = _never_clipped(x, sigma)
+    found = pos(x, np.ones(x.size), np.ones(x.size, dtype=np.int64), x / x.sum(), fp.Gaussian(sigma))
+    assert np.all(np.abs(found.bias - truth) <= found.error)
+    assert np.max(found.error) <= 1e-6 * np.ptp(truth)
+    if sigma == 5.2:
+        assert np.ptp(found.bias) == pytest.approx(1.444476582e-4, rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", [4.0, 6.0, 9.0, 11.0])
+def test_the_chance_of_rare_clipping_to_full_relative_accuracy(depth):
+    """Sum over the nodes (r, s) at t = 0 against P(some z < 0) = 1 - prod Phi(c/sigma), from 1e-4 to 1e-28."""
+    from fairpost.engines.exact.pos import separated as way
+    from fairpost.engines.exact.pos.inverse import inverse_of
+    from fairpost.engines.exact.pos.nodes import STAGES
+    from fairpost.engines.exact.pos.problem import Problem
+
+    x, times = np.array([50.0, 51.0, 80.0]), np.array([1, 3, 2])
+    problem = Problem.build(x, np.ones(3), times, x / (x @ times), fp.Gaussian(50.0 / depth))
+    risk = way._at_risk(problem, 1e-6)
+    found = way._integrate(risk, inverse_of(problem, 1e-6), STAGES[2])
+    with mp.workdps(60):
+        exact = 1 - mp.fprod(mp.ncdf(mp.mpf(c) * depth / 50) ** int(m) for c, m in zip(x, times, strict=True))
+    assert found.common[0, 0] == pytest.approx(float(exact), rel=1e-7)  # the stage's rule for r is good to 3e-9
+
+
+def test_counts_too_much_alike_are_refused_at_once():
+    """A range of 1e-11 of a share to six digits: no method has them, and none is tried for seconds."""
+    x = np.array([50.0, 50.0 + 1e-7, 50.0 + 2e-7])
+    asked = (x, np.ones(3), np.ones(3, dtype=np.int64), x / x.sum(), fp.Gaussian(10.0))
+    start = time.process_time()
+    with pytest.raises(ToleranceError, match="too much alike"):
+        pos(*asked)
+    assert time.process_time() - start < 30  # with compilation
+    start = time.process_time()
+    with pytest.raises(ToleranceError, match="too much alike"):
+        pos(*asked)
+    assert time.process_time() - start < 1

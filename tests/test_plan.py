@@ -122,3 +122,32 @@ def test_bad_plans_are_named(change, says):
 def test_bad_grids_are_named(bad):
     with pytest.raises(ParameterError, match="range of noise"):
         grid(*bad)
+
+
+@pytest.mark.parametrize("limit", [0.011, 0.0137, 0.02, 0.0333, 0.07])
+def test_the_epsilon_and_the_noise_that_a_plan_prints_meet_its_target(tmp_path, limit):
+    """Six digits are printed: epsilon rounded up, noise rounded down. Given back as they are, they keep alpha at the limit."""
+    from click.testing import CliRunner
+
+    from fairpost.cli import main
+
+    table = tmp_path / "counts.csv"
+    x = [40.0, 55.0, 70.0, 120.0]
+    table.write_text("id,count\n" + "".join(f"{i},{v:g}\n" for i, v in enumerate(x)))
+    words = ["plan", str(table), "--postprocess", "baseline", "--max-alpha", str(limit), "--points", "9"]
+    done = CliRunner().invoke(main, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    row = next(line for line in done.output.splitlines() if line.strip(" │|").startswith("baseline") and "0." in line)
+    epsilon, scale = [float(word) for word in row.replace("│", " ").replace("|", " ").split()[1:3]]
+    for mechanism in (fp.Laplace.from_epsilon(epsilon), fp.Laplace(scale)):
+        alpha = fp.audit(fp.Counts(x), mechanism, "baseline").alpha
+        assert limit * (1 - 1e-4) <= alpha.high <= limit
+
+
+def test_rounding_one_way_keeps_what_is_short():
+    from decimal import ROUND_CEILING, ROUND_FLOOR
+
+    from fairpost.cli.planning import _rounded
+
+    assert [_rounded(v, ROUND_CEILING) for v in (0.2, 0.12345612, 3.0, 1e-7)] == ["0.2", "0.123457", "3", "1e-07"]
+    assert [_rounded(v, ROUND_FLOOR) for v in (0.1, 0.1234569, 12345678.9)] == ["0.1", "0.123456", "1.23456e+07"]

@@ -9,7 +9,8 @@ import mpmath
 import pytest
 
 from fairpost.errors import ParameterError
-from fairpost.release import amounts, conversion
+from fairpost.noise import conversion
+from fairpost.release import amounts
 
 
 @pytest.mark.parametrize(

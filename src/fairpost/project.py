@@ -72,7 +72,7 @@ def project(
     values = (pi if mechanism is None else pi.for_mechanism(mechanism))(y)
     if seed is not None and not round:
         raise ParameterError(f"`seed` is of the rounding (`round`, --round), which was not asked for, got {seed}")
-    rounded, seed = _rounded(postprocess, values, parts, seed) if round else (None, None)
+    rounded, seed = _rounded(postprocess, values, parts, totals, seed) if round else (None, None)
     for array in (y := y.copy(), values):
         array.flags.writeable = False
     return Projection(
@@ -115,10 +115,12 @@ def _targets(y: Floats, total: Total | None, about: Counts) -> tuple[Partition, 
     return Partition.whole(y.size), np.array([nonnegative_total(seen if total is None else total)])
 
 
-def _rounded(name: str, values: Floats, parts: Partition | None, seed: int | None) -> tuple[Floats, int]:
+def _rounded(
+    name: str, values: Floats, parts: Partition | None, totals: Floats | None, seed: int | None
+) -> tuple[Floats, int]:
     chosen = secrets.randbits(63) if seed is None else seed
     if name not in ROUNDED:
         raise ParameterError(f"rounding (`round`, --round) keeps totals and needs {' or '.join(ROUNDED)}, got {name}")
     if chosen < 0:
         raise ParameterError(f"`seed` must be a whole number from 0, got {chosen}")
-    return round_counts(values, np.random.default_rng(chosen), parts), chosen
+    return round_counts(values, np.random.default_rng(chosen), parts, totals), chosen

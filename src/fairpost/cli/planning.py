@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -202,16 +203,27 @@ class _Cash:
         return {"budget": self.total, "group_budgets": None if self.budgets is None else self.budgets.to_dict()}
 
 
+def _rounded(number: float, rounding: str) -> str:
+    """Six digits, rounded one way: what is printed can be given back to a command and is on that side.
+
+    The shortest decimals that read as the number stand for it, so that 0.2 stays 0.2.
+    """
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(number))):.6g}"
+
+
 def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
-    """A row of the table; of an allocation with a budget everything is in money."""
+    """A row of the table; of an allocation with a budget everything is in money. Epsilon is rounded up, noise down:
+
+    a plan's printed epsilon, or its noise, meets the target that the exact one meets.
+    """
     unit, factor = screen.COUNTS if p.task == "release" else screen.SHARES, 1.0
     if p.task == "allocation" and cash.total is not None:
         unit, factor = money(cash.currency), cash.total
     cost = p.cost
     return (
         p.postprocess,
-        "-" if p.epsilon is None else f"{p.epsilon:.6g}",
-        f"{p.mechanism.spread:.6g}",
+        "-" if p.epsilon is None else _rounded(p.epsilon, ROUND_CEILING),
+        _rounded(p.mechanism.spread, ROUND_FLOOR),
         screen.shown(unit, p.alpha.scaled(factor)),
         f"{screen.shown(unit, p.loss)} {p.loser}",
         "-" if cost is None else screen.shown(unit, cost.amount) if cost.amount else screen.shown(PERCENT, cost.share),

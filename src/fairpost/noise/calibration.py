@@ -8,14 +8,22 @@ L1, the Gaussian pair in L2. When each person is in exactly one entity:
     replacing one person by another       2       sqrt 2
 
 The default, 1, is the first row.
+
+A promise has to hold, so every sigma of the Gaussian pair is rounded up, and so is every epsilon and rho that is reported
+(rho that is asked for is rounded down). The Laplace pair's quotients are rounded to nearest.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 
 from fairpost.errors import ParameterError
 from fairpost.noise.base import positive
+
+EPS = 2.0**-52
+ROOT = math.sqrt(math.pi / 2)
 
 
 def _probability(name: str, value: float) -> float:
@@ -48,59 +56,109 @@ def gaussian_sigma_classic(epsilon: float, delta: float, sensitivity: float = 1.
 
 
 def _log_delta(epsilon: float, ratio: float) -> float:
-    """Log of Balle and Wang's delta(epsilon) = Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m), m = D2/sigma = ratio."""
-    from scipy.special import log_ndtr
+    """An upper bound, by rounding only, on the log of Balle and Wang's delta(epsilon), m = D2/sigma = ratio.
 
-    first = float(log_ndtr(ratio / 2 - epsilon / ratio))
-    gap = epsilon + float(log_ndtr(-ratio / 2 - epsilon / ratio)) - first
-    return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
+    delta = Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m) cancels where m is small. With u = eps/m - m/2 and v = u + m,
+    e^eps phi(v) = phi(u), so delta = phi(u) (R(u) - R(v)), R(x) = (1 - Phi(x)) / phi(x) = sqrt(pi/2) erfcx(x / sqrt 2).
+    For m < 1/2 the difference is the integral of -R'(x) = 1 - x R(x) > 0 over (u, v), by 16 Gauss-Legendre nodes.
+
+    Rounding: u^2/2 has the relative error 4 eps (u is a difference of two rounded numbers, eps/m + m/2 their size),
+    1 - x R(x) ~ 1/x^2 a relative error of (2 + x^2) 4 eps, and for m >= 1/2 R(u) - R(v), of the size R(u) m/(v + 1) at
+    least, one of (v + 1) 8 eps. The sum is below 8 eps (4 + v^2): it is added.
+    """
+    from scipy.special import erfcx, log_ndtr, roots_legendre
+
+    u, v = epsilon / ratio - ratio / 2, epsilon / ratio + ratio / 2
+    rounding = 8 * EPS * (4 + v * v)
+    if u < -30:  # delta is 1 - Phi(u) - e^eps Phi(-v): both of the size e^-450
+        return min(float(log_ndtr(-u)) + rounding, 0.0)
+    if ratio >= 0.5:
+        gap = ROOT * float(erfcx(u / math.sqrt(2)) - erfcx(v / math.sqrt(2)))
+    else:
+        node, weight = roots_legendre(16)
+        x = u + (node + 1) / 2 * ratio
+        gap = ratio / 2 * float(weight @ (1 - x * ROOT * erfcx(x / math.sqrt(2))))
+    if gap <= 0.0:  # beyond the reach of doubles: delta < phi(u) R(u)
+        return float(log_ndtr(-u)) + rounding
+    return -u * u / 2 - math.log(2 * math.pi) / 2 + math.log(gap) + rounding
+
+
+def _settled(start: float, away: float, holds: Callable[[float], bool]) -> float:
+    """`start`, or the first number in the direction of `away` for which the promise is shown, in growing steps."""
+    step = EPS
+    while not holds(start):
+        start += math.copysign(step * abs(start), away - start)
+        step *= 2
+    return start
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The analytic Gaussian mechanism: the smallest sigma with (epsilon, delta)-DP (Balle and Wang 2018, Thm 8)."""
+    """The analytic Gaussian mechanism: the smallest sigma with (epsilon, delta)-DP (Balle and Wang 2018, Thm 8).
+
+    Rounded up, by some 1e-13 of it: delta grows with m, so every smaller m keeps the promise.
+    """
     from scipy.optimize import brentq
 
-    eps, target = positive("epsilon", epsilon), math.log(_probability("delta", delta))
+    eps, target = positive("epsilon", epsilon), math.log(_probability("delta", delta)) - EPS
     low, high = -1.0, 1.0
     while _log_delta(eps, math.exp(low)) > target:
         low *= 2
     while _log_delta(eps, math.exp(high)) < target:
         high *= 2
     root = brentq(lambda v: _log_delta(eps, math.exp(v)) - target, low, high, xtol=1e-14, rtol=1e-14)
-    return positive("sensitivity", sensitivity) / math.exp(root)
+    ratio = _settled(math.exp(root), 0.0, lambda m: _log_delta(eps, m) <= target)
+    return math.nextafter(positive("sensitivity", sensitivity) / ratio, math.inf)
 
 
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> float:
-    """The smallest epsilon >= 0 for which noise of this sigma is (epsilon, delta)-DP (Balle and Wang 2018)."""
+    """The smallest epsilon >= 0 for which noise of this sigma is (epsilon, delta)-DP (Balle and Wang 2018), rounded up."""
     from scipy.optimize import brentq
 
-    ratio = positive("sensitivity", sensitivity) / positive("sigma", sigma)
-    target = math.log(_probability("delta", delta))
+    ratio = math.nextafter(positive("sensitivity", sensitivity) / positive("sigma", sigma), math.inf)
+    target = math.log(_probability("delta", delta)) - EPS
     if _log_delta(0.0, ratio) <= target:
         return 0.0
     high = 1.0
     while _log_delta(high, ratio) > target:
         high *= 2
-    return float(brentq(lambda e: _log_delta(e, ratio) - target, 0.0, high, xtol=1e-15, rtol=1e-14))
+    root = float(brentq(lambda e: _log_delta(e, ratio) - target, 0.0, high, xtol=1e-15, rtol=1e-14))
+    return _settled(max(root, 1e-300), math.inf, lambda e: _log_delta(e, ratio) <= target)
 
 
 def gaussian_sigma_zcdp(rho: float, sensitivity: float = 1.0) -> float:
-    """Sigma = D2 / sqrt(2 rho): rho-zCDP, Gaussian (Bun and Steinke 2016) and discrete Gaussian (Canonne et al. 2020)."""
-    return positive("sensitivity", sensitivity) / math.sqrt(2 * positive("rho", rho))
+    """Sigma = D2 / sqrt(2 rho): rho-zCDP, Gaussian (Bun and Steinke 2016) and discrete Gaussian (Canonne et al. 2020).
+
+    Rounded up: D2^2 <= 2 rho sigma^2 holds for the numbers themselves.
+    """
+    d, r = positive("sensitivity", sensitivity), positive("rho", rho)
+    return _upwards(d / math.sqrt(2 * r), lambda sigma: Fraction(d) ** 2 <= 2 * Fraction(r) * Fraction(sigma) ** 2)
 
 
 def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
-    """Rho = D2^2 / (2 sigma^2)."""
-    return (positive("sensitivity", sensitivity) / positive("sigma", sigma)) ** 2 / 2
+    """Rho = D2^2 / (2 sigma^2), rounded up."""
+    d, s = positive("sensitivity", sensitivity), positive("sigma", sigma)
+    return _upwards((d / s) ** 2 / 2, lambda rho: Fraction(d) ** 2 <= 2 * Fraction(rho) * Fraction(s) ** 2)
+
+
+def _upwards(start: float, holds: Callable[[float], bool]) -> float:
+    """The least double at or just below `start` (by rounding) for which it holds."""
+    found = start * (1 - 4 * EPS)
+    while math.isfinite(found) and not holds(found):
+        found = math.nextafter(found, math.inf)
+    return found
 
 
 def epsilon_from_rho(rho: float, delta: float) -> float:
-    """rho-zCDP implies (rho + 2 sqrt(rho ln(1/delta)), delta)-DP (Bun and Steinke 2016, Prop. 1.3)."""
-    r = positive("rho", rho)
-    return r + 2 * math.sqrt(r * math.log(1 / _probability("delta", delta)))
+    """rho-zCDP implies (epsilon, delta)-DP: Canonne, Kamath and Steinke 2020, Prop. 12 (`conversion`), rounded up."""
+    from fairpost.noise.conversion import epsilon_of
+
+    exact = epsilon_of(Fraction(positive("rho", rho)), Fraction(_probability("delta", delta)))
+    return _upwards(float(exact), lambda e: Fraction(e) >= exact)
 
 
 def rho_from_epsilon(epsilon: float, delta: float) -> float:
-    """The rho that `epsilon_from_rho` sends to epsilon."""
-    log = math.log(1 / _probability("delta", delta))
-    return (positive("epsilon", epsilon) / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2
+    """The largest rho that gives (epsilon, delta)-DP by the same proposition, rounded down."""
+    from fairpost.noise.conversion import rho_of
+
+    exact = rho_of(Fraction(positive("epsilon", epsilon)), Fraction(_probability("delta", delta)))
+    return -_upwards(-float(exact) * (1 + 8 * EPS), lambda r: Fraction(-r) <= exact)

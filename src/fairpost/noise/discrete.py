@@ -144,7 +144,7 @@ class DiscreteGaussian(ConcentratedNoise):
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float, sensitivity: float = 1.0) -> DiscreteGaussian:
-        """A sigma with (epsilon, delta)-DP, through zCDP (Bun and Steinke 2016, Prop. 1.3): valid, not tight."""
+        """A sigma with (epsilon, delta)-DP, through zCDP (Canonne, Kamath and Steinke 2020, Prop. 12): valid, not tight."""
         return cls.from_rho(calibration.rho_from_epsilon(epsilon, delta), sensitivity)
 
     def epsilon(self, delta: float, sensitivity: float = 1.0) -> float:

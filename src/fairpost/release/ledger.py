@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError
+from fairpost.noise.conversion import rho_of
 from fairpost.release import store
 from fairpost.release.amounts import amount, rounded, text
 from fairpost.release.chain import Entry, Findings, check_chain, check_statement, digest, hash_of
-from fairpost.release.conversion import rho_of
 from fairpost.release.places import create_private, private_folder, refuse_network
 from fairpost.whole import sync_folder
 

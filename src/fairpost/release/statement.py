@@ -14,9 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from fairpost.noise.conversion import epsilon_of
 from fairpost.release.amounts import decimal_of, text
 from fairpost.release.chain import Entry
-from fairpost.release.conversion import epsilon_of
 from fairpost.release.ledger import Terms
 from fairpost.release.noise import Law
 from fairpost.release.request import Publication

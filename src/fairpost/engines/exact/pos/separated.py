@@ -37,6 +37,8 @@ from fairpost.engines.moments import Counted, Floats, Moments
 
 ROUNDING = 1e-13
 """Relative rounding of the sums."""
+GENERAL = 1e-12
+"""The best accuracy of the general method, as a part of a share."""
 FEW = 20
 """Among more entities at risk than this the saddle-point approximation shows where the density of r bends."""
 
@@ -76,7 +78,22 @@ def separated(problem: Problem, rtol: float) -> Moments | None:
     enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
     if enough < inverse.rms:
         inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse
-    return _refine(problem, inverse, rtol) or _refine(problem, inverse_of(problem, 1e-5 * inverse.rms), rtol)
+    found = _refine(problem, inverse, rtol) or _refine(problem, inverse_of(problem, 1e-5 * inverse.rms), rtol)
+    if found is None:
+        _in_reach_otherwise(problem, inverse, bias, mse, rtol)
+    return found
+
+
+def _in_reach_otherwise(problem: Problem, inverse: Inverse, bias: Floats, mse: Floats, rtol: float) -> None:
+    """Refuse before the general method is asked for more digits of a share than it has.
+
+    It takes differences of shares, with an absolute error of GENERAL of the largest at best; alpha is at most the range
+    without clipping and twice what clipping can add.
+    """
+    clipped = _clipping_at_most(problem)
+    if rtol * (float(np.ptp(bias)) + 2 * clipped) < GENERAL * float(np.max(problem.shares)):
+        error = _without_clipping(problem, inverse, bias, mse, clipped).error
+        raise refusal("pos", bias, error, rtol, "the counts are too much alike for more digits")
 
 
 def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments | None:
@@ -84,9 +101,10 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
     if inverse is None:
         return None
     bias0, mse0 = unclipped(problem, inverse)
-    nothing = _without_clipping(problem, inverse, bias0, mse0)
-    if reached(bias0, nothing.error, problem.shares, 0.01 * rtol):
-        return nothing
+    clipped = _clipping_at_most(problem)
+    if reached(bias0, np.full_like(bias0, clipped), problem.shares, 0.01 * rtol):
+        nothing = _without_clipping(problem, inverse, bias0, mse0, clipped)
+        return nothing if reached(bias0, nothing.error, problem.shares, rtol) else None
     risk = _at_risk(problem, rtol)
     exact = -np.expm1(_log_none_clipped(risk.problem))
     previous: Floats | None = None
@@ -122,12 +140,17 @@ def unclipped(problem: Problem, inverse: Inverse) -> tuple[Floats, Floats]:
     return weight @ gap, (weight * inverse.t) @ (gap**2 + scatter)
 
 
-def _without_clipping(problem: Problem, inverse: Inverse, bias: Floats, mse: Floats) -> Moments:
-    """The answer where clipping can be neglected: the mean of sum (-z_j)_+ >= |m_i| bounds the change of a share."""
+def _clipping_at_most(problem: Problem) -> float:
+    """What clipping can change about a share: |m_i| is at most sum (-z_j)_+, whose mean is taken four times over S."""
     from fairpost.engines.exact.pos.kernels.separated import shortfall
 
     fallen, _, _ = shortfall(problem.noise, problem.c, problem.scale, problem.times, 0.0)
-    error = np.sqrt(mse) * inverse.rms + inverse.tail + 4 * fallen / problem.mean + ROUNDING * np.abs(bias)
+    return float(4 * fallen / problem.mean)
+
+
+def _without_clipping(problem: Problem, inverse: Inverse, bias: Floats, mse: Floats, clipped: float) -> Moments:
+    """The answer where clipping can be neglected; what it can add is part of the error."""
+    error = np.sqrt(mse) * inverse.rms + inverse.tail + clipped + ROUNDING * np.abs(bias)
     return Moments(bias, error, mse, problem.mechanism.cdf(-problem.c / problem.a))
 
 
@@ -149,6 +172,8 @@ def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
             break
     deviation = float(np.sqrt(variance)) / (problem.n - number)
     width = max(deviation, variance / mean / problem.n) if mean > 0 else 0.0
+    # where clipping is rare, E[r] says how rare it is and not where r > 0 lies: a look around starts at the width
+    start = max(r, 0.05 * width)
     excess = np.empty_like(problem.c)
     shortfalls(problem.noise, problem.c, problem.scale, r + 12 * width, excess)
     near = problem.times * excess > 1e-4 * rtol / excess.size * np.max(excess)
@@ -156,7 +181,7 @@ def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
     index = np.flatnonzero(near)
     index = index[np.argsort(problem.times[index], kind="stable")]
     part, others = problem.part(index), problem.part(np.flatnonzero(~near))
-    return _AtRisk(part, index, others, profile(part, float(others.n), r, width), missed)
+    return _AtRisk(part, index, others, profile(part, float(others.n), start, width), missed)
 
 
 def _log_none_clipped(risk: Problem) -> float:

@@ -73,13 +73,27 @@ def saddle(
     low: float,
     near: float,
 ) -> tuple[float, float, float, float]:
-    """The minimum of the convex log(F K) over s > low, to `near` of its width: s, log F, K, the second derivative."""
+    """The minimum of the convex log(F K) over s > low, to `near` of its width: s, log F, K, the second derivative.
+
+    Where one entity is clipped once in a long while, log(F K) is like s n r - log s: flat to the right, and Newton's
+    method from there lands far to the left, where Gaussian transforms grow like e^{s^2 sigma^2 / 2} beyond what doubles
+    hold. Such a step is taken back; the next one is nine tenths of a width long, from s to s/10 in that example.
+    """
     high = np.inf
-    s = start
+    s = last = start
+    reach = 0.0
     value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
     for _ in range(100):
+        if not (math.isfinite(value) and math.isfinite(first) and math.isfinite(second)):
+            if reach == 0.0:
+                break
+            low, s = max(low, s), last - reach
+            reach *= 0.5
+            value, number, first, second = slope(noise, c, scale, times, above, far, r, s)
+            continue
         if abs(first) <= near * math.sqrt(second):
             break
+        last, reach = s, 0.9 / math.sqrt(second)
         if first > 0.0:
             high = s
         else:
@@ -200,6 +214,27 @@ def product_and_ratios(
 
 
 @kernel(error_model="numpy")
+def _some_below(b0: Numbers, g: Numbers, times: Counted, n: float) -> complex:
+    """The number above times 1{at least one is below}, over psi: n (1 - prod up/psi) - sum below/psi.
+
+    The term with none below, n prod up, integrates to 0 along a contour that turns left, since n r > 0. Where clipping
+    is rare it is many orders larger than the rest, so it is left out by itself: with e = b0/psi the product of 1 - e over
+    the entities is kept as its distance u from 1, u <- u + e - u e; a power by doubling.
+    """
+    u, fallen = 0.0 + 0.0j, 0.0 + 0.0j
+    for j in range(b0.size):
+        e = b0[j] * g[j]
+        fallen += times[j] * e
+        k = times[j]
+        while k > 0:
+            if k & 1:
+                u += e - u * e
+            e += e - e * e
+            k >>= 1
+    return n * u - fallen
+
+
+@kernel(error_model="numpy")
 def accumulate(
     noise: int,
     c: Floats,
@@ -238,9 +273,12 @@ def accumulate(
         for k in range(nt):
             survivors(noise, c, scale, r[i], t[k], up[k], lift[k])
         s0, value, _, second = saddle(noise, c, scale, times, up[0], far, r[i], s0, low, 0.3)
+        clipped = 0.0
         for j in range(m):
             head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
             reference[j] = 1.0 / (up[0, j] + head)
+            clipped += times[j] * head * reference[j]
+        rare = clipped < 0.1
         space = room(noise, c, scale, r[i], s0, low)
         width, bend, fine = contour(noise, s0, second, space, n * r[i], left, step)
         peak = 0.0
@@ -257,8 +295,9 @@ def accumulate(
                 product, phi = product_and_ratios(up[k], b0, reference, turn, times, g)
                 product *= np.exp(far_log[k] + t[k] * far * r[i]) * outer
                 phi += far
-                total = (product * phi).real
-                size = max(size, abs(product * phi))
+                number = _some_below(b0, g, times, n) if rare else phi
+                total = (product * number).real
+                size = max(size, abs(product * number))
                 common[k, 0] += total
                 common[k, 1] += r[i] * total
                 common[k, 2] += r[i] * r[i] * total

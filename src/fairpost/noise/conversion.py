@@ -12,6 +12,7 @@ digits: the answer is a proof, however rough the search. `rho_of` rounds down an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
@@ -29,17 +30,22 @@ def log_delta(rho: float, epsilon: float, alpha: float) -> float:
     return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
 
 
-def best_alpha(rho: float, epsilon: float) -> float:
-    """About the best alpha: golden-section search over log(alpha - 1), in which the bound has one valley."""
-    low, high = math.log(1e-6), math.log(max(1e3, 10 * (1 + epsilon) / rho))
+def least(f: Callable[[float], float], highest: float) -> float:
+    """The alpha in (1, highest) where f is least: golden-section search over log(alpha - 1), where f has one valley."""
+    low, high = math.log(1e-6), math.log(highest)
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(90):
         left, right = high - golden * (high - low), low + golden * (high - low)
-        if log_delta(rho, epsilon, 1 + math.exp(left)) < log_delta(rho, epsilon, 1 + math.exp(right)):
+        if f(1 + math.exp(left)) < f(1 + math.exp(right)):
             high = right
         else:
             low = left
     return 1 + math.exp((low + high) / 2)
+
+
+def best_alpha(rho: float, epsilon: float) -> float:
+    """About the best alpha for these two."""
+    return least(lambda alpha: log_delta(rho, epsilon, alpha), max(1e3, 10 * (1 + epsilon) / rho))
 
 
 def holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
@@ -53,17 +59,21 @@ def holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
         return exponent + abs(exponent) * SLACK + SLACK <= d.ln()
 
 
+def _rest(delta: float, alpha: float) -> float:
+    """What the bound adds to alpha rho: epsilon = alpha rho + rest, the formula for delta solved for epsilon."""
+    return math.log(alpha - 1) - (alpha * math.log(alpha) + math.log(delta)) / (alpha - 1)
+
+
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """About the largest rho, with 12 digits, that implies (epsilon, delta)-DP; never above it."""
     if not 0 < delta < 1:
         raise ParameterError(f"`delta` must be above 0 and below 1, got {delta}")
-    # Bun and Steinke's simpler conversion gives a rho that certainly holds; twice epsilon never does at delta < 1.
-    low, high = _simple(float(epsilon), float(delta)), 4 * (float(epsilon) + 1)
-    for _ in range(200):
-        middle = math.sqrt(low * high)
-        below = log_delta(middle, float(epsilon), best_alpha(middle, float(epsilon))) <= math.log(float(delta))
-        low, high = (middle, high) if below else (low, middle)
-    rho, step = _down(low)
+    e, d = float(epsilon), float(delta)
+    # Bun and Steinke's simpler conversion gives a rho that certainly holds, and the best alpha is about
+    # 1 + sqrt(log(1/delta) / rho): it is below the end of the search
+    simple = _simple(e, d)
+    alpha = least(lambda a: (_rest(d, a) - e) / a, max(1e3, 10 * (1 + e) / simple))
+    rho, step = _down(max(simple, (e - _rest(d, alpha)) / alpha))
     while not holds(rho, epsilon, delta):
         rho -= step
     return rho
@@ -72,12 +82,12 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
     """About the smallest epsilon, with 12 digits, that rho-zCDP gives at this delta; never below it."""
     r, d = float(rho), float(delta)
-    low, high = 0.0, r + 2 * math.sqrt(r * math.log(1 / d))
-    for _ in range(200):
-        middle = (low + high) / 2
-        above = log_delta(r, middle, best_alpha(r, middle)) <= math.log(d)
-        low, high = (low, middle) if above else (middle, high)
-    epsilon, step = _down(high)
+    simple = r + 2 * math.sqrt(r * math.log(1 / d))
+    alpha = least(lambda a: a * r + _rest(d, a), max(1e3, 10 * (1 + simple) / r))
+    found = min(simple, alpha * r + _rest(d, alpha))
+    if found <= 1e-9 * simple and holds(rho, Fraction(0), delta):
+        return Fraction(0)
+    epsilon, step = _down(max(found, 1e-9 * simple))
     while not holds(rho, epsilon, delta):
         epsilon += step
     return epsilon
