@@ -88,7 +88,9 @@ def test_a_large_scale_tends_to_continuous_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    "noise", [fp.Laplace(1.0), fp.Gaussian(1.0), fp.DiscreteLaplace(1.7), fp.DiscreteGaussian(2.3)], ids=lambda m: m.name
+    "noise",
+    [fp.Laplace(1.0), fp.Gaussian(1.0), fp.DiscreteLaplace(1.7), fp.DiscreteGaussian(2.3)],
+    ids=lambda m: m.name,
 )
 def test_partial_transforms(noise: fp.noise.Law) -> None:
     """below, kept and first against sums or integrals of the law itself."""

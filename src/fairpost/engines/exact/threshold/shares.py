@@ -118,14 +118,14 @@ def _field(problem: Problem, tau: float, high: float, low: float, nodes: int) ->
     near = chance > 1e-20 / problem.n
     if np.ptp(problem.a) > 0:
         giants, many = np.unique(problem.a[~near], return_inverse=True)
-        often = np.bincount(many, problem.times[~near], minlength=giants.size)
+        often = np.bincount(many, problem.times[~near], minlength=giants.size).astype(np.float64)
         weight = problem.times[near].astype(np.float64)
         where = np.flatnonzero(near)
         return Field(noise, x[near], problem.a[near], weight, giants, often, problem.n, level, where, None)
     order = np.argsort(x)
     times = problem.times[order].astype(np.float64)
     found: Entities = entities(noise, x[order], times, 0.0, (low + level, high + level), nodes)
-    giants, often = np.ones(1), np.array([float(np.sum(times[found.members :]))])
+    giants, often = np.ones(1), np.full(1, np.sum(times[found.members :]))
     where = order[: found.members]
     ones = np.ones(found.y.size)
     return Field(noise, found.y, ones, found.weight, giants, often, problem.n, level, where, found.reduced)
@@ -270,7 +270,9 @@ def _level(problem: Problem, win: _Window, inverse: Inverse, tau: float, level: 
     path = Upright(*win.tilts(t), _end(f, t, win), level.step)
     work = t.size * path.size * f.x.size * inverse.t.size
     if work > WORK:
-        raise ToleranceError(f"pos-threshold: {f.x.size} pairs that may be dropped need {work:.2g} nodes, which would take too long")
+        raise ToleranceError(
+            f"pos-threshold: {f.x.size} pairs that may be dropped need {work:.2g} nodes, which would take too long"
+        )
     unit, size = problem.mechanism.spread, problem.c.size
     gamma, square, zero = np.zeros(size), np.zeros(size), np.zeros(size)
     far = np.ones(size, dtype=bool)
