@@ -13,6 +13,7 @@ from fairpost.engines import Exact, MonteCarlo
 from fairpost.engines.exact.lattice.release import release
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.exact.sums.factors import parts
+from fairpost.engines.expansion.threshold import simplex_threshold as expanded
 from fairpost.noise import Threshold
 from fairpost.rules import Simplex, SimplexThreshold
 
@@ -129,6 +130,20 @@ def test_simulation_agrees(noise: fp.noise.Law, threshold: bool) -> None:
     total = float(counts.values.sum()) + 7.25
     pi = SimplexThreshold(total) if threshold else Simplex(total)
     within(Exact(rtol=1e-3), counts, noise, pi, 20_000, 11)
+
+
+@pytest.mark.parametrize(
+    "noise", [fp.DiscreteLaplace(1.0), fp.DiscreteLaplace(10.0), fp.DiscreteGaussian(8.0)], ids=str
+)
+def test_the_ramp_on_school_districts_against_the_expansion(noise: fp.noise.Law) -> None:
+    """Two ways to one number, which share no code but the ramp itself."""
+    counts = cases.saipe()
+    x, times = np.unique(counts.values, return_counts=True)
+    total, rule = float(counts.values.sum()), noise.best_threshold()
+    exact, rough = release(x, times, noise, total, rule, 1e-6), expanded(x, times, noise, total, rule)
+    assert (np.abs(exact.bias - rough.bias) <= exact.error + rough.error).all()
+    assert rough.error.max() < 2e-3 * np.ptp(rough.bias)
+    np.testing.assert_allclose(exact.mse, rough.mse, rtol=2e-3)
 
 
 def test_what_has_no_lattice_is_refused_by_name() -> None:

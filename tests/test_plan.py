@@ -86,10 +86,10 @@ def no_simulation():
 
 
 def test_refusals_are_listed_with_their_reason():
-    found = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "simplex-threshold"], engine=no_simulation())
+    found = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "pos-threshold"], engine=no_simulation())
     refused = found.refused
     assert [p.postprocess for p in found.points] == ["simplex"]
-    assert [r.postprocess for r in refused] == ["simplex-threshold"]
+    assert [r.postprocess for r in refused] == ["pos-threshold"]
     assert "simulate" in refused[0].reason
 
 

@@ -32,7 +32,7 @@ def passed(total: float) -> Kernel:
     d = total - math.floor(total)
 
     def form(s: Complexes, which: slice) -> Complexes:
-        return np.exp(s * d) * s * (0.25 / np.sinh(s / 2) ** 2 - d / np.expm1(s))
+        return np.asarray(np.exp(s * d) * s * (0.25 / np.sinh(s / 2) ** 2 - d / np.expm1(s)))
 
     return Kernel(form, 1.0)
 
@@ -44,7 +44,7 @@ def squared(total: float) -> Kernel:
     def form(s: Complexes, which: slice) -> Complexes:
         half = np.sinh(s / 2)
         second = 0.25 * np.cosh(s / 2) / half**3 - 0.5 * d / half**2 + d * d / np.expm1(s)
-        return np.exp(s * d) * s * s * second / 2
+        return np.asarray(np.exp(s * d) * s * s * second / 2)
 
     return Kernel(form, 1.0)
 
@@ -54,7 +54,7 @@ def at_least(total: float) -> Kernel:
     gap = math.ceil(total) - total
 
     def form(s: Complexes, which: slice) -> Complexes:
-        return np.exp(-s * gap) / -np.expm1(-s)
+        return np.asarray(np.exp(-s * gap) / -np.expm1(-s))
 
     return Kernel(form, 1.0)
 
@@ -68,6 +68,6 @@ def remainder(total: float) -> Callable[[Complexes, slice], Complexes]:
         tail = 1 / np.expm1(s)
         first = 0.25 / half**2 - d * tail
         second = 0.25 * np.cosh(s / 2) / half**3 - 0.5 * d / half**2 + d * d * tail
-        return np.exp(s * d) * (s * second - 2 * first)
+        return np.asarray(np.exp(s * d) * (s * second - 2 * first))
 
     return form

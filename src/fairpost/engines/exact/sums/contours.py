@@ -58,7 +58,7 @@ def _largest(there: Product, foot: Product) -> Floats:
     """The most that leaving one entity out can take away from the decay."""
     with np.errstate(divide="ignore"):
         lost = np.log(np.abs(foot.one[:, 0])) - np.log(np.abs(there.one[:, 0]))
-    return np.minimum(np.min(lost, axis=1), 0.0)
+    return np.asarray(np.minimum(np.min(lost, axis=1), 0.0))
 
 
 class Path(Protocol):
@@ -66,8 +66,13 @@ class Path(Protocol):
     trapezoidal rule adds because of a pole of residue 1 at s = 0.
     """
 
-    tau: Floats
-    size: int
+    @property
+    def tau(self) -> Floats:
+        """Where each crosses the real axis."""
+
+    @property
+    def size(self) -> int:
+        """Nodes on one contour."""
 
     def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
         """For some of the t."""

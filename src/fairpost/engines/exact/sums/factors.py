@@ -42,7 +42,8 @@ class Parts:
 
 def parts(noise: Law, c: Floats, s: Complexes) -> Parts:
     """The parts of one entity for each cut c and each s (real or complex, inside the strip)."""
-    return _FORMS[noise.code](noise, c, s)
+    found: Parts = _FORMS[noise.code](noise, c, s)
+    return found
 
 
 def _laplace(noise: Law, c: Floats, s: Complexes) -> Parts:

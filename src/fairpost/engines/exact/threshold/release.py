@@ -130,7 +130,9 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     spread, many = noise.spread, times.astype(np.float64)
     n = float(np.sum(many))
     surplus = math.fsum([total, *(-x * times).tolist()]) / spread
-    level, goal = tau / spread, total / spread
+    if total <= tau:
+        return _largest(x, many, noise, total)
+    level = tau / spread
     unit = noise.scaled(1.0)
     y = x / spread - level
 
@@ -141,7 +143,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     win = find_window(family, SHORT if n < MANY else DROP)
     before: Found | None = None
     for at in LEVELS:
-        now = _level(family, win, level, goal, at)
+        now = _level(family, win, level, at)
         if before is not None:
             bias, error, slack = _biases(now, before, surplus, n)
             if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
@@ -150,7 +152,41 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
 
 
-def _level(family: Family, win: Window, tau: float, goal: float, level: Level) -> Found:
+def _largest(x: Floats, times: Floats, noise: Law, total: float) -> Moments:
+    """C <= tau: the largest noisy count stands inside its jump and takes all, P = int f(t - x_i) prod_{j != i} F(t - x_j) dt.
+
+    The chances must sum to 1. Panels of one noise scale with 16 nodes, broken at the counts (corners of Laplace noise), integrate
+    functions that are analytic in between to rounding.
+    """
+    unit, n = noise.spread, float(np.sum(times))
+    reach = 40 + math.log(n) if not np.isinf(noise.strip) else 9 + math.sqrt(2 * math.log(n))
+    high, low = float(x[-1]) + reach * unit, float(x[-1]) - reach * unit
+    near = x > low - reach * unit
+    breaks = np.unique(np.concatenate([[low, high], x[(x > low) & (x < high)]]))
+    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / unit) + 1) for a, b in pairwise(breaks)]))
+    u, w = legendre(16)
+    wide = np.diff(edges)[:, None]
+    chance = np.zeros(x.size)
+    for t, weight in zip(edges[:-1, None] + wide * u, wide * w, strict=True):
+        c = t[:, None] - x[near]
+        with np.errstate(divide="ignore"):
+            log = np.log(noise.cdf(c))
+        whole = np.maximum(log @ times[near], -1e4)
+        chance[near] += weight @ (noise.density(c) * np.exp(whole[:, None] - np.maximum(log, -1e4)))
+    error = abs(float(np.sum(times * chance)) - 1) + 1e-14
+    slack = error * (total + x) * (np.maximum(chance, 1e-3) + 1e-3)
+    chance = np.clip(chance, 0.0, 1.0)
+    return Moments(
+        total * chance - x,
+        error * total * np.ones(x.size) + np.spacing(x),
+        (total - x) ** 2 * chance + x**2 * (1 - chance),
+        1 - chance,
+        mse_error=slack * (total + x),
+        zero_error=np.full(x.size, error),
+    )
+
+
+def _level(family: Family, win: Window, tau: float, level: Level) -> Found:
     e = family.entities(win.low, win.high, level.nodes)
     edges = panels(win, e)
     u, w = legendre(level.order)
@@ -159,14 +195,13 @@ def _level(family: Family, win: Window, tau: float, goal: float, level: Level) -
     tilt, width = win.tilts(t)
     end = reach(e, family.places(t), tilt, width, math.inf)
     if end == math.inf:
-        return _few(family, win, tau, goal, level)
+        return _few(family, win, tau, level)
     path = Upright(tilt, width, end, level.step)
-    inside = min(tau, goal)
-    values = _values(family, e, t, path, inside)
-    return _gathered(family, win, e, t, weight, edges, values, tau, inside)
+    values = _values(family, e, t, path, tau)
+    return _gathered(family, win, e, t, weight, edges, values, tau)
 
 
-def _values(family: Family, e: Entities, t: Floats, path: Path, inside: float) -> Values:
+def _values(family: Family, e: Entities, t: Floats, path: Path, tau: float) -> Values:
     at = family.places(t)
 
     def extra(found: Product, s: Complexes, which: slice) -> list[tuple[Complexes, Any]]:
@@ -175,10 +210,10 @@ def _values(family: Family, e: Entities, t: Floats, path: Path, inside: float) -
         own = (found.first - e.y * found.kept) / s[:, :, None]
         return [(own, mean), (1 / s, 1.0), ((found.line - t[which][:, None]) / s, -t[which][:, None])]
 
-    return invert(e, at, path, kernels(inside), extra)
+    return invert(e, at, path, kernels(tau), extra)
 
 
-def _few(family: Family, win: Window, tau: float, goal: float, level: Level) -> Found:
+def _few(family: Family, win: Window, tau: float, level: Level) -> Found:
     """Few entities share the shift: lines with equal steps, and so many t that they follow every oscillation."""
     e = family.entities(win.low, win.high, EACH)
     if e.giants + float(np.sum(e.weight)) > MANY:
@@ -207,8 +242,7 @@ def _few(family: Family, win: Window, tau: float, goal: float, level: Level) -> 
     wide = np.diff(edges)[:, None]
     t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
     path = Line(np.where(t > win.centre, size, -size), step, top)
-    inside = min(tau, goal)
-    return _gathered(family, win, e, t, weight, None, _values(family, e, t, path, inside), tau, inside)
+    return _gathered(family, win, e, t, weight, None, _values(family, e, t, path, tau), tau)
 
 
 def _height(family: Family, win: Window, e: Entities, size: float) -> float:
@@ -224,10 +258,9 @@ def _height(family: Family, win: Window, e: Entities, size: float) -> float:
 
 
 def _gathered(
-    family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats | None, values: Values, tau: float,
-    inside: float,
+    family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats | None, values: Values, tau: float
 ) -> Found:  # fmt: skip
-    """The sums over t. What the jump holds above the total, tau - min(tau, C), is certain and is added in closed form."""
+    """The sums over t."""
     unit, t0 = family.noise, win.centre
     kind = int(np.isinf(unit.strip))
     law = Reduced(kind, e.y, e.weight, e.giants, e.rest, e.y, ())
@@ -241,13 +274,11 @@ def _gathered(
     chance, jump, moment = values.without
     c0, x = t0 - e.y, e.y + tau
     below = unit.cdf(c0)
-    sure = (tau - inside) * (1 - below)
     held = against(jump, unit.density)
-    deficit = -unit.lower(c0, 0.0, 1) - tau * below - sure + against(chance, unit.cdf) - held
+    deficit = -unit.lower(c0, 0.0, 1) - tau * below + against(chance, unit.cdf) - held
     zero = below + against(chance, unit.density)
     u0, u1, u2 = (unit.upper(c0, 0.0, k) for k in range(3))
     mse = x**2 * below + e.y**2 * u0 - 2 * e.y * u1 + u2 - 2 * weight @ values.extra[0]
-    mse += ((inside - x) ** 2 - (tau - x) ** 2) * (1 - below)
     mse -= 2 * (against(moment, unit.density) - x * held)
     root = t0 + float(weight @ values.extra[1][:, 0])
     size = family.y.size

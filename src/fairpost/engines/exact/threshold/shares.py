@@ -118,14 +118,14 @@ def _field(problem: Problem, tau: float, high: float, low: float, nodes: int) ->
     near = chance > 1e-20 / problem.n
     if np.ptp(problem.a) > 0:
         giants, many = np.unique(problem.a[~near], return_inverse=True)
-        often = np.bincount(many, problem.times[~near], minlength=giants.size)
+        often = np.bincount(many, problem.times[~near], minlength=giants.size).astype(np.float64)
         weight = problem.times[near].astype(np.float64)
         where = np.flatnonzero(near)
         return Field(noise, x[near], problem.a[near], weight, giants, often, problem.n, level, where, None)
     order = np.argsort(x)
     times = problem.times[order].astype(np.float64)
     found: Entities = entities(noise, x[order], times, 0.0, (low + level, high + level), nodes)
-    giants, often = np.ones(1), np.array([float(np.sum(times[found.members :]))])
+    giants, often = np.ones(1), np.full(1, np.sum(times[found.members :]))
     where = order[: found.members]
     ones = np.ones(found.y.size)
     return Field(noise, found.y, ones, found.weight, giants, often, problem.n, level, where, found.reduced)
@@ -222,13 +222,13 @@ def shares(x: Floats, a: Floats, times: Counted, truth: Floats, noise: Law, tau:
     bias0, mse0 = unclipped(problem, inverse)
     before: tuple[Floats, Floats, Floats] | None = None
     for level in LEVELS:
-        gamma, zero, square = _level(problem, win, inverse, tau, level)
+        gamma, zero, square, root = _level(problem, win, inverse, tau, level)
         mean = float(np.sum(problem.times * gamma)) / problem.n
         bias = bias0 + gamma - mean
         mse = np.maximum(mse0 + square - 2 * problem.shares * (gamma - mean), bias**2)
         if before is not None:
             rule = moved(bias, before[0], np.abs(gamma) + abs(mean)) + 1e-13 * (np.abs(bias0) + np.abs(gamma))
-            error = rule + np.sqrt(mse) * inverse.rms + inverse.tail
+            error = rule + abs(root - mean) + np.sqrt(mse) * inverse.rms + inverse.tail
             if reached(bias, error, problem.shares, rtol):
                 return Moments(
                     bias,
@@ -256,8 +256,10 @@ class _Sums:
     """E[e^{-theta (S - E S)}]."""
 
 
-def _level(problem: Problem, win: _Window, inverse: Inverse, tau: float, level: Level) -> tuple[Floats, ...]:
-    """Gamma, P(v = 0) and E[(v^2 - z^2)/S^2] of every pair."""
+def _level(
+    problem: Problem, win: _Window, inverse: Inverse, tau: float, level: Level
+) -> tuple[Floats, Floats, Floats, float]:
+    """Gamma, P(v = 0) and E[(v^2 - z^2)/S^2] of every pair; and E[r/S], which must be the mean of Gamma."""
     low, high = float(win.marks[0, 0]), float(win.marks[-1, 0])
     f = _field(problem, tau, high, low, level.nodes)
     ends = [
@@ -274,13 +276,14 @@ def _level(problem: Problem, win: _Window, inverse: Inverse, tau: float, level: 
             f"pos-threshold: {f.x.size} pairs that may be dropped need {work:.2g} nodes, which would take too long"
         )
     unit, size = problem.mechanism.spread, problem.c.size
-    gamma, square, zero = np.zeros(size), np.zeros(size), np.zeros(size)
+    gamma, square, zero, root = np.zeros(size), np.zeros(size), np.zeros(size), 0.0
     far = np.ones(size, dtype=bool)
     far[f.members] = False
     for theta, omega in zip(inverse.t, inverse.omega, strict=True):
         sums = _tilt(f, t, weight, edges, path, theta * unit, win.centre)
         once = omega * math.exp(-theta * problem.mean) * unit
         twice = once * theta * unit
+        root += once * (win.centre * sums.whole + sums.common[0])
         gamma[f.members] += once * _out(f, sums.gain, win.centre)
         square[f.members] += twice * _out(f, sums.square, None)
         if theta == 0:
@@ -289,7 +292,7 @@ def _level(problem: Problem, win: _Window, inverse: Inverse, tau: float, level: 
         mean = x + a * problem.mechanism.scaled(1.0).cumulants(-theta * unit * a)[1]
         t0 = win.centre
         square[far] += twice * (sums.whole * (t0**2 - 2 * t0 * mean) - 2 * (mean * sums.common[0] - sums.common[1]))
-    return gamma, zero, square
+    return gamma, zero, square, root
 
 
 def _out(f: Field, values: Floats, t0: float | None) -> Floats:
