@@ -147,7 +147,8 @@ def _contact(first: int, end: int, at: Floats, value: Floats, slope: Floats, b: 
 @kernel
 def _rise(power: Floats, g1: float, g2: float, gap: int, ahead: int) -> float:
     """The slope from z1 to z2 = z1 + gap of q^{-z} g against q^{-2z}, times q^{-(z2 + ahead)}."""
-    return (g2 - power[gap] * g1) / (1.0 - power[gap] * power[gap]) / power[ahead]
+    fall: float = power[gap]
+    return (g2 - fall * g1) / (1.0 - fall * fall) / float(power[ahead])
 
 
 @kernel
