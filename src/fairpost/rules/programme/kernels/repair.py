@@ -197,7 +197,7 @@ def no_loss(
         while True:  # chords: where m > g, between two points of contact
             found, wide, k = 0, True, first
             while k < end:
-                m = int(math.ceil(at[k]))
+                m = math.ceil(at[k])
                 bent = False
                 for z in (m - 1, m):
                     if z > z0:
@@ -211,7 +211,7 @@ def no_loss(
                 lo, hi = max(int(z0), m - 1 - width), m + width
                 k += 1
                 while k < end and math.ceil(at[k]) - 1 - width <= hi:
-                    hi = int(math.ceil(at[k])) + width
+                    hi = math.ceil(at[k]) + width
                     k += 1
                 size = hi - lo + 1
                 if stack.size < size:
