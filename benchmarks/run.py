@@ -4,7 +4,19 @@ import importlib
 import sys
 from pathlib import Path
 
-NAMES = ("imports", "cold", "commands", "simplex", "noise", "affine", "exact", "montecarlo", "threshold", "release")
+NAMES = (
+    "imports",
+    "cold",
+    "commands",
+    "simplex",
+    "noise",
+    "affine",
+    "exact",
+    "montecarlo",
+    "threshold",
+    "programmes",
+    "release",
+)
 
 
 def main() -> None:

@@ -409,7 +409,7 @@ def programme(run, command):
     """A law without rates, from a file; the base that rates are of; and that neither is dropped in silence."""
     Path("law.toml").write_text('name = "mine"\neligible = ["count >= 12"]\n')
     Path("rate.toml").write_text('name = "rate"\neligible = ["count >= 12", "count > 1 % of base"]\n')
-    words = [w for w in base(command, how="as-written")]
+    words = base(command, how="as-written")
     if command == "allocate":
         done = run(command, [*words, "--programme", "law.toml"])
         y, a = noisy(), np.array([1.0, 2.0, 1.0, 4.0])

@@ -98,11 +98,25 @@ def allocate(
 class Published(Protocol):
     """Noisy counts with their labels, weights and public base populations."""
 
-    ids: tuple[str, ...]
-    values: Floats
-    weights: Floats
-    groups: tuple[str, ...] | None
-    base: Floats | None
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """One label per entity."""
+
+    @property
+    def values(self) -> Floats:
+        """The noisy counts."""
+
+    @property
+    def weights(self) -> Floats:
+        """a."""
+
+    @property
+    def groups(self) -> tuple[str, ...] | None:
+        """One label per entity."""
+
+    @property
+    def base(self) -> Floats | None:
+        """The population that each count is a part of."""
 
 
 def by_law(

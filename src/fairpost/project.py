@@ -116,11 +116,11 @@ def _targets(y: Floats, total: Total | None, about: Counts) -> tuple[Partition, 
 
 
 def _rounded(
-    name: str, values: Floats, parts: Partition | None, totals: Floats | None, seed: int | None
+    name: str, values: Floats, parts: Partition | None, totals: Mapping[str, float] | None, seed: int | None
 ) -> tuple[Floats, int]:
     chosen = secrets.randbits(63) if seed is None else seed
     if name not in ROUNDED:
         raise ParameterError(f"rounding (`round`, --round) keeps totals and needs {' or '.join(ROUNDED)}, got {name}")
     if chosen < 0:
         raise ParameterError(f"`seed` must be a whole number from 0, got {chosen}")
-    return round_counts(values, np.random.default_rng(chosen), parts, totals), chosen
+    return round_counts(values, np.random.default_rng(chosen), parts, None if totals is None else list(totals.values())), chosen

@@ -12,6 +12,7 @@ from fairpost.cli import hierarchies, screen
 from fairpost.cli import options as o
 from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError
+from fairpost.problems import Programme
 from fairpost.results import CONFIDENTIAL, Audit, Comparison
 
 
@@ -128,12 +129,12 @@ def show(results: Comparison, currency: str) -> None:
 
 def _seats(r: Audit) -> list[str]:
     """Of an apportionment: whose seats are most likely to change."""
-    if r.problem.unit != "seats":
+    if not isinstance(r.problem, Programme) or r.problem.seats is None:
         return []
     from fairpost.engines.montecarlo.seats import seat_changes
     from fairpost.report.numbers import PERCENT
 
-    found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.runs or 20_000, seed=r.seed or 0)  # type: ignore[attr-defined]
+    found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.runs or 20_000, seed=r.seed or 0)
     worst = sorted(range(r.counts.n), key=lambda i: -found.changed[i])[:3]
     named = ", ".join(
         f"{r.counts.name(i)} {PERCENT.show(float(found.changed[i]))}" for i in worst if found.changed[i] > 0

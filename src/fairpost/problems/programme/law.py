@@ -188,7 +188,8 @@ class Programme(Problem):
         """What the law gives to the true counts."""
         base = self._base(self.base if self.base is not None else counts.base, counts.n)
         worth = self.entitled(counts.values, base)
-        return self.shared(counts.values[None, :], worth[None, :], base).values[0]
+        paid: Floats = self.shared(counts.values[None, :], worth[None, :], base).values[0]
+        return paid
 
     def shared(self, rows: Floats, worth: Floats, base: Floats) -> Shared:
         """From weighted counts to payments, row by row; `rows` are the counts themselves (for rates and minima)."""

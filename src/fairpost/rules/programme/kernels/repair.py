@@ -147,7 +147,8 @@ def _contact(first: int, end: int, at: Floats, value: Floats, slope: Floats, b: 
 @kernel
 def _rise(power: Floats, g1: float, g2: float, gap: int, ahead: int) -> float:
     """The slope from z1 to z2 = z1 + gap of q^{-z} g against q^{-2z}, times q^{-(z2 + ahead)}."""
-    return (g2 - power[gap] * g1) / (1.0 - power[gap] * power[gap]) / power[ahead]
+    fall: float = power[gap]
+    return (g2 - fall * g1) / (1.0 - fall * fall) / float(power[ahead])
 
 
 @kernel
@@ -196,7 +197,7 @@ def no_loss(
         while True:  # chords: where m > g, between two points of contact
             found, wide, k = 0, True, first
             while k < end:
-                m = int(math.ceil(at[k]))
+                m = math.ceil(at[k])
                 bent = False
                 for z in (m - 1, m):
                     if z > z0:
@@ -210,7 +211,7 @@ def no_loss(
                 lo, hi = max(int(z0), m - 1 - width), m + width
                 k += 1
                 while k < end and math.ceil(at[k]) - 1 - width <= hi:
-                    hi = int(math.ceil(at[k])) + width
+                    hi = math.ceil(at[k]) + width
                     k += 1
                 size = hi - lo + 1
                 if stack.size < size:
