@@ -123,4 +123,6 @@ def _rounded(
         raise ParameterError(f"rounding (`round`, --round) keeps totals and needs {' or '.join(ROUNDED)}, got {name}")
     if chosen < 0:
         raise ParameterError(f"`seed` must be a whole number from 0, got {chosen}")
-    return round_counts(values, np.random.default_rng(chosen), parts, None if totals is None else list(totals.values())), chosen
+    return round_counts(
+        values, np.random.default_rng(chosen), parts, None if totals is None else list(totals.values())
+    ), chosen
