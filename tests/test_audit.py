@@ -110,12 +110,15 @@ def test_auto_says_when_and_why_it_simulates():
     counts = fp.Counts([0, 3, 40])
     exact = fp.audit(counts, fp.Laplace(4.0), "simplex")
     assert (exact.method, exact.note, exact.runs) == ("exact", None, None)
-    drawn = fp.audit(counts, fp.DiscreteLaplace(4.0), "pos", runs=4000, seed=3)
+    drawn = fp.audit(fp.Counts([0.5, 3, 40]), fp.DiscreteLaplace(4.0), "simplex", runs=4000, seed=3)
     assert (drawn.method, drawn.runs, drawn.seed) == ("monte-carlo", 4000, 3)
-    assert "simulated, because the exact engine covers 'pos' under continuous noise only" in drawn.note
+    assert (
+        "simulated, because the exact engine covers 'simplex' under discrete-laplace noise for whole counts only"
+        in drawn.note
+    )
     assert "with 95 % confidence" in drawn.note
     assert drawn.to_dict()["note"] == drawn.note
-    assert drawn.bounds.lower <= drawn.alpha.high
+    assert exact.bounds.lower <= exact.alpha.high
 
 
 def test_simulation_agrees_with_the_exact_engine():

@@ -133,7 +133,7 @@ def test_school_districts_against_the_expansion() -> None:
         )
         for exact, rough in pairs:
             assert (np.abs(exact.bias - rough.bias) <= exact.error + rough.error).all()
-            assert exact.error.max() < 1e-6 * np.ptp(exact.bias)
+            assert exact.error.max() < 3e-8 * np.ptp(exact.bias)  # the identities of the mean shift are in it
             assert exact.error.max() < 0.1 * rough.error.max()
 
 

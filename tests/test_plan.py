@@ -90,7 +90,8 @@ def test_refusals_are_listed_with_their_reason():
     refused = found.refused
     assert [p.postprocess for p in found.points] == ["simplex"]
     assert [r.postprocess for r in refused] == ["pos-threshold"]
-    assert "simulate" in refused[0].reason
+    assert "pos-threshold: " in refused[0].reason
+    assert "entities" in refused[0].reason
 
 
 def test_points_carry_their_promise_and_the_largest_loss():

@@ -39,7 +39,7 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
 
-CELLS = 1500
+CELLS = 700
 """The most cells [m, m + 1) of the threshold."""
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""

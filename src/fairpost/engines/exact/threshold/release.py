@@ -61,7 +61,7 @@ GROW = (0.5, 0.7, 1.0, 1.4)
 """How much of that each level takes."""
 TURN, ORDER = 18.0, 18
 """By how much the phase may turn on a panel of t, and its nodes."""
-WORK = 5e6
+WORK = 1e7
 """The most (t, s, count) values: some seconds."""
 
 
@@ -134,6 +134,10 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         return _largest(x, many, noise, total)
     level = tau / spread
     unit = noise.scaled(1.0)
+    if n == 2 and not np.isinf(noise.strip):
+        raise ToleranceError(
+            "simplex-threshold: two entities under Laplace noise leave corners that no line rounds off well enough"
+        )
     y = x / spread - level
 
     def places(t: Floats) -> Places:
