@@ -160,7 +160,9 @@ def test_geometric_sums_of_any_length(scale):
     from scipy.integrate import quad
 
     for x in (1e-6, 0.2, 0.26, 3.0, 39.0):
-        by_hand = [quad(lambda y, m=m: y**m * np.exp(-y * x / 2), 0, 2, epsabs=0, epsrel=1e-13)[0] for m in range(3)]
+        by_hand = [
+            quad(lambda y, m=m, x=x: y**m * np.exp(-y * x / 2), 0, 2, epsabs=0, epsrel=1e-13)[0] for m in range(3)
+        ]
         np.testing.assert_allclose(_integrals(x / 2, 2.0), by_hand, rtol=1e-12)
 
 
