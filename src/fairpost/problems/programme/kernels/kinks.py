@@ -36,7 +36,7 @@ def _height(first: int, end: int, bounds: Floats, weight: Floats, p: float) -> t
 
 
 @kernel
-def envelope(
+def envelope(  # noqa: PLR0912
     threshold: Floats,
     alternative: Ints,
     bounds: Floats,
@@ -107,7 +107,7 @@ def envelope(
 
 
 @kernel
-def larger(
+def larger(  # noqa: PLR0912
     threshold: Floats,
     bounds: Floats,
     parts: Floats,
