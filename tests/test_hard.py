@@ -1,7 +1,9 @@
 """Hard to break: faults, limits, hostile input."""
 
+import csv
 import gzip
 import hashlib
+import io
 import json
 import os
 import stat
@@ -473,3 +475,107 @@ def test_an_input_is_a_regular_file(cli, kind):
         name = "folder.csv"
     said = "must be a file, got a directory" if kind == "folder" else "must be a regular file, got a pipe or a device"
     assert refused(cli("audit", name, "--format", "csv", "--epsilon", 1), said)
+
+
+# ---- the edges: terminal, pipes, arguments, clashes ----
+
+FAIRPOST = [sys.executable, "-m", "fairpost"]
+QUICK = ("--epsilon", "1", "--postprocess", "nonnegative")
+
+
+def test_escapes_in_ids_do_not_reach_the_terminal(cli):
+    for bad in ("\x1b[2J", "\x9b31m", "\x07", "\x7f", "\u2028"):
+        Path("bad.csv").write_text(f"id,count\nx{bad}y,3\nb,40\n")
+        for words in (
+            ["audit", "bad.csv", *QUICK],
+            ["allocate", "bad.csv"],
+            ["audit", "bad.csv", "--id", f"x{bad}", *QUICK],
+        ):
+            _, out, err = cli(*words)
+            assert out + err
+            assert bad not in out + err, words
+
+
+def test_formulas_are_marked_on_request_alone(cli):
+    Path("f.csv").write_text("id,count\n=cmd|' /C calc'!A0,-3\n+x,40\n-5,8\nplain,1\n")
+    names = ["=cmd|' /C calc'!A0", "+x", "-5", "plain"]
+    for words, want in (([], names), (["--csv-safe"], ["'=cmd|' /C calc'!A0", "'+x", "-5", "plain"])):
+        code, out, _ = cli("project", "f.csv", *words)
+        rows = list(csv.DictReader(io.StringIO(out)))
+        assert (code, [r["id"] for r in rows]) == (0, want)
+        assert [float(r["noisy_count"]) for r in rows] == [-3, 40, 8, 1]
+
+
+def test_outputs_that_clash_are_refused_before_the_work(cli, monkeypatch):
+    from fairpost.cli import auditing
+
+    monkeypatch.setattr(auditing, "compare", lambda *_, **__: pytest.fail("the work began"))
+    sim = ("--method", "monte-carlo", *QUICK)
+    assert refused(
+        cli("audit", "counts.csv", *sim, "--checkpoint", "x", "--json", "x"), "a place of its own", "another output"
+    )
+    assert refused(
+        cli("audit", "counts.csv", *sim, "--checkpoint", "counts.csv"), "a place of its own", "the input counts.csv"
+    )
+    assert refused(cli("audit", "counts.csv", *sim, "--checkpoint", "no/x"), "the folder of an output must exist")
+    assert refused(cli("audit", "counts.csv", *sim, "--checkpoint", "."), "must be a file, got a directory")
+    assert refused(cli("audit", "counts.csv", *QUICK, "--json", "no/x"), "the folder of an output must exist")
+    assert sorted(p.name for p in Path().iterdir()) == ["counts.csv"]
+
+
+def spawn(words, **given):
+    return subprocess.run([*FAIRPOST, *words], stderr=subprocess.PIPE, check=False, timeout=100, **given)
+
+
+def test_a_full_disk_behind_stdout_is_one_line(tmp_path):
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    (tmp_path / "c.csv").write_text(COUNTS)
+    with open("/dev/full", "wb") as full:
+        done = spawn(["project", "c.csv"], stdout=full, cwd=tmp_path)
+    last = done.stderr.decode().splitlines()[-1]
+    assert (done.returncode, last) == (3, "fairpost: the system refuses to read or write: No space left on device")
+    assert b"Traceback" not in done.stderr
+    assert b"ignored" not in done.stderr
+
+
+def test_a_closed_pipe_ends_with_141(tmp_path):
+    (tmp_path / "c.csv").write_text(COUNTS)
+    read, write = os.pipe()
+    os.close(read)
+    done = spawn(["project", "c.csv"], stdout=write, cwd=tmp_path)
+    os.close(write)
+    assert done.returncode == 141
+    assert b"Traceback" not in done.stderr
+    assert b"ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_narrow_terminal_gets_question_marks(tmp_path, encoding):
+    (tmp_path / "c.csv").write_text("id,count\nЛондон,3\nb,40\n", encoding="utf-8")
+    done = spawn(
+        ["audit", "c.csv", *QUICK],
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    assert "??????" in done.stdout.decode(encoding)
+
+
+def test_arguments_that_are_not_utf8(tmp_path):
+    (tmp_path / "c.csv").write_text(COUNTS)
+    words = [b"audit", b"c.csv", *(w.encode() for w in QUICK), b"--title", b"\xff\xfe", b"--json", b"\xffo.json"]
+    done = subprocess.run(
+        [*map(os.fsencode, FAIRPOST), *words], capture_output=True, check=False, timeout=100, cwd=os.fsencode(tmp_path)
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    made = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xffo.json"))
+    assert "udcff" in json.loads(made.read_text(encoding="utf-8"))["command"]
+    done = subprocess.run(
+        [*map(os.fsencode, FAIRPOST), b"audit", b"\xff.csv", b"--epsilon", b"1"],
+        capture_output=True,
+        check=False,
+        timeout=100,
+    )
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)

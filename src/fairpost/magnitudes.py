@@ -14,6 +14,8 @@ Outside, `refuse` says so in one line; inside, every method must answer or refus
 
 from __future__ import annotations
 
+import math
+
 from fairpost.errors import InputError
 
 COUNTED = 2.0**53
@@ -27,7 +29,7 @@ RANGES = {
     "sensitivity": (1e-6, 1e12),
     "epsilon": (1e-12, 1e12),
     "rho": (1e-24, 1e24),
-    "delta": (1e-300, 1.0),
+    "delta": (1e-300, math.inf),
     "weight": (1e-12, 1e15),
     "budget": (0.0, 1e18),
 }
@@ -36,6 +38,8 @@ RANGES = {
 def meant(what: str) -> str:
     """The rule in words."""
     low, high = RANGES[what]
+    if math.isinf(high):
+        return f"must be at least {low:g}"
     top = "2**53" if high == COUNTED else f"{high:g}"
     bottom = "-2**53" if low == -COUNTED else f"{low:g}"
     return f"must be from {bottom} to {top}"

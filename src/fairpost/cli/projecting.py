@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairpost.cli import options as o
 from fairpost.cli.layout import remark
-from fairpost.cli.outputs import Outputs, to_stdout
+from fairpost.cli.outputs import Outputs, to_stdout, without_formulas
 from fairpost.errors import CountsError, ParameterError
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
@@ -82,7 +82,8 @@ def project(file: str, **given: Any) -> int:
     if outputs.to_stdout != "json":
         _summary(found)
     if "csv" not in outputs.paths and not outputs.to_stdout:
-        to_stdout(_projected_csv(found))
+        text = _projected_csv(found)
+        to_stdout(without_formulas(text) if outputs.safe else text)
     outputs.write(json=lambda: _projected_data(found), csv=lambda: _projected_csv(found))
     return 0
 
