@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture lint bench bench-nation docs paper browser clean
+.PHONY: demo test test-lowest mutate torture attack lint bench bench-nation docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -34,6 +34,9 @@ browser: .venv/.test  # the report's tests open it in a real browser and are ski
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
+
+attack: .venv/.test  # seeded nonsense in files, options, checkpoints: make attack ARGS="--seconds 600 --seed 3"
+	$(BIN)/python tools/attack.py $(ARGS)
 
 torture: .venv/.test  # processes killed at random, full disks, edited ledgers: some ten minutes, and a table
 	$(BIN)/python tools/torture.py

@@ -1,11 +1,16 @@
 """Hard to break: faults, limits, hostile input."""
 
+import csv
+import gzip
 import hashlib
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
+import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +24,9 @@ from fairpost.engines.base import Question
 from fairpost.engines.evaluation import Moments, _stated
 from fairpost.engines.montecarlo.checkpoint import MAGIC, Checkpoint
 from fairpost.engines.montecarlo.totals import Totals
-from fairpost.errors import ParameterError, ToleranceError
-from fairpost.io import write_whole
+from fairpost.errors import FairpostError, InputError, ParameterError, ToleranceError
+from fairpost.io import apart, decode, source, write_whole
+from fairpost.noise import MECHANISMS
 from fairpost.paper import folder
 from fairpost.results.audit import Audit
 from fairpost.rules import POSTPROCESSINGS
@@ -357,3 +363,219 @@ def test_no_nan_leaves_an_engine_or_a_result(what):
     moments = Moments(bias=np.zeros(2), error=np.zeros(2), mse=np.zeros(2), zero=np.zeros(2))
     with pytest.raises(ToleranceError, match=r"a float cannot hold the .* got inf at position 1"):
         _stated(replace(moments, **{what: np.array([0.0, np.inf])}))
+
+
+# ---- magnitudes ----
+
+
+def test_a_magnitude_that_is_not_meant_is_refused_by_name(cli):
+    for make, rule in [
+        (lambda: fp.Counts([1.0, 1e16]), r"every count must be from 0 to 2\*\*53, got 1e\+16 at position 1"),
+        (lambda: fp.Counts([8e15, 8e15]), r"the sum of the counts must be from 0 to 2\*\*53, got 1.6e\+16"),
+        (
+            lambda: fp.Counts([1.0], weights=[1e200]),
+            r"every weight must be from 1e-12 to 1e\+15, got 1e\+200 at position 0",
+        ),
+        (lambda: fp.Counts([1.0], weights=[1e-300]), "every weight must be from 1e-12"),
+        (lambda: fp.Laplace(1e-300), r"`scale` must be from 1e-06 to 1e\+12"),
+        (lambda: fp.DiscreteGaussian(1e13), "`sigma` must be from"),
+        (lambda: fp.Laplace.from_epsilon(1e-200), "`epsilon` must be from"),
+        (lambda: fp.Laplace.from_epsilon(1.0, 1e200), "`sensitivity` must be from"),
+        (lambda: fp.Simplex(1e200), "`total` must be from"),
+        (lambda: fp.audit([1.0, 2.0], fp.Laplace(1.0), "pos", budget=1e200), r"`budget` must be from 0 to 1e\+18"),
+    ]:
+        with pytest.raises(InputError, match=rule):
+            make()
+    Path("big.csv").write_text("id,count\na,1\nb,-1e16\n")
+    assert refused(
+        cli("project", "big.csv"), "big.csv, line 3, column 'count': every count must be from -2**53 to 2**53"
+    )
+
+
+def test_inside_the_meant_magnitudes_there_is_an_answer_or_a_refusal():
+    """Counts over 27 orders of magnitude, noise over 18 (whole-number noise over 9: its tables grow with it)."""
+    rng, said = np.random.default_rng(11), []
+    for case in range(120):
+        n = int(rng.integers(1, 5))
+        x = 10.0 ** (rng.uniform(-12, 15, n) if case % 2 else np.full(n, rng.uniform(-3, 15)))
+        x = np.round(x) if case % 3 else x
+        x[rng.random(n) < 0.2] = 0.0
+        weights = 10.0 ** rng.uniform(-12, 15, n) if case % 5 == 0 else None
+        kind = list(MECHANISMS)[case % 4]
+        noise = MECHANISMS[kind](10.0 ** rng.uniform(-6, 3 if "discrete" in kind else 12))
+        which = list(POSTPROCESSINGS)[int(rng.integers(len(POSTPROCESSINGS)))]
+        try:
+            with np.errstate(divide="raise", invalid="raise", over="raise"):
+                found = fp.audit(fp.Counts(x, weights=weights), noise, which, engine="exact")
+        except FairpostError as error:
+            said.append(str(error))
+            continue
+        json.dumps(found.to_dict(entities=True), allow_nan=False)
+        assert np.isfinite(found.bias).all()
+    assert not any("\n" in line for line in said)
+    assert len(said) < 60, "most are answered"
+
+
+# ---- decoders and inputs ----
+
+
+def far_cell(path, ref="XFD1048576"):
+    """A small workbook with one cell far away."""
+    sheet = f'<worksheet><sheetData><row r="{ref[3:]}"><c r="{ref}"><v>1</v></c></row></sheetData></worksheet>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("[Content_Types].xml", "<Types/>")
+        book.writestr("xl/workbook.xml", '<workbook><sheets><sheet name="a" sheetId="1"/></sheets></workbook>')
+        book.writestr("xl/worksheets/sheet1.xml", sheet)
+
+
+def test_a_far_cell_is_refused_before_the_sheet_is_laid_out(cli, tmp_path):
+    far_cell(tmp_path / "far.xlsx")
+    started = time.perf_counter()
+    assert refused(
+        cli("audit", "far.xlsx", "--format", "saipe", "--epsilon", 1),
+        "at most 10,000,000 cells, got 1,048,576 rows of 16,384",
+    )
+    assert time.perf_counter() - started < 10
+
+
+def test_a_decoder_is_held_to_its_time_and_memory(tmp_path, monkeypatch):
+    fake = tmp_path / "decode.py"
+    monkeypatch.setattr(apart, "__file__", str(tmp_path / "apart.py"))
+    monkeypatch.setattr(apart, "SECONDS", 0.5)
+    fake.write_text("import time\ntime.sleep(30)\n")
+    with pytest.raises(InputError, match=r"book: must be read within 0.5 s, got a file that takes longer"):
+        apart.decoded("workbook", "book", b"")
+    monkeypatch.setattr(apart, "SECONDS", 30.0)
+    real = Path(decode.__file__).read_text()
+    fake.write_text(real.replace('"workbook": workbook}', '"workbook": lambda *_: ({}, bytes(1 << 34))}'))
+    with pytest.raises(InputError, match=r"book: must be decoded in 8,589,934,592 bytes of memory, and is not"):
+        apart.decoded("workbook", "book", b"")
+
+
+def test_gzip_has_a_limit(cli, monkeypatch):
+    monkeypatch.setattr(source, "FREE", 1 << 16)
+    Path("bomb.csv.gz").write_bytes(gzip.compress(b"id,count\na," + b"1" * (1 << 22)))
+    assert refused(cli("audit", "bomb.csv.gz", "--epsilon", 1), "bomb.csv.gz: gzip data must unpack to at most")
+    Path("good.csv.gz").write_bytes(gzip.compress(COUNTS.encode()))
+    assert cli("audit", "good.csv.gz", "--epsilon", 1, "--postprocess", "nonnegative")[0] == 0
+    monkeypatch.setattr(source, "MOST", 10)
+    assert refused(
+        cli("audit", "counts.csv", "--epsilon", 1), "counts.csv: an input must have at most 10 bytes, got more"
+    )
+
+
+@pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "folder"])
+def test_an_input_is_a_regular_file(cli, kind):
+    name = kind
+    if kind == "fifo":
+        os.mkfifo("fifo.csv")
+        name = "fifo.csv"
+    elif kind == "folder":
+        Path("folder.csv").mkdir()
+        name = "folder.csv"
+    said = "must be a file, got a directory" if kind == "folder" else "must be a regular file, got a pipe or a device"
+    assert refused(cli("audit", name, "--format", "csv", "--epsilon", 1), said)
+
+
+# ---- the edges: terminal, pipes, arguments, clashes ----
+
+FAIRPOST = [sys.executable, "-m", "fairpost"]
+QUICK = ("--epsilon", "1", "--postprocess", "nonnegative")
+
+
+def test_escapes_in_ids_do_not_reach_the_terminal(cli):
+    for bad in ("\x1b[2J", "\x9b31m", "\x07", "\x7f", "\u2028"):
+        Path("bad.csv").write_text(f"id,count\nx{bad}y,3\nb,40\n")
+        for words in (
+            ["audit", "bad.csv", *QUICK],
+            ["allocate", "bad.csv"],
+            ["audit", "bad.csv", "--id", f"x{bad}", *QUICK],
+        ):
+            _, out, err = cli(*words)
+            assert out + err
+            assert bad not in out + err, words
+
+
+def test_formulas_are_marked_on_request_alone(cli):
+    Path("f.csv").write_text("id,count\n=cmd|' /C calc'!A0,-3\n+x,40\n-5,8\nplain,1\n")
+    names = ["=cmd|' /C calc'!A0", "+x", "-5", "plain"]
+    for words, want in (([], names), (["--csv-safe"], ["'=cmd|' /C calc'!A0", "'+x", "-5", "plain"])):
+        code, out, _ = cli("project", "f.csv", *words)
+        rows = list(csv.DictReader(io.StringIO(out)))
+        assert (code, [r["id"] for r in rows]) == (0, want)
+        assert [float(r["noisy_count"]) for r in rows] == [-3, 40, 8, 1]
+
+
+def test_outputs_that_clash_are_refused_before_the_work(cli, monkeypatch):
+    from fairpost.cli import auditing
+
+    monkeypatch.setattr(auditing, "compare", lambda *_, **__: pytest.fail("the work began"))
+    sim = ("--method", "monte-carlo", *QUICK)
+    assert refused(
+        cli("audit", "counts.csv", *sim, "--checkpoint", "x", "--json", "x"), "a place of its own", "another output"
+    )
+    assert refused(
+        cli("audit", "counts.csv", *sim, "--checkpoint", "counts.csv"), "a place of its own", "the input counts.csv"
+    )
+    assert refused(cli("audit", "counts.csv", *sim, "--checkpoint", "no/x"), "the folder of an output must exist")
+    assert refused(cli("audit", "counts.csv", *sim, "--checkpoint", "."), "must be a file, got a directory")
+    assert refused(cli("audit", "counts.csv", *QUICK, "--json", "no/x"), "the folder of an output must exist")
+    assert sorted(p.name for p in Path().iterdir()) == ["counts.csv"]
+
+
+def spawn(words, **given):
+    return subprocess.run([*FAIRPOST, *words], stderr=subprocess.PIPE, check=False, timeout=100, **given)
+
+
+def test_a_full_disk_behind_stdout_is_one_line(tmp_path):
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    (tmp_path / "c.csv").write_text(COUNTS)
+    with open("/dev/full", "wb") as full:
+        done = spawn(["project", "c.csv"], stdout=full, cwd=tmp_path)
+    last = done.stderr.decode().splitlines()[-1]
+    assert (done.returncode, last) == (3, "fairpost: the system refuses to read or write: No space left on device")
+    assert b"Traceback" not in done.stderr
+    assert b"ignored" not in done.stderr
+
+
+def test_a_closed_pipe_ends_with_141(tmp_path):
+    (tmp_path / "c.csv").write_text(COUNTS)
+    read, write = os.pipe()
+    os.close(read)
+    done = spawn(["project", "c.csv"], stdout=write, cwd=tmp_path)
+    os.close(write)
+    assert done.returncode == 141
+    assert b"Traceback" not in done.stderr
+    assert b"ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_narrow_terminal_gets_question_marks(tmp_path, encoding):
+    (tmp_path / "c.csv").write_text("id,count\nЛондон,3\nb,40\n", encoding="utf-8")
+    done = spawn(
+        ["audit", "c.csv", *QUICK],
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    assert "??????" in done.stdout.decode(encoding)
+
+
+def test_arguments_that_are_not_utf8(tmp_path):
+    (tmp_path / "c.csv").write_text(COUNTS)
+    words = [b"audit", b"c.csv", *(w.encode() for w in QUICK), b"--title", b"\xff\xfe", b"--json", b"\xffo.json"]
+    done = subprocess.run(
+        [*map(os.fsencode, FAIRPOST), *words], capture_output=True, check=False, timeout=100, cwd=os.fsencode(tmp_path)
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    made = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xffo.json"))
+    assert "udcff" in json.loads(made.read_text(encoding="utf-8"))["command"]
+    done = subprocess.run(
+        [*map(os.fsencode, FAIRPOST), b"audit", b"\xff.csv", b"--epsilon", b"1"],
+        capture_output=True,
+        check=False,
+        timeout=100,
+    )
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.errors import CountsError
+from fairpost.magnitudes import COUNTED, RANGES, meant
 
 Floats = NDArray[np.float64]
 
@@ -109,6 +110,9 @@ class Counts:
         if (x < 0).any():
             place = int(np.flatnonzero(x < 0)[0])
             raise CountsError(f"every count must be at least 0, got {x[place]} at position {place}")
+        _in_range("count", x)
+        if not np.sum(x) <= COUNTED:
+            raise CountsError(f"the sum of the counts {meant('total')}, got {np.sum(x):g}")
         n = x.size
         a = positive_weights(np.ones(n) if weights is None else weights, n)
         labels = tuple(map(str, range(n))) if ids is None else _text("ids", ids, n)
@@ -164,7 +168,16 @@ def _base(given: ArrayLike, n: int) -> Floats:
     if (base < 0).any():
         place = int(np.flatnonzero(base < 0)[0])
         raise CountsError(f"every base population must be at least 0, got {base[place]} at position {place}")
+    _in_range("base population", base)
     return base
+
+
+def _in_range(what: str, values: Floats) -> None:
+    low, high = RANGES[what]
+    bad = (values < low) | (values > high)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise CountsError(f"every {what} {meant(what)}, got {values[place]} at position {place}")
 
 
 def positive_weights(given: ArrayLike, n: int) -> Floats:
@@ -175,6 +188,7 @@ def positive_weights(given: ArrayLike, n: int) -> Floats:
     if (a <= 0).any():
         place = int(np.flatnonzero(a <= 0)[0])
         raise CountsError(f"every weight must be above 0, got {a[place]} at position {place}")
+    _in_range("weight", a)
     return a
 
 

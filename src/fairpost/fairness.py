@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.errors import CountsError, ParameterError
+from fairpost.magnitudes import refuse
 
 Floats = NDArray[np.float64]
 
@@ -81,6 +82,7 @@ def checked_budget(budget: float) -> float:
         raise ParameterError(f"`budget` must be a number, got {budget!r}") from None
     if not 0 <= number < np.inf:
         raise ParameterError(f"`budget` must be at least 0 and finite, got {budget!r}")
+    refuse("budget", number, ParameterError)
     return number
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.errors import ToleranceError
 from fairpost.noise import Law
 
 Floats = NDArray[np.float64]
 REACH = 13.0  # deviations: e^{-13^2/2} = 2e-37
 FEW = 40  # below this n the transform of a sum of discrete Laplace noises decays too slowly to be cut off
+MOST = 4e6  # points of a table or a sum: a second, and some hundred megabytes
 LEAST = 1e-6  # of the tilted variance: below it (a noise next to none) rounding decides its sign, and the window is 16 anyway
 MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k]
 
@@ -60,14 +62,24 @@ def _near_zero(u: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Fl
     reach += 2.0  # a small noise is far from normal: keep its nearest whole numbers
     if n == 2:  # the two noises share the fall evenly: the whole way down counts
         reach += float(np.max(u, initial=0.0)) / 2
-    first = np.ceil((-u - reach) / beta)
+    held = (
+        39 * mechanism.spread + 1 if np.isinf(mechanism.strip) else 746 / mechanism.strip + 1
+    )  # beyond, a mass is 0.0
+    first = np.maximum(np.ceil((-u - reach) / beta), -np.ceil(held))
     last = np.floor((-u + u / n + reach) / beta)
-    times = np.maximum(last - first + 1, 0).astype(np.int64)
+    times = np.maximum(last - first + 1, 0)
+    _affordable(float(np.sum(times)))
+    times = times.astype(np.int64)
     owner = np.repeat(np.arange(u.size), times)
     j = first[owner] + np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
     mass = mechanism.density(j)
     kept = mass > 0
     return owner[kept], (u[owner] + beta * j)[kept], mass[kept], first
+
+
+def _affordable(points: float) -> None:
+    if points > MOST:
+        raise ToleranceError(f"the law of a sum of whole noises needs {points:.2g} points, more than {MOST:.0e}")
 
 
 def _tail_of_sum(m: Floats, n: int, mechanism: Law, k: int) -> tuple[Floats, Floats]:
@@ -115,6 +127,7 @@ def _by_table(m: Floats, n: int, mechanism: Law) -> Floats:
     from fairpost.noise.kernels import lattice
 
     reach = int(m[-1] + 60 / mechanism.strip + 2)
+    _affordable(float(reach) * n)
     mass = lattice.geometric_sum(reach, n - 1, float(np.exp(-mechanism.strip)))
     sums = lattice.partial_sums(mass, 0.0)  # sums[j][i] = sum over points >= i of (distance to i)^j mass
     at = m.astype(np.int64) + reach

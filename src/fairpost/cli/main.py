@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -53,8 +55,12 @@ Once on a machine:
 \b
 Exit codes: 0 done; 2 the input or an option breaks a rule, which one line on stderr names;
 3 no answer (an engine refuses, no epsilon meets the target, a release does not fit its budget);
-4 a release is charged and not finished; 5 a ledger fails its check; 130 interrupted.
+4 a release is charged and not finished; 5 a ledger fails its check; 130 interrupted; 141 nobody reads stdout.
 """
+
+
+class ClosedPipe(Exception):
+    """Nobody reads stdout any more."""
 
 
 class Commands(click.Group):
@@ -76,12 +82,21 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help text lists them already."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """A closed pipe passes under another name: click would end it with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ClosedPipe from None
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and end with the exit code that the help documents."""
         extra["standalone_mode"] = False
+        _speak_as_the_terminal()
         try:
             with interrupts.noticed(), _compiling(args, extra):
                 code = super().main(*args, **extra)
+            sys.stdout.flush()
         except click.ClickException as error:
             place = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairpost"
             _end(2, f"{place}: {' '.join(error.format_message().split())}")
@@ -95,8 +110,13 @@ class Commands(click.Group):
             _end(3, f"fairpost: {error}")
         except (KeyboardInterrupt, click.Abort):
             _end(130, "fairpost: interrupted, nothing was written")
-        except BrokenPipeError:
+        except (BrokenPipeError, ClosedPipe):
+            _give_up_stdout()
             _end(141, "")
+        except OSError as error:
+            _give_up_stdout()
+            place = f" ({error.filename})" if error.filename else ""
+            _end(3, f"fairpost: the system refuses to read or write: {error.strerror or type(error).__name__}{place}")
         except MemoryError:
             _end(2, "fairpost: the input must fit into the memory of this machine, and does not")
         sys.exit(code if isinstance(code, int) else 0)
@@ -115,9 +135,25 @@ def _compiling(args: Any, extra: Any) -> Iterator[None]:
         yield
 
 
+def _speak_as_the_terminal() -> None:
+    """What the encoding of stdout or stderr lacks is shown as ?, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="replace")
+
+
+def _give_up_stdout() -> None:
+    """Nobody reads it, or it is full: what is still buffered goes nowhere, so that the end of the process is silent."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _end(code: int, line: str) -> None:
     if line:
-        click.echo(line, err=True)
+        from fairpost.report.numbers import clean
+
+        with suppress(OSError):
+            click.echo(clean(line), err=True)
     sys.exit(code)
 
 

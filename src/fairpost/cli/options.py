@@ -130,8 +130,13 @@ FORCE = click.option("--force", is_flag=True, help="Overwrite outputs that exist
 JSON = click.option(
     "--json", "json_", type=click.Path(path_type=str), metavar="PATH|-", help="Results as JSON; -: to stdout."
 )
-CSV = click.option(
-    "--csv", "csv_", type=click.Path(path_type=str), metavar="PATH|-", help="One row per entity; -: to stdout."
+CSV = together(
+    click.option(
+        "--csv", "csv_", type=click.Path(path_type=str), metavar="PATH|-", help="One row per entity; -: to stdout."
+    ),
+    click.option(
+        "--csv-safe", is_flag=True, help="For spreadsheets: a ' before text in the CSV that begins like a formula."
+    ),
 )
 HTML = click.option(
     "--html", type=click.Path(path_type=str), metavar="PATH|-", help="A report to read: one file; -: to stdout."
@@ -238,4 +243,4 @@ def check_numbers(given: Given) -> None:
 
 def command_line() -> str:
     """What was typed, for the provenance."""
-    return shlex.join(["fairpost", *sys.argv[1:]])
+    return shlex.join(["fairpost", *sys.argv[1:]]).encode(errors="backslashreplace").decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv as csv_module
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -17,6 +19,9 @@ from fairpost.io import check_free, write_whole
 
 STDOUT = "-"
 """The name that means the standard output; the input of this name is the standard input."""
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a field begins that a spreadsheet may take for a formula (OWASP, CSV injection)."""
 
 Content = Callable[[], str]
 
@@ -36,13 +41,21 @@ class Outputs:
         self.to_stdout = piped[0] if piped else None
         self.paths: dict[str, str] = {k: p for k, p in paths.items() if p is not None and p != STDOUT}
         self.force = bool(given.get("force"))
-        check_free(self.paths.values(), self.force, [path for path in inputs if path != STDOUT])
+        self.safe = bool(given.get("csv_safe"))
+        inputs = [*inputs, *(given[k] for k in ("statement", "group_budget") if given.get(k))]
+        state = given.get("checkpoint")
+        check_free(
+            self.paths.values(),
+            self.force,
+            [path for path in inputs if path != STDOUT],
+            states=[] if state is None else [state],
+        )
 
     def write(
         self, *, json: Callable[[], dict[str, Any]], csv: Content | None = None, html: Content | None = None
     ) -> None:
         """Make and write what was asked for."""
-        made: dict[str, Content | None] = {"json": lambda: as_json(json()), "csv": csv, "html": html}
+        made: dict[str, Content | None] = {"json": lambda: as_json(json()), "csv": self._table(csv), "html": html}
         files: dict[str | PathLike[str], Any] = {path: _made(made[kind]) for kind, path in self.paths.items()}
         if self.to_stdout:
             to_stdout(_made(made[self.to_stdout]))
@@ -50,11 +63,35 @@ class Outputs:
             write_whole(files, self.force, private=not self.public)
             screen.remark(f"wrote {', '.join(self.paths.values())}")
 
+    def _table(self, csv: Content | None) -> Content | None:
+        if csv is None or not self.safe:
+            return csv
+        return lambda: without_formulas(csv())
+
+
+def without_formulas(text: str) -> str:
+    """A table in which no field begins like a formula: those that do, and are no numbers, get a ' in front."""
+    out = io.StringIO()
+    writer = csv_module.writer(out, lineterminator="\n")
+    for row in csv_module.reader(io.StringIO(text, newline="")):
+        writer.writerow(["'" + field if _formula(field) else field for field in row])
+    return out.getvalue()
+
+
+def _formula(field: str) -> bool:
+    if not field.startswith(FORMULA):
+        return False
+    try:
+        float(field)
+    except ValueError:
+        return True
+    return False
+
 
 def to_stdout(text: str) -> None:
     """As UTF-8, whatever the terminal speaks."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.write(text.encode(errors="backslashreplace"))
     sys.stdout.buffer.flush()
 
 
@@ -66,7 +103,8 @@ def _made(content: Content | None) -> str:
 def as_json(data: dict[str, Any]) -> str:
     """Full precision, the version first, and the command that made it."""
     whole = {"version": fp.__version__, "command": command_line()} | data
-    return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return text.encode(errors="backslashreplace").decode()
 
 
 def now() -> str:

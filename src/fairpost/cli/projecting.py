@@ -9,7 +9,7 @@ import click
 from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli.layout import remark
-from fairpost.cli.outputs import Outputs, to_stdout
+from fairpost.cli.outputs import Outputs, to_stdout, without_formulas
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Noisy, read_noisy
@@ -64,7 +64,8 @@ def project(file: str, **given: Any) -> int:
     if outputs.to_stdout != "json":
         _summary(found)
     if "csv" not in outputs.paths and not outputs.to_stdout:
-        to_stdout(columns_csv(found.columns()))
+        text = columns_csv(found.columns())
+        to_stdout(without_formulas(text) if outputs.safe else text)
     outputs.write(json=found.to_dict, csv=lambda: columns_csv(found.columns()))
     return 0
 

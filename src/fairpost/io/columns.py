@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fairpost.errors import InputError
 from fairpost.io.table import Table, first, value
+from fairpost.magnitudes import RANGES, meant
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +31,11 @@ def numbers(table: Table, column: str, what: str, least: float | None, *, strict
     row = first(bad)
     if row is not None:
         raise table.error([row], column, _broken(what, series[row], parsed[row], least, strictly))
+    low, high = RANGES["noisy count" if least is None else what]
+    row = first((parsed < low) | (parsed > high))
+    if row is not None:
+        rule = f"every {what} {meant('noisy count' if least is None else what)}, got {value(series[row])}"
+        raise table.error([row], column, rule)
     return np.asarray(parsed.cast(pl.Float64).to_numpy(), dtype=np.float64) + 0.0  # -0 is 0
 
 

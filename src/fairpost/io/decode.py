@@ -9,9 +9,13 @@ this process dies, the caller lives and says that the file is damaged.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import re
 import sys
+import zipfile
+from typing import IO
 
 
 def parquet(data: bytes, wanted: list[str]) -> tuple[object, bytes]:
@@ -25,20 +29,84 @@ def parquet(data: bytes, wanted: list[str]) -> tuple[object, bytes]:
     return {"columns": columns}, out.getvalue()
 
 
+MOST_CELLS = 10_000_000
+"""A workbook with more is refused before its cells are made: one far cell makes a sheet of all that lie before it."""
+MOST_UNPACKED = 1 << 30
+"""Bytes of all parts of a workbook, unpacked, that are read."""
+CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br="([A-Z]{1,3})([0-9]{1,7})"')
+ROW = re.compile(rb'<(?:\w+:)?row\b[^>]*?\br="([0-9]{1,7})"')
+
+
+class Refused(Exception):
+    """What is too large, in one line."""
+
+
 def workbook(data: bytes, wanted: list[str]) -> tuple[object, bytes]:
     """The cells of the first sheet, row by row."""
     from python_calamine import CalamineWorkbook
 
+    if data.startswith(b"PK"):
+        _check_sheets(data)
     rows = CalamineWorkbook.from_filelike(io.BytesIO(data)).get_sheet_by_index(0).to_python(skip_empty_area=False)
     return {"rows": len(rows)}, json.dumps(rows, default=str).encode()
+
+
+def _check_sheets(data: bytes) -> None:
+    """The sizes that an .xlsx says, and the farthest cell of each sheet, before anything is laid out."""
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        size = sum(part.file_size for part in parts.infolist())
+        if size > MOST_UNPACKED:
+            raise Refused(f"a workbook must unpack to at most {MOST_UNPACKED:,} bytes, got {size:,}")
+        for part in parts.infolist():
+            if part.filename.lower().startswith("xl/worksheets/") and part.filename.lower().endswith(".xml"):
+                with parts.open(part) as file:
+                    _check_cells(file)
+
+
+def _check_cells(file: IO[bytes]) -> None:
+    height = width = 0
+    tail = b""
+    while piece := file.read(1 << 20):
+        text = tail + piece
+        for column, row in CELL.findall(text):
+            number = 0
+            for letter in column:
+                number = 26 * number + letter - 64
+            height, width = max(height, int(row)), max(width, number)
+        height = max([height, *(int(row) for row in ROW.findall(text))])
+        if height * max(width, 1) > MOST_CELLS:
+            raise Refused(f"a sheet must have at most {MOST_CELLS:,} cells, got {height:,} rows of {width:,} columns")
+        tail = text[-256:]
+
+
+def _limit(memory: int, seconds: float) -> None:
+    """Hold this process to its memory and its time, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def main() -> None:
     """One task, from the standard input to the standard output."""
     given = json.loads(sys.argv[2])
     sys.path[:] = given["path"]
+    _limit(given["memory"], given["seconds"])
     task = {"parquet": parquet, "workbook": workbook}[sys.argv[1]]
-    head, body = task(sys.stdin.buffer.read(), given["wanted"])
+    try:
+        head, body = task(sys.stdin.buffer.read(), given["wanted"])
+    except Refused as refusal:
+        head, body = {"refused": str(refusal)}, b""
+    except MemoryError:
+        head, body = {"refused": f"must be decoded in {given['memory']:,} bytes of memory, and is not"}, b""
     sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + body)
 
 

@@ -17,18 +17,21 @@ from fairpost.whole import Content
 Name = str | os.PathLike[str]
 
 
-def check_free(paths: Iterable[Name], force: bool = False, inputs: Iterable[Name] = ()) -> None:
+def check_free(
+    paths: Iterable[Name], force: bool = False, inputs: Iterable[Name] = (), *, states: Iterable[Name] = ()
+) -> None:
     """Every output can be written where it is asked for; to be called before any long work.
 
-    Each must be a file in a folder that exists, be named once, be no input, and not exist unless `force` is set.
+    Each must be a file in a folder that exists, be named once, be no input, and not exist unless `force` is set. `states`
+    are files that a command goes on from and writes anew: they may exist.
     """
     taken = {_target(path): f"the input {shown(path)}" for path in inputs}
-    for path in paths:
+    for path, may in (*((p, force) for p in paths), *((p, True) for p in states)):
         target = _target(path)
         if target in taken:
             raise InputError(f"{shown(path)}: an output must have a place of its own, got that of {taken[target]}")
         taken[target] = f"another output, {shown(path)}"
-        _check_place(path, target, force)
+        _check_place(path, target, may)
 
 
 def _target(path: Name) -> Path:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import stat
 import sys
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 from fairpost.errors import InputError, ParameterError
 from fairpost.io.table import shown
@@ -20,6 +23,10 @@ SIGNATURES = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
 }
 """How files of a known kind begin."""
+MOST = 4 << 30
+"""Bytes of an input, as it comes and unpacked."""
+RATIO, FREE = 200, 64 << 20
+"""Gzip data may unpack to so many times its size (tables of counts: 3 to 30 times), and to FREE bytes in any case."""
 STDIN = "-"
 """The name that means the standard input."""
 
@@ -62,7 +69,7 @@ def load(path: str | os.PathLike[str]) -> bytes:
     """Everything in a file (-: on the standard input), unpacked where it is gzip data by its name; never empty."""
     name = name_of(path)
     try:
-        data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        data = _within(name, sys.stdin.buffer) if path == STDIN else _regular(name, path)
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -78,15 +85,38 @@ def load(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
+def _regular(name: str, path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a regular file; a pipe would block and a device has no end (`-` reads the standard input)."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError(f"{name}: must be a regular file, got a pipe or a device (- reads the standard input)")
+    with open(path, "rb") as file:
+        return _within(name, file)
+
+
+def _within(name: str, file: BinaryIO) -> bytes:
+    data = file.read(MOST + 1)
+    if len(data) > MOST:
+        raise InputError(f"{name}: an input must have at most {MOST:,} bytes, got more")
+    return data
+
+
 def _unpacked(name: str, data: bytes) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         raise InputError(f"{name}: must be gzip data, as its name says, got a file that begins with {data[:4]!r}")
+    limit = min(MOST, max(RATIO * len(data), FREE))
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            text = file.read(limit + 1)
     except EOFError:
         raise InputError(f"{name}: the gzip data must be complete, got a truncated file") from None
     except (OSError, zlib.error) as error:
         raise InputError(f"{name}: the gzip data must be whole, got a damaged file ({error})") from None
+    if len(text) > limit:
+        raise InputError(
+            f"{name}: gzip data must unpack to at most {limit:,} bytes ({RATIO} times its size, {FREE:,} at least), got more"
+        )
+    return text
 
 
 def refuse_signature(name: str, data: bytes, expected: str) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.magnitudes import RANGES, refuse
 from fairpost.noise.threshold import Threshold
 
 Floats = NDArray[np.float64]
@@ -55,6 +56,8 @@ def positive(name: str, value: float) -> float:
         raise ParameterError(f"`{name}` must be a number, got {value!r}") from None
     if not (0 < number < np.inf):
         raise ParameterError(f"`{name}` must be > 0 and finite, got {value!r}")
+    if name in RANGES:
+        refuse(name, number, ParameterError)
     return number
 
 

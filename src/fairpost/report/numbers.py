@@ -33,9 +33,9 @@ class Html(str):
 
 
 def clean(text: object) -> str:
-    """Text that can be written as UTF-8: lone surrogates and control characters become U+FFFD."""
+    """Text that can be written as UTF-8: lone surrogates and control characters (C0, DEL, C1) become U+FFFD."""
     kept = str(text).encode("utf-8", "replace").decode("utf-8")
-    return "".join(c if c >= " " and c != "\x7f" else "�" for c in kept)
+    return "".join("�" if c < " " or "\x7f" <= c < "\xa0" or c in "\u2028\u2029" else c for c in kept)
 
 
 def html(pattern: str, **values: object) -> Html:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.bounds.theorems import Bounds
 from fairpost.counts import Counts
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
+from fairpost.magnitudes import refuse
 from fairpost.noise.base import Mechanism
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem
@@ -134,4 +135,5 @@ def nonnegative_total(total: float) -> float:
         raise ParameterError(f"`total` must be a number, got {total!r}") from None
     if not 0 <= number < np.inf:
         raise ParameterError(f"`total` must be at least 0 and finite, got {total!r}")
+    refuse("total", number, ParameterError)
     return number

@@ -168,10 +168,11 @@ def _nothing(c: Floats, deviation: Floats, mechanism: Law) -> Floats:
 
 
 def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> None:
-    if slope < LEAST or deviation > LARGEST * scale:
+    ratio = deviation / scale if scale > 0 else float("inf")  # noise next to none has the deviation 0.0
+    if slope < LEAST or not ratio <= LARGEST:
         raise ToleranceError(
             f"threshold {rule.level:g}: the expansion needs {LEAST:g} entities that share the shift, got {slope:.3g}, "
-            f"and a shift within {LARGEST:g} noise deviations, got {deviation / scale:.2g}"
+            f"and a shift within {LARGEST:g} noise deviations, got {ratio:.2g}"
         )
 
 

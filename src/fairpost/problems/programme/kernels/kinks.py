@@ -36,7 +36,7 @@ def _height(first: int, end: int, bounds: Floats, weight: Floats, p: float) -> t
 
 
 @kernel
-def envelope(  # noqa: PLR0912
+def envelope(
     threshold: Floats,
     alternative: Ints,
     bounds: Floats,
@@ -107,7 +107,7 @@ def envelope(  # noqa: PLR0912
 
 
 @kernel
-def larger(  # noqa: PLR0912
+def larger(
     threshold: Floats,
     bounds: Floats,
     parts: Floats,

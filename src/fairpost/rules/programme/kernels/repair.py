@@ -172,7 +172,7 @@ def _chords(
 
 
 @kernel
-def no_loss(  # noqa: PLR0912, PLR0915
+def no_loss(
     start: Ints, at: Floats, value: Floats, slope: Floats, b: float, out_start: Ints, out_at: Floats, out_value: Floats,
     out_slope: Floats,
 ) -> int:  # fmt: skip
