@@ -10,7 +10,8 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "magnitudes", "whole", "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
+    "errors", "magnitudes", "whole",
+    "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project",
     "io", "report", "release", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip

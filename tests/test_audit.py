@@ -279,3 +279,13 @@ def test_bad_budgets_are_named(budget, by_group, says):
     with pytest.raises(errors.ParameterError, match=says) as caught:
         fp.audit(STATES, fp.Laplace(3.0), "pos", by_group=by_group, budget=budget)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("which", ["pos", "simplex", "baseline"])
+def test_groups_on_threads_are_the_groups_alone_bit_for_bit(which):
+    rng = np.random.default_rng(3)
+    x, groups = np.round(np.exp(rng.normal(3.5, 1.0, 70))), np.repeat(["a", "b", "c", "d", "e"], 14)
+    whole = fp.audit(fp.Counts(x, groups=groups), fp.Laplace(4.0), which, engine="exact", by_group=True)
+    for name in "abcde":
+        alone = fp.audit(fp.Counts(x[groups == name]), fp.Laplace(4.0), which, engine="exact")
+        assert np.array_equal(whole.bias[groups == name], alone.bias)

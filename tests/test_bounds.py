@@ -185,3 +185,45 @@ def test_a_bound_that_says_little_is_known_to():
     assert calm.bounds.theorem < 10 * calm.alpha.value
     assert not calm.bounds.says_little(calm.alpha.value)
     assert calm.bounds.says_little(calm.bounds.theorem / 11)
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0, 1000.0])
+@pytest.mark.parametrize("n", [2, 3, 4, 12, 39])
+def test_tails_of_few_discrete_laplace_noises_far_out(n, scale):
+    """The closed form against sums of P(S = x) = (1-q)^{2N} q^x sum_i C(N-1+x+i, N-1) C(N-1+i, N-1) q^{2i}, in mpmath.
+
+    That is the convolution of two negative binomials. N = n - 1; at points from 0 to 500 scales, where P is 1e-217.
+    """
+    from fairpost.bounds.sum_lattice import _few_laplace
+
+    points = np.array([0.0, 1.0, 7.0, np.round(30 * scale), np.round(500 * scale)])
+    found = _few_laplace(points, n, fp.DiscreteLaplace(scale))
+    with mp.workdps(40):
+        q, many = mp.exp(-1 / mp.mpf(scale)), n - 1
+        for place, m in enumerate(points):
+            # C(N-1+m+i, N-1) q^m q^{2i} as a series of hypergeometric terms: 2F1(N + m, N; m + 1; q^2)
+            mass = (1 - q) ** (2 * many) * q**m * mp.binomial(many - 1 + m, many - 1)
+            mass *= mp.hyp2f1(many + m, many, m + 1, q**2)
+            assert found[3, place] == pytest.approx(float(mass), rel=1e-11, abs=0.0)
+    # T_k(m) - T_k(m + 1) telescopes to lower moments: E[(S-m)_+] - E[(S-m-1)_+] = P(S > m), and the like
+    m = points[-2:]
+    here, there = (_few_laplace(m + d, n, fp.DiscreteLaplace(scale)) for d in (0.0, 1.0))
+    assert here[0] - there[0] == pytest.approx(there[3], rel=1e-9 * max(1.0, scale), abs=0.0)
+    assert here[1] - there[1] == pytest.approx(here[0], rel=1e-9 * max(1.0, scale), abs=0.0)
+    assert here[2] - there[2] == pytest.approx(here[1] + there[1], rel=1e-9 * max(1.0, scale), abs=0.0)
+
+
+@pytest.mark.parametrize("mechanism", [fp.DiscreteLaplace(10.0), fp.DiscreteGaussian(10.0)])
+@pytest.mark.parametrize("n", [2, 3, 30])
+def test_the_work_does_not_grow_with_the_count(n, mechanism):
+    """A count of 1e8 beside small ones: the small ones keep their values, and no table is built."""
+    import time
+
+    small = np.array([0.0, 3.0, 40.0])
+    start = time.process_time()
+    for k in range(3):
+        alone = sumlaw.clipped(small, n, mechanism, k)
+        both = sumlaw.clipped(np.append(small, 1e8), n, mechanism, k)
+        assert both[:3] == pytest.approx(alone, rel=1e-10, abs=0.0)
+        assert both[3] == 0.0
+    assert time.process_time() - start < 3

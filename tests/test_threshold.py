@@ -457,3 +457,22 @@ def test_the_range_is_never_below_the_bound(b: float, factor: float) -> None:
     noise = fp.Laplace(b)
     for k in (0.0, 0.7 * b):
         assert Threshold(factor * b).bias_range(noise, k) >= (k + b / np.e * np.exp(-k / b)) * (1 - 1e-9)
+
+
+def test_over_one_list_another_rule_can_have_a_smaller_range():
+    """The example of docs/threshold.md: 50 counts of 0 and 50 of 40, b = 5, in the mean field; f = c above 40, else 0."""
+    b, x = 5.0, np.repeat([0.0, 40.0], 50)
+    noise = fp.Laplace(b)
+    kept = noise.sf(40.0 - np.array([0.0, 40.0, 20.0]))
+    c = x.sum() / np.sum(noise.sf(40.0 - x))
+    bias = c * kept - np.array([0.0, 40.0, 20.0])
+    assert np.ptp(bias[:2]) == pytest.approx(80 / (1 + np.exp(8)), rel=1e-12)
+    assert round(float(np.ptp(bias[:2])), 3) == 0.027
+    assert round(float(c * kept[2]), 2) == 0.73
+    # no rule has less there: m(0) >= e^{-8} m(40), and m(0) + m(40) = 40
+    assert np.ptp(bias[:2]) == pytest.approx(2 * 40 / (1 + np.exp(40 / b)), rel=1e-12)
+    found = simplex_threshold(np.array([0.0, 40.0]), np.array([50, 50]), noise, x.sum(), noise.best_threshold())
+    k = float(mpmath.findroot(lambda v: v - b * mpmath.exp(-1 - v / b), 1.4))
+    assert round(2 * k, 2) == 2.78
+    # the expansion adds corrections of size 1/n to the mean field, and says how well it is known
+    assert np.ptp(found.bias) == pytest.approx(2 * k, abs=2 * float(found.error.max()) + 2 * k / x.size)

@@ -26,7 +26,12 @@ MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k
 
 
 def tail_of_entry(u: Floats, n: int, mechanism: Law, k: int) -> Floats:
-    """E[(u + nu)_-^k] for u >= 0 and n >= 2."""
+    """E[(u + nu)_-^k] for u >= 0 and n >= 2.
+
+    For n = 2, nu is half the difference of two noises, which has the law of their sum: a tail of a sum itself.
+    """
+    if n == 2:
+        return np.asarray(_tail_of_sum(2 * u, 3, mechanism, k)[0] / 2**k)
     beta = (n - 1) / n
     cut = -u / beta
     below = mechanism.lower(np.ceil(cut) - 1, 0.0, 0) if k == 0 else (-beta) ** k * mechanism.lower(cut, 0.0, k)
@@ -44,6 +49,8 @@ def tail_of_entry(u: Floats, n: int, mechanism: Law, k: int) -> Floats:
 
 def mass_at_zero(u: Floats, n: int, mechanism: Law) -> Floats:
     """P(u + nu = 0) for u >= 0 and n >= 2."""
+    if n == 2:
+        return np.asarray(_tail_of_sum(2 * u, 3, mechanism, 0)[1])
     owner, v, mass, _ = _near_zero(u, n, mechanism)
     atom = _tail_of_sum(np.abs(v) * n, n, mechanism, 0)[1]
     return np.asarray(np.bincount(owner, mass * atom, u.size), dtype=np.float64)
@@ -56,17 +63,20 @@ def _near_zero(u: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Fl
 
     Conditioned on y < 0 the most likely v is at most u / n for Gaussian tails and of the order of the spread of G
     for Laplace tails, so the reach is measured from there; few noises of Laplace tails need 40 scales.
+
+    The number of j must not grow with the count. Gaussian: |j| > 39 sigma has no mass in doubles. Laplace: with x = n v/b
+    a term is at most e^{-x (n-2)/(n-1)} times a polynomial of degree n - 2, gone (e^-45) at (45 + 3n)(n-1)/(n-2).
     """
     beta, spread = (n - 1) / n, mechanism.deviation * np.sqrt(n - 1) / n
     reach = max(REACH * spread, 40 / mechanism.strip / n)
     reach += 2.0  # a small noise is far from normal: keep its nearest whole numbers
-    if n == 2:  # the two noises share the fall evenly: the whole way down counts
-        reach += float(np.max(u, initial=0.0)) / 2
-    held = (
-        39 * mechanism.spread + 1 if np.isinf(mechanism.strip) else 746 / mechanism.strip + 1
-    )  # beyond, a mass is 0.0
-    first = np.maximum(np.ceil((-u - reach) / beta), -np.ceil(held))
+    first = np.ceil((-u - reach) / beta)
     last = np.floor((-u + u / n + reach) / beta)
+    if np.isinf(mechanism.strip):
+        first = np.maximum(first, -np.ceil(39 * mechanism.spread))
+    else:
+        gone = (45 + 3 * n) * (n - 1) / (n - 2) * mechanism.spread / n + reach
+        last = np.minimum(last, np.floor((-u + gone) / beta))
     times = np.maximum(last - first + 1, 0)
     _affordable(float(np.sum(times)))
     times = times.astype(np.int64)
@@ -99,13 +109,17 @@ def _tail_of_sum(m: Floats, n: int, mechanism: Law, k: int) -> tuple[Floats, Flo
 def _tails(m: Floats, n: int, mechanism: Law) -> Floats:
     """Rows E[(S - m)_+^k], k = 0, 1, 2, and P(S = m) at ascending whole numbers m >= 0.
 
-    Three ways: a table for few discrete Laplace noises; inversion at each m; and where there are many m, inversion
+    Three ways: a closed form for few discrete Laplace noises; inversion at each m; and where there are many m, inversion
     at 96 Chebyshev points, since the logarithms are analytic in m on the scale of the deviation of S.
     """
     if m.size == 0:
         return np.empty((4, 0))
+    # a sum of discrete Gaussians is sub-Gaussian (Canonne et al. 2020): past 39 deviations e^-760, 0 in doubles
+    within = int(np.searchsorted(m, 39 * mechanism.spread * np.sqrt(n - 1))) if np.isinf(mechanism.strip) else m.size
+    if within < m.size:
+        return np.concatenate([_tails(m[:within], n, mechanism), np.zeros((4, m.size - within))], axis=1)
     if np.isfinite(mechanism.strip) and n < FEW:
-        return _by_table(m, n, mechanism)
+        return _few_laplace(m, n, mechanism)
     if m.size <= 200 or mechanism.deviation * np.sqrt(n - 1) < 20:
         return _one_by_one(m, n, mechanism)
     from scipy.interpolate import BarycentricInterpolator
@@ -122,17 +136,45 @@ def _one_by_one(m: Floats, n: int, mechanism: Law) -> Floats:
     return np.concatenate([_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1)
 
 
-def _by_table(m: Floats, n: int, mechanism: Law) -> Floats:
-    """By repeated convolution with the two-sided geometric law: two first-order recursions of positive terms each."""
-    from fairpost.noise.kernels import lattice
+def _few_laplace(m: Floats, n: int, mechanism: Law) -> Floats:
+    """A sum S of N = n - 1 discrete Laplace noises, in closed form: N terms for each m, however large it is.
 
-    reach = int(m[-1] + 60 / mechanism.strip + 2)
-    _affordable(float(reach) * n)
-    mass = lattice.geometric_sum(reach, n - 1, float(np.exp(-mechanism.strip)))
-    sums = lattice.partial_sums(mass, 0.0)  # sums[j][i] = sum over points >= i of (distance to i)^j mass
-    at = m.astype(np.int64) + reach
-    above = sums[:, at + 1]
-    return np.array([above[0], above[1] + above[0], above[2] + 2 * above[1] + above[0], mass[at]])
+    E[z^S] = ((1 - q)^2 / ((1 - qz)(1 - q/z)))^N, q = e^{-1/b}. For m >= 0 the pole z = 1/q alone counts; with
+    w = (1 - qz)/(1 - q) the factor at it is (1 + q)^{-N} w^{-N} (1 + q^2 w / (1 + q - w))^N, whose expansion
+    sum_i A_i w^i has positive terms only. So with the negative binomial masses f_j(x) = C(x + j - 1, j - 1) (1 - q)^j q^x
+
+        P(S = m) = (1 + q)^{-N} sum_{j=1}^{N} A_{N-j} f_j(m).
+
+    Pascal's rule gives the tails T_j^k = sum_{x > m} (x - m)^k f_j(x) from those of j - 1 (T_0 = 0), positive again:
+
+        T_j^0 = T_{j-1}^0 + q/(1-q) f_j(m),    T_j^1 = T_{j-1}^1 + q/(1-q) (f_j(m) + T_j^0),
+        T_j^2 = T_{j-1}^2 + q/(1-q) (f_j(m) + T_j^0 + 2 T_j^1)
+
+    The f_j are taken
+    from the last one downwards, which is 1, and their size e^log is put back at the end.
+    """
+    from scipy.special import gammaln
+
+    many, rate = n - 1, 1.0 / float(mechanism.spread)
+    q, rest = float(np.exp(-rate)), float(-np.expm1(-rate))
+    one = np.concatenate([[1.0], q * q / (1 + q) ** np.arange(1, many)])
+    mix = np.array([1.0])
+    for _ in range(many):
+        mix = np.convolve(mix, one)[:many]
+    masses = [np.ones_like(m)]
+    for j in range(many, 1, -1):
+        masses.append(masses[-1] * (j - 1) / ((m + j - 1) * rest))
+    log = np.sum(np.log(m + np.arange(1, many)[:, None]), axis=0) - float(gammaln(many))
+    log += many * (np.log(rest) - np.log1p(q)) - rate * m
+    rows, tail = np.zeros((4, m.size)), np.zeros((3, m.size))
+    for j in range(1, many + 1):
+        f, weight = masses[many - j], mix[many - j]
+        tail[0] += q / rest * f
+        tail[1] += q / rest * (f + tail[0])
+        tail[2] += q / rest * (f + tail[0] + 2 * tail[1])
+        rows[:3] += weight * tail
+        rows[MASS] += weight * f
+    return np.asarray(rows * np.exp(log))
 
 
 def _by_inversion(m: Floats, n: int, mechanism: Law) -> Floats:

@@ -21,6 +21,7 @@ from fairpost.engines.base import REFUSALS, Answer, Question, Reached, Refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Mechanism
+from fairpost.parallel import over_slices
 from fairpost.partition import Partition
 from fairpost.rules import PostProcessing
 
@@ -183,11 +184,19 @@ class Evaluation:
 
 
 def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Moments:
-    """The moments of all groups. `rtol` of the largest alpha is reached because each group reaches its own."""
+    """The moments of all groups. `rtol` of the largest alpha is reached because each group reaches its own.
+
+    Groups are independent: they are dealt to the threads in order, and inside a thread the kernels do not split again.
+    """
     arrays: dict[str, Any] = {name: np.empty(n) for name in ("bias", "error", "mse", "zero", "mse_error", "zero_error")}
     regular, nodes = 1.0, 0
-    for who, work in works:
-        found = _stated(work())
+
+    def some(part: slice) -> list[Moments]:
+        return [work() for _, work in works[part]]
+
+    answers = [m for part in over_slices(some, len(works)) for m in part]
+    for (who, _), answer in zip(works, answers, strict=True):
+        found = _stated(answer)
         for name, values in arrays.items():
             values[who] = getattr(found, name)
         regular *= 1 - found.degenerate

@@ -38,8 +38,11 @@ def tails_of(mechanism: Mechanism | None) -> Floats:
     """T_k(j) = E[eta^k; eta >= j] for k = 0, 1, 2 and j = -reach .. reach + 1; two zeros for continuous noise."""
     if not isinstance(mechanism, (DiscreteGaussian, DiscreteLaplace)):
         return np.zeros((3, 2))
-    mass, reach = mechanism._masses()
+    reach = int(
+        np.ceil((15 if np.isinf(mechanism.strip) else 100) * mechanism.spread + 1)
+    )  # e^-100 of the centre's mass
     k = np.arange(-reach, reach + 1, dtype=np.float64)
+    mass = mechanism.density(k)
     out = np.zeros((3, mass.size + 1))
     for power in range(3):
         out[power, :-1] = np.cumsum((mass * k**power)[::-1])[::-1]

@@ -55,6 +55,56 @@ def _partial(mass: Floats, reach: int, c: ArrayLike, s: ArrayLike, k: int) -> Nu
     return out
 
 
+def _geometric(rate: float, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
+    """`upper` of discrete Laplace noise with masses t q^{|i|}, q = e^{-rate}, t = tanh(rate/2), by closed geometric sums.
+
+    The first whole number above c is m0, i = m0 + l and gap = m0 - c: (i - c)^k e^{s(i-c)} = e^{s gap} (l + gap)^k e^{sl}.
+    The tail from m0 >= 0 on has the ratio w = q e^s: t q^{m0} sum l^j w^l, with 1/(1-w), w/(1-w)^2, w(1+w)/(1-w)^3. For
+    m0 = -N < 0 the tail starts at l = N (expanded in l - N), and before it there are N terms t q^N e^{(s + rate) l}, l < N.
+    The sum exists for s < rate.
+    """
+    cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s))
+    first = np.floor(cut) + 1
+    gap, below = first - cut, np.maximum(-first, 0.0)
+    w, rest = np.exp(s - rate), -np.expm1(s - rate)
+    tail = (1 / rest, w / rest**2, w * (1 + w) / rest**3)
+    lead = np.exp(np.where(first >= 0, -rate * first, s * below))
+    sums = [lead * v for v in (tail[0], tail[1] + below * tail[0], tail[2] + below * (2 * tail[1] + below * tail[0]))]
+    if below.any():
+        sums = [a + b for a, b in zip(sums, _finite(below, s, rate), strict=True)]
+    total = (sums[0], sums[1] + gap * sums[0], sums[2] + gap * (2 * sums[1] + gap * sums[0]))[k]
+    return np.asarray(np.tanh(rate / 2) * np.exp(s * gap) * total)
+
+
+def _finite(n: Floats, s: Numbers, rate: float) -> list[Numbers]:
+    """q^n sum_{l < n} l^j z^l for j = 0, 1, 2, with z = e^{s + rate}; n whole and >= 0.
+
+    By doubling along the binary digits of n, which adds positive terms only (s real), where the closed form cancels
+    near z = 1: sum_{l < 2m} = sum_{l < m} + z^m sum_{l < m} (l + m)^j z^l, and one more term is m^j z^m. Every sum up to m
+    carries the factor e^{-(m-1) log z}, where z > 1, so that nothing overflows: it is put back with q^n.
+    """
+    log = s + rate
+    grows = log.real > 0
+    h0, h1, h2 = (np.zeros(log.shape, dtype=log.dtype) for _ in range(3))
+    m = np.zeros(n.shape)
+    for place in reversed(range(int(np.max(n)).bit_length())):
+        # what the two halves are multiplied by: z^m for the later one, or z^-m for the earlier one
+        turn = np.exp(np.where(grows, -log, log) * m)
+        early, late = np.where(grows, turn, 1.0), np.where(grows, 1.0, turn)
+        h2 = early * h2 + late * (h2 + m * (2 * h1 + m * h0))
+        h1 = early * h1 + late * (h1 + m * h0)
+        h0 = (early + late) * h0
+        m = 2 * m
+        one = np.floor(n / 2.0**place) % 2 == 1
+        back, term = np.exp(np.where(grows, -log, 0.0)), np.exp(np.where(grows, 0.0, log) * m)
+        h2 = np.where(one, back * h2 + m * m * term, h2)
+        h1 = np.where(one, back * h1 + m * term, h1)
+        h0 = np.where(one, back * h0 + term, h0)
+        m = m + one
+    lead = np.where(n > 0, np.exp(np.where(grows, s * (n - 1) - rate, -rate * n)), 0.0)  # no large terms that cancel
+    return [lead * h for h in (h0, h1, h2)]
+
+
 @final
 @dataclass(frozen=True)
 class DiscreteLaplace(PureNoise):
@@ -107,12 +157,9 @@ class DiscreteLaplace(PureNoise):
         """A ramp from q / (1 - q) on, q = e^{-1/b}: optimal in the same sense as for Laplace noise."""
         return Threshold.ramp(float(np.exp(-1 / self.scale) / -np.expm1(-1 / self.scale)))
 
-    def _masses(self) -> tuple[Floats, int]:
-        return _laplace_masses(self.scale)
-
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta > c]."""
-        return _partial(*self._masses(), c, s, k)
+        return _geometric(1 / self.scale, c, s, k)
 
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper` (with the point c itself)."""
@@ -266,16 +313,6 @@ def _mirror(mechanism: Law, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
     cut = np.asarray(c, dtype=np.float64)
     value = mechanism.upper(-cut, -np.asarray(s), k)
     return np.asarray((-1) ** k * value + (mechanism.density(cut) if k == 0 else 0.0))
-
-
-@lru_cache(maxsize=4)
-def _laplace_masses(scale: float) -> tuple[Floats, int]:
-    """The masses out to e^-100 of the centre's."""
-    reach = _table(100 * scale + 1, "discrete-laplace")
-    k = np.arange(-reach, reach + 1)
-    mass = np.tanh(0.5 / scale) * np.exp(-np.abs(k) / scale)
-    mass.flags.writeable = False
-    return mass, reach
 
 
 @lru_cache(maxsize=4)

@@ -106,8 +106,9 @@ TERMS = (
         "pos-threshold",
         "pos-threshold",
         "As pos, but a share is kept only where it exceeds a threshold that fits the noise. Under Laplace noise "
-        "no other non-negative rule of this kind has less unfairness. The price: small entities receive nothing "
-        "more often, and each single allocation is a little less accurate.",
+        "no other non-negative rule of this kind has less unfairness over all counts that there could be; over one "
+        "known list of counts another rule can have less. The price: small entities receive nothing more often, and "
+        "each single allocation is a little less accurate.",
     ),
     Term(
         "as-written",

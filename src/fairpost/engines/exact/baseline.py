@@ -19,14 +19,15 @@ two successive ones agree; their difference is the error estimate.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.quadrature import Rule
-from fairpost.engines.exact.ratio import Summed, attempts, integrate
+from fairpost.engines.exact.ratio import ROUNDING, Summed, attempts, integrate
 from fairpost.engines.exact.registry import EXACT
-from fairpost.engines.exact.shares import moved, reached, refusal, symmetric
+from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal, symmetric
 from fairpost.engines.exact.tilts import clipped_tilts
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law
@@ -60,16 +61,19 @@ def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: La
     a = a / np.max(a)
     fallback = a / np.sum(counts * a) - shares
     mean, deviation = _sum_moments(x, a, counts, mechanism)
-    previous: Floats | None = None
+    previous: tuple[Floats, Floats] | None = None
     for centred, rule in attempts(deviation / mean):
         found = _integrate(_Problem(x, a, counts, shares, mechanism, mean, centred), rule)
         bias = found.bias + empty * fallback
         if previous is not None:
-            error = moved(bias, previous, bias) + found.rounding
+            error = moved(bias, previous[0], bias) + found.rounding
             if reached(bias, error, shares, rtol):
                 mse = found.mse + empty * fallback**2
-                return symmetric(Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size))
-        previous = bias
+                spread = SAFETY * moved(found.mse, previous[1], found.mse) + 10 * ROUNDING * mse
+                chance = 5 * ROUNDING * zero + 1e-14 * mechanism.cdf(-x) * (1 - np.log(max(empty, 1e-300)))
+                stated: dict[str, Any] = {"mse_error": spread, "zero_error": chance}
+                return symmetric(Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size, **stated))
+        previous = bias, found.mse
     raise refusal("baseline", bias, error, rtol)
 
 

@@ -16,6 +16,10 @@ LOOSE = 1e-3
 """What second moments are good for: three digits of a spread."""
 
 
+SAFETY = 2.0
+"""The error of a second moment or a chance: this many times what the last refinement changed about it.
+
+The stages gain a factor of 3 and more each, so the change alone is the error of the rule before."""
 UNSETTLED = 10.0
 """What a refusal had reached has not settled: its last change is no bound yet, this many times it is taken to be one."""
 

@@ -24,6 +24,8 @@ class Inverse:
     omega: Floats
     rms: float
     """A bound on the root mean square of S rho(S) - 1 where S is within the Chernoff distance."""
+    square: float
+    """The same of S^2 sum omega t e^{-tS} - 1, what stands for 1/S^2 in the mean squared error."""
     tail: float
     """What S outside the distance can add to any bias."""
 
@@ -47,11 +49,14 @@ def inverse_of(problem: Problem, tolerance: float) -> Inverse | None:
     chance = np.append(1.0, 2 * np.exp(-levels[:-1]))
     for size in range(3, 24):
         u, weight = radau(size)
-        inverse = Inverse(u / mean, weight / mean, 0.0, 32 * np.exp(-level))
+        inverse = Inverse(u / mean, weight / mean, 0.0, 0.0, 32 * np.exp(-level))
         if inverse.t[-1] > bound.tilt[np.argmin((level + bound.log) / bound.tilt)]:
             return None  # e^{-tS} would be largest where S is least
         f = [np.abs(s * inverse(s) - 1) for s in (mean - x, mean + x)]
         rms = float(np.sqrt(np.sum(chance * np.maximum(*f) ** 2)))
         if rms <= tolerance:
-            return Inverse(inverse.t, inverse.omega, rms, inverse.tail)
+            two = Inverse(inverse.t, inverse.omega * inverse.t, 0.0, 0.0, 0.0)
+            g = [np.abs(s * s * two(s) - 1) for s in (mean - x, mean + x)]
+            square = float(np.sqrt(np.sum(chance * np.maximum(*g) ** 2)))
+            return Inverse(inverse.t, inverse.omega, rms, square, inverse.tail)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Profile:
     r: Floats
     log: Floats
 
-    @property
+    @cached_property
     def top(self) -> int:
         """The place of the maximum."""
         return int(np.argmax(self.log))
@@ -82,7 +83,7 @@ class Profile:
         part = (self.log[inside] - level) / (self.log[inside] - self.log[outside])
         return float(self.r[inside] + part * (self.r[outside] - self.r[inside]))
 
-    @property
+    @cached_property
     def depth(self) -> Floats:
         """The distance from the top in standard deviations, as a bell with the same heights would have it."""
         return np.asarray(np.sqrt(2 * np.maximum(self.log[self.top] - self.log, 0.0)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.quadrature import exp_sinh, legendre
-from fairpost.engines.exact.shares import reached, refusal, symmetric
+from fairpost.engines.exact.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.moments import Floats, Moments
 
 ROUNDING = 1e-14
@@ -31,20 +31,23 @@ def pair(problem: Problem, rtol: float) -> Moments:
     if tie:
         both: dict[str, Any] = {k: np.repeat(getattr(problem, k), 2) for k in ("c", "scale", "shares", "a")}
         problem = replace(problem, times=np.ones(2, dtype=np.int64), **both)
-    alone = _wrong_signs(problem)
+    alone = _wrong_signs(problem, 32)
+    chance = SAFETY * np.abs(alone - _wrong_signs(problem, 24)) + ROUNDING
     p, previous = problem.shares, None
     for step in (0.125, 0.08, 0.05, 0.03):
         first, second = _atoms(problem, step)
         first, second = first + alone, second + alone
         bias = first - p * np.sum(first)
         if previous is not None:
-            error = np.abs(bias - previous) + abs(np.sum(first) - 1) + ROUNDING
+            error = np.abs(bias - previous[0]) + abs(np.sum(first) - 1) + ROUNDING
             kept = slice(0, 1) if tie else slice(None)
             if reached(bias[kept], error[kept], p, rtol):
                 mse = second - 2 * p * first + p * p
-                found = Moments(bias[kept], error[kept], mse[kept], alone[::-1][kept].copy())
+                spread = SAFETY * (np.abs(second - previous[2]) + 2 * p * np.abs(first - previous[1])) + 3 * chance
+                stated: dict[str, Any] = {"mse_error": spread[kept] + ROUNDING, "zero_error": chance[::-1][kept]}
+                found = Moments(bias[kept], error[kept], mse[kept], alone[::-1][kept].copy(), **stated)
                 return symmetric(replace(found, degenerate=negative, nodes=exp_sinh(step)[0].size))
-        previous = bias
+        previous = bias, first, second
     raise refusal("pos", bias, error, rtol)
 
 
@@ -61,12 +64,12 @@ def _atoms(problem: Problem, step: float) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _wrong_signs(problem: Problem) -> Floats:
+def _wrong_signs(problem: Problem, order: int) -> Floats:
     """Q_1 and Q_2 by Gauss-Legendre between the centres and at growing distances from them."""
     away = np.multiply.outer(problem.scale, [-40, -20, -10, -5, -2, 0, 2, 5, 10, 20, 40, 80])
     ends = np.unique(np.concatenate([[0.0], (problem.c[:, None] + away).ravel()]))
     ends = ends[ends >= 0]
-    unit, weight = legendre(32)
+    unit, weight = legendre(order)
     u = (ends[:-1, None] + np.diff(ends)[:, None] * unit).ravel()
     weight = np.multiply.outer(np.diff(ends), weight).ravel()
     x, a, noise = problem.c / problem.a, problem.a, problem.mechanism

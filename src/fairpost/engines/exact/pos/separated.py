@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from fairpost.engines.exact.pos.nodes import (
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.shares import moved, reached, refusal
+from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 
 ROUNDING = 1e-13
@@ -51,6 +52,8 @@ class _AtRisk:
     index: Counted
     others: Problem
     profile: Profile
+    unseen: float
+    """About P(PoS_i = 0) of the others, by Markov: the mean excess below a high threshold over its distance."""
     missed: float
     """A bound on what the others' clipping would add to any share."""
 
@@ -107,7 +110,7 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
         return nothing if reached(bias0, nothing.error, problem.shares, rtol) else None
     risk = _at_risk(problem, rtol)
     exact = -np.expm1(_log_none_clipped(risk.problem))
-    previous: Floats | None = None
+    previous: tuple[Floats, Floats, Floats] | None = None
     for stage in STAGES:
         clipping = _integrate(risk, inverse, stage)
         fallen = np.zeros_like(bias0)
@@ -115,18 +118,23 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
         mean = float(np.sum(problem.times * fallen)) / problem.n
         shift = fallen - mean
         bias = bias0 + shift
+        mse = np.maximum(mse0 + _mse_change(problem, risk, inverse, clipping, shift), bias**2)
         if previous is not None:
-            mse = np.maximum(mse0 + _mse_change(problem, risk, inverse, clipping, shift), bias**2)
             defect = abs(clipping.common[0, 0] / exact - 1) + ROUNDING if exact > 0 else 0.0
-            rule = moved(bias, previous, fallen + mean) + defect * (fallen + mean) + ROUNDING * np.abs(bias0)
+            rule = moved(bias, previous[0], fallen + mean) + defect * (fallen + mean) + ROUNDING * np.abs(bias0)
             error = rule + np.sqrt(mse) * inverse.rms + inverse.tail + risk.missed
             if reached(bias, error, problem.shares, rtol):
                 zero = np.zeros_like(bias)
                 zero[risk.index] = np.clip(clipping.zero, 0.0, 1.0)
-                return Moments(bias, error, mse, zero, nodes=clipping.nodes)
+                spread = SAFETY * moved(mse, previous[1], mse) + _of_square(inverse, mse) + 2 * risk.missed
+                chance = np.full_like(bias, min(risk.unseen, 1.0))
+                chance[risk.index] = SAFETY * moved(clipping.zero, previous[2], clipping.zero)
+                chance[risk.index] += (defect + ROUNDING) * clipping.zero
+                stated: dict[str, Any] = {"mse_error": spread, "zero_error": chance}
+                return Moments(bias, error, mse, zero, nodes=clipping.nodes, **stated)
             if reached(bias, rule, problem.shares, 0.1 * rtol):
                 return None
-        previous = bias
+        previous = bias, mse, clipping.zero
     raise refusal("pos", bias, error, rtol)
 
 
@@ -151,7 +159,19 @@ def _clipping_at_most(problem: Problem) -> float:
 def _without_clipping(problem: Problem, inverse: Inverse, bias: Floats, mse: Floats, clipped: float) -> Moments:
     """The answer where clipping can be neglected; what it can add is part of the error."""
     error = np.sqrt(mse) * inverse.rms + inverse.tail + clipped + ROUNDING * np.abs(bias)
-    return Moments(bias, error, mse, problem.mechanism.cdf(-problem.c / problem.a))
+    zero = problem.mechanism.cdf(-problem.c / problem.a)
+    # r > 0 and so a clipped entity needs a negative one; a square moves by at most twice what a share does
+    chance = np.full_like(bias, min(float(np.sum(problem.times * zero)), 1.0))
+    spread = _of_square(inverse, mse) + 2 * clipped
+    return Moments(bias, error, mse, zero, mse_error=spread, zero_error=chance)
+
+
+def _of_square(inverse: Inverse, mse: Floats) -> Floats:
+    """What the stand-in for 1/S^2 can move a mean squared error by, with rounding.
+
+    By Cauchy-Schwarz, with a fourth moment of at most 6 times the squared second one (Laplace), sqrt 6 < 3.
+    """
+    return np.asarray(3 * mse * inverse.square + inverse.tail + 10 * ROUNDING * mse)
 
 
 def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
@@ -178,10 +198,11 @@ def _at_risk(problem: Problem, rtol: float) -> _AtRisk:
     shortfalls(problem.noise, problem.c, problem.scale, r + 12 * width, excess)
     near = problem.times * excess > 1e-4 * rtol / excess.size * np.max(excess)
     missed = 4 * float(np.sum((problem.times * excess)[~near])) / problem.mean
+    unseen = float(np.max(excess[~near], initial=0.0)) / max(width, np.finfo(float).tiny)
     index = np.flatnonzero(near)
     index = index[np.argsort(problem.times[index], kind="stable")]
     part, others = problem.part(index), problem.part(np.flatnonzero(~near))
-    return _AtRisk(part, index, others, profile(part, float(others.n), start, width), missed)
+    return _AtRisk(part, index, others, profile(part, float(others.n), start, width), unseen, missed)
 
 
 def _log_none_clipped(risk: Problem) -> float:

@@ -35,7 +35,7 @@ from fairpost.engines.exact.pos.nodes import (
 )
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.quadrature import Rule, exp_sinh, legendre
-from fairpost.engines.exact.shares import moved
+from fairpost.engines.exact.shares import SAFETY, moved
 from fairpost.engines.moments import Floats
 
 FEWEST, FEW = 12, 60
@@ -117,6 +117,9 @@ class Side:
         self.stage += 1
         previous, before, self.sums = self.sums, float(np.max(self.error)), self._evaluate()
         self.error = moved(self.sums.first, previous.first, self.sums.first) + abs(self.mass - self.chance)
+        lost = abs(self.mass - self.chance)
+        self.second_error = SAFETY * moved(self.sums.second, previous.second, self.sums.second) + lost
+        self.zero_error = SAFETY * moved(self.sums.zero, previous.zero, self.sums.zero) + lost
         now = float(np.max(self.error))
         self.gain = now / before if np.isfinite(before) and before > 0 else 0.0
 

@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations
+from typing import Any
 
 import numpy as np
 
 from fairpost.engines.exact.quadrature import legendre
-from fairpost.engines.exact.shares import range_error, refusal
+from fairpost.engines.exact.shares import SAFETY, range_error, refusal
 from fairpost.engines.moments import Floats, Moments
 
 ORDERS = (8, 12, 16)
@@ -56,9 +57,20 @@ def few(x: Floats, total: float, rtol: float) -> Moments:
             error = np.abs(found.bias - previous.bias) + abs(found.mass - 1) * (total + float(x[-1])) + 1e-14 * total
             alpha, slack = range_error(found.bias, error)
             if slack <= max(rtol * alpha, 1e-13 * total) or x[0] == x[-1]:
-                return Moments(found.bias, error, found.mse, found.zero, found.threshold, nodes=order)
+                stated = _errors(found, previous, total + float(x[-1]))
+                return Moments(found.bias, error, found.mse, found.zero, found.threshold, nodes=order, **stated)
         previous = found
     raise refusal("simplex", found.bias, error, rtol)
+
+
+def _errors(found: _Sums, previous: _Sums, size: float) -> dict[str, Any]:
+    """What the last refinement changed, with a factor, what is missing of the mass 1, and rounding; values up to `size`."""
+    lost = abs(found.mass - 1) + 1e-14
+    return {
+        "mse_error": SAFETY * np.abs(found.mse - previous.mse) + lost * size**2,
+        "zero_error": SAFETY * np.abs(found.zero - previous.zero) + lost,
+        "threshold_error": SAFETY * abs(found.threshold - previous.threshold) + lost * size,
+    }
 
 
 def _summed(x: Floats, total: float, y: Floats, mass: Floats) -> _Sums:

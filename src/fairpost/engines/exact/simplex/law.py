@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -104,18 +105,20 @@ class Reduced:
     members: Floats
     """The distinct counts at risk."""
     segments: tuple[Segment, ...]
+    bases: tuple[Floats, ...] = ()
+    """Of each segment the Lagrange polynomials of its nodes at its counts (empty where the counts are the nodes)."""
 
     def at_members(self, values: Floats, like: Callable[[Floats], Floats] = np.ones_like) -> Floats:
         """A function of x, known at the nodes, at the counts at risk; its ratio to `like` is interpolated."""
         out = np.empty(self.members.size)
         place = 0
-        for part in self.segments:
+        for part, basis in zip(self.segments, self.bases, strict=True):
             here, node = (a[place : place + part.size] for a in (values, self.x))
             place += part.size
             x = self.members[part.start : part.stop]
             if part.nodes:
                 scale = np.maximum(like(node), np.finfo(float).tiny)
-                here = like(x) * (_basis(x, part.nodes) @ (here / scale))
+                here = like(x) * (basis @ (here / scale))
             out[part.start : part.stop] = here
         return out
 
@@ -123,10 +126,15 @@ class Reduced:
 def _basis(x: Floats, nodes: int) -> Floats:
     """Row i holds the values at x[i] of the Lagrange polynomials for Chebyshev nodes on the range of x."""
     middle, half = _range(x)
-    at_nodes = chebvander(_chebyshev(nodes), nodes - 1)
+    return np.asarray(chebvander((x - middle) / half, nodes - 1) @ _to_coefficients(nodes))
+
+
+@lru_cache(maxsize=16)
+def _to_coefficients(nodes: int) -> Floats:
+    """From values at the Chebyshev nodes to Chebyshev coefficients."""
     scale = np.full(nodes, 2.0 / nodes)
     scale[0] = 1.0 / nodes
-    return np.asarray(chebvander((x - middle) / half, nodes - 1) @ (scale[:, None] * at_nodes.T))
+    return np.asarray(scale[:, None] * chebvander(_chebyshev(nodes), nodes - 1).T)
 
 
 def _chebyshev(nodes: int) -> Floats:
@@ -166,12 +174,15 @@ def reduce(population: Population, high: float, keep: tuple[float, float], nodes
     cell, kept = ((8.0, keep), (3.0, (np.inf, np.inf)))[population.kind]
     whole = (Segment(0, risk, 0),)
     parts = _segments(members, cell, kept, nodes) if risk > FEW else whole
-    x, weight = [], []
+    x, weight, bases = [], [], []
     for part in parts:
         here, count = members[part.start : part.stop], times[part.start : part.stop]
         if part.nodes:
             middle, half = _range(here)
-            here, count = middle + half * _chebyshev(part.nodes), count @ _basis(here, part.nodes)
+            bases.append(_basis(here, part.nodes))
+            here, count = middle + half * _chebyshev(part.nodes), count @ bases[-1]
+        else:
+            bases.append(np.empty((0, 0)))
         x.append(here)
         weight.append(count)
     return Reduced(
@@ -182,4 +193,5 @@ def reduce(population: Population, high: float, keep: tuple[float, float], nodes
         rest=population.surplus + float(np.sum(members * times)),
         members=members,
         segments=parts,
+        bases=tuple(bases),
     )

@@ -20,14 +20,15 @@ The contour crosses the real axis near the saddle point, so the far tails keep t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.registry import EXACT, continuous, whole
-from fairpost.engines.exact.shares import range_error, refusal
+from fairpost.engines.exact.shares import SAFETY, range_error, refusal
 from fairpost.engines.exact.simplex.contours import LEVELS, Level, integrate
 from fairpost.engines.exact.simplex.few import few
 from fairpost.engines.exact.simplex.law import Population
@@ -42,6 +43,8 @@ TINY = 1e-280
 """A deficit below this (in units of the noise scale) is 0: doubles end there."""
 SLOW = 10.0
 """The safety factor where refinement gains little at a time."""
+ROUNDED = 1e-14
+"""Relative rounding of a chance; of E[T] times sqrt(n)."""
 SETTLED, LOOSE = 1e-6, 1e-3
 """The relative change of every mean squared error at which refinement stops, and the largest that the finest rule may
 leave: a spread in three digits is of use beside a bias, and no reason to refuse it."""
@@ -95,17 +98,26 @@ def certain(x: Floats, times: NDArray[np.int64], total: float) -> Moments:
     """C = 0 (v = 0; every large T serves, so there is none) or one entity (v = C, T = 0): nothing random is left."""
     bias = -x if total == 0 else np.array([math.fsum([total, *(-x * times).tolist()])])
     zero = np.full(x.size, float(total == 0))
+    sure = np.zeros_like(zero)
     error = np.spacing(np.abs(bias))
-    none = np.zeros(x.size)
+    threshold = None if total == 0 else 0.0
     return Moments(
-        bias, error, bias**2, zero, None if total == 0 else 0.0, mse_error=2 * np.abs(bias) * error, zero_error=none
+        bias, error, bias**2, zero, threshold, mse_error=4e-16 * bias**2, zero_error=sure, threshold_error=threshold
     )
 
 
 def _in_counts(unit: Moments, spread: float) -> Moments:
-    threshold = None if unit.threshold is None else unit.threshold * spread
-    return Moments(
-        unit.bias * spread, unit.error * spread, unit.mse * spread**2, unit.zero, threshold, nodes=unit.nodes
+    def scaled(value: Any, factor: float) -> Any:
+        return None if value is None else value * factor
+
+    return replace(
+        unit,
+        bias=unit.bias * spread,
+        error=unit.error * spread,
+        mse=unit.mse * spread**2,
+        threshold=scaled(unit.threshold, spread),
+        mse_error=scaled(unit.mse_error, spread**2),
+        threshold_error=scaled(unit.threshold_error, spread),
     )
 
 
@@ -119,8 +131,15 @@ def _evaluate(population: Population, rtol: float) -> Moments:
         now = _deficits(population, win, level)
         bias, error = _biases(population, now, before)
         if _reached(population, bias, error, now, before, rtol):
-            mse, nodes = _spread(population, LEVELS[place - 1 :], now, before)
-            return Moments(bias, error, mse, now.zero, now.mean, nodes=now.nodes + nodes)
+            mse, spread, nodes = _spread(population, LEVELS[place - 1 :], now, before)
+            factor = SLOW if now.slow else SAFETY
+            largest = float(np.max(np.abs(now.zero - before.zero)))
+            stated: dict[str, Any] = {
+                "mse_error": spread,
+                "zero_error": factor * (np.abs(now.zero - before.zero) + largest * now.zero) + ROUNDED * now.zero,
+                "threshold_error": factor * abs(now.mean - before.mean) + ROUNDED * math.sqrt(population.n) * now.mean,
+            }
+            return Moments(bias, error, mse, now.zero, now.mean, nodes=now.nodes + nodes, **stated)
         if now.slow and range_error(bias, error)[1] > 30 * rtol * np.ptp(bias):
             break  # finer rules would gain less than that
         before = now
@@ -132,7 +151,17 @@ def _never(population: Population) -> Moments:
     drift = population.surplus / population.n
     bias = np.full(population.x.size, drift)
     mse = np.full(population.x.size, population.unit.variance * (1 - 1 / population.n) + drift**2)
-    return Moments(bias, np.spacing(np.abs(bias)) + TINY, mse, np.zeros(population.x.size), 0.0)
+    none = np.zeros(population.x.size)
+    return Moments(
+        bias,
+        np.spacing(np.abs(bias)) + TINY,
+        mse,
+        none,
+        0.0,
+        mse_error=1e-14 * mse,
+        zero_error=none + TINY,
+        threshold_error=TINY,
+    )
 
 
 @dataclass(frozen=True)
@@ -195,8 +224,10 @@ def _deficits(population: Population, win: Window, level: Level) -> Deficits:
     return Deficits(deficit, mean, zero, parts.nodes, parts.slow)
 
 
-def _spread(population: Population, levels: tuple[Level, ...], now: Deficits, before: Deficits) -> tuple[Floats, int]:
-    """E[(v_i - x_i)^2] and the number of nodes, refined until it settles; E[T] has to come out as mean(D)."""
+def _spread(
+    population: Population, levels: tuple[Level, ...], now: Deficits, before: Deficits
+) -> tuple[Floats, Floats, int]:
+    """E[(v_i - x_i)^2], its error and the number of nodes, refined until it settles; E[T] has to come out as mean(D)."""
     win = find_window(population, 0)
     mse, _, _ = _squares(population, win, levels[0])
     known = IDENTITY + 2 * abs(now.mean - before.mean)
@@ -205,10 +236,11 @@ def _spread(population: Population, levels: tuple[Level, ...], now: Deficits, be
         mse, threshold, nodes = _squares(population, win, level)
         moved, gap = float(np.max(np.abs(mse - last) / mse)), abs(threshold - now.mean)
         agree = gap <= known * max(1.0, abs(threshold))
+        error = SLOW * moved * mse + 1e-11 * population.unit.variance
         if moved <= SETTLED and agree:
-            return mse, nodes
+            return mse, error, nodes
     if moved <= LOOSE and agree:
-        return mse, nodes
+        return mse, error, nodes
     raise ToleranceError(
         f"simplex: the last refinement changed a mean squared error by {moved:.2g} of it (at most {LOOSE:g}), "
         f"and two ways to E[T] differ by {gap:.2g} noise scales (at most {known:.2g})"
