@@ -55,7 +55,7 @@ class Drawing:
 def require_matplotlib() -> None:
     """One line where the extra is missing."""
     try:
-        import matplotlib
+        import matplotlib  # noqa: F401
     except ImportError:
         raise UnsupportedError("`fairpost paper` needs matplotlib: pip install 'fairpost[paper]'") from None
 
