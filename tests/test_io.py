@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import fairpost as fp
 from fairpost.accuracy import Accuracy
 from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
-from fairpost.io import apart, check_free, entities_csv, files, read_counts, read_noisy, write_whole
+from fairpost.io import apart, check_free, entities_csv, files, read_counts, read_noisy, source, write_whole
 from fairpost.problems import Release
 
 DATA = Path(os.environ.get("FAIRPOST_DATA", Path(__file__).parents[1] / "../shared/data"))
@@ -377,10 +377,10 @@ def test_places_that_cannot_be_read(tmp_path):
 
 
 def test_no_permission(tmp_path, monkeypatch):
-    def refuse(self):
+    def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(source, "_regular", refuse)
     with pytest.raises(InputError, match=r"a.csv: no permission to read the file$"):
         read_counts(tmp_path / "a.csv")
 
