@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: La
                 mse = found.mse + empty * fallback**2
                 spread = SAFETY * moved(found.mse, previous[1], found.mse) + 10 * ROUNDING * mse
                 chance = 5 * ROUNDING * zero + 1e-14 * mechanism.cdf(-x) * (1 - np.log(max(empty, 1e-300)))
-                stated = {"mse_error": spread, "zero_error": chance}
+                stated: dict[str, Any] = {"mse_error": spread, "zero_error": chance}
                 return symmetric(Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size, **stated))
         previous = bias, found.mse
     raise refusal("baseline", bias, error, rtol)

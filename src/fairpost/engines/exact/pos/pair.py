@@ -44,7 +44,7 @@ def pair(problem: Problem, rtol: float) -> Moments:
             if reached(bias[kept], error[kept], p, rtol):
                 mse = second - 2 * p * first + p * p
                 spread = SAFETY * (np.abs(second - previous[2]) + 2 * p * np.abs(first - previous[1])) + 3 * chance
-                stated = {"mse_error": spread[kept] + ROUNDING, "zero_error": chance[::-1][kept]}
+                stated: dict[str, Any] = {"mse_error": spread[kept] + ROUNDING, "zero_error": chance[::-1][kept]}
                 found = Moments(bias[kept], error[kept], mse[kept], alone[::-1][kept].copy(), **stated)
                 return symmetric(replace(found, degenerate=negative, nodes=exp_sinh(step)[0].size))
         previous = bias, first, second

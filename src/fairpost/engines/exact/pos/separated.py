@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
                 chance = np.full_like(bias, min(risk.unseen, 1.0))
                 chance[risk.index] = SAFETY * moved(clipping.zero, previous[2], clipping.zero)
                 chance[risk.index] += (defect + ROUNDING) * clipping.zero
-                stated = {"mse_error": spread, "zero_error": chance}
+                stated: dict[str, Any] = {"mse_error": spread, "zero_error": chance}
                 return Moments(bias, error, mse, zero, nodes=clipping.nodes, **stated)
             if reached(bias, rule, problem.shares, 0.1 * rtol):
                 return None

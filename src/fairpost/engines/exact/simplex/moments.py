@@ -130,7 +130,7 @@ def _evaluate(population: Population, rtol: float) -> Moments:
             mse, spread, nodes = _spread(population, LEVELS[place - 1 :], now, before)
             factor = SLOW if now.slow else SAFETY
             largest = float(np.max(np.abs(now.zero - before.zero)))
-            stated = {
+            stated: dict[str, Any] = {
                 "mse_error": spread,
                 "zero_error": factor * (np.abs(now.zero - before.zero) + largest * now.zero) + ROUNDED * now.zero,
                 "threshold_error": factor * abs(now.mean - before.mean) + ROUNDED * math.sqrt(population.n) * now.mean,
