@@ -91,7 +91,7 @@ def _moments(sides: list[Side], p: Floats, bias: Floats, error: Floats, negative
     mse = np.maximum(total.second - 2 * p * total.first + p * p, 0.0)
     zero = np.clip(total.zero, 0.0, 1.0)
     omitted = negative if len(sides) == 1 else 0.0
-    chance: Any = sum(side.zero_error for side in sides) + omitted + ROUNDING
-    spread: Any = sum(side.second_error + 2 * p * side.error for side in sides) + omitted + 4 * ROUNDING
+    chance = np.sum([side.zero_error for side in sides], axis=0) + omitted + ROUNDING
+    spread = np.sum([side.second_error + 2 * p * side.error for side in sides], axis=0) + omitted + 4 * ROUNDING
     stated: dict[str, Any] = {"mse_error": spread[back], "zero_error": np.minimum(chance, 1.0)[back]}
     return Moments(bias[back], error[back], mse[back], zero[back], degenerate=negative, nodes=total.nodes, **stated)
