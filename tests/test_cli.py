@@ -179,7 +179,7 @@ def test_an_engine_that_refuses_ends_with_exit_code_3(table):
         "--scale",
         10,
         "--postprocess",
-        "simplex",
+        "pos",
         "--method",
         "exact",
     )
@@ -188,7 +188,7 @@ def test_an_engine_that_refuses_ends_with_exit_code_3(table):
 
 def test_auto_falls_to_simulation_and_says_so(table):
     done = run(
-        "audit", table, "--mechanism", "discrete-laplace", "--scale", 10, "--postprocess", "simplex", "--runs", 500,
+        "audit", table, "--mechanism", "discrete-laplace", "--scale", 10, "--postprocess", "pos", "--runs", 500,
         "--json", "-",
     )  # fmt: skip
     (result,) = json.loads(done.stdout)["results"]

@@ -9,14 +9,13 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
 
-import fairpost
 import oracles
 from fairpost.engines.exact.simplex import contours as simplex_rule
 from fairpost.engines.exact.simplex import law as simplex_law
 from fairpost.engines.exact.simplex import moments as module
 from fairpost.engines.exact.simplex.moments import simplex
-from fairpost.errors import ToleranceError, UnsupportedError
-from fairpost.noise import DiscreteLaplace, Gaussian, Laplace
+from fairpost.errors import ToleranceError
+from fairpost.noise import Gaussian, Laplace
 
 HAWAII = np.array([53.0, 22563.0, 54381.0, 67054.0, 311451.0])
 NOISES = [Laplace, Gaussian]
@@ -432,11 +431,6 @@ def clipped_sum_range(x, mechanism):
 
 
 # ---- refusals --------------------------------------------------------------------------------------------
-
-
-def test_other_noise_is_refused_by_name():
-    with pytest.raises(UnsupportedError, match="discrete-laplace"):
-        fairpost.audit([1.0, 2.0], DiscreteLaplace(1.0), "simplex", engine="exact")
 
 
 def test_a_tolerance_beyond_rounding_is_refused_by_name():

@@ -344,16 +344,16 @@ def test_separated_what_lies_outside_the_chernoff_distance_is_stated(case, monke
         return replace(found, tail=found.tail + tail[0])
 
     monkeypatch.setattr(pos_separated, "inverse_of", more)
-    assert shares_of("pos", case, 0.5)[0].error.max() < 0.9e-5
+    assert shares_of("pos", case, 0.5)[0].half_width.max() < 0.9e-5
     tail[0] = 1e-5
-    assert shares_of("pos", case, 0.5)[0].error.min() >= 1e-5
+    assert shares_of("pos", case, 0.5)[0].half_width.min() >= 1e-5
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.3, 3.0])
 def test_the_inverse_knows_how_far_it_is_from_1_over_S(factor: float) -> None:
     """Gaussian S: rms and tail against integrals over the density of S, and neither is a hundred times too large."""
     x, a = factor * np.array([9.0, 8.0, 8.5]), np.array([1.0, 2.0, 3.0])
-    problem = pos_problem.Problem.build(x, a, np.ones(3, dtype=np.int64), G(1.0))
+    problem = pos_problem.Problem.build(x, a, np.ones(3, dtype=np.int64), a * x / np.dot(a, x), G(1.0))
     d = float(np.sqrt(problem.variance))
     for tolerance in (1e-2, 1e-6):
         found = pos_inverse.inverse_of(problem, tolerance)

@@ -709,13 +709,30 @@ AGAINST = (
 )  # fmt: skip
 BOTH = {k: v for k, v in FILES.items() if k != "--html"}
 
+
+def of_levels(run, command, option, value):
+    """A hierarchy's options are not dropped in silence; what they do is in test_hierarchy_cli."""
+    assert "level" in refused(run, command, [*base(command), option, value])
+
+
+def statement(run, command):
+    """A file that is no statement is refused by its name; what one does is in test_release_cli."""
+    Path("no.json").write_text("{}")
+    assert "no.json" in refused(run, command, ["--statement", "no.json"])
+
+
+LEVELS = {
+    option: partial(of_levels, option=option, value=value)
+    for option, value in {"--levels": "state:1", "--level-sigma": "1", "--split": "1", "--exact": "state"}.items()
+}
+
 TABLE = {
-    "audit": COLUMNS | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
+    "audit": COLUMNS | LEVELS | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
     | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},
     "sweep": AGAINST,
     "plan": AGAINST | {f"--max-{k}": partial(target, name=k) for k in ("alpha", "loss", "cost")},
-    "project": COLUMNS | STATEMENTS | BOTH
+    "project": COLUMNS | LEVELS | STATEMENTS | BOTH
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--total": total, "--group-total": group_total}
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
     "allocate": COLUMNS | STATEMENTS | BOTH

@@ -200,6 +200,7 @@ def audit_entry(r, entities=True):
         "variance_reduction": None if r.sample is None else r.sample.reduction,
         "note": r.note,
         "mark": MARK,
+        "wrong": None,
     }
     if entities:
         keys = (
@@ -519,15 +520,15 @@ def test_a_sweep_that_is_simulated_keeps_seed_and_confidence(folder):
 def test_a_sweep_names_what_was_refused(folder):
     ran = Ran(
         folder, "sweep", "true.csv", "--spreads", 5, 9, "--points", 2, "--method", "exact", "--mechanism", "discrete-laplace",
-        "--postprocess", "simplex", "--postprocess", "nonnegative",
+        "--postprocess", "pos", "--postprocess", "nonnegative",
     )  # fmt: skip
     assert ran.column("postprocess") == ["nonnegative"] * 2
     assert [set(r) for r in ran.data["refused"]] == [{"mechanism", "epsilon", "postprocess", "reason"}] * 2
     for r, spread in zip(ran.data["refused"], (5.0, 9.0), strict=True):
         assert r["mechanism"] == noise_of(fp.DiscreteLaplace(spread))
         assert r["epsilon"] == pytest.approx(1 / spread)
-        assert r["postprocess"] == "simplex"
-        assert r["reason"] in ran.screen.replace("\n", " ") or "simplex at scale" in ran.screen
+        assert r["postprocess"] == "pos"
+        assert r["reason"] in ran.screen.replace("\n", " ") or "pos at scale" in ran.screen
 
 
 @pytest.mark.parametrize(

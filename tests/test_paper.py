@@ -176,9 +176,8 @@ def test_computed_values_of_table_2_lie_in_the_simultaneous_intervals(found):
     assert len(table.rows) == 18
     for computed, simulated in zip(table.column("computed"), table.column("simulated"), strict=True):
         assert simulated.low <= computed.value <= simulated.high
-    kinds = {"BL": "bound", "PoS": "bound"}
     for which, computed in zip(table.column("mechanism"), table.column("computed"), strict=True):
-        assert computed.kind == kinds.get(which, "expansion"), which
+        assert computed.kind == "bound", which
 
 
 def test_the_price_is_the_results_own(found):

@@ -117,7 +117,7 @@ def test_every_number_of_a_simulation(which: str, by_group: bool, total: float |
     noise = noise_of(runs)
     out = pi.for_mechanism(NOISE).apply(COUNTS.values + noise)
     parts = split(which, by_group, noise, total)
-    unit = 1e-12 * (np.abs(COUNTS.values + noise).max() if pi.task == "release" else 1.0)
+    unit = 1e-12 * (np.abs(COUNTS.values + noise).max() if not pi.problem.shares else 1.0)
     e = out.values - parts.truth - parts.offset
     d = e - parts.linear
     d[np.abs(d) < unit] = 0.0

@@ -346,7 +346,8 @@ def test_without_a_threshold_it_agrees_with_the_exact_engine(name: str, n: int) 
         gap, alpha = np.abs(exact.bias - ours.bias), np.ptp(exact.bias)
         # the margin over what is left out is 2 by design; without a jump 8 to 100 is seen, and below 5 a term is missing
         assert (5 * gap <= ours.error + 5 * exact.error).all()
-        assert ours.error.max() <= 7 * alpha / n**1.5  # deviation of r plus 1/sqrt(D), twice, of a correction alpha/n
+        # deviation of r plus 1/sqrt(D), twice, of a correction alpha/n; and as much again for the common shift
+        assert ours.error.max() <= 14 * alpha / n**1.5
         assert gap.max() <= 3.0 * alpha / n**2 + 1e-7 * alpha
         np.testing.assert_allclose(ours.mse, exact.mse, rtol=4.0 / n)
         # P(0) has its first correction, of size 0.4/n; 33 quantiles have 0.97 of a normal's variance: 0.02/n

@@ -21,6 +21,7 @@ from fairpost.errors import InputError
 COUNTED = 2.0**53
 RANGES = {
     "count": (0.0, COUNTED),
+    "base": (0.0, COUNTED),
     "noisy count": (-COUNTED, COUNTED),
     "base population": (0.0, COUNTED),
     "total": (0.0, COUNTED),

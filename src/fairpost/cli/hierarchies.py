@@ -171,15 +171,9 @@ def audit_levels(file: str, given: o.Given) -> int:
             raise ParameterError(
                 "an audit with --levels needs its noise: --level-sigma, or --rho and --split, got none"
             )
-        how = Simulation(
-            runs=RUNS if is_default("runs") else given["runs"],
-            seed=given["seed"],
-            confidence=given["confidence"],
-            threads=given["threads"],
-            checkpoint=given.get("checkpoint"),
-            cluster=given.get("cluster"),
-            progress=report,
-        )
+        names = ("runs", "seed", "confidence", "threads", "checkpoint", "cluster")
+        typed = {name: given[name] for name in names if given.get(name) is not None}
+        how = Simulation(**({"runs": RUNS} | typed), progress=report)
         groups = leaves.labels.get(given["group"] or "group")
         areas = leaves.labels[given["areas"]] if given["areas"] else None
         results = []

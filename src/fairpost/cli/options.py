@@ -159,8 +159,6 @@ def columns(given: Given) -> dict[str, Any]:
 def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
     """The law and, with hold-harmless, last year's payments, as arguments of `audit`; nothing without --programme."""
     if given.get("programme") is None:
-        if given.get("base") is not None:
-            raise ParameterError("--base is for the rates of a programme, got no --programme")
         return {}
     from fairpost.io.programmes import read_programme
     from fairpost.io.tables import read_column
@@ -233,6 +231,8 @@ def check_numbers(given: Given) -> None:
         nonnegative_total(given["total"])
     if given.get("budget") is not None:
         checked_budget(given["budget"])
+    if given.get("base") is not None and given.get("programme") is None:
+        raise ParameterError("--base is for the rates of a programme, got no --programme")
     if given.get("group_budget") is None:
         return
     if given["budget"] is not None:

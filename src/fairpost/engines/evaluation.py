@@ -144,9 +144,9 @@ class Evaluation:
         counts, pi = question.counts, question.pis[i]
         try:
             works = self._works(question, i)
-            if works[0][0] is None:
-                return self._answer(works[0][1](), counts, question.mechanism, pi)
-            return self._answer(_joined(works, counts.n), counts, question.mechanism, pi)
+            with np.errstate(all="ignore"):  # far tails under- and overflow; what is not finite is refused in `_answer`
+                found = works[0][1]() if works[0][0] is None else _joined(works, counts.n)
+            return self._answer(found, counts, question.mechanism, pi)
         except REFUSALS as error:
             return Refusal(error, self._reached(getattr(error, "reached", None), counts, pi))
 

@@ -57,7 +57,7 @@ def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: La
     empty, zero = _clipped(mechanism.cdf(-x), counts)
     if counts.sum() == 1:
         none = np.zeros(1)
-        return Moments(none, none, none, none, degenerate=empty)
+        return Moments(none, none, none, none, degenerate=empty, mse_error=none, zero_error=none)
     a = a / np.max(a)
     fallback = a / np.sum(counts * a) - shares
     mean, deviation = _sum_moments(x, a, counts, mechanism)

@@ -60,7 +60,7 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
     problem = Problem.build(x, a, times, shares, mechanism)
     if problem.n == 1:
         none = np.zeros(1)
-        return Moments(none, none, none, none, degenerate=float(mechanism.cdf(-x)[0]))
+        return Moments(none, none, none, none, degenerate=float(mechanism.cdf(-x)[0]), mse_error=none, zero_error=none)
     found = separated(problem, rtol)
     if found is not None:
         return symmetric(replace(found, degenerate=chance_negative(problem)))

@@ -115,7 +115,7 @@ def _root(family: Family) -> tuple[float, float, float]:
     step = 2 * family.noise.deviation + 1e-3
     while excess(high) >= 0:
         high, step = high + step, 2 * step
-    t = float(brentq(excess, low, high, xtol=1e-7 * family.noise.deviation, rtol=1e-14))
+    t = float(brentq(excess, low, high, xtol=max(1e-7 * family.noise.deviation, 1e-300), rtol=1e-14))
     gap = 0.05 * family.noise.deviation
     shared = max((excess(t - gap) - excess(t + gap)) / (2 * gap), 1e-3)
     small = 1e-4 / (1 + abs(family.noise.deviation))
