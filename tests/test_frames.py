@@ -32,7 +32,7 @@ def found():
     return {
         "audit": exact[1],
         "allocation audit": exact[3],
-        "simulated": fp.audit(X, fp.DiscreteLaplace(8.0), "simplex", engine="monte-carlo", runs=300),
+        "simulated": fp.audit(X, fp.DiscreteLaplace(8.0), "pos", runs=300),
         "noted": type(exact[1])(**{**vars(exact[1]), "note": note}),
         "comparison": exact,
         "many": many,
@@ -80,7 +80,7 @@ def test_what_a_repr_says(found):
     drawn = repr(found["simulated"])
     assert "(interval)" in drawn
     assert "monte-carlo, 300 runs, seed 0" in drawn
-    assert "simulated, because the exact engine covers 'simplex'" in " ".join(drawn.split())
+    assert "simulated, because the exact engine covers 'pos'" in " ".join(drawn.split())
     plan = repr(found["plan"])
     assert "Plan for pos: the largest expected loss at most 60" in plan
     assert f"scale {found['plan'].found.mechanism.scale:g}" in plan

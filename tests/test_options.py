@@ -446,7 +446,7 @@ def method(run, command):
         ("nonnegative", "auto", "exact"),
         ("nonnegative", "exact", "exact"),
         ("nonnegative", "monte-carlo", "monte-carlo"),
-        ("simplex-threshold", "auto", "expansion"),
+        ("simplex-threshold", "auto", "exact"),
         ("simplex-threshold", "expansion", "expansion"),
         ("simplex-threshold", "monte-carlo", "monte-carlo"),
     ):
@@ -457,7 +457,6 @@ def method(run, command):
         kind = {"exact": "bound", "monte-carlo": "interval"}.get(found, found)
         assert said["accuracy"] == said["alpha"]["accuracy"] == kind
     for how, name, line in (
-        ("simplex-threshold", "exact", "the exact engine has no integral for the post-processing 'simplex-threshold'"),
         ("nonnegative", "expansion", "there is no expansion for the post-processing 'nonnegative'"),
     ):
         done = run(command, base(command, "--method", name, how=how), file="many.csv")
@@ -727,7 +726,8 @@ LEVELS = {
 }
 
 TABLE = {
-    "audit": COLUMNS | LEVELS | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
+    "audit": COLUMNS | LEVELS
+    | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
     | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},
     "sweep": AGAINST,
@@ -801,7 +801,7 @@ def test_the_options_of_demo(monkeypatch, tmp_path):
     import fairpost.cli.demonstration as demonstration
     from fairpost.datasets import synthetic_districts
 
-    assert options_of("demo") == {"--html", "--force"}
+    assert options_of("demo") == {"--html", "--force", "--nation"}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demonstration, "synthetic_districts", lambda: synthetic_districts(20))
     done = CliRunner().invoke(main, ["demo", "--html", "mine.html"])
@@ -903,7 +903,7 @@ SHOWN = {
     "plan": [
         "The most noise that meets the target, laplace",
         CURVE_HEADS,
-        "nonnegative 0.156369 6.39513 2.0000 0 d - 7.9945 13.56 % exact",
+        "nonnegative 0.15637 6.39512 2.0000 0 d - 7.9945 13.56 % exact",
         "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2.",
         EXPLANATION,
         MARK,

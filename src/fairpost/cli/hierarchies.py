@@ -171,8 +171,8 @@ def audit_levels(file: str, given: o.Given) -> int:
             raise ParameterError(
                 "an audit with --levels needs its noise: --level-sigma, or --rho and --split, got none"
             )
-        names = ("runs", "seed", "confidence", "threads", "checkpoint", "cluster")
-        typed = {name: given[name] for name in names if given.get(name) is not None}
+        settings = ("runs", "seed", "confidence", "threads", "checkpoint", "cluster")
+        typed = {name: given[name] for name in settings if given.get(name) is not None}
         how = Simulation(**({"runs": RUNS} | typed), progress=report)
         groups = leaves.labels.get(given["group"] or "group")
         areas = leaves.labels[given["areas"]] if given["areas"] else None

@@ -108,6 +108,10 @@ def _root(family: Family) -> tuple[float, float, float]:
     def excess(t: float) -> float:
         return float(slope(whole, family.places(np.array([t])), np.zeros(1))[1][0])
 
+    if family.noise.deviation == 0:
+        raise ToleranceError(
+            "the noise is so small that its deviation is 0 in floating point: there is nothing to integrate"
+        )
     step = 2 * family.noise.deviation + 1e-3
     low = high = -family.surplus / family.n
     while excess(low) <= 0:
