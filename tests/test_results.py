@@ -120,6 +120,7 @@ def test_the_json_of_a_result_made_by_hand(result):
         "degenerate": result.degenerate,
         "variance_reduction": {"pos": 5.5, "simplex-threshold": 1.75}.get(result.postprocess),
         "note": result.note,
+        "wrong": None,
         "mark": MARK,
     }
     for k, entity in enumerate(data["entities"]):

@@ -33,6 +33,7 @@ RANGES = {
     "delta": (1e-300, math.inf),
     "weight": (1e-12, 1e15),
     "budget": (0.0, 1e18),
+    "last year's payments": (0.0, 1e18),
 }
 
 

@@ -54,11 +54,16 @@ def console(*, stderr: bool = False) -> Console:
     """Where results (remarks) go. Without a terminal: as wide as COLUMNS says, and no colours."""
     from rich.console import Console
 
-    screen = Console(highlight=False, stderr=stderr)
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            """The reader went away: told as it is, where rich would end the program with exit code 1."""
+            raise BrokenPipeError
+
+    screen = Piped(highlight=False, stderr=stderr)
     if screen.is_terminal:
         return screen
     said = os.environ.get("COLUMNS", "")
-    return Console(highlight=False, stderr=stderr, width=max(int(said), LEAST) if said.isdecimal() else PIPED)
+    return Piped(highlight=False, stderr=stderr, width=max(int(said), LEAST) if said.isdecimal() else PIPED)
 
 
 def show(out: Console, grid: Grid) -> None:
