@@ -371,7 +371,7 @@ commands += [["allocate", "counts.csv", "--scale", "10"], ["project", "counts.cs
              ["sweep", "counts.csv", "--postprocess", "simplex"], ["demo"]]
 for words in commands:
     made = []
-    with interrupts.told(made.append), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+    with interrupts.told(made.append), contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(io.StringIO()) as said:
         try:
             main.main(words)
         except SystemExit as end:
