@@ -47,6 +47,8 @@ def jobs() -> list[Job]:
                 found.append((label, partial(_audit, counts, mechanism, rule, fp.Exact())))
             found.append((f"{label}, simulated", partial(_audit, many, mechanism, rule, fp.MonteCarlo(runs=8))))
             found.append((f"{label}, in groups", partial(_grouped, mechanism, rule)))
+        found.append((f"laws, {mechanism.name}", partial(_laws, mechanism)))
+        found.append((f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))
     found += [("projection", _projections), ("constraints", _constraints), ("sampling", partial(_samples, noises))]
     return found
 
@@ -61,6 +63,54 @@ def _grouped(mechanism: Any, rule: str) -> None:
     counts = fp.Counts([5.0, 80.0, 300.0, 12.0, 40.0, 1.0], groups=list("aabbcc"))
     _audit(counts, mechanism, rule, fp.Exact(), by_group=True)
     _audit(counts, mechanism, rule, fp.MonteCarlo(runs=8), by_group=True)
+
+
+def _laws(mechanism: Any) -> None:
+    """The laws that come with the package, as written and repaired, with what they leave to take up, both engines."""
+    from fairpost.problems.programme import NAMES, builtin_text
+
+    base = np.linspace(200.0, 3000.0, MANY)
+    given: dict[str, Any] = {
+        "base": base,
+        "weights": 4000.0 + np.arange(MANY),
+        "groups": ["ab"[i % 2] for i in range(MANY)],
+    }
+    counts = fp.Counts(np.floor(base * np.linspace(0.02, 0.4, MANY)), **given)
+    last = {"last": np.full(MANY, 1.0 / MANY)}
+    targeted = builtin_text("title1-targeted")
+    held, floored = (fp.Programme.from_toml(targeted.replace(f"# {key}", key)) for key in ("hold_harmless", "minimum"))
+    few = fp.Counts(counts.values[:20], base=base[:20])
+    _audit(few, mechanism, "as-written", fp.Exact(), programme="title1-targeted")
+    for engine in (fp.Exact(), fp.MonteCarlo(runs=8)):
+        for law in NAMES:
+            for rule in ("as-written", "levelled", "signed", "no-loss"):
+                _audit(counts, mechanism, rule, engine, programme=law)
+        _audit(counts, mechanism, "as-written", engine, programme=held, **last)
+        _audit(counts, mechanism, "as-written", engine, programme=floored)
+
+
+def _levels(kind: str) -> None:
+    """Every rule on a small tree, by prefixes, by the formula and by simulation, with areas and whole numbers."""
+    from fairpost.hierarchy import Hierarchy, LevelNoise, Simulation, audit_hierarchy
+    from fairpost.hierarchy.rules import RULES, Unclipped, rule_of
+
+    ids = [f"{i // 20}{i // 5:02}{i:03}" for i in range(60)]
+    tree = Hierarchy.from_geoids(ids[::-1], {"a": 1, "b": 3, "c": 6})
+    x = np.floor(np.linspace(0.0, 90.0, 60))
+    areas = ["xyz"[i % 3] for i in range(60)]
+    about: dict[str, Any] = {"areas": areas, "groups": areas, "simulation": Simulation(runs=64)}
+    for sigmas in ([3.0, 4.0, 5.0], [2.0, 3.0, 4.0, 5.0]):
+        noise = LevelNoise(tree, sigmas=sigmas, kind=kind)
+        for name in (*RULES, Unclipped.name):
+            rule = rule_of(name, tree)
+            for method in ("mean-field", "monte-carlo"):
+                with contextlib.suppress(fp.FairpostError):
+                    audit_hierarchy(x, noise, rule, method=method, **about)
+            rule.apply(tree.sums(x), noise)
+            if name != Unclipped.name:
+                whole = rule_of(name, tree, whole=True)
+                whole.apply(tree.sums(x), noise)
+                audit_hierarchy(x, noise, whole, method="monte-carlo", **about)
 
 
 def _projections() -> None:
