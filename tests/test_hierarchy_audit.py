@@ -318,7 +318,7 @@ def test_a_block_is_a_pure_function():
 
 def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path):
     _, noise = seven()
-    path = tmp_path / "state.npz"
+    path = tmp_path / "state"
     short = audit_hierarchy(LEAVES, noise, "top-down", runs=192, seed=1, checkpoint=path, checkpoint_every=0)
     assert short.runs == 192
     assert path.stat().st_mode & 0o777 == 0o600
@@ -331,10 +331,20 @@ def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path):
             audit_hierarchy(LEAVES, noise, **given)
     with pytest.raises(ParameterError, match="at least the 384"):
         audit_hierarchy(LEAVES, noise, "top-down", runs=100, seed=1, checkpoint=path)
+    kept = path.read_bytes()
+    for wrong in (
+        kept[:-1],
+        kept + b"0",
+        kept[:200] + bytes([kept[200] ^ 1]) + kept[201:],
+        kept[:116] + bytes(len(kept) - 116),
+    ):
+        path.write_bytes(wrong)
+        with pytest.raises(ParameterError, match="damaged"):
+            audit_hierarchy(LEAVES, noise, "top-down", runs=400, seed=1, checkpoint=path)
     path.write_bytes(b"nothing")
     with pytest.raises(ParameterError, match="not a checkpoint"):
         audit_hierarchy(LEAVES, noise, "top-down", runs=100, seed=1, checkpoint=path)
-    assert [p.name for p in tmp_path.iterdir()] == ["state.npz"]
+    assert [p.name for p in tmp_path.iterdir()] == ["state"]
 
 
 def test_an_interrupt_leaves_what_is_known():

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from fairpost.engines.montecarlo.checkpoint import Checkpoint
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.blocks import Block, Partial, Totals, joint_part, leaf_part, run_block, upper_part
-from fairpost.hierarchy.checkpoint import Checkpoint, fingerprint
+from fairpost.hierarchy.checkpoint import fingerprint
 from fairpost.hierarchy.spec import Spec
 from fairpost.noise import Stream
 from fairpost.parallel import cores

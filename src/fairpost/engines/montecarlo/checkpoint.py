@@ -21,17 +21,23 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fairpost import whole
-from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import ParameterError
 
 LAYOUT = 4
 """Changes with what the kernels sum and how, and with the layout of the file."""
 MAGIC = b"fairpost checkpoint\n"
+
+
+class Sums(Protocol):
+    """What a simulation adds up, of a list or of a hierarchy."""
+
+    def state(self) -> dict[str, Any]:
+        """The arrays that change, by name; their shapes follow from the job."""
 
 
 def fingerprint(parts: Iterable[Any]) -> str:
@@ -80,7 +86,7 @@ class Checkpoint:
     """Seconds between two states on disk."""
     _saved: float = dataclasses.field(default_factory=time.monotonic, init=False)
 
-    def restore(self, totals: Totals) -> None:
+    def restore(self, totals: Sums) -> None:
         """Fill the totals from the file; nothing happens where there is none."""
         arrays = list(totals.state().values())
         data = self._read(sum(array.nbytes for array in arrays))
@@ -121,7 +127,7 @@ class Checkpoint:
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost")
         return data[len(MAGIC) :]
 
-    def save(self, totals: Totals, *, now: bool = False) -> None:
+    def save(self, totals: Sums, *, now: bool = False) -> None:
         """Write the totals where `every` seconds have passed since the last time, or `now`."""
         if not now and time.monotonic() - self._saved < self.every:
             return

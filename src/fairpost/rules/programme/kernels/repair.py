@@ -28,6 +28,15 @@ def _g(first: int, end: int, at: Floats, value: Floats, slope: Floats, z: float)
 
 
 @kernel
+def _near(first: int, end: int, at: Floats, value: Floats, slope: Floats, z: float) -> tuple[float, float, float]:
+    """The law at z, above it and below it."""
+    here, _ = _g(first, end, at, value, slope, z)
+    up, _ = _g(first, end, at, value, slope, z + 1.0)
+    down, _ = _g(first, end, at, value, slope, z - 1.0)
+    return here, up, down
+
+
+@kernel
 def _put(
     used: int, room: int, out_at: Floats, out_value: Floats, out_slope: Floats, z: float, v: float, s: float
 ) -> int:
@@ -63,9 +72,7 @@ def signed(
                     v, s = _g(first, end, at, value, slope, pos)
                     if v != 0.0 or s != 0.0 or low != 0.0 or k > first:
                         used = _put(used, room, out_at, out_value, out_slope, pos, v, s)
-                here, _ = _g(first, end, at, value, slope, z)
-                up, _ = _g(first, end, at, value, slope, z + 1.0)
-                down, _ = _g(first, end, at, value, slope, z - 1.0)
+                here, up, down = _near(first, end, at, value, slope, z)
                 used = _put(used, room, out_at, out_value, out_slope, z, here - c * ((up - here) - (here - down)), 0.0)
                 pos = z + 1.0
         v, s = _g(first, end, at, value, slope, pos)
@@ -91,9 +98,7 @@ def levelled(
         carry, pos, z, silent = 0.0, low, low, True  # silent: nothing but zeros so far
         k, zero_run = first + 1, False
         while True:
-            here, s = _g(first, end, at, value, slope, z)
-            up, _ = _g(first, end, at, value, slope, z + 1.0)
-            down, _ = _g(first, end, at, value, slope, z - 1.0)
+            here, up, down = _near(first, end, at, value, slope, z)
             if z == low:
                 down = jump  # the jump stays: g less the jump is 0 at the threshold and below
             f = here - c * ((up - here) - (here - down)) - carry
@@ -201,9 +206,7 @@ def no_loss(
                 bent = False
                 for z in (m - 1, m):
                     if z > z0:
-                        here, _ = _g(first, end, at, value, slope, z * 1.0)
-                        up, _ = _g(first, end, at, value, slope, z + 1.0)
-                        down, _ = _g(first, end, at, value, slope, z - 1.0)
+                        here, up, down = _near(first, end, at, value, slope, z * 1.0)
                         bent = bent or here < c * ((up - here) - (here - down))
                 if not bent:
                     k += 1
@@ -248,9 +251,7 @@ def no_loss(
             if z > pos:
                 v, s = _g(first, end, at, value, slope, pos)
                 used = _put(used, room, out_at, out_value, out_slope, pos, v, s)
-            here, _ = _g(first, end, at, value, slope, z)
-            up, _ = _g(first, end, at, value, slope, z + 1.0)
-            down, _ = _g(first, end, at, value, slope, z - 1.0)
+            here, up, down = _near(first, end, at, value, slope, z)
             if z == z0:
                 down = q * here
             ahead = -1

@@ -7,27 +7,14 @@ mirror image: y = z - r, with -d in the place of d. Only the noise's scale and d
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
+from fairpost.engines.exact.kernels.mills import first_three
 
 LAPLACE = 0
 GAUSSIAN = 1
 
 
-def _weideman(n: int) -> NDArray[np.float64]:
-    """Coefficients of Weideman's rational series (SIAM J. Numer. Anal. 31, 1994) for e^{q^2} erfc(q), Re q >= 0."""
-    k = np.arange(1 - 2 * n, 2 * n)
-    span = np.sqrt(n / np.sqrt(2.0))
-    t = span * np.tan(k * np.pi / (4 * n))
-    f = np.concatenate([[0.0], np.exp(-t * t) * (span**2 + t * t)])
-    return np.ascontiguousarray(np.real(np.fft.fft(np.fft.fftshift(f)))[n:0:-1] / (4 * n))
-
-
-_TERMS = 40  # the series then has 15 digits for |q| < 7
-_SERIES = _weideman(_TERMS)
-_SPAN = float(np.sqrt(_TERMS / np.sqrt(2.0)))
-_ROOT_HALF_PI = float(np.sqrt(np.pi / 2))
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
 
@@ -76,35 +63,6 @@ def _growth(x: Any, head: Any, tail: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _mills(q: Any) -> Any:
-    """I_k(q) = int_0^inf v^k e^{-v^2/2 - qv} dv for k = 0, 1, 2 and Re q >= 0.
-
-    By parts I_1 = 1 - q I_0 and I_2 = I_0 - q I_1; for |q| > 10, where these cancel, the asymptotic series.
-    """
-    if abs(q) > 10.0:
-        inverse = 1.0 / q
-        square = inverse * inverse
-        t0, t1, t2 = inverse, square, 2.0 * square * inverse
-        i0, i1, i2 = t0, t1, t2
-        for m in range(18):
-            f = -square / (2.0 * (m + 1))
-            t0 = t0 * f * ((2 * m + 1) * (2 * m + 2))
-            t1 = t1 * f * ((2 * m + 2) * (2 * m + 3))
-            t2 = t2 * f * ((2 * m + 3) * (2 * m + 4))
-            i0, i1, i2 = i0 + t0, i1 + t1, i2 + t2
-        return i0, i1, i2
-    z = q * 0.7071067811865476
-    inverse = 1.0 / (_SPAN + z)
-    ratio = (_SPAN - z) * inverse
-    p = _SERIES[0] + 0.0 * z
-    for k in range(1, _TERMS):
-        p = p * ratio + _SERIES[k]
-    i0 = _ROOT_HALF_PI * (2.0 * p * inverse + 0.5641895835477563) * inverse
-    i1 = 1.0 - q * i0
-    return i0, i1, i0 - q * i1
-
-
-@kernel(error_model="numpy")
 def gaussian_below(d: float, sigma: float, s: Any) -> Any:
     """Normal noise of deviation sigma: sigma^k e^{-x^2/2} I_k(q) / sqrt(2 pi), x = d/sigma, q = s sigma - x.
 
@@ -113,10 +71,10 @@ def gaussian_below(d: float, sigma: float, s: Any) -> Any:
     x = d / sigma
     q = s * sigma - x
     if q.real >= 0.0:
-        i0, i1, i2 = _mills(q)
+        i0, i1, i2 = first_three(q)
         head = np.exp(-0.5 * x * x) / _ROOT_TWO_PI
         return head * i0, sigma * head * i1, sigma * sigma * head * i2
-    i0, i1, i2 = _mills(-q)
+    i0, i1, i2 = first_three(-q)
     head = np.exp(-0.5 * x * x) / _ROOT_TWO_PI
     whole = np.exp(0.5 * s * sigma * (s * sigma - 2.0 * x))
     return (

@@ -11,31 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
+from fairpost.engines.exact.kernels.mills import of_real
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 REACH = 13.0
 ROOT = math.sqrt(math.pi / 2)
 NORM = 1.0 / math.sqrt(2 * math.pi)
-
-
-@kernel(error_model="numpy")
-def _mills(q: float) -> tuple[float, float, float]:
-    """J_0, J_1, J_2 for q >= 0; beyond 10 by the asymptotic series sum_m (-1/2)^m (k + 2m)! / (m! q^{k+2m+1})."""
-    if q <= 10.0:
-        j0 = ROOT * math.exp(0.5 * q * q) * math.erfc(q * math.sqrt(0.5))
-        j1 = 1.0 - q * j0
-        return j0, j1, j0 - q * j1
-    v = 1.0 / q
-    t0, t1, t2 = v, v * v, 2.0 * v * v * v
-    j0, j1, j2 = 0.0, 0.0, 0.0
-    for m in range(20):
-        j0, j1, j2 = j0 + t0, j1 + t1, j2 + t2
-        half = -v * v / (2.0 * (m + 1))
-        t0 *= half * (2 * m + 1) * (2 * m + 2)
-        t1 *= half * (2 * m + 2) * (2 * m + 3)
-        t2 *= half * (2 * m + 3) * (2 * m + 4)
-    return j0, j1, j2
 
 
 @kernel(error_model="numpy")
@@ -46,7 +28,7 @@ def _tail(c: float, h: float, s: float, u: float) -> tuple[float, float, float]:
     e = math.exp(-u * h - 0.5 * c * c)
     if e == 0.0:
         return 0.0, 0.0, 0.0
-    j0, j1, j2 = _mills(max(c + u * s, 0.0))
+    j0, j1, j2 = of_real(max(c + u * s, 0.0))
     return e * j0, e * (h * j0 + s * j1), e * (h * (h * j0 + 2.0 * s * j1) + s * s * j2)
 
 

@@ -7,51 +7,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
+from fairpost.engines.exact.kernels.mills import first_two
 
 _ROOT2 = math.sqrt(2.0)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 _DEEP = (600.0, 38.0)  # a clip point so far below the count that its probability underflows
-_FAR = 10.0  # |q| beyond which the asymptotic series of `_mills` reaches 1e-15
-
-
-def _weideman(n: int) -> tuple[float, NDArray[np.float64]]:
-    """The constants of a rational approximation of the Faddeeva function (Weideman, SIAM J. Numer. Anal. 31, 1994)."""
-    width = math.sqrt(n / _ROOT2)
-    t = width * np.tan(np.arange(-2 * n + 1, 2 * n) * np.pi / (4 * n))
-    f = np.concatenate([[0.0], np.exp(-t * t) * (width * width + t * t)])
-    series = np.real(np.fft.fft(np.fft.fftshift(f))) / (4 * n)
-    return width, np.ascontiguousarray(series[n:0:-1])
-
-
-_WIDTH, _SERIES = _weideman(44)  # an even number: `_mills` takes two terms at a time
-
-
-@kernel(error_model="numpy")
-def _mills(q: Any) -> Any:
-    """I_0 = int_0^inf e^{-v^2/2 - qv} dv and I_1 = 1 - q I_0 for Re q >= 0, to 2e-14 of I_0."""
-    if q.real * q.real + q.imag * q.imag > _FAR * _FAR:
-        inverse = 1.0 / q
-        square = inverse * inverse
-        term, zeroth, first = inverse, 0j, 0j
-        for k in range(18):
-            zeroth += term
-            term *= 2 * k + 1
-            first += term
-            term = -term * square
-        return zeroth, first * inverse
-    turned = q / _ROOT2
-    pole = 1.0 / (_WIDTH + turned)
-    ratio = (_WIDTH - turned) * pole
-    twice = ratio * ratio
-    even, odd = complex(_SERIES[1], 0.0), complex(_SERIES[0], 0.0)  # two chains of products run side by side
-    for k in range(2, _SERIES.size, 2):
-        odd = odd * twice + _SERIES[k]
-        even = even * twice + _SERIES[k + 1]
-    zeroth = math.sqrt(math.pi / 2) * pole * (2.0 * (even + ratio * odd) * pole + 1.0 / math.sqrt(math.pi))
-    return zeroth, 1.0 - q * zeroth
 
 
 @kernel(error_model="numpy")
@@ -98,7 +60,7 @@ def factor(kind: Any, c: Any, below: Any, above: Any, s: Any, line: Any) -> Any:
 
     Laplace, c > 0: p is exponential with probability h = e^{-c}/2. c <= 0: the whole line, M = 1/(1 - s^2), less
     the part below c, h e^{-sd}/(1 + s) with h = e^c/2, which becomes h e^{-sd} at p = 0.
-    Gaussian: density(c) I_k(c - s) from `_mills`, or the whole line, M = e^{s^2/2}, less its mirror image. There the
+    Gaussian: density(c) I_k(c - s) from `mills`, or the whole line, M = e^{s^2/2}, less its mirror image. There the
     lift is 0 far out on a contour that leans right: e^{sd} M is small there, and e^{-sd} would underflow.
     Where c is so low that clipping underflows, the whole line is left (and e^{-lift}, not to be used, is 0).
     """
@@ -117,10 +79,10 @@ def factor(kind: Any, c: Any, below: Any, above: Any, s: Any, line: Any) -> Any:
     shift, lift = (np.exp(s * c), -s * c) if lifted else (1.0 + 0j, 0j)
     q = c - s
     if q.real >= 0:
-        zeroth, first = _mills(q)
+        zeroth, first = first_two(q)
         kept = shift * (above * zeroth)
         return shift * below + kept, kept, shift * (above * first), shift, lift
-    zeroth, first = _mills(-q)
+    zeroth, first = first_two(-q)
     full = whole if lifted else np.exp(rise)
     kept = full - shift * (above * zeroth)
     return kept + shift * below, kept, shift * (above * first) - q * full, shift, lift

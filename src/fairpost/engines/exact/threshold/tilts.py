@@ -1,0 +1,163 @@
+"""The law of the shift r of `pos-threshold` (`shares`): its factors under a tilt, where it lies, and the contours' tilts there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.simplex.law import Reduced
+from fairpost.engines.exact.sums.factors import Complexes, parts
+from fairpost.engines.exact.sums.population import Entities, entities
+from fairpost.engines.exact.sums.window import Window
+from fairpost.engines.mean_field import shift
+from fairpost.engines.moments import Counted, Floats
+from fairpost.errors import ToleranceError
+from fairpost.noise import Law, Threshold
+
+SPAN = 9.5
+"""The window of r reaches so many standard deviations to each side."""
+FAR = 1e-13
+"""Beyond it the chances are to be below this."""
+FEWEST = 40.0
+"""The fewest entities that must share the shift."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """The pairs that may be dropped (or their nodes), in units of the noise; n counts every entity."""
+
+    noise: Law
+    x: Floats
+    a: Floats
+    weight: Floats
+    giants: Floats
+    """Weights a of the entities that are never dropped, and how often."""
+    many: Floats
+    n: float
+    tau: float
+    members: Counted
+    """Places of the pairs among all of them."""
+    reduced: Reduced | None
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """At places t (rows) and s: the product, and for each pair what may stand in the place of its factor."""
+
+    log: Complexes
+    one: Complexes
+    dropped: Complexes
+    kept: Complexes
+    far: Complexes
+    """E[(z - t) e^{-theta z}; kept], in place of the factor."""
+
+
+def tilted(f: Field, t: Floats, s: Complexes, theta: float) -> Tilted:
+    """Every factor is taken times e^{theta a x}: the tilt of the counts themselves is common."""
+    c = (t[:, None] / f.a + f.tau - f.x)[:, None, :]
+    a = f.a
+    drop = np.exp(-theta * a * c)
+    up = parts(f.noise, c, -theta * a + 0 * c)
+    shift = drop / up.shift.real
+    kept = up.kept.real * shift
+    far = (a * f.tau * up.kept.real + a * up.first.real) * shift
+    mirror = parts(f.noise, -c, (s[:, :, None] + theta) * a)
+    # e^{-theta a c} E[e^{(s + theta) a p}], p = c - eta; its lift for c > 0 cancels the first factor
+    fallen = np.exp(-s[:, :, None] * (a * f.tau) - theta * a * c) / mirror.shift * mirror.kept
+    psi = kept + fallen
+    log = np.log(psi) @ f.weight - s * (f.n * t)[:, None]
+    log = log + float(np.sum(f.many * np.asarray(f.noise.cgf(-theta * f.giants))))
+    inverse = 1 / psi
+    return Tilted(log, inverse, fallen * inverse, kept * inverse, far * inverse)
+
+
+def field_of(problem: Problem, tau: float, high: float, low: float, nodes: int) -> Field:
+    """In units of the noise. Equal weights: many close counts by Chebyshev nodes."""
+    unit = problem.mechanism.spread
+    noise = problem.mechanism.scaled(1.0)
+    x, level = problem.c / problem.a / unit, tau / unit
+    cut = high / problem.a + level - x
+    chance = noise.cdf(cut)
+    near = chance > 1e-20 / problem.n
+    if np.ptp(problem.a) > 0:
+        giants, many = np.unique(problem.a[~near], return_inverse=True)
+        often = np.bincount(many, problem.times[~near], minlength=giants.size).astype(np.float64)
+        weight = problem.times[near].astype(np.float64)
+        where = np.flatnonzero(near)
+        return Field(noise, x[near], problem.a[near], weight, giants, often, problem.n, level, where, None)
+    order = np.argsort(x)
+    times = problem.times[order].astype(np.float64)
+    found: Entities = entities(noise, x[order], times, 0.0, (low + level, high + level), nodes)
+    giants, often = np.ones(1), np.full(1, np.sum(times[found.members :]))
+    where = order[: found.members]
+    ones = np.ones(found.y.size)
+    return Field(noise, found.y, ones, found.weight, giants, often, problem.n, level, where, found.reduced)
+
+
+def slope(f: Field, t: Floats, s: Floats) -> tuple[Floats, Floats]:
+    """log E[e^{s (W - nt)}] at theta = 0 and its derivative, by differences (only windows and tilts come from it)."""
+    step = 1e-4 * np.maximum(np.abs(s), 1e-3)
+    log = [tilted(f, t, (s + k * step)[:, None], 0.0).log.real[:, 0] for k in (-1, 0, 1)]
+    return log[1], (log[2] - log[0]) / (2 * step)
+
+
+def window(problem: Problem, tau: float) -> Window:
+    """Where r lies, and the tilts there."""
+    from scipy.optimize import brentq
+
+    unit = problem.mechanism.deviation / problem.mechanism.spread
+    rule, times = Threshold(tau), problem.times.astype(np.float64)
+    field = shift(problem.c / problem.a, problem.a, times, 0.0, rule, problem.mechanism) / problem.mechanism.spread
+    f = field_of(problem, tau, field + 0.7 * unit, field - 0.7 * unit, 20)
+
+    def excess(t: float) -> float:
+        return float(slope(f, np.array([t]), np.zeros(1))[1][0])
+
+    low, high = field - 0.02 * unit, field + 0.02 * unit
+    if not excess(low) > 0 > excess(high):
+        raise ToleranceError("pos-threshold: the mean shift was not found where the mean field has it")
+    t0 = float(brentq(excess, low, high, xtol=1e-9 * unit))
+    gap = 0.02 * unit * float(np.min(f.a))
+    shared = (excess(t0 - gap) - excess(t0 + gap)) / (2 * gap)
+    small = 1e-3 / math.sqrt(problem.n)
+    rate = slope(f, np.full(2, t0), np.array([small, -small]))[1]
+    scale = math.sqrt(max(float(rate[0] - rate[1]) / (2 * small), 1e-300)) / shared
+    if shared < FEWEST or scale > 0.35 * unit * float(np.max(problem.a)):
+        raise ToleranceError(
+            f"pos-threshold: {shared:.3g} entities share the shift, which varies by {scale / unit:.2g} noise deviations: too few "
+            f"for the exact integral"
+        )
+    rows = [_side(f, t0, scale, side) for side in (1.0, -1.0)]
+    marks = np.concatenate(rows)[:, :3]
+    marks = marks[np.lexsort((marks[:, 1], marks[:, 0]))]
+    return Window(t0, float(marks[0, 0]), float(marks[-1, 0]), scale, shared, marks)
+
+
+def _side(f: Field, t0: float, scale: float, side: float) -> Floats:
+    """Marks to one side of t0, as far as the chances are above FAR."""
+    for span in (SPAN, 1.5 * SPAN, 2.2 * SPAN, 3.2 * SPAN):
+        rows = _saddles(f, t0 + side * scale * np.linspace(0.0, span, 17), side)
+        if rows[-1, 3] <= math.log(FAR):
+            return rows
+    raise ToleranceError(
+        f"pos-threshold: the shift has long tails (e^{rows[-1, 3]:.3g} where they are cut), which the exact integral does not cover"
+    )
+
+
+def _saddles(f: Field, t: Floats, side: float) -> Floats:
+    """Columns t, tau, width and the logarithm of the saddle-point estimate."""
+    limit = (0.75 if not np.isinf(f.noise.strip) else 8.0) / float(np.max(f.a))
+    low, high = np.full(t.size, math.log(1e-7 * limit)), np.full(t.size, math.log(limit))
+    for _ in range(9):
+        middle = 0.5 * (low + high)
+        past = side * slope(f, t, side * np.exp(middle))[1] * np.exp(middle) > 1
+        low, high = np.where(past, low, middle), np.where(past, middle, high)
+    tau = np.exp(0.5 * (low + high))
+    log, rate = slope(f, t, side * tau)
+    near = slope(f, t, side * 0.99 * tau)[1]
+    curvature = np.maximum(side * (rate - near) / (0.01 * tau), 0.0) + 1 / tau**2
+    log = log - np.log(tau) - 0.5 * np.log(2 * np.pi * curvature)
+    return np.stack([t, side * tau, np.sqrt(curvature), log], axis=1)
