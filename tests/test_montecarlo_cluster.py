@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +15,7 @@ import pytest
 import fairpost as fp
 from asking import samples
 from fairpost.engines.montecarlo.engine import MonteCarlo
-from fairpost.errors import ParameterError
+from fairpost.errors import LostError, ParameterError
 from fairpost.rules.custom import Custom
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
@@ -101,3 +105,61 @@ def test_a_wrong_address_is_named() -> None:
     message = "`cluster` must be the address of a Dask scheduler, got 'tcp://127"
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(ParameterError, match=message):
         samples(MonteCarlo(10, cluster="tcp://127.0.0.1:1"), COUNTS, fp.Laplace(5.0), pis()[:1])
+
+
+ALONE = """
+import time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    made = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50)
+    print(made.scheduler_address, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint(
+    start: Any, tmp_path: Any, capfd: Any
+) -> None:
+    import dask
+
+    (tmp_path / "alone.py").write_text(ALONE)
+    process = start(
+        [sys.executable, tmp_path / "alone.py"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    address = process.stdout.readline().strip()
+
+    def kill(done: int, limit: int) -> None:
+        if done == 1000:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    given: dict[str, Any] = {"seed": 3, "block": 50, "checkpoint": tmp_path / "job"}
+    capfd.readouterr()
+    short = dask.config.set({"distributed.comm.timeouts.connect": "2s"})
+    with (
+        short,
+        pytest.raises(LostError, match=r"scheduler of the cluster at tcp\S+ is gone, after [\d,]+ of 6,000 runs$"),
+    ):
+        samples(MonteCarlo(6000, **given, cluster=address, progress=kill), COUNTS, fp.Laplace(5.0), pis())
+    assert capfd.readouterr().err == ""
+    done: list[int] = []
+    found = samples(MonteCarlo(6000, **given, progress=lambda d, _: done.append(d)), COUNTS, fp.Laplace(5.0), pis())
+    assert done[0] > 1000
+    whole = samples(MonteCarlo(6000, seed=3, block=50, threads=1), COUNTS, fp.Laplace(5.0), pis())
+    assert all(same_bits(a, b) for a, b in zip(found, whole, strict=True))
+
+
+def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
+    from fairpost.engines.montecarlo import executors
+
+    monkeypatch.setattr(executors, "LOOK", 0.2)
+    monkeypatch.setattr(MonteCarlo, "_executor", lambda self: executors.Cluster(self.cluster, patience=1.0))
+    workers: dict[str, Any] = dict(n_workers=1, threads_per_worker=1, processes=False)
+    with (
+        distributed.LocalCluster(**workers, dashboard_address=None, silence_logs=50) as made,
+        distributed.Client(made) as client,
+    ):
+        engine = MonteCarlo(
+            60_000, seed=3, block=50, cluster=client, progress=lambda done, _: made.scale(0) if done == 1000 else None
+        )
+        with pytest.raises(LostError, match=r"has had no workers for 1 s, after [\d,]+ of 60,000 runs$"):
+            samples(engine, COUNTS, fp.Laplace(5.0), pis()[:1])

@@ -7,6 +7,7 @@
     │   └── InfeasibleError           no v satisfies A v = b (with v >= 0)
     ├── UnsupportedError              an engine or mechanism cannot do this, and says why
     ├── ToleranceError                an engine's own error estimate stays above the tolerance
+    ├── LostError                     a cluster that computed is gone; a checkpoint keeps what was done
     ├── BudgetError                   a release does not fit into its budget; nothing was charged
     ├── UnfinishedError               a release was charged and is not finished
     └── LedgerError                   a privacy-budget ledger fails its check
@@ -49,6 +50,10 @@ class ToleranceError(FairpostError):
     def __init__(self, message: str, reached: Any = None) -> None:
         super().__init__(message)
         self.reached = reached
+
+
+class LostError(FairpostError):
+    """The scheduler or every worker of a cluster is gone; what was done until then is in the checkpoint, where there is one."""
 
 
 class BudgetError(FairpostError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from fairpost.engines.montecarlo.checkpoint import Checkpoint
-from fairpost.errors import ParameterError
-from fairpost.hierarchy.blocks import Block, Partial, Totals, joint_part, leaf_part, run_block, upper_part
+from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
+from fairpost.errors import LostError, ParameterError
+from fairpost.hierarchy.blocks import Block, Partial, Totals, leaf_part, run_block, upper_part
 from fairpost.hierarchy.checkpoint import fingerprint
 from fairpost.hierarchy.spec import Spec
 from fairpost.noise import Stream
@@ -74,6 +74,18 @@ class Simulation:
         return _Job(self, spec).run()
 
 
+@dataclass(frozen=True, eq=False)
+class TreeJob:
+    """What the blocks of a cluster are computed of."""
+
+    spec: Spec
+    seed: int
+
+    def run(self, block: Block) -> Partial:
+        """One block."""
+        return run_block(self.spec, self.seed, block)
+
+
 class _Job:
     """One simulation under way."""
 
@@ -95,12 +107,15 @@ class _Job:
                 raise ParameterError(
                     f"`runs` must be at least the {self.totals.runs} of the checkpoint, got {self.how.runs}"
                 )
-        blocks, threads = list(self._blocks()), self.how.threads
+        blocks = list(self._blocks())
+        threads = cores() if self.how.threads is None else int(self.how.threads)
         with self._interrupts():
             if self.how.cluster is not None:
-                self._on_cluster(blocks)
+                self._whole(blocks, Cluster(self.how.cluster))
+            elif self.spec.rule == "joint":  # it sees all nodes at once: a block per thread
+                self._whole(blocks, Threads(threads))
             else:
-                with ThreadPoolExecutor(cores() if threads is None else int(threads)) as pool:
+                with ThreadPoolExecutor(threads) as pool:
                     self._on_threads(blocks, pool)
             self._save(now=True)
         if self.stopped and self.totals.runs < 2:
@@ -140,9 +155,6 @@ class _Job:
             futures = [pool.submit(task, item) for item in items]
             return (future.result() for future in futures)
 
-        if spec.rule == "joint":  # sees all nodes at once: a block a thread
-            self._in_order(blocks, lambda b: pool.submit(joint_part, spec, seed, b), pool._max_workers + 1)
-            return
         ahead = None
         for k, block in enumerate(blocks):
             if self.stopped:
@@ -156,40 +168,19 @@ class _Job:
                 ahead = pool.submit(upper_part, spec, seed, blocks[k + 1]) if k + 1 < len(blocks) else None
             self._take(leaf_part(spec, seed, block, upper, self.totals.leaves, each))
 
-    def _on_cluster(self, blocks: list[Block]) -> None:
-        """Whole blocks on the workers of a Dask cluster, a few under way, added in order."""
-        from fairpost.engines.montecarlo.executors import _connected, _distributed
-
-        distributed, own = _distributed(), isinstance(self.how.cluster, str)
-        client = _connected(distributed, self.how.cluster) if own else self.how.cluster
-        seed = int(self.how.seed)
-        try:
-            shared = client.scatter(self.spec, broadcast=True, hash=False)
-            window = 2 * max(1, sum(client.nthreads().values()))
-            self._in_order(blocks, lambda b: client.submit(run_block, shared, seed, b, pure=False), window)
-        finally:
-            if own:
-                client.close()
-
-    def _in_order(self, blocks: list[Block], submit: Callable[[Block], Any], window: int) -> None:
+    def _whole(self, blocks: list[Block], executor: Executor) -> None:
         """Whole blocks elsewhere, a few under way, added in their order."""
-        waiting = deque[Any]()
         try:
-            for block in blocks:
-                if block.runs < self.spec.block:
-                    while waiting and not self.stopped:
-                        self._take(waiting.popleft().result())
-                    self._save(now=True)
-                if self.stopped:
-                    break
-                waiting.append(submit(block))
-                if len(waiting) >= window:
-                    self._take(waiting.popleft().result())
-            while waiting and not self.stopped:
-                self._take(waiting.popleft().result())
-        finally:
-            for future in waiting:
-                future.cancel()
+            with executor.session(TreeJob(self.spec, int(self.how.seed))) as results:
+                for block, part in zip(blocks, results(blocks), strict=False):
+                    if block.runs < self.spec.block:
+                        self._save(now=True)
+                    self._take(part)
+                    if self.stopped:
+                        break
+        except LostError as error:
+            self._save(now=True)
+            raise LostError(f"{error}, after {self.totals.runs:,} of {int(self.how.runs):,} runs") from None
 
     def _take(self, part: Partial) -> None:
         self.totals.add(self.spec, part)

@@ -18,7 +18,7 @@ from fairpost.engines.montecarlo.checkpoint import LAYOUT, Checkpoint, fingerpri
 from fairpost.engines.montecarlo.estimates import Sampled, sampled
 from fairpost.engines.montecarlo.executors import Cluster, Executor, Job, Threads
 from fairpost.engines.montecarlo.totals import Totals
-from fairpost.errors import ParameterError
+from fairpost.errors import LostError, ParameterError
 from fairpost.noise import Stream
 from fairpost.parallel import cores
 from fairpost.rules import PostProcessing
@@ -182,6 +182,9 @@ class _Job:
                 raise
             self._save(now=True)
             return True
+        except LostError as error:
+            self._save(now=True)
+            raise LostError(f"{error}, after {self.totals.runs:,} of {int(self.engine.runs):,} runs") from None
         self._save(now=True)
         return False
 

@@ -6,6 +6,9 @@ way and no more, which bounds the memory. This is the only module that imports D
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +18,22 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from fairpost.engines.montecarlo.backends import Block, Partial, backend_of
-from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.errors import LostError, ParameterError, UnsupportedError
 
-Results = Callable[[Iterable[Block]], Iterator[Partial]]
+Results = Callable[[Iterable[Any]], Iterator[Any]]
 ATTEMPTS = 5
 """How often a block may be lost with its worker before the job fails."""
+PATIENCE = 60.0
+"""Seconds that a cluster may be without workers."""
+LOOK = 2.0
+"""Seconds between two looks whether it has any."""
+
+
+class Work(Protocol):
+    """What blocks are computed of, picklable: the runs of a list (`Job`) or of a hierarchy."""
+
+    def run(self, block: Any) -> Any:
+        """One block: a pure function of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,24 +49,24 @@ class Job:
         return backend_of(self.backend).run(self.spec, self.seed, block)
 
 
-def _run(job: Job, block: Block) -> Partial:
+def _run(job: Work, block: Any) -> Any:
     return job.run(block)
 
 
 class Executor(Protocol):
     """Runs blocks."""
 
-    def session(self, job: Job) -> AbstractContextManager[Results]:
+    def session(self, job: Work) -> AbstractContextManager[Results]:
         """A function from blocks to their results, in order; leaving it drops what is still under way."""
 
 
 def _in_order(
-    submit: Callable[[Block], Any], result: Callable[[Block, Any], Partial], window: int, drop: Callable[[Any], None]
+    submit: Callable[[Any], Any], result: Callable[[Any, Any], Any], window: int, drop: Callable[[Any], None]
 ) -> Results:
     """At most `window` blocks under way; the oldest is waited for."""
 
-    def results(blocks: Iterable[Block]) -> Iterator[Partial]:
-        waiting: deque[tuple[Block, Any]] = deque()
+    def results(blocks: Iterable[Any]) -> Iterator[Any]:
+        waiting: deque[tuple[Any, Any]] = deque()
         try:
             for block in blocks:
                 waiting.append((block, submit(block)))
@@ -74,7 +88,7 @@ class Threads:
     count: int
 
     @contextmanager
-    def session(self, job: Job) -> Iterator[Results]:
+    def session(self, job: Work) -> Iterator[Results]:
         """See `Executor`. One thread: no pool."""
         if self.count == 1:
             yield lambda blocks: (job.run(block) for block in blocks)
@@ -96,40 +110,85 @@ class Cluster:
     """The workers of a Dask cluster: the address of its scheduler, or a `distributed.Client`."""
 
     address: Any
+    patience: float = PATIENCE
 
     @contextmanager
-    def session(self, job: Job) -> Iterator[Results]:
-        """See `Executor`. A block whose worker dies is computed again elsewhere, to the same bits."""
+    def session(self, job: Work) -> Iterator[Results]:
+        """See `Executor`. A block whose worker dies is computed again elsewhere, to the same bits.
+
+        A scheduler that is gone, or workers that do not come back, end the job with one line.
+        """
         distributed = _distributed()
         own = isinstance(self.address, str)
-        client = _connected(distributed, self.address) if own else self.address
-        try:
-            yield self._results(distributed, client, job)
-        finally:
-            if own:
-                client.close()
+        with _quiet() if own else contextlib.nullcontext():
+            client = _connected(distributed, self.address) if own else self.address
+            where = client.scheduler.address
+            try:
+                yield self._results(distributed, client, job)
+            except (OSError, distributed.CancelledError):
+                if client.status == "running":
+                    raise
+                raise LostError(f"the scheduler of the cluster at {where} is gone") from None
+            finally:
+                if own:
+                    with contextlib.suppress(OSError, TimeoutError):
+                        client.close(timeout=LOOK)
 
-    def _results(self, distributed: Any, client: Any, job: Job) -> Results:
+    def _results(self, distributed: Any, client: Any, job: Work) -> Results:
         threads = sum(client.nthreads().values())
         if threads == 0:
             raise UnsupportedError(f"a cluster must have workers, the one at {client.scheduler.address} has none")
         shared = [client.scatter(job, broadcast=True, hash=False)]
 
-        def submit(block: Block) -> Any:
+        def submit(block: Any) -> Any:
             return client.submit(_run, shared[0], block, pure=False, retries=ATTEMPTS)
 
-        def result(block: Block, future: Any) -> Partial:
+        def result(block: Any, future: Any) -> Any:
             for _ in range(ATTEMPTS):
                 try:
-                    return future.result()  # type: ignore[no-any-return]
+                    return self._waited(client, future)
                 except (distributed.CancelledError, distributed.KilledWorker):
                     # The specification went with the last worker that held it: hand it out again.
-                    client.wait_for_workers(1)
+                    self._peopled(client)
                     shared[0] = client.scatter(job, broadcast=True, hash=False)
                     future = submit(block)
-            return future.result()  # type: ignore[no-any-return]
+            return self._waited(client, future)
 
-        return _in_order(submit, result, 2 * threads + 1, lambda future: future.cancel())
+        def drop(future: Any) -> None:
+            if client.status == "running":
+                future.cancel()
+
+        return _in_order(submit, result, 2 * threads + 1, drop)
+
+    def _waited(self, client: Any, future: Any) -> Any:
+        """A block's result; while it takes long, whether anybody is there to compute it."""
+        while True:
+            try:
+                return future.result(timeout=LOOK)
+            except TimeoutError:
+                self._peopled(client)
+
+    def _peopled(self, client: Any) -> None:
+        """Wait until the cluster has a worker."""
+        begun = time.monotonic()
+        while not client.nthreads():
+            if time.monotonic() - begun > self.patience:
+                raise LostError(f"the cluster at {client.scheduler.address} has had no workers for {self.patience:g} s")
+            time.sleep(0.2)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What Dask logs of connections that break is said by our own one line."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.comm", "tornado")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def _distributed() -> Any:
