@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture attack lint bench bench-nation docs paper browser clean
+.PHONY: demo test test-lowest mutate torture attack attack-numbers lint bench bench-nation docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -35,8 +35,11 @@ browser: .venv/.test  # the report's tests open it in a real browser and are ski
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
 
-attack: .venv/.test  # seeded nonsense in files, options, checkpoints: make attack ARGS="--seconds 600 --seed 3"
+attack: .venv/.test  # seeded nonsense in files, options, checkpoints, signals: make attack ARGS="--seconds 600 --seed 3"
 	$(BIN)/python tools/attack.py $(ARGS)
+
+attack-numbers: .venv/.test  # the exact engine against an independent simulation: make attack-numbers ARGS="--cases 600 --seed 3"
+	$(BIN)/python tools/attack_numbers.py $(ARGS)
 
 torture: .venv/.test  # processes killed at random, full disks, edited ledgers: some ten minutes, and a table
 	$(BIN)/python tools/torture.py

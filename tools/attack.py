@@ -1,8 +1,10 @@
 """Attack the command line with seeded nonsense: `make attack`, or python tools/attack.py --seconds 60 --seed 1.
 
-Four attackers in turn, each in this process so that thousands of cases fit into a minute: damaged text files, damaged binary
-files, option sets, damaged checkpoints. A violation is anything but a documented exit code: an exception, several lines of
-error, a warning, a left-over or half-written output. One table at the end; the exit code is 1 where there is a violation.
+Five attackers in turn. Four work in this process so that thousands of cases fit into a minute: damaged text files, damaged binary
+files (Parquet, xlsx, xls), option sets, damaged checkpoints. A violation is anything but a documented exit code: an exception,
+several lines of error, a warning, a left-over or half-written output, 30 s. The fifth sends signals to commands of their own at
+random times: a Ctrl-C must end with 130 within five seconds, without a traceback; after a SIGKILL the same command goes on from its
+checkpoint to the same bits and leaves nothing lying about. One table at the end; the exit code is 1 where there is a violation.
 """
 
 from __future__ import annotations
@@ -10,13 +12,17 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import json
 import os
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -89,13 +95,68 @@ def text_file(rng: random.Random) -> list[str]:
 
 
 def binary_file(rng: random.Random) -> list[str]:
-    """A damaged Parquet file."""
+    """A damaged Parquet file or workbook; a workbook also inside its compressed parts."""
     import polars as pl
 
+    kind, held = rng.choice(["parquet", "xlsx", "xls"]), io.BytesIO()
+    if kind == "parquet":
+        pl.read_csv(GOOD).write_parquet(held)
+        data = damaged(rng, held.getvalue())
+    elif kind == "xlsx":
+        data = _workbook(rng)
+    else:
+        import xlwt
+
+        book = xlwt.Workbook()
+        sheet = book.add_sheet("counts")
+        for i, line in enumerate(GOOD.decode().splitlines()):
+            for j, cell in enumerate(line.split(",")):
+                sheet.write(i, j, cell if i == 0 or j in (0, 3) else float(cell))
+        book.save(held)
+        data = damaged(rng, held.getvalue())
+    Path(f"in.{kind}").write_bytes(data)
+    return ["project", f"in.{kind}", "--json", "out.json"]
+
+
+TYPES = b"""<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">
+<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>
+<Default Extension="xml" ContentType="application/xml"/><Override PartName="/xl/workbook.xml"
+ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/></Types>"""
+RELS = b"""<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship
+Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/%s" Target="%s"/></Relationships>"""
+BOOK = b"""<?xml version="1.0"?><workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="counts" sheetId="1" r:id="r1"/>
+</sheets></workbook>"""
+CELLS = b"""<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>%s</sheetData>
+</worksheet>"""
+
+
+def _workbook(rng: random.Random) -> bytes:
+    """A small workbook with one of its parts damaged, or the whole file."""
+    rows = []
+    for i, line in enumerate(GOOD.decode().splitlines(), 1):
+        cells = "".join(
+            f'<c r="{"ABCD"[j]}{i}" t="inlineStr"><is><t>{cell}</t></is></c>'
+            if i == 1 or j in (0, 3)
+            else f'<c r="{"ABCD"[j]}{i}"><v>{cell}</v></c>'
+            for j, cell in enumerate(line.split(","))
+        )
+        rows.append(f'<row r="{i}">{cells}</row>')
+    parts = {
+        "[Content_Types].xml": TYPES,
+        "_rels/.rels": RELS % (b"officeDocument", b"xl/workbook.xml"),
+        "xl/workbook.xml": BOOK,
+        "xl/_rels/workbook.xml.rels": RELS % (b"worksheet", b"worksheets/sheet1.xml"),
+        "xl/worksheets/sheet1.xml": CELLS % "".join(rows).encode(),
+    }
+    if rng.random() < 0.7:
+        name = rng.choice(list(parts))
+        parts[name] = damaged(rng, parts[name])
     held = io.BytesIO()
-    pl.read_csv(GOOD).write_parquet(held)
-    Path("in.parquet").write_bytes(damaged(rng, held.getvalue()))
-    return ["project", "in.parquet", "--json", "out.json"]
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in parts.items():
+            file.writestr(name, data)
+    return damaged(rng, held.getvalue()) if rng.random() < 0.3 else held.getvalue()
 
 
 def options(rng: random.Random) -> list[str]:
@@ -124,6 +185,55 @@ def checkpoint(rng: random.Random) -> list[str]:
     return words
 
 
+def signals(seed: int, seconds: float) -> tuple[Counter[str], list[str]]:
+    """Ctrl-C and SIGKILL at random times, in processes of their own."""
+    rng, counts, bad = random.Random(f"{seed} signals"), Counter[str](), []
+    Path("in.csv").write_bytes(GOOD)
+    words = [
+        "audit",
+        "in.csv",
+        "--epsilon",
+        "1",
+        "--postprocess",
+        "simplex",
+        "--method",
+        "monte-carlo",
+        "--threads",
+        "1",
+    ]
+    words += ["--runs", "300000", "--json", "out.json", "--checkpoint", "state", "--force"]
+    command = [sys.executable, "-m", "fairpost", *words]
+    subprocess.run(command, check=True, capture_output=True)
+    whole = json.loads(Path("out.json").read_text())["results"]
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        for path in (Path("out.json"), Path("state")):
+            path.unlink(missing_ok=True)
+        number = rng.choice([signal.SIGINT, signal.SIGKILL])
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        time.sleep(rng.uniform(0.1, 3.0))
+        process.send_signal(number)
+        start = time.monotonic()
+        said = process.communicate(timeout=120)[1]
+        late, code = time.monotonic() - start > 5.0, process.returncode
+        counts["cases"] += 1
+        counts[f"exit {code}"] += 1
+        wrong = ""
+        if "Traceback" in said and "fairpost" in said:
+            wrong = f"a traceback: {said!r}"
+        elif number == signal.SIGINT and (late or code not in (0, 130, -signal.SIGINT)):
+            wrong = f"Ctrl-C ended with {code}" + (" after more than 5 s" if late else "")
+        elif number == signal.SIGKILL:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            same = done.returncode == 0 and json.loads(Path("out.json").read_text())["results"] == whole
+            left = {p.name for p in Path().iterdir()} - {"in.csv", "out.json", "state"}
+            wrong = f"after SIGKILL: {done.stderr!r}" if not same else f"left behind: {left}" if left else ""
+        if wrong:
+            counts["violations"] += 1
+            bad.append(f"signals, case {counts['cases']}: {number.name}: {wrong}")
+    return counts, bad
+
+
 ATTACKS = {"text files": text_file, "binary files": binary_file, "options": options, "checkpoints": checkpoint}
 
 
@@ -150,8 +260,9 @@ def attack(name: str, seed: int, seconds: float) -> tuple[Counter[str], list[str
         for path in Path().iterdir():
             path.unlink()
         words = ATTACKS[name](rng)
+        start = time.monotonic()
         code, said = run(words)
-        wrong = judged(code, said)
+        wrong = judged(code, said) or ("more than 30 s" if time.monotonic() - start > 30.0 else "")
         counts["cases"] += 1
         counts[f"exit {code}" if isinstance(code, int) else "exception"] += 1
         if wrong:
@@ -168,11 +279,12 @@ def main() -> None:
     given = parser.parse_args()
     violations: list[str] = []
     print(f"{'attack':14} {'cases':>7} {'exit 0':>7} {'exit 2':>7} {'exit 3':>7} {'violations':>11}")
-    for name in ATTACKS:
+    for name in [*ATTACKS, "signals"]:
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "work").mkdir()
             os.chdir(Path(folder, "work"))
-            counts, bad = attack(name, given.seed, given.seconds / len(ATTACKS))
+            part = given.seconds / (len(ATTACKS) + 1)
+            counts, bad = signals(given.seed, part) if name == "signals" else attack(name, given.seed, part)
             os.chdir("/")
         violations += bad
         cells = [counts[k] for k in ("cases", "exit 0", "exit 2", "exit 3")]

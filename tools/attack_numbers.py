@@ -1,0 +1,212 @@
+"""Attack the exact engine with seeded cases: `make attack`, or python tools/attack_numbers.py --cases 600 --seed 1.
+
+Every case draws counts (zeros, ties, one giant, fractions, 1e12, 1e-6), weights over six orders, a scale from 1e-3 to 1e5 times the
+median, a total (below, above, 0, the true one), groups, one of eight rules and one of four noises. The answer is compared with
+a simulation that shares no code with the engine: NumPy's own noise, and the rule applied to it, less a control whose mean is exactly
+0. Bias, mean squared error and P(0) must lie within the stated accuracy plus what the simulation itself cannot know. Refusals are counted, and
+those that take more than a second. One table by rule; the exit code is 1 where a number is outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter, defaultdict
+
+import numpy as np
+
+import fairpost as fp
+
+RELEASES = ["nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold"]
+SHARES = ["baseline", "pos", "pos-threshold"]
+INTEGRALS = ["sum-clipped", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold"]
+NOISES = ["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"]
+ALARM = 6.5
+"""Standard errors: a false alarm once in 1e10 normal numbers, once in some 1e4 cases of 1e4 numbers with heavier tails."""
+UNSEEN = 20.0
+"""What happens less often than this divided by the runs may not have been seen: e^-20."""
+DRAWS = 3e6
+"""Of one simulation."""
+LATE = 1.0
+"""Seconds of CPU after which a refusal comes too late."""
+
+
+def counts_of(rng: np.random.Generator, whole: bool) -> np.ndarray:
+    """Counts of one of nine kinds."""
+    n = int(np.exp(rng.uniform(0, np.log(rng.choice([8, 60, 2000, 20_000])))))
+    kind = rng.integers(0, 9)
+    x = np.floor(rng.exponential(rng.choice([3.0, 40.0, 3000.0]), n))
+    if kind == 1:
+        x[rng.random(n) < 0.6] = 0.0
+    elif kind == 2:
+        x = rng.choice(x[: max(1, n // 5)], n)
+    elif kind == 3:
+        x[0] = 1e7 * (1 + x.max())
+    elif kind == 4:
+        x = np.full(n, x[0] + 1.0)
+    elif kind == 5 and not whole:
+        x = x + rng.random(n)
+    elif kind == 6:
+        x = np.floor(x * 1e12 / (1 + x.max()))
+    elif kind == 7 and not whole:
+        x = x * 1e-6
+    elif kind == 8:
+        x = np.floor(10 ** rng.uniform(0, 6, n))
+    return x if x.sum() > 0 else x + 1.0
+
+
+def case(rng: np.random.Generator) -> tuple[fp.Counts, object, str, dict, str]:
+    """Counts, noise, rule, what else is asked, and all of it in words."""
+    noise, rule = str(rng.choice(NOISES)), str(rng.choice(RELEASES + SHARES))
+    x = counts_of(rng, noise.startswith("discrete"))
+    n = x.size
+    a = np.exp(rng.uniform(0, np.log(1e6), n)) if rule in SHARES and rng.random() < 0.4 else np.ones(n)
+    middle = float(np.median(x)) or float(x.mean())
+    # (noise a million times the counts leaves nothing to measure)
+    scale = float(np.clip(middle * 10 ** rng.uniform(-3, 5), 1e-6, min(1e12, 1e6 * (1 + x.max()))))
+    scale = min(max(scale, 0.05), 1e4) if noise.startswith("discrete") else scale
+    made = {
+        "laplace": fp.Laplace, "gaussian": fp.Gaussian, "discrete-laplace": fp.DiscreteLaplace,
+        "discrete-gaussian": fp.DiscreteGaussian,
+    }[noise](scale)  # fmt: skip
+    more: dict = {}
+    if rule not in SHARES and rule != "nonnegative" and rng.random() < 0.4:
+        more["total"] = float(np.floor(x.sum() * rng.choice([0.0, 0.3, 0.9, 1.2, 5.0])))
+    grouped = n >= 4 and rng.random() < 0.12 and not more
+    groups = [f"g{i % 3}" for i in range(n)] if grouped else None
+    if grouped:
+        more["by_group"] = True
+    words = f"{rule}, {noise} {scale:.6g}, n = {n}, x from {x.min():.6g} to {x.max():.6g}, {more}"
+    return fp.Counts(x, weights=a, groups=groups), made, rule, more, words
+
+
+def noise_of(rng: np.random.Generator, M, size: tuple[int, int]) -> np.ndarray:
+    """By NumPy alone: discrete Laplace as a difference of geometrics, discrete Gaussian from its masses."""
+    b = M.spread
+    if M.name == "laplace":
+        return rng.laplace(0, b, size)
+    if M.name == "gaussian":
+        return rng.normal(0, b, size)
+    if M.name == "discrete-laplace":
+        p = -np.expm1(-1 / b)
+        return (rng.geometric(p, size) - rng.geometric(p, size)).astype(float)
+    k = np.arange(-int(12 * b + 3), int(12 * b + 3) + 1)
+    mass = np.exp(-(k**2) / (2 * b * b))
+    return k[np.minimum(np.searchsorted(np.cumsum(mass) / mass.sum(), rng.random(size)), k.size - 1)].astype(float)
+
+
+def simulated(rng: np.random.Generator, counts, M, pi, truth):
+    """Mean and standard error of the bias, of the squared error and of {v = 0}; the largest step of one run; runs."""
+    x, n = counts.values, counts.n
+    runs = int(np.clip(DRAWS / n, 200, 40_000))
+    a = np.asarray(counts.weights)
+    sums = [np.zeros((2, n)) for _ in range(3)]
+    largest, done = np.zeros(n), 0
+    while done < runs:
+        rows = min(runs - done, max(1, int(4e5 / n)))
+        eta = noise_of(rng, M, (rows, n))
+        v = pi(x + eta)
+        away = v - truth
+        if pi.problem.shares and pi.partition is None:
+            less = (a * eta - truth * np.sum(a * eta, axis=1, keepdims=True)) / np.sum(a * x)
+        elif pi.problem.shares or pi.partition is not None:
+            less = 0.0
+        elif pi.name == "nonnegative":
+            less = eta
+        else:
+            less = eta - eta.mean(axis=1, keepdims=True)
+        # a control that outgrows what it explains would only add its own noise
+        best = away - less
+        best = np.where(np.var(best, axis=0) < np.var(away, axis=0), best, away) if rows > 50 else best
+        for held, part in zip(sums, (best, away**2, (v == 0).astype(float)), strict=True):
+            held[0] += part.sum(axis=0)
+            held[1] += (part**2).sum(axis=0)
+        largest = np.maximum(largest, np.abs(best).max(axis=0))
+        done += rows
+    found = []
+    for total, squares in sums:
+        mean = total / done
+        found.append((mean, np.sqrt(np.maximum(squares / done - mean**2, 0) / done)))
+    return found, largest, done
+
+
+def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
+    """Which stated number lies where it cannot, "" where none does."""
+    truth = result.truth
+    (bias, zero_mse, zero), largest, runs = simulated(rng, counts, M, pi, truth)
+    reach = max(float(largest.max()), M.deviation if not pi.problem.shares else 0.0)
+    size = np.maximum(np.abs(truth), np.abs(counts.values).max() if not pi.problem.shares else 0.0)
+    asked = {
+        "bias": (result.bias, result.accuracy, *bias, reach * UNSEEN / runs + 1e-13 * size),
+        "mse": (result.mse, result.mse_accuracy, *zero_mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
+        "P(0)": (result.zero, result.zero_accuracy, *zero, UNSEEN / runs),
+    }
+    for name, (stated, accuracy, mean, error, slack) in asked.items():
+        room = np.asarray(accuracy.half_width) + ALARM * error + slack
+        wrong = ~(np.abs(stated - mean) <= room)
+        if wrong.any():
+            i = int(np.argmax(np.abs(stated - mean) / room))
+            return f"{name} of entity {i} is {stated[i]:.9g}, simulated {mean[i]:.9g} with room for {np.broadcast_to(room, mean.shape)[i]:.3g}"
+    return ""
+
+
+def main() -> None:
+    """Cases until there are enough or the time is over, and a table by rule."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=600)
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    said: list[str] = []
+    begun = time.monotonic()
+    for number in range(given.cases):
+        if time.monotonic() - begun > given.seconds:
+            break
+        rng = np.random.default_rng([given.seed, number])
+        counts, M, rule, more, words = case(rng)
+        row = table[rule]
+        row["cases"] += 1
+        start = time.process_time()
+        try:
+            result = fp.audit(counts, M, rule, engine="exact", **more)
+        except (fp.UnsupportedError, fp.ToleranceError) as error:
+            row["refused"] += 1
+            if time.process_time() - start > LATE:
+                row["late"] += 1
+                said.append(f"late, case {number} ({time.process_time() - start:.1f} s): {words}: {error}")
+            continue
+        except fp.InputError:
+            row["not meant"] += 1
+            continue
+        row["answered"] += 1
+        row["slowest"] = max(row["slowest"], time.process_time() - start)
+        wrong = outside(rng, result, counts, M, result_rule(counts, M, rule, more))
+        if wrong:
+            row["outside"] += 1
+            said.append(f"OUTSIDE, case {number}: {words}: {wrong}")
+    heads = ("cases", "answered", "refused", "late", "not meant", "outside", "slowest")
+    print(f"{'rule':18}" + "".join(f"{head:>10}" for head in heads))
+    for rule in [*RELEASES, *SHARES]:
+        print(
+            f"{rule:18}"
+            + "".join(f"{table[rule][h]:10.2f}" if h == "slowest" else f"{table[rule][h]:10}" for h in heads)
+        )
+    tried = sum(table[rule]["cases"] - table[rule]["not meant"] for rule in INTEGRALS)
+    refused = sum(table[rule]["refused"] for rule in INTEGRALS)
+    print(f"refused of those with an integral: {refused} of {tried} ({100 * refused / max(tried, 1):.1f} %)")
+    for line in said:
+        print(line)
+    sys.exit(1 if any(row["outside"] for row in table.values()) else 0)
+
+
+def result_rule(counts, M, rule: str, more: dict):
+    """The rule as the audit had it."""
+    from fairpost.rules import POSTPROCESSINGS
+
+    return POSTPROCESSINGS[rule].from_counts(counts, **more).for_mechanism(M)
+
+
+if __name__ == "__main__":
+    main()
