@@ -6,11 +6,11 @@ import numpy as np
 
 from fairpost.engines.moments import Floats
 from fairpost.noise import Law, Threshold
+from fairpost.roots import root
 
 
 def shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law) -> float:
     """The root of sum (a gain - r) = excess, where excess = C - sum a x; the left side falls in r."""
-    from scipy.optimize import brentq
 
     def surplus(r: float) -> float:
         return float(np.sum(times * (a * rule.gain(mechanism, r / a + rule.level - x) - r))) - excess
@@ -21,4 +21,4 @@ def shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, m
         low, step = low - step, 2 * step
     while surplus(high) > 0:
         high, step = high + step, 2 * step
-    return low if low == high else float(brentq(surplus, low, high, xtol=1e-300, rtol=1e-15))
+    return low if low == high else root(surplus, low, high, xtol=1e-300, rtol=1e-15)

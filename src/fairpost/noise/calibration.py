@@ -21,6 +21,7 @@ from fractions import Fraction
 
 from fairpost.errors import ParameterError
 from fairpost.noise.base import positive
+from fairpost.roots import root
 
 EPS = 2.0**-52
 ROOT = math.sqrt(math.pi / 2)
@@ -97,23 +98,19 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
     Rounded up, by some 1e-13 of it: delta grows with m, so every smaller m keeps the promise.
     """
-    from scipy.optimize import brentq
-
     eps, target = positive("epsilon", epsilon), math.log(_probability("delta", delta)) - EPS
     low, high = -1.0, 1.0
     while _log_delta(eps, math.exp(low)) > target:
         low *= 2
     while _log_delta(eps, math.exp(high)) < target:
         high *= 2
-    root = brentq(lambda v: _log_delta(eps, math.exp(v)) - target, low, high, xtol=1e-14, rtol=1e-14)
-    ratio = _settled(math.exp(root), 0.0, lambda m: _log_delta(eps, m) <= target)
+    found = root(lambda v: _log_delta(eps, math.exp(v)) - target, low, high, xtol=1e-14, rtol=1e-14)
+    ratio = _settled(math.exp(found), 0.0, lambda m: _log_delta(eps, m) <= target)
     return math.nextafter(positive("sensitivity", sensitivity) / ratio, math.inf)
 
 
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> float:
     """The smallest epsilon >= 0 for which noise of this sigma is (epsilon, delta)-DP (Balle and Wang 2018), rounded up."""
-    from scipy.optimize import brentq
-
     ratio = math.nextafter(positive("sensitivity", sensitivity) / positive("sigma", sigma), math.inf)
     target = math.log(_probability("delta", delta)) - EPS
     if _log_delta(0.0, ratio) <= target:
@@ -121,8 +118,8 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     high = 1.0
     while _log_delta(high, ratio) > target:
         high *= 2
-    root = float(brentq(lambda e: _log_delta(e, ratio) - target, 0.0, high, xtol=1e-15, rtol=1e-14))
-    return _settled(max(root, 1e-300), math.inf, lambda e: _log_delta(e, ratio) <= target)
+    found = root(lambda e: _log_delta(e, ratio) - target, 0.0, high, xtol=1e-15, rtol=1e-14)
+    return _settled(max(found, 1e-300), math.inf, lambda e: _log_delta(e, ratio) <= target)
 
 
 def gaussian_sigma_zcdp(rho: float, sensitivity: float = 1.0) -> float:

@@ -25,6 +25,7 @@ from fairpost.noise import Stream
 from fairpost.noise.base import Law
 from fairpost.problems.programme import Kinks
 from fairpost.problems.programme.sharing import minima
+from fairpost.roots import root
 from fairpost.rules.control import JUMPS, Control
 
 if TYPE_CHECKING:
@@ -136,13 +137,12 @@ def mean_field(pi: Paying, x: Floats, law: Law) -> MeanField:
 
 def _held(pi: Paying, x: Floats, law: Law, truth: Floats, G: Kinks, most: float) -> MeanField:
     """lambda with sum E max(H, lambda G) = 1; it is at most 1 / E S. Where the H alone spend all, they are reduced ratably."""
-    from scipy.optimize import brentq
 
     def excess(factor: float) -> float:
         return float(expected(_larger(pi, G, factor), x, law).sum()) - 1.0
 
     spare = excess(0.0)
-    factor = 0.0 if spare >= 0 else float(brentq(excess, 0.0, most, xtol=1e-15 * most, rtol=1e-14))
+    factor = 0.0 if spare >= 0 else root(excess, 0.0, most, xtol=1e-15 * most, rtol=1e-14)
     made = _larger(pi, G, factor)
     if spare >= 0:
         made = made.scaled(np.full(G.n, 1.0 / (1.0 + spare)))

@@ -10,6 +10,7 @@ import numpy as np
 from fairpost.engines.exact.simplex.law import Population, Reduced, reduce
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
+from fairpost.roots import root
 
 TILT = (0.75, 30.0)
 """The largest |tau| (the transform of Laplace noise ends at 1)."""
@@ -63,7 +64,6 @@ class Window:
 
 def _root(population: Population, skip: int) -> float:
     """The m with E[H(m)] = C (without `skip` copies of the smallest count)."""
-    from scipy.optimize import brentq
 
     def excess(m: float) -> float:
         return population.moments(m, skip)[0]
@@ -73,7 +73,7 @@ def _root(population: Population, skip: int) -> float:
         low *= 2
     while excess(high) >= 0:
         high *= 2
-    return float(brentq(excess, low, high, xtol=1e-6, rtol=1e-6))
+    return root(excess, low, high, xtol=1e-10, rtol=1e-10)
 
 
 def mark(law: Reduced, m: float, side: float, skip: int) -> tuple[float, float, float]:

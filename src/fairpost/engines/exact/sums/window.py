@@ -12,6 +12,7 @@ from fairpost.engines.exact.sums.population import Entities, Places, entities, p
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
+from fairpost.roots import root
 
 DROP = 36.0
 """The window ends where the integrands are e^-DROP of their peak."""
@@ -100,8 +101,6 @@ def _saddles(e: Entities, places: Places, side: float, limit: float) -> tuple[Fl
 
 def _root(family: Family) -> tuple[float, float, float]:
     """The t with E[H(t)] = C, the standard deviation of the root, and -dE[H]/dt there."""
-    from scipy.optimize import brentq
-
     rest = family.surplus + float(np.sum(family.y * family.times))
     whole = Entities(family.noise, family.y, family.times, 0.0, rest, None, family.y.size)
 
@@ -119,7 +118,7 @@ def _root(family: Family) -> tuple[float, float, float]:
     step = 2 * family.noise.deviation + 1e-3
     while excess(high) >= 0:
         high, step = high + step, 2 * step
-    t = float(brentq(excess, low, high, xtol=max(1e-7 * family.noise.deviation, 1e-300), rtol=1e-14))
+    t = root(excess, low, high, xtol=max(1e-12 * family.noise.deviation, 1e-300), rtol=1e-14)
     gap = 0.05 * family.noise.deviation
     shared = max((excess(t - gap) - excess(t + gap)) / (2 * gap), 1e-3)
     small = 1e-4 / (1 + abs(family.noise.deviation))

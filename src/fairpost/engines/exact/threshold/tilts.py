@@ -16,6 +16,7 @@ from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
+from fairpost.roots import root
 
 SPAN = 9.5
 """The window of r reaches so many standard deviations to each side."""
@@ -106,8 +107,6 @@ def slope(f: Field, t: Floats, s: Floats) -> tuple[Floats, Floats]:
 
 def window(problem: Problem, tau: float) -> Window:
     """Where r lies, and the tilts there."""
-    from scipy.optimize import brentq
-
     unit = problem.mechanism.deviation / problem.mechanism.spread
     rule, times = Threshold(tau), problem.times.astype(np.float64)
     field = shift(problem.c / problem.a, problem.a, times, 0.0, rule, problem.mechanism) / problem.mechanism.spread
@@ -119,7 +118,7 @@ def window(problem: Problem, tau: float) -> Window:
     low, high = field - 0.02 * unit, field + 0.02 * unit
     if not excess(low) > 0 > excess(high):
         raise ToleranceError("pos-threshold: the mean shift was not found where the mean field has it")
-    t0 = float(brentq(excess, low, high, xtol=1e-9 * unit))
+    t0 = root(excess, low, high, xtol=1e-14 * unit, rtol=1e-15)
     gap = 0.02 * unit * float(np.min(f.a))
     shared = (excess(t0 - gap) - excess(t0 + gap)) / (2 * gap)
     small = 1e-3 / math.sqrt(problem.n)
