@@ -91,6 +91,8 @@ def with_statement(given: o.Given) -> o.Given:
     if found.note:
         click.echo(found.note, err=True)
     total = found.total if given["total"] is None else given["total"]
+    if found.levels is not None:
+        return hierarchies.with_statement(given, found)
     return given | {
         "mechanism": found.mechanism,
         found.parameter: found.scale,

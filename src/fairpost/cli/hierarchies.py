@@ -23,6 +23,7 @@ from fairpost.results.audit import CONFIDENTIAL
 
 if TYPE_CHECKING:
     from fairpost.io.leaves import Leaves
+    from fairpost.release.reading import Stated
 
 RUNS = 1000
 """Where --runs is not given."""
@@ -92,7 +93,7 @@ def is_default(name: str) -> bool:
 def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     """The noise that the options describe; None where they describe none."""
     exact = [name.strip() for name in given["exact"].split(",")] if given.get("exact") else []
-    kind = KIND if is_default("mechanism") else given["mechanism"]
+    kind = given.get("kind") or (KIND if is_default("mechanism") else given["mechanism"])
     for other in ("epsilon", "scale", "sigma"):
         if given[other] is not None:
             raise ParameterError(f"--levels takes its noise from --level-sigma or --rho and --split, got --{other}")
@@ -107,6 +108,22 @@ def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
         raise ParameterError("--rho and --split go together, got one of them")
     shares = numbers_of(split, "--split")
     return LevelNoise(tree, rho=rho, split=shares, exact=exact, kind=kind, sensitivity=given["sensitivity"])
+
+
+def with_statement(given: o.Given, found: Stated) -> o.Given:
+    """The options with the levels, the noise and the rule of a finished release of levels."""
+    for option in ("levels", "level_sigma", "split", "exact"):
+        if given[option] is not None:
+            raise ParameterError(
+                f"the levels and their noise are given by --statement or by --{option.replace('_', '-')}, got both"
+            )
+    return given | {
+        "levels": found.levels,
+        "level_sigma": found.level_sigma,
+        "kind": found.mechanism,
+        "whole": found.whole,
+        "postprocess": given["postprocess"] or (found.postprocess,),
+    }
 
 
 def tree_of(leaves: Leaves, levels: dict[str, int] | list[str], id: str) -> Hierarchy:
@@ -178,7 +195,7 @@ def audit_levels(file: str, given: o.Given) -> int:
         areas = leaves.labels[given["areas"]] if given["areas"] else None
         results = []
         for name in names:
-            rule = rule_of(name, tree)
+            rule = rule_of(name, tree, whole=given.get("whole", False))
             results.append(
                 audit_hierarchy(leaves.values, noise, rule, method=method, groups=groups, areas=areas, simulation=how)
             )

@@ -7,8 +7,10 @@ becomes "could not be read". The new error is raised outside the handler of the 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,3 +119,8 @@ def _whole(values: Floats, name: str) -> Whole:
         if broken.any():
             raise CountsError(f"{name}, row {int(np.argmax(broken)) + 1}: {rule} (the value is not shown)")
     return values.astype(np.int64)
+
+
+def name_of(counts: Any) -> str:
+    """A file's name without folder and ending, else nothing."""
+    return Path(counts).name.partition(".")[0] if isinstance(counts, (str, os.PathLike)) else ""
