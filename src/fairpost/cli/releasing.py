@@ -114,7 +114,10 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
         words = ("epsilon", "rho", "again", "exact_total", "dry_run", "levels", "level_sigma", "split", "exact")
         said = next((word for word in words if given[word]), None)
         if said is not None:
-            raise ParameterError(f"--from-noisy takes a rule and a place, got --{said.replace('_', '-')} too")
+            raise ParameterError(
+                f"--from-noisy takes a rule and a place; what was drawn is drawn, and options such as --{said.replace('_', '-')} "
+                "have no part"
+            )
         done = [
             release_noisy(
                 given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),

@@ -134,7 +134,7 @@ def _privacy(facts: Facts) -> dict[str, Any]:
     c = int(facts.request["entities_per_person"])
     doubled = facts.request["neighbours"] == "replace"
     gaussian = facts.law.mechanism == "discrete-gaussian"
-    made = {
+    made: dict[str, Any] = {
         "definition": DEFINITIONS[terms.measure],
         "epsilon": epsilon,
         "delta": delta,
