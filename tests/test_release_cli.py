@@ -305,12 +305,18 @@ def test_the_self_test_from_the_shell(monkeypatch):
     from release_cases import quick
     from test_release_noise import as_0_14_1
 
-    monkeypatch.setattr(selftest, "run", lambda was=selftest.run: was(sampler=quick))
+    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=quick, draws=draws))
     good = CliRunner().invoke(main, ["release", "--self-test"])
     assert good.exit_code == 0
     assert good.stdout.count("discrete-laplace") == 7
+    more = CliRunner().invoke(main, ["release", "--self-test", "--draws", "20000"])
+    assert "20,000 draws of each law" in more.stdout
+    assert more.stdout.splitlines()[1] != good.stdout.splitlines()[1]
+    alone = CliRunner().invoke(main, ["release", "--draws", "20000"])
+    assert alone.exit_code == 2
+    assert "--draws is of the --self-test" in alone.stderr
     monkeypatch.undo()
-    monkeypatch.setattr(selftest, "run", lambda was=selftest.run: was(sampler=as_0_14_1))
+    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=as_0_14_1, draws=draws))
     bad = CliRunner().invoke(main, ["release", "--self-test"])
     assert bad.exit_code == 3
     assert "ALARM" in bad.stdout

@@ -58,7 +58,8 @@ PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
     "--about", type=click.Path(path_type=str), metavar="TOML", help="Words for the registry: title, curator, ..."
 )
 @click.option("--dry-run", is_flag=True, help="Show the charge and what would be published; charge and draw nothing.")
-@click.option("--self-test", is_flag=True, help="Test OpenDP's sampler: seven laws, 200,000 draws each.")
+@click.option("--self-test", is_flag=True, help="Test OpenDP's sampler: seven laws, 200,000 draws each or --draws.")
+@click.option("--draws", type=click.IntRange(10_000, 100_000_000), help="Of each law in the self-test.")
 @click.option("--json", "json_", type=click.Choice(["-"]), help="What was done, as JSON, to stdout.")
 def release(file: str | None, **given: Any) -> int:
     """Publish a table of counts with differential privacy, from a FILE of true counts.
@@ -78,7 +79,9 @@ def release(file: str | None, **given: Any) -> int:
     """
     guard.harden()
     if given["self_test"]:
-        return _self_test()
+        return _self_test(given["draws"])
+    if given["draws"] is not None:
+        raise ParameterError(f"--draws is of the --self-test, got {given['draws']} without")
     try:
         with guard.stoppable():
             lines, data = guard.silently(lambda: _released(file, given))
@@ -272,13 +275,12 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
     return [*lines, "dry run: nothing was charged, drawn or written"], {"tables": tables}
 
 
-def _self_test() -> int:
+def _self_test(draws: int | None) -> int:
     from fairpost.release import noise, selftest
 
-    click.echo(
-        f"OpenDP {noise.opendp_version()}: {selftest.DRAWS:,} draws of each law; an alarm is p < {selftest.ALARM:g}"
-    )
-    tests = selftest.run()
+    many = selftest.DRAWS if draws is None else draws
+    click.echo(f"OpenDP {noise.opendp_version()}: {many:,} draws of each law; an alarm is p < {selftest.ALARM:g}")
+    tests = selftest.run(draws=many)
     for t in tests:
         law = f"{t.law.mechanism} {t.law.scale:.6g}"
         click.echo(

@@ -115,7 +115,7 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
             "the tables of a plan must be different requests with places of their own, and two are the same"
         )
     for job in sorted(jobs, key=lambda j: j.key):
-        locks.enter_context(locked(ledger.folder / f"{job.key}.lock"))
+        locks.enter_context(locked(ledger.folder / f"{job.key}.lock", say=say))
     _sweep(ledger, {job.key for job in jobs})
     for job in jobs:
         job.charge = ledger.find("charge", job.key)
