@@ -13,6 +13,7 @@ from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, as_json
 from fairpost.errors import ParameterError
+from fairpost.hierarchy.labels import SHALLOW, SHORT
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
 from fairpost.hierarchy.rules import RULES, rule_of
@@ -95,7 +96,7 @@ def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     exact = [name.strip() for name in given["exact"].split(",")] if given.get("exact") else []
     kind = given.get("kind") or (KIND if is_default("mechanism") else given["mechanism"])
     for other in ("epsilon", "scale", "sigma"):
-        if given[other] is not None:
+        if given.get(other) is not None:
             raise ParameterError(f"--levels takes its noise from --level-sigma or --rho and --split, got --{other}")
     sigmas, rho, split = given["level_sigma"], given["rho"], given["split"]
     if sigmas is None and rho is None and split is None:
@@ -103,9 +104,16 @@ def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     if sigmas is not None and (rho is not None or split is not None):
         raise ParameterError("the noise of levels is given by --level-sigma, or by --rho and --split, got both")
     if sigmas is not None:
-        return LevelNoise(tree, sigmas=numbers_of(sigmas, "--level-sigma"), exact=exact, kind=kind)
-    if rho is None or split is None:
-        raise ParameterError("--rho and --split go together, got one of them")
+        spreads = numbers_of(sigmas, "--level-sigma")
+        return LevelNoise(tree, sigmas=spreads, exact=exact, kind=kind, sensitivity=given["sensitivity"])
+    if rho is None:
+        raise ParameterError("--rho and --split go together, got --split alone: add --rho, the loss that it splits")
+    if split is None:
+        equal = ",".join([f"{100 // tree.depth / 100:g}"] * tree.depth)
+        raise ParameterError(
+            f"--rho and --split go together, got --rho alone: add the share of each of {', '.join(tree.names[1:])}, such as "
+            f"--split {equal} (with one entry more, first, for a root that is measured)"
+        )
     shares = numbers_of(split, "--split")
     return LevelNoise(tree, rho=rho, split=shares, exact=exact, kind=kind, sensitivity=given["sensitivity"])
 
@@ -134,13 +142,14 @@ def tree_of(leaves: Leaves, levels: dict[str, int] | list[str], id: str) -> Hier
         if wrong.any():
             row = int(wrong.arg_max() or 0)
             last = list(levels)[-1]
-            rule = f"every id must have the {width} characters of level {last!r}, got {leaves.ids[row]!r}"
+            out = SHORT if len(leaves.ids[row]) < width else ""
+            rule = f"every id must have the {width} characters of level {last!r}, got {leaves.ids[row]!r}{out}"
             raise leaves.table.error([row], id, rule)
         return Hierarchy.from_geoids(leaves.ids, levels)
     for name in levels:
         gone = leaves.labels[name].is_null()
         if gone.any():
-            rule = "every leaf must have a label on every level (all leaves lie equally deep), got none"
+            rule = f"every leaf must have a label on every level (all leaves lie equally deep), got none{SHALLOW}"
             raise leaves.table.error([int(gone.arg_max() or 0)], name, rule)
     return Hierarchy.from_labels([leaves.labels[name] for name in levels], [*levels, id], ids=leaves.ids)
 

@@ -53,7 +53,7 @@ RULES = (
     "the name must end in",
 )
 """Rules of the readers whose first words hold no value."""
-MISSING = re.compile(r"the (id|count|weight|group|total) column must be one of")
+MISSING = re.compile(r"the (id|count|weight|group|total|label) column must be one of")
 PLACE = re.compile(r", ((?:line|row)s? \d+(?: and \d+)?)(?=[,:])")
 
 
@@ -99,6 +99,8 @@ def _told(name: str, said: str, kind: type[FairpostError]) -> FairpostError:
     place = PLACE.search(said)
     where = f"{name}{f', {place[1]}' if place else ''}"
     column = MISSING.search(said)
+    if column is not None and column[1] == "label":
+        return made(f"{where}: a column of --levels is not there (columns are not listed here)")
     if column is not None:
         return made(
             f"{where}: the {column[1]} column is not there (name it with --{column[1]}; columns are not listed here)"

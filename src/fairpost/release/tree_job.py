@@ -45,7 +45,7 @@ def tree_job(
         raise ParameterError(f"the total of levels must be None or a PublicTotal with its source, got {total!r}")
     said = Split.of(given)
     levels = given.get("levels") if given.get("levels") is not None else noise.tree  # type: ignore[union-attr]
-    source = read_tree(counts, levels, {k: words[k] for k in ("id", "count", "format") if words.get(k)})
+    source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None})
     noisy, exact = levels_of(book.terms, sensitivity, source.tree, said)
     check_neighbours(noise, noisy)
     shape, labels = stored(source.tree, exact)

@@ -110,9 +110,8 @@ def _from_file(path: Any, levels: dict[str, int] | list[str], columns: Mapping[s
 
     labels = levels if isinstance(levels, list) else []
     id = columns.get("id") or "id"
-    leaves = read_leaves(
-        path, id=id, count=columns.get("count") or "count", labels=labels, format=columns.get("format"), least=0.0
-    )
+    rest = {word: value for word, value in columns.items() if word not in ("id", "count")}
+    leaves = read_leaves(path, id=id, count=columns.get("count") or "count", labels=labels, least=0.0, **rest)
     x = _whole(leaves.values, str(path))
     return TreeSource(_tree(leaves.ids, [leaves.labels[c] for c in labels], levels, id, str(path)), x)
 
