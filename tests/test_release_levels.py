@@ -104,15 +104,16 @@ def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
         assert "state" in record["deployment"]["dp_variant"]["unprotected_quantities"]
 
 
-def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path):
+@pytest.mark.parametrize("root", [True, False])
+def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path, root):
     """Another way to every number: the kept file is read here and the tree and the rule are the library's own."""
     book = ledger(tmp_path, limit="100")
-    words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2", "4"]}
+    words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2", "4"][0 if root else 1 :]}
     done = fp.release(BLOCKS, book, **words, postprocess="joint")
     file = kept.read(book.folder / f"{done.key}.noisy", done.key)
     tree = Hierarchy.from_geoids(IDS, LEVELS)
     y = tree.join([level.astype(float) for level in file.levels])
-    sigmas = LevelNoise(tree, sigmas=[3, 1.5, 2, 4])
+    sigmas = LevelNoise(tree, sigmas=[3 if root else np.inf, 1.5, 2, 4])
     for rule in tree_rules.RULES:
         table = release_noisy(done.key[:9], book, postprocess=rule).table
         v = tree.split(rule_of(rule, tree).apply(y, sigmas))
@@ -120,7 +121,7 @@ def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path):
         for k, name in enumerate(tree.names):
             assert part(table, name) == pytest.approx(v[k].tolist(), abs=1e-12)
             assert part(table, name, "unclipped") == pytest.approx(u[k].tolist(), abs=1e-12)
-            assert part(table, name, "noisy_count") == tree.split(y)[k].tolist()
+            assert part(table, name, "noisy_count") == (tree.split(y)[k].tolist() if root or k else [None])
     assert book.spent == sum(Fraction(2) / (2 * Fraction(s) ** 2) for s in words["sigmas"])
 
 
@@ -289,6 +290,10 @@ REFUSED = {
     "a sigma of 0 too": ({"rho": None, "split": None, "sigmas": ["1", "0", "1"]}, "level 'county' would be published"),
     "a level left out": (
         {"split": {"state": "1/2", "block": "1/2"}},
+        "level 'county' would be published without noise",
+    ),
+    "below an exact level too": (
+        {"exact": "state", "split": ["1/2", "0", "1/2"]},
         "level 'county' would be published without noise",
     ),
     "exact leaves": ({"exact": "block"}, "must have noise, got it as exact"),
