@@ -741,6 +741,7 @@ LEVELS = {
 AGAINST |= LEVELS | {"--rho": partial(of_levels, option="--rho", value=1)}
 TABLE = {
     "audit": COLUMNS | LEVELS
+    | {"--cells": partial(of_levels, option="--cells", value="count")}
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
     | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -12,19 +12,20 @@ import numpy as np
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, as_json
+from fairpost.cli.tree_words import cell_columns
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.labels import SHALLOW, SHORT
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
-from fairpost.hierarchy.rules import RULES, rule_of
+from fairpost.hierarchy.rules import RULES, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.io import write_whole
 from fairpost.results.audit import CONFIDENTIAL
 
 if TYPE_CHECKING:
+    from fairpost.hierarchy.histogram import HistogramAudit
     from fairpost.io.leaves import Leaves
-    from fairpost.release.reading import Stated
 
 RUNS = 1000
 """Where --runs is not given."""
@@ -40,12 +41,17 @@ LEVELS = o.together(
     click.option("--split", metavar="P,...", help="Levels: each one's share of --rho, instead of --level-sigma."),
     click.option("--exact", metavar="NAME,...", help="Levels that are published without noise."),
 )
-AREAS = click.option("--areas", metavar="COL", help="Levels: column of unions of leaves (districts, places) to follow.")
+AREAS = o.together(
+    click.option("--areas", metavar="COL", help="Levels: column of unions of leaves (districts, places) to follow."),
+    click.option(
+        "--cells", metavar="COL,...", help="Levels: instead of --count, one column per cell (race, say): a tree each."
+    ),
+)
 
 
 def need_levels(given: o.Given) -> None:
     """Options and rules that mean nothing without --levels are refused by name."""
-    for option in ("level_sigma", "split", "exact", "areas"):
+    for option in ("level_sigma", "split", "exact", "areas", "cells"):
         if given.get(option) is not None:
             raise ParameterError(f"--{option.replace('_', '-')} needs --levels, got {given[option]!r} without")
     names = given["postprocess"]
@@ -118,22 +124,6 @@ def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     return LevelNoise(tree, rho=rho, split=shares, exact=exact, kind=kind, sensitivity=given["sensitivity"])
 
 
-def with_statement(given: o.Given, found: Stated) -> o.Given:
-    """The options with the levels, the noise and the rule of a finished release of levels."""
-    for option in ("levels", "level_sigma", "split", "exact"):
-        if given[option] is not None:
-            raise ParameterError(
-                f"the levels and their noise are given by --statement or by --{option.replace('_', '-')}, got both"
-            )
-    return given | {
-        "levels": found.levels,
-        "level_sigma": found.level_sigma,
-        "kind": found.mechanism,
-        "whole": found.whole,
-        "postprocess": given["postprocess"] or (found.postprocess,),
-    }
-
-
 def tree_of(leaves: Leaves, levels: dict[str, int] | list[str], id: str) -> Hierarchy:
     """The hierarchy of the rows of a file; what is wrong is named with file, line and column."""
     if isinstance(levels, dict):
@@ -189,8 +179,9 @@ def audit_levels(file: str, given: o.Given) -> int:
     levels = levels_of(given["levels"])
     outputs = Outputs(given, [file])
     columns = [*(levels if isinstance(levels, list) else ()), *([given["areas"]] if given["areas"] else ())]
+    cells = cell_columns(given)
     with screen.progress("simulating") as report:
-        leaves = read(file, given, least=0.0, labels=columns)
+        leaves = read(file, given | ({"count": cells[0]} if cells else {}), least=0.0, labels=columns)
         tree = tree_of(leaves, levels, given["id"] or "id")
         noise = noise_of(tree, given)
         if noise is None:
@@ -202,30 +193,48 @@ def audit_levels(file: str, given: o.Given) -> int:
         how = Simulation(**({"runs": RUNS} | typed), progress=report)
         groups = leaves.labels.get(given["group"] or "group")
         areas = leaves.labels[given["areas"]] if given["areas"] else None
-        results = []
-        for name in names:
-            rule = rule_of(name, tree, whole=given.get("whole", False))
-            results.append(
-                audit_hierarchy(leaves.values, noise, rule, method=method, groups=groups, areas=areas, simulation=how)
-            )
+        same: dict[str, Any] = {"method": method, "groups": groups, "areas": areas, "simulation": how}
+        rules = [rule_of(name, tree, whole=given.get("whole", False)) for name in names]
+        histograms = _histograms(file, cells, given, noise, rules, same) if cells else []
+        results = [h.total for h in histograms]
+        for rule in rules if not cells else ():
+            results.append(audit_hierarchy(leaves.values, noise, rule, **same))
             if results[-1].interrupted:
                 break
     if not outputs.to_stdout:
         show(results)
+        for found in histograms:
+            screen.say(screen.console(), f"{found.total.postprocess}: {found.total.note}.")
+
+    def data() -> dict[str, Any]:
+        return as_data(results, histograms or results, given)
+
     if outputs.to_stdout:
-        click.echo(as_json(as_data(results, given)), nl=False)
-    _write(outputs, results, leaves.ids, given)
+        click.echo(as_json(data()), nl=False)
+    _write(outputs, results, leaves.ids, data)
     return 130 if any(r.interrupted for r in results) else 0
 
 
-def as_data(results: list[HierarchyAudit], given: o.Given) -> dict[str, Any]:
-    """The JSON of an audit."""
+def _histograms(
+    file: str, cells: list[str], given: o.Given, noise: LevelNoise, rules: list[TreeRule], same: dict[str, Any]
+) -> list[HistogramAudit]:
+    """With --cells: a column of counts for each of them."""
+    from fairpost.hierarchy.histogram import audit_histogram
+
+    counts: dict[str, Any] = {c: read(file, given | {"count": c}, least=0.0).values for c in cells}
+    return [audit_histogram(counts, noise, rule, **same) for rule in rules]
+
+
+def as_data(
+    results: list[HierarchyAudit], shown: Sequence[HierarchyAudit | HistogramAudit], given: o.Given
+) -> dict[str, Any]:
+    """The JSON of an audit; `shown` are the results, or with --cells the histograms that they are the totals of."""
     first = results[0]
     return {
         "mark": CONFIDENTIAL,
         "counts": {"n": first.tree.n, "total": float(first.leaves.truth.sum())},
         "mechanism": first.noise.describe(),
-        "results": [r.to_dict(entities=given["entities"]) for r in results],
+        "results": [r.to_dict(entities=given["entities"]) for r in shown],
     }
 
 
@@ -239,10 +248,10 @@ def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], obje
     return write
 
 
-def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, given: o.Given) -> None:
+def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, data: Callable[[], dict[str, Any]]) -> None:
     files: dict[Any, Any] = {}
     if "json" in outputs.paths:
-        files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(as_data(results, given)).encode()))
+        files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(data()).encode()))
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
         files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")))
