@@ -41,13 +41,17 @@ def plain():
 
 def test_totals_over_cells_are_what_a_plain_simulation_shows(plain):
     """Biases within 5 standard errors of both, mean squared errors within 5 of the plain one (fourth moments from the sample)."""
-    found = audit_histogram(X, NOISE, "top-down", runs=4000, seed=3, areas=AREAS)
+    found = audit_histogram(X, NOISE, "top-down", runs=16_000, seed=3, areas=AREAS)
     for level in found.total.levels:
         e = plain[:, TREE.span(level.level)]
         se = np.hypot(e.std(axis=0) / np.sqrt(len(e)), level._error)
         assert (np.abs(level._bias - e.mean(axis=0)) < 5 * se).all()
-        spread = (e**2).std(axis=0) * np.hypot(1 / np.sqrt(len(e)), 1 / np.sqrt(4000))
+        spread = (e**2).std(axis=0) * np.hypot(1 / np.sqrt(len(e)), 1 / np.sqrt(16_000))
         assert (np.abs(level._mse - (e**2).mean(axis=0)) < 5 * spread).all()
+        together = (e**2).mean(axis=1)  # the mean over nodes, whose error is smaller
+        assert np.mean(level._mse) == pytest.approx(
+            together.mean(), abs=5 * together.std() * np.hypot(1 / 141, 1 / 126)
+        )
     leaf = plain[:, TREE.span(3)]
     for part in found.total.areas:
         inside = leaf[:, [a == part.name for a in AREAS]].sum(axis=1)
@@ -70,6 +74,7 @@ def test_cells_draw_from_streams_of_their_own_and_one_cell_is_an_audit():
     a, b = same.cells["a"].leaves, same.cells["b"].leaves
     assert a._bias.tolist() != b._bias.tolist()
     assert same.total.leaves._error == pytest.approx(np.hypot(a._error, b._error))
+    assert same.total.leaves.unclipped_rmse == pytest.approx(np.sqrt(2) * a.unclipped_rmse)
     one = audit_histogram({"a": X["old"]}, NOISE, "blue-down", method="mean-field", groups=AREAS)
     plain = audit_hierarchy(X["old"], NOISE, "blue-down", method="mean-field", groups=AREAS)
     assert one.total.leaves.bias.tolist() == plain.leaves.bias.tolist()
