@@ -281,6 +281,8 @@ def test_the_noise_of_an_audit_is_the_noise_of_a_release(tmp_path):
         fp.release(BLOCKS, book, noise=LevelNoise(tree, rho=0.5, split=[0.1, 0.4, 0.5], sensitivity=2**0.5))
     with pytest.raises(ParameterError, match="made for a sensitivity of 1,"):
         fp.release(BLOCKS, book, noise=LevelNoise(tree, rho="1/2", split=SPLIT))
+    with pytest.raises(ParameterError, match="by `noise` or by `levels`"):
+        fp.release(BLOCKS, book, noise=made, levels=LEVELS)
     with pytest.raises(ParameterError, match="by `noise` or by `rho`"):
         fp.release(BLOCKS, book, noise=made, rho="1")
 
@@ -335,6 +337,7 @@ def test_errors_of_the_reading_name_a_row_and_no_value(tmp_path):
         "real": ("id,count\n010101,7391846.5\n", "row 1: every count must be a whole number"),
         "twice": ("id,count\n010101,7391846\n010101,3\n", "ids must be unique"),
         "text": ("id,count\n010101,7391846x\n", "every count must be a number"),
+        "sly": ("id,count\n010101,7391846 2^52 (the value is not shown)\n", "line 2: every count must be a number"),
         "large": (f"id,count\n010101,{2**51}\n010102,{2**51}\n", r"below 2\^52 together"),
     }
     for name, (text, says) in bad.items():

@@ -43,8 +43,10 @@ def tree_job(
         )
     if not isinstance(total, PublicTotal | None):
         raise ParameterError(f"the total of levels must be None or a PublicTotal with its source, got {total!r}")
-    said = Split.of(given)
-    levels = given.get("levels") if given.get("levels") is not None else noise.tree  # type: ignore[union-attr]
+    said, levels = Split.of(given), given.get("levels")
+    if noise is not None and levels is not None and levels is not noise.tree:
+        raise ParameterError("the hierarchy is given by `noise` or by `levels`, got both")
+    levels = noise.tree if noise is not None else levels
     source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None})
     noisy, exact = levels_of(book.terms, sensitivity, source.tree, said)
     check_neighbours(noise, noisy)

@@ -7,9 +7,9 @@ Ids of prefixes stay bytes from file to file, so that millions of them never bec
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from fairpost.release.noise import EDGE, Whole
 from fairpost.release.request import Shape
 from fairpost.release.source import _told, _whole, read_source
 
+T = TypeVar("T")
 NEWLINE = ord("\n")
 
 
@@ -46,25 +47,21 @@ def read_tree(given: Any, levels: Any, columns: Mapping[str, Any]) -> TreeSource
     `given`: a file, a data frame, `Counts`, or numbers where the tree is there already.
     """
     refuse_dask(given)
-    told: FairpostError | None = None
+    if isinstance(levels, Hierarchy):
+        return _ready(given, levels, columns)
+    shape = levels_of(levels)
+    if isinstance(given, (str, os.PathLike)):
+        return _from_file(given, shape, columns)
+    return _from_table(given, shape, columns)
+
+
+def _quietly(name: str, work: Callable[[], T]) -> T:
+    """The work of a reader or of a tree, whose errors quote what they found; here they name rule and row alone."""
     try:
-        if isinstance(levels, Hierarchy):
-            return _ready(given, levels, columns)
-        shape = levels_of(levels)
-        if isinstance(given, (str, os.PathLike)):
-            return _from_file(given, shape, columns)
-        return _from_table(given, shape, columns)
-    except ParameterError:
-        raise
+        return work()
     except FairpostError as error:
-        name = str(given) if isinstance(given, (str, os.PathLike)) else "the counts"
-        safe = isinstance(error, _Safe) or "(the value is not shown)" in str(error) or "2^52" in str(error)
-        told = error if safe else _told(name, str(error), type(error))
+        told = _told(name, str(error), type(error))
     raise told
-
-
-class _Safe(InputError):
-    """An error of this module, whose sentence holds no value."""
 
 
 def levels_of(levels: Any) -> dict[str, int] | list[str]:
@@ -95,13 +92,13 @@ def _ready(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> TreeSourc
     if not (isinstance(given, (Counts, str, os.PathLike)) or hasattr(given, "columns")):
         values = np.asarray(given)
         if values.shape != (tree.n,) or values.dtype.kind not in "iuf":
-            raise _Safe(f"the counts must be one number for each of {tree.n} leaves, and are not")
+            raise InputError(f"the counts must be one number for each of {tree.n} leaves, and are not")
         return TreeSource(tree, _whole(values.astype(np.float64), "the counts"))
     source = read_source(given, **columns)
     if source.x.size != tree.n:
-        raise _Safe(f"the counts must be one for each of {tree.n} leaves, got {source.x.size}")
+        raise InputError(f"the counts must be one for each of {tree.n} leaves, got {source.x.size}")
     if not isinstance(given, Counts) and list(source.ids) != tree.ids(tree.depth):
-        raise _Safe("the ids must be those of the hierarchy, in its order, and are not")
+        raise InputError("the ids must be those of the hierarchy, in its order, and are not")
     return TreeSource(tree, source.x)
 
 
@@ -111,7 +108,8 @@ def _from_file(path: Any, levels: dict[str, int] | list[str], columns: Mapping[s
     labels = levels if isinstance(levels, list) else []
     id = columns.get("id") or "id"
     rest = {word: value for word, value in columns.items() if word not in ("id", "count")}
-    leaves = read_leaves(path, id=id, count=columns.get("count") or "count", labels=labels, least=0.0, **rest)
+    named: dict[str, Any] = {"id": id, "count": columns.get("count") or "count", "labels": labels, "least": 0.0}
+    leaves = _quietly(str(path), lambda: read_leaves(path, **named, **rest))
     x = _whole(leaves.values, str(path))
     return TreeSource(_tree(leaves.ids, [leaves.labels[c] for c in labels], levels, id, str(path)), x)
 
@@ -128,7 +126,7 @@ def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping
         try:
             labels.append(pl.Series([None if v is None else str(v) for v in given[name]], dtype=pl.String))
         except Exception:  # a data frame library's own exception
-            raise _Safe(f"a level must be a column of the data frame, got {name!r}") from None
+            raise InputError(f"a level must be a column of the data frame, got {name!r}") from None
     ids = pl.Series(source.ids, dtype=pl.String)
     return TreeSource(_tree(ids, labels, levels, columns.get("id") or "id", "the counts"), source.x)
 
@@ -139,19 +137,19 @@ def _tree(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id: s
         width = list(levels.values())[-1]
         wrong = (ids.str.len_chars() != width) | (ids.str.len_bytes() != width)
         if wrong.any():
-            raise _Safe(
+            raise InputError(
                 f"{name}, row {int(wrong.arg_max() or 0) + 1}: every id must have the {width} ASCII characters of level "
                 f"{list(levels)[-1]!r} (the value is not shown)"
             )
-        return Hierarchy.from_geoids(ids, levels)
+        return _quietly(name, lambda: Hierarchy.from_geoids(ids, levels))
     for level, column in zip(levels, labels, strict=True):
         gone = column.is_null() | (column == "").fill_null(True)
         if gone.any():
-            raise _Safe(
+            raise InputError(
                 f"{name}, row {int(gone.arg_max() or 0) + 1}: every leaf must have a label on level {level!r} (all leaves "
                 "lie equally deep), and this one has none"
             )
-    return Hierarchy.from_labels(labels, [*levels, id], ids=ids)
+    return _quietly(name, lambda: Hierarchy.from_labels(labels, [*levels, id], ids=ids))
 
 
 # ------------------------------------------------------------------------------------------------ kept and rebuilt
