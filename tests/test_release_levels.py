@@ -253,6 +253,9 @@ def test_levels_by_columns_and_by_paths(tmp_path):
     made = fp.release(X, book, levels=tree, **words)
     assert not made.fresh
     assert made.table.equals(third.table)
+    assert not fp.release(fp.Counts(X), book, levels=tree, **words).fresh
+    with pytest.raises(FairpostError, match="must be those of the hierarchy, in its order"):
+        fp.release(BLOCKS, book, levels=tree, **words)
     counts = dict(zip(third.table["id"], third.table["count"], strict=True))
     assert counts["01"] == counts["01/01"] + counts["01/02"]
     assert counts["01/01"] == counts["01/01/01"] + counts["01/01/02"]

@@ -97,7 +97,8 @@ def _ready(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> TreeSourc
     source = read_source(given, **columns)
     if source.x.size != tree.n:
         raise InputError(f"the counts must be one for each of {tree.n} leaves, got {source.x.size}")
-    if not isinstance(given, Counts) and list(source.ids) != tree.ids(tree.depth):
+    numbered = isinstance(given, Counts) and source.ids == tuple(map(str, range(tree.n)))  # no ids were given
+    if not numbered and list(source.ids) != tree.ids(tree.depth):
         raise InputError("the ids must be those of the hierarchy, in its order, and are not")
     return TreeSource(tree, source.x)
 
