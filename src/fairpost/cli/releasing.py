@@ -65,7 +65,8 @@ def release(file: str | None, **given: Any) -> int:
     """Publish a table of counts with differential privacy, from a FILE of true counts.
 
     The ledger is charged first, then OpenDP draws the noise; the same command again never draws again. DIR gets
-    table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts.
+    table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts, but for
+    what --exact or --exact-total name.
 
     \b
     Example: districts that keep the published national total, in whole numbers
