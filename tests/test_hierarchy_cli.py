@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from fairpost.cli import main
 from fairpost.cli.hierarchies import levels_of
 from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown
+from fairpost.hierarchy.plan import plan_split
 
 ROWS = ["id,count,group,zone"] + [
     f"{a}{b}{c},{(7 * a + 3 * b + 5 * c) % 9},{'east' if b else 'west'},{'' if c == 4 else f'z{c % 2}'}"
@@ -110,7 +111,16 @@ def test_names_and_lengths():
         (["--levels", "s:1,c:2,block:4", "--level-sigma", "0,1,1"], "line 2, column 'id'"),
         (["--levels", "s:1,c:2,block:3"], "needs its noise"),
         ([*NOISE, "--rho", "1"], "got both"),
-        ([*NOISE[:2], "--rho", "1"], "go together"),
+        ([*NOISE[:2], "--rho", "1"], "add the share of each of s, c, block, such as --split 0.33,0.33,0.33 "),
+        ([*NOISE[:2], "--split", "1,0,0"], "add --rho"),
+        (
+            ["--levels", "s:1,c:2,block:4", "--level-sigma", "0,1,1"],
+            "got '000'; a leaf that ends on a higher level is given as",
+        ),
+        (
+            ["--levels", "zone", "--level-sigma", "1,1"],
+            "line 6, column 'zone': every leaf must have a label on every level",
+        ),
         ([*NOISE[:2], "--level-sigma", "0,x,2"], "got 'x'"),
         ([*NOISE[:2], "--level-sigma", "0,1"], "got 2"),
         ([*NOISE, "--epsilon", "1"], "got --epsilon"),
@@ -221,3 +231,98 @@ def test_the_demo_of_a_nation(monkeypatch):
     assert "SYNTHETIC: 16,266 blocks" in done.stdout
     assert "rural" in done.stdout
     assert "A model, not a release" in done.stdout
+
+
+# ---------------------------------------------------------------- plan and sweep
+
+
+def test_a_plan_finds_a_better_split_of_the_same_rho(file, tmp_path):
+    words = [
+        "plan",
+        file,
+        *NOISE[:2],
+        "--rho",
+        2,
+        "--exact",
+        "s",
+        "--level-rmse",
+        "c:1.2",
+        "--tries",
+        40,
+        "--postprocess",
+        "top-down",
+    ]
+    done = run(*words, "--json", tmp_path / "p.json", "--csv", tmp_path / "p.csv")
+    assert done.exit_code == 0, done.output
+    assert "confidential" in done.output
+    assert (tmp_path / "p.json").stat().st_mode & 0o077 == 0
+    data = json.loads((tmp_path / "p.json").read_text())
+    found = data["plans"][0]
+    assert data["limits"] == {"c": 1.2}
+    tree = Hierarchy.from_geoids([r.split(",")[0] for r in ROWS[1:]], {"s": 1, "c": 2, "block": 3})
+    counts = [float(r.split(",")[1]) for r in ROWS[1:]]
+    equal = LevelNoise(tree, rho=2, split=[0, 0.5, 0.5], exact=["s"])
+    ours = plan_split(counts, equal, "top-down", max_rmse={"c": 1.2}, tries=40)
+    assert found == {"postprocess": "top-down", **json.loads(json.dumps(ours.to_dict()))}
+    assert found["given"]["split"] == {"all": 0, "s": 0, "c": 0.5, "block": 0.5}
+    assert found["best"]["met"]
+    assert found["best"]["alpha"] < found["given"]["alpha"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "p.csv").read_text())))
+    assert [float(r["alpha"]) for r in rows] == [s["alpha"] for s in found["frontier"]]
+    assert [r["best"] for r in rows].count("True") <= 1
+    assert run(*words[:9], "c:0.001", "--tries", 3).exit_code == 3  # no split keeps that
+
+
+def test_a_sweep_goes_through_rho_with_one_split(file, tmp_path):
+    words = ["sweep", file, *NOISE[:2], "--exact", "s", "--split", "0,.25,.75", "--rhos", 0.1, 10, "--points", 3]
+    done = run(*words, "--json", tmp_path / "s.json", "--csv", tmp_path / "s.csv", "--postprocess", "blue-down")
+    assert done.exit_code == 0, done.output
+    points = json.loads((tmp_path / "s.json").read_text())["points"]
+    assert [p["rho"] for p in points] == pytest.approx([0.1, 1, 10])
+    for p in points:
+        audit = run(
+            "audit", file, *NOISE[:2], "--level-sigma", f"0,{p['noise']['c']!r},{p['noise']['block']!r}", "--method", "mean-field",
+            "--postprocess", "blue-down", "--json", "-",
+        )  # fmt: skip
+        data = json.loads(audit.stdout)
+        assert data["results"][0]["alpha"]["value"] == pytest.approx(p["alpha"], rel=1e-9)
+        assert data["mechanism"]["rho"] == pytest.approx(p["rho"], rel=1e-9)
+        assert data["results"][0]["levels"][-1]["root_mean_squared_error"] == pytest.approx(
+            p["root_mean_squared_error"]["block"]
+        )
+        assert (p["noise"]["c"] / p["noise"]["block"]) ** 2 == pytest.approx(3)
+    assert [p["alpha"] for p in points] == sorted((p["alpha"] for p in points), reverse=True)
+    assert len(list(csv.DictReader(io.StringIO((tmp_path / "s.csv").read_text())))) == 3
+    usual = run("sweep", file, *NOISE[:2], "--rhos", 1, 2, "--points", 2, "--json", "-")  # equal shares, three rules
+    assert [p["postprocess"] for p in json.loads(usual.stdout)["points"]] == [
+        "top-down",
+        "blue-down",
+        "blue-down-threshold",
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "word"),
+    [
+        ("plan", [*NOISE], "needs --level-rmse NAME:LIMIT"),
+        ("plan", [*NOISE, "--level-rmse", "c"], "got 'c'"),
+        ("plan", [*NOISE, "--level-rmse", "c:0"], "limits above 0"),
+        ("plan", [*NOISE, "--level-rmse", "d:1"], "must be one of all, s, c, block, got 'd'"),
+        ("plan", [*NOISE[:2], "--level-rmse", "c:1"], "levels need their noise"),
+        ("plan", [*NOISE, "--level-rmse", "c:1", "--postprocess", "joint"], "got 'joint'"),
+        ("plan", [*NOISE, "--level-rmse", "c:1", "--max-alpha", "1"], "--max-alpha has no meaning with --levels"),
+        ("plan", [*NOISE, "--level-rmse", "c:1", "--method", "exact"], "got 'exact'"),
+        ("plan", [*NOISE, "--level-rmse", "c:1", "--mechanism", "laplace"], "Gaussian noise, got laplace"),
+        ("plan", ["--level-rmse", "c:1", "--max-alpha", "1"], "--level-rmse needs --levels"),
+        ("sweep", [*NOISE], "needs --rhos LOW HIGH"),
+        ("sweep", [*NOISE, "--rhos", "2", "1"], "must ascend"),
+        ("sweep", [*NOISE, "--rhos", "1", "2", "--points", "1"], "--points must be at least 2"),
+        ("sweep", [*NOISE, "--rhos", "1", "2", "--epsilons", "1", "2"], "--epsilons has no meaning"),
+        ("sweep", ["--rhos", "1", "2"], "--rhos needs --levels"),
+    ],
+)
+def test_what_plan_and_sweep_refuse(file, command, given, word):
+    done = run(command, file, *given)
+    assert done.exit_code in (2, 3), done.output
+    assert word in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -714,6 +714,19 @@ def of_levels(run, command, option, value):
     assert "level" in refused(run, command, [*base(command), option, value])
 
 
+def of_rhos(run, command):
+    assert "--rhos needs --levels" in refused(run, command, [*base(command), "--rhos", 1, 2])
+
+
+def of_tries(run, command):
+    """Two tries find less than forty; what else a plan over splits does is in test_hierarchy_cli."""
+    Path("tree.csv").write_text("id,count\n" + "".join(f"{k // 9}{k % 9},{k * k % 40}\n" for k in range(54)))
+    words = ["--levels", "a:1,b:2", "--rho", 1, "--level-rmse", "a:9"]
+    few, many = (run(command, [*words, "--tries", n], file="tree.csv").data["plans"][0] for n in (2, 40))
+    assert few["tried"] == 2 < many["tried"]
+    assert many["best"]["alpha"] < few["best"]["alpha"]
+
+
 def statement(run, command):
     """A file that is no statement is refused by its name; what one does is in test_release_cli."""
     Path("no.json").write_text("{}")
@@ -725,13 +738,16 @@ LEVELS = {
     for option, value in {"--levels": "state:1", "--level-sigma": "1", "--split": "1", "--exact": "state"}.items()
 }
 
+AGAINST |= LEVELS | {"--rho": partial(of_levels, option="--rho", value=1)}
 TABLE = {
     "audit": COLUMNS | LEVELS
+    | {"--cells": partial(of_levels, option="--cells", value="count")}
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
     | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},
-    "sweep": AGAINST,
-    "plan": AGAINST | {f"--max-{k}": partial(target, name=k) for k in ("alpha", "loss", "cost")},
+    "sweep": AGAINST | {"--rhos": of_rhos},
+    "plan": AGAINST | {"--level-rmse": partial(of_levels, option="--level-rmse", value="state:1"), "--tries": of_tries}
+    | {f"--max-{k}": partial(target, name=k) for k in ("alpha", "loss", "cost")},
     "project": COLUMNS | LEVELS | STATEMENTS | BOTH
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--total": total, "--group-total": group_total}
     | {"--round": round_, "--seed": rounding_seed, "--force": force},

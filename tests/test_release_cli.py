@@ -305,12 +305,18 @@ def test_the_self_test_from_the_shell(monkeypatch):
     from release_cases import quick
     from test_release_noise import as_0_14_1
 
-    monkeypatch.setattr(selftest, "run", lambda was=selftest.run: was(sampler=quick))
+    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=quick, draws=draws))
     good = CliRunner().invoke(main, ["release", "--self-test"])
     assert good.exit_code == 0
     assert good.stdout.count("discrete-laplace") == 7
+    more = CliRunner().invoke(main, ["release", "--self-test", "--draws", "20000"])
+    assert "20,000 draws of each law" in more.stdout
+    assert more.stdout.splitlines()[1] != good.stdout.splitlines()[1]
+    alone = CliRunner().invoke(main, ["release", "--draws", "20000"])
+    assert alone.exit_code == 2
+    assert "--draws is of the --self-test" in alone.stderr
     monkeypatch.undo()
-    monkeypatch.setattr(selftest, "run", lambda was=selftest.run: was(sampler=as_0_14_1))
+    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=as_0_14_1, draws=draws))
     bad = CliRunner().invoke(main, ["release", "--self-test"])
     assert bad.exit_code == 3
     assert "ALARM" in bad.stdout
@@ -358,3 +364,64 @@ def test_options_that_do_not_go_together(place, monkeypatch, words, says):
     assert done.exit_code == 2, done.output
     assert says.lower() in done.stderr.lower()
     assert done.stderr.count("\n") == 1
+
+
+BLOCKS = "geoid,pop\n" + "".join(f"{k // 2}{k},{v}\n" for k, v in enumerate(SENTINELS))
+TREE = ("--id", "geoid", "--count", "pop", "--levels", "county:1,block:2", "--ledger", "b")
+
+
+def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path):
+    """Scales of 200,000 and 400,000: a noisy count of 7 nodes is one of 5 sentinels with a chance below 1e-4."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "towns.csv").write_text(BLOCKS)  # the name that the search leaves out
+    with_selftest(
+        fp.Ledger.create(tmp_path / "b", dataset="Blocks", limit="1"),
+        *(("discrete-laplace", s) for s in (200000.0, 400000.0)),
+    )
+    words = ("release", "towns.csv", *TREE, "--epsilon", TINY, "--split", ".5,.25")
+    said, codes, left = [], [], []
+
+    def note(*given, **extra):
+        done = run(*given, cwd=tmp_path, **extra)
+        said.extend((done.stdout, done.stderr))
+        codes.append(done.returncode)
+        left.append(done)
+
+    note(*words, "--out", "o", "--dry-run")
+    assert "level block: discrete-laplace of scale 400000, loss 1/400000, sensitivity 1 (L1)" in left[-1].stdout
+    note(*words, "--out", "o", limit=20_000)  # no room: nothing is charged
+    note(*words, "--out", "o", "--round")
+    assert "charged 3/400000" in left[-1].stdout
+    assert "7 rows in" in left[-1].stdout
+    note(*words, "--out", "o", "--round", "--json", "-")
+    made = json.loads(left[-1].stdout)["tables"][0]
+    assert not made["charged"]
+    note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--postprocess", "joint", "--out", "p")
+    note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--postprocess", "simplex", "--out", "q")
+    note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--levels", "a:1", "--out", "q")
+    note(*words, "--exact", "county", "--out", "q")
+    note(*words[:-1], ".5,0", "--out", "q")
+    note(*words[:-1], ".5,.6", "--out", "q")
+    note(*words, "--exact-total", "--out", "q")
+    note("budget", "history", "b", "--json", "-")
+    note("budget", "verify", "b", "o/statement.json", "p/statement.json")
+    assert codes == [0, 3, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 0], [d.stderr for d in left]
+    assert all(d.stderr.count("\n") == 1 for d in left if d.returncode == 2)
+    assert not leaks(tmp_path, *said)
+    (tmp_path / "plan.toml").write_text(
+        'epsilon = 0.1\nid = "geoid"\ncount = "pop"\n[[table]]\nname = "tree"\nfile = "towns.csv"\nlevels = "county:1,block:2"\n'
+        'split = [0.5, "1/2"]\nround = true\n[[table]]\nname = "flat"\nfile = "towns.csv"\n'
+        '[[table]]\nname = "scales"\nfile = "towns.csv"\nlevels = "county:1,block:2"\nlevel-sigma = "20,20"\nmechanism = "discrete-laplace"\n'
+    )
+    refused = run("release", "--plan", "plan.toml", "--ledger", "b", "--out", "o2", "--dry-run", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "by sigmas, or by a loss and its split" in refused.stderr
+    text = (
+        (tmp_path / "plan.toml").read_text().replace("epsilon = 0.1\n", "").replace("split =", "epsilon = 0.1\nsplit =")
+    )
+    (tmp_path / "plan.toml").write_text(text.replace('name = "flat"\n', 'name = "flat"\nepsilon = 0.1\n'))
+    dry = run(
+        "release", "--plan", "plan.toml", "--ledger", "b", "--out", "o2", "--dry-run", "--json", "-", cwd=tmp_path
+    )
+    assert dry.returncode == 0, dry.stderr
+    assert [t["loss"] for t in json.loads(dry.stdout)["tables"]] == ["1/10", "1/10", "1/10"]

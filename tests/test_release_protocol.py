@@ -18,6 +18,7 @@ import fairpost as fp
 from fairpost.errors import (
     BudgetError,
     CountsError,
+    FairpostError,
     InputError,
     LedgerError,
     ParameterError,
@@ -28,6 +29,7 @@ from fairpost.release import (
     About,
     api,
     kept,
+    places,
     protocol,
     publish,
     release_noisy,
@@ -548,3 +550,29 @@ def test_the_release_says_little_in_a_repr(tmp_path):
     assert repr(done) == "Release(rows=6, loss=1/10, entry=2)"
     assert isinstance(done, fp.Release)
     assert publish.Release is fp.Release
+
+
+def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch):
+    """Another process holds the lock of the same request and does not let go; a dead one holds nothing."""
+    book = ledger(tmp_path)
+    key = protocol.key_of(book, request_of(book, X, "1/10", None))
+    code = (
+        "import sys, time; from pathlib import Path; from fairpost.release.places import locked\n"
+        f"with locked(Path({str(book.folder / (key + '.lock'))!r})):\n    print('held', flush=True)\n    time.sleep(60)\n"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        monkeypatch.setattr(places, "PATIENCE", 1.5)
+        heard = []
+        with pytest.raises(FairpostError, match=f"process {holder.pid} is at work on the same request") as told:
+            protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick, say=heard.append)
+        assert "\n" not in str(told.value)
+        assert heard == [f"waits for process {holder.pid}, which is at work on the same request"]
+        assert book.spent == 0
+    finally:
+        holder.kill()
+        holder.wait(10)
+        holder.stdout.close()
+    assert protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)[0].fresh
+    assert not list(book.folder.glob("*.lock"))

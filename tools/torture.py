@@ -27,13 +27,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from fairpost.counts import Counts
 from fairpost.errors import BudgetError, LedgerError, UnfinishedError
+from fairpost.release import api, noise, protocol, rules, selftest, tree_rules
 from fairpost.release import kept as keeping
-from fairpost.release import noise, protocol, rules, selftest
 from fairpost.release.ledger import Ask, Ledger
 from fairpost.release.request import Publication, Request, Sensitivity, level_of
 from fairpost.release.source import Source
@@ -190,6 +192,17 @@ def request_of(ledger: Ledger, x: np.ndarray, epsilon: str, out: Path | None, ag
     return protocol.job_of(Request("t", (level,), sensitivity, again), Publication("simplex", round=True), source, out)
 
 
+def levels_of(ledger: Ledger, x: np.ndarray, epsilon: str, out: Path | None, again: str = "") -> protocol.Job:
+    """A release of three levels (a root that is measured, places, leaves), in one charge."""
+    ids = [f"{i % 2}{i:03d}" for i in range(x.size)]
+    words = {"levels": {"place": 1, "leaf": 4}, "epsilon": epsilon, "split": ["1/4", "1/4", "1/2"], "round": True}
+    return api.job_of(ledger, Counts(x, ids=ids), words, out=out, again=again, name="t")
+
+
+LAWS = {"protocol": (10.0,), "levels": (40.0, 20.0)}
+"""The scales of 1/10 in one level, and in three of shares 1/4, 1/4, 1/2."""
+
+
 def tested(ledger: Ledger, *laws: noise.Law) -> None:
     """As after a self-test that passed: the torture is about the protocol."""
     here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
@@ -202,30 +215,43 @@ def preload(law: noise.Law) -> None:
     """What every worker needs, before the forks: OpenDP, the compiled rule, and Polars (imported, not used: it has threads)."""
     import polars  # noqa: F401
 
+    from fairpost.hierarchy import Hierarchy, LevelNoise
+    from fairpost.hierarchy.rules import Unclipped, rule_of
+
     y = noise.in_process(law, 5)
     rules.apply(Publication("simplex", round=True), y, law, groups=None, weights=None, key=b"")
+    tree = Hierarchy.from_geoids(["0000", "1001"], {"place": 1, "leaf": 4})
+    both = LevelNoise(tree, sigmas=[40.0, 40.0, 20.0], kind="discrete-laplace")
+    for pi in (rule_of(tree_rules.USUAL, tree, whole=True), Unclipped(tree)):
+        pi.apply(np.ones(tree.nodes), both)
 
 
-def protocol_storm(root: Path, attempts: int, kills: int, pause: float) -> Tally:
+def protocol_storm(root: Path, attempts: int, kills: int, pause: float, which: str = "protocol") -> Tally:
     """Requests out of a pool, each to a folder of its own, through all steps with OpenDP's noise."""
     tally, rounds = Tally(), max(1, attempts // 1000)
-    law = noise.Law("discrete-laplace", 10.0)
-    preload(law)
+    laws = [noise.Law("discrete-laplace", scale) for scale in LAWS[which]]
+    make = {"protocol": request_of, "levels": levels_of}[which]
+    preload(laws[0])
     for r in range(rounds):
-        folder = root / f"protocol-{r}"
+        folder = root / f"{which}-{r}"
         (folder / "out").mkdir(parents=True)
         ledger = Ledger.create(folder / "l", dataset="torture", limit="10")
-        tested(ledger, law)
+        tested(ledger, *laws)
 
         def work(chance: random.Random, folder: Path = folder, ledger: Ledger = ledger) -> None:
             log = Log(folder)
             while True:
                 number = chance.randrange(120)
                 x = np.arange(5, dtype=np.int64) * 10 + number
-                job = request_of(ledger, x, "1/10", folder / "out" / str(number))
+                job = make(ledger, x, "1/10", folder / "out" / str(number))
+                drawn: list[noise.Law] = []
 
-                def draw(law: noise.Law, n: int, job: protocol.Job = job) -> noise.Whole:
-                    log.say("noise", job.key, secrets.token_hex(8))
+                def draw(
+                    law: noise.Law, n: int, job: protocol.Job = job, drawn: list[noise.Law] = drawn
+                ) -> noise.Whole:
+                    if not drawn:  # the levels of one release are drawn one after the other, by one process
+                        log.say("noise", job.key, secrets.token_hex(8))
+                    drawn.append(law)
                     return noise.in_process(law, n)
 
                 log.say("try", str(number))
@@ -474,13 +500,14 @@ def main() -> None:
     words.add_argument("--kills", type=int, default=400)
     words.add_argument("--pause", type=float, default=0.05, help="mean seconds between kills")
     words.add_argument("--folder", type=Path, help="where; default a new temporary folder")
-    words.add_argument("parts", nargs="*", choices=["ledger", "protocol", "disk", "tamper", []])
+    words.add_argument("parts", nargs="*", choices=["ledger", "protocol", "levels", "disk", "tamper", []])
     given = words.parse_args()
-    parts = given.parts or ["ledger", "protocol", "disk", "tamper"]
+    parts = given.parts or ["ledger", "protocol", "levels", "disk", "tamper"]
     root = Path(tempfile.mkdtemp(prefix="torture-", dir=given.folder))
     bad = 0
     try:
-        for name, test in (("ledger", ledger_storm), ("protocol", protocol_storm)):
+        storms = {"ledger": ledger_storm, "protocol": protocol_storm, "levels": partial(protocol_storm, which="levels")}
+        for name, test in storms.items():
             if name in parts:
                 start = time.monotonic()
                 tally = test(root, given.attempts, given.kills, given.pause)

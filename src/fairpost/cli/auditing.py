@@ -8,7 +8,7 @@ import click
 
 from fairpost.audit import compare
 from fairpost.budgets import Budget
-from fairpost.cli import hierarchies, screen
+from fairpost.cli import hierarchies, screen, tree_words
 from fairpost.cli import options as o
 from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError
@@ -91,6 +91,8 @@ def with_statement(given: o.Given) -> o.Given:
     if found.note:
         click.echo(found.note, err=True)
     total = found.total if given["total"] is None else given["total"]
+    if found.levels is not None:
+        return tree_words.with_statement(given, found)
     return given | {
         "mechanism": found.mechanism,
         found.parameter: found.scale,

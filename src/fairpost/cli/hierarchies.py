@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -12,16 +12,19 @@ import numpy as np
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, as_json
+from fairpost.cli.tree_words import cell_columns
 from fairpost.errors import ParameterError
+from fairpost.hierarchy.labels import SHALLOW, SHORT
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
-from fairpost.hierarchy.rules import RULES, rule_of
+from fairpost.hierarchy.rules import RULES, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.io import write_whole
 from fairpost.results.audit import CONFIDENTIAL
 
 if TYPE_CHECKING:
+    from fairpost.hierarchy.histogram import HistogramAudit
     from fairpost.io.leaves import Leaves
 
 RUNS = 1000
@@ -38,12 +41,17 @@ LEVELS = o.together(
     click.option("--split", metavar="P,...", help="Levels: each one's share of --rho, instead of --level-sigma."),
     click.option("--exact", metavar="NAME,...", help="Levels that are published without noise."),
 )
-AREAS = click.option("--areas", metavar="COL", help="Levels: column of unions of leaves (districts, places) to follow.")
+AREAS = o.together(
+    click.option("--areas", metavar="COL", help="Levels: column of unions of leaves (districts, places) to follow."),
+    click.option(
+        "--cells", metavar="COL,...", help="Levels: instead of --count, one column per cell (race, say): a tree each."
+    ),
+)
 
 
 def need_levels(given: o.Given) -> None:
     """Options and rules that mean nothing without --levels are refused by name."""
-    for option in ("level_sigma", "split", "exact", "areas"):
+    for option in ("level_sigma", "split", "exact", "areas", "cells"):
         if given.get(option) is not None:
             raise ParameterError(f"--{option.replace('_', '-')} needs --levels, got {given[option]!r} without")
     names = given["postprocess"]
@@ -92,9 +100,9 @@ def is_default(name: str) -> bool:
 def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     """The noise that the options describe; None where they describe none."""
     exact = [name.strip() for name in given["exact"].split(",")] if given.get("exact") else []
-    kind = KIND if is_default("mechanism") else given["mechanism"]
+    kind = given.get("kind") or (KIND if is_default("mechanism") else given["mechanism"])
     for other in ("epsilon", "scale", "sigma"):
-        if given[other] is not None:
+        if given.get(other) is not None:
             raise ParameterError(f"--levels takes its noise from --level-sigma or --rho and --split, got --{other}")
     sigmas, rho, split = given["level_sigma"], given["rho"], given["split"]
     if sigmas is None and rho is None and split is None:
@@ -102,9 +110,16 @@ def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     if sigmas is not None and (rho is not None or split is not None):
         raise ParameterError("the noise of levels is given by --level-sigma, or by --rho and --split, got both")
     if sigmas is not None:
-        return LevelNoise(tree, sigmas=numbers_of(sigmas, "--level-sigma"), exact=exact, kind=kind)
-    if rho is None or split is None:
-        raise ParameterError("--rho and --split go together, got one of them")
+        spreads = numbers_of(sigmas, "--level-sigma")
+        return LevelNoise(tree, sigmas=spreads, exact=exact, kind=kind, sensitivity=given["sensitivity"])
+    if rho is None:
+        raise ParameterError("--rho and --split go together, got --split alone: add --rho, the loss that it splits")
+    if split is None:
+        equal = ",".join([f"{100 // tree.depth / 100:g}"] * tree.depth)
+        raise ParameterError(
+            f"--rho and --split go together, got --rho alone: add the share of each of {', '.join(tree.names[1:])}, such as "
+            f"--split {equal} (with one entry more, first, for a root that is measured)"
+        )
     shares = numbers_of(split, "--split")
     return LevelNoise(tree, rho=rho, split=shares, exact=exact, kind=kind, sensitivity=given["sensitivity"])
 
@@ -117,13 +132,14 @@ def tree_of(leaves: Leaves, levels: dict[str, int] | list[str], id: str) -> Hier
         if wrong.any():
             row = int(wrong.arg_max() or 0)
             last = list(levels)[-1]
-            rule = f"every id must have the {width} characters of level {last!r}, got {leaves.ids[row]!r}"
+            out = SHORT if len(leaves.ids[row]) < width else ""
+            rule = f"every id must have the {width} characters of level {last!r}, got {leaves.ids[row]!r}{out}"
             raise leaves.table.error([row], id, rule)
         return Hierarchy.from_geoids(leaves.ids, levels)
     for name in levels:
         gone = leaves.labels[name].is_null()
         if gone.any():
-            rule = "every leaf must have a label on every level (all leaves lie equally deep), got none"
+            rule = f"every leaf must have a label on every level (all leaves lie equally deep), got none{SHALLOW}"
             raise leaves.table.error([int(gone.arg_max() or 0)], name, rule)
     return Hierarchy.from_labels([leaves.labels[name] for name in levels], [*levels, id], ids=leaves.ids)
 
@@ -163,8 +179,9 @@ def audit_levels(file: str, given: o.Given) -> int:
     levels = levels_of(given["levels"])
     outputs = Outputs(given, [file])
     columns = [*(levels if isinstance(levels, list) else ()), *([given["areas"]] if given["areas"] else ())]
+    cells = cell_columns(given)
     with screen.progress("simulating") as report:
-        leaves = read(file, given, least=0.0, labels=columns)
+        leaves = read(file, given | ({"count": cells[0]} if cells else {}), least=0.0, labels=columns)
         tree = tree_of(leaves, levels, given["id"] or "id")
         noise = noise_of(tree, given)
         if noise is None:
@@ -176,30 +193,48 @@ def audit_levels(file: str, given: o.Given) -> int:
         how = Simulation(**({"runs": RUNS} | typed), progress=report)
         groups = leaves.labels.get(given["group"] or "group")
         areas = leaves.labels[given["areas"]] if given["areas"] else None
-        results = []
-        for name in names:
-            rule = rule_of(name, tree)
-            results.append(
-                audit_hierarchy(leaves.values, noise, rule, method=method, groups=groups, areas=areas, simulation=how)
-            )
+        same: dict[str, Any] = {"method": method, "groups": groups, "areas": areas, "simulation": how}
+        rules = [rule_of(name, tree, whole=given.get("whole", False)) for name in names]
+        histograms = _histograms(file, cells, given, noise, rules, same) if cells else []
+        results = [h.total for h in histograms]
+        for rule in rules if not cells else ():
+            results.append(audit_hierarchy(leaves.values, noise, rule, **same))
             if results[-1].interrupted:
                 break
     if not outputs.to_stdout:
         show(results)
+        for found in histograms:
+            screen.say(screen.console(), f"{found.total.postprocess}: {found.total.note}.")
+
+    def data() -> dict[str, Any]:
+        return as_data(results, histograms or results, given)
+
     if outputs.to_stdout:
-        click.echo(as_json(as_data(results, given)), nl=False)
-    _write(outputs, results, leaves.ids, given)
+        click.echo(as_json(data()), nl=False)
+    _write(outputs, results, leaves.ids, data)
     return 130 if any(r.interrupted for r in results) else 0
 
 
-def as_data(results: list[HierarchyAudit], given: o.Given) -> dict[str, Any]:
-    """The JSON of an audit."""
+def _histograms(
+    file: str, cells: list[str], given: o.Given, noise: LevelNoise, rules: list[TreeRule], same: dict[str, Any]
+) -> list[HistogramAudit]:
+    """With --cells: a column of counts for each of them."""
+    from fairpost.hierarchy.histogram import audit_histogram
+
+    counts: dict[str, Any] = {c: read(file, given | {"count": c}, least=0.0).values for c in cells}
+    return [audit_histogram(counts, noise, rule, **same) for rule in rules]
+
+
+def as_data(
+    results: list[HierarchyAudit], shown: Sequence[HierarchyAudit | HistogramAudit], given: o.Given
+) -> dict[str, Any]:
+    """The JSON of an audit; `shown` are the results, or with --cells the histograms that they are the totals of."""
     first = results[0]
     return {
         "mark": CONFIDENTIAL,
         "counts": {"n": first.tree.n, "total": float(first.leaves.truth.sum())},
         "mechanism": first.noise.describe(),
-        "results": [r.to_dict(entities=given["entities"]) for r in results],
+        "results": [r.to_dict(entities=given["entities"]) for r in shown],
     }
 
 
@@ -213,10 +248,10 @@ def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], obje
     return write
 
 
-def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, given: o.Given) -> None:
+def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, data: Callable[[], dict[str, Any]]) -> None:
     files: dict[Any, Any] = {}
     if "json" in outputs.paths:
-        files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(as_data(results, given)).encode()))
+        files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(data()).encode()))
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
         files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")))

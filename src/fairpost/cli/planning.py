@@ -12,7 +12,7 @@ import click
 from fairpost.allocate import ALLOCATIONS
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.cli import options as o
-from fairpost.cli import screen
+from fairpost.cli import screen, tree_plans
 from fairpost.cli.auditing import default_choice
 from fairpost.cli.outputs import Outputs, now
 from fairpost.counts import Counts
@@ -74,6 +74,7 @@ def _same(given: o.Given, budget: Budget | None, law: dict[str, Any]) -> dict[st
 @click.command()
 @FIRST
 @LAST
+@tree_plans.SWEEP
 def sweep(file: str, **given: Any) -> int:
     """Alpha, the largest loss and the cost of privacy against epsilon, from a FILE of true counts.
 
@@ -82,6 +83,9 @@ def sweep(file: str, **given: Any) -> int:
       fairpost sweep districts.csv --epsilons 0.001 1 --points 13 --budget 6.5e9 \\
           --postprocess baseline --postprocess pos --html sweep.html
     """
+    if given["levels"] is not None:
+        return tree_plans.sweep_levels_of(file, given)
+    tree_plans.alone(given)
     o.check_numbers(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
     counts, budget = o.counts_of(file, given)
@@ -118,6 +122,7 @@ def sweep(file: str, **given: Any) -> int:
     "--max-cost", type=float, help="Target: cost of privacy at most this; in money with --budget, else a share."
 )
 @LAST
+@tree_plans.PLAN
 def plan(file: str, **given: Any) -> int:
     """The smallest epsilon (the largest scale or sigma) that keeps the harm below a limit, from true counts.
 
@@ -127,6 +132,9 @@ def plan(file: str, **given: Any) -> int:
     Example: the most privacy at which no district expects to lose more than $500 a year
       fairpost plan districts.csv --max-loss 500 --budget 6.5e9 --postprocess pos --html plan.html
     """
+    if given["levels"] is not None:
+        return tree_plans.plan_levels(file, given)
+    tree_plans.alone(given)
     o.check_numbers(given)
     target, limit = _target(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])

@@ -9,13 +9,16 @@ from typing import Any
 import click
 
 from fairpost.cli import options as o
+from fairpost.cli.hierarchies import LEVELS
 from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
 from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, protocol, release_noisy
 from fairpost.release.amounts import rounded
 from fairpost.release.request import CHOSEN
 from fairpost.release.rules import RULES
+from fairpost.release.tree_rules import RULES as TREE_RULES
 
 PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUMNS, "name", "file", "again")}
+PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
 
 
 @click.command()
@@ -31,8 +34,13 @@ PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUM
 @click.option(
     "--entities-per-person", type=int, default=1, show_default=True, help="In how many entities one unit is at most."
 )
-@click.option("--postprocess", type=click.Choice(RULES), default="simplex", show_default=True, help="The rule.")
-@click.option("--round", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
+@LEVELS
+@click.option(
+    "--postprocess",
+    type=click.Choice([*RULES, *TREE_RULES]),
+    help="The rule.  [default: simplex; blue-down with --levels]",
+)
+@click.option("--round", "whole", is_flag=True, help="Whole numbers with all totals kept exactly, without bias.")
 @click.option("--total", help="A total that is public elsewhere, with --total-source.  [default: the noisy sum]")
 @click.option("--total-source", metavar="TEXT", help="Where the total is published; goes into the statement.")
 @click.option("--exact-total", is_flag=True, help="Disclose the true total; for a ledger with neighbours replace.")
@@ -50,22 +58,32 @@ PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUM
     "--about", type=click.Path(path_type=str), metavar="TOML", help="Words for the registry: title, curator, ..."
 )
 @click.option("--dry-run", is_flag=True, help="Show the charge and what would be published; charge and draw nothing.")
-@click.option("--self-test", is_flag=True, help="Test OpenDP's sampler: seven laws, 200,000 draws each.")
+@click.option("--self-test", is_flag=True, help="Test OpenDP's sampler: seven laws, 200,000 draws each or --draws.")
+@click.option("--draws", type=click.IntRange(10_000, 100_000_000), help="Of each law in the self-test.")
 @click.option("--json", "json_", type=click.Choice(["-"]), help="What was done, as JSON, to stdout.")
 def release(file: str | None, **given: Any) -> int:
     """Publish a table of counts with differential privacy, from a FILE of true counts.
 
     The ledger is charged first, then OpenDP draws the noise; the same command again never draws again. DIR gets
-    table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts.
+    table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts, but for
+    what --exact or --exact-total name.
 
     \b
     Example: districts that keep the published national total, in whole numbers
       fairpost release districts.csv --id leaid --count poor_5_17 --ledger poverty.ledger --epsilon 0.1 \\
           --total 8507055 --total-source "SAIPE 2019, national" --round --chosen-from policy --out release
+
+    \b
+    Example: blocks, tracts and counties that add up, in one charge
+      fairpost release blocks.csv --id geoid --count pop \\
+          --ledger census.ledger --levels county:5,tract:11,block:15 \\
+          --rho 1 --split .2,.3,.5 --round --chosen-from policy --out tree
     """
     guard.harden()
     if given["self_test"]:
-        return _self_test()
+        return _self_test(given["draws"])
+    if given["draws"] is not None:
+        raise ParameterError(f"--draws is of the --self-test, got {given['draws']} without")
     try:
         with guard.stoppable():
             lines, data = guard.silently(lambda: _released(file, given))
@@ -98,9 +116,12 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
     book = Ledger.open(given["ledger"])
     about = _about(given["about"])
     if given["from_noisy"]:
-        if given["epsilon"] or given["rho"] or given["again"] or given["exact_total"] or given["dry_run"]:
+        words = ("epsilon", "rho", "again", "exact_total", "dry_run", "levels", "level_sigma", "split", "exact")
+        said = next((word for word in words if given[word]), None)
+        if said is not None:
             raise ParameterError(
-                "--from-noisy takes a rule and a place; epsilon, rho, again, exact-total and dry-run have no part"
+                f"--from-noisy takes a rule and a place; what was drawn is drawn, and options such as --{said.replace('_', '-')} "
+                "have no part"
             )
         done = [
             release_noisy(
@@ -130,6 +151,12 @@ def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protoc
         if given["total"] is not None or given["group_total"] is not None:
             raise ParameterError("a total is public or exact, got both")
         total = api.EXACT
+    words |= {
+        "levels": given["levels"],
+        "split": given["split"],
+        "sigmas": given["level_sigma"],
+        "exact": given["exact"],
+    }
     columns = o.columns(given) | ({"group_total": given["group_total"]} if given["group_total"] else {})
     words |= {"round": given["whole"], "total": total}
     return api.job_of(book, file, words, out=given["out"], again=given["again"], about=about, columns=columns)
@@ -232,7 +259,12 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
         lines += [
             f"would charge {charge}: limit {seen.limit}, spent {seen.spent}, left {seen.left}"
             + ("" if fits else "; it does not fit"),
-            f"  noise {p['mechanism']} of scale {p['scale']}, sensitivity {p['sensitivity']['value']} ({p['sensitivity']['norm']})",
+            *(
+                f"  {'noise' if 'hierarchy' not in p else 'level ' + v['name']}: {v['mechanism']} of scale {v['scale']}, "
+                f"loss {v['loss']}, sensitivity {s['value']} ({s['norm']})"
+                for v in p["levels"]
+                for s in [v.get("sensitivity", p["sensitivity"])]
+            ),
             f"  would publish {', '.join(seen.files)}: {seen.statement['table']['rows']:,} rows of "
             f"{', '.join(seen.statement['table']['columns'])}",
             *(
@@ -245,13 +277,12 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
     return [*lines, "dry run: nothing was charged, drawn or written"], {"tables": tables}
 
 
-def _self_test() -> int:
+def _self_test(draws: int | None) -> int:
     from fairpost.release import noise, selftest
 
-    click.echo(
-        f"OpenDP {noise.opendp_version()}: {selftest.DRAWS:,} draws of each law; an alarm is p < {selftest.ALARM:g}"
-    )
-    tests = selftest.run()
+    many = selftest.DRAWS if draws is None else draws
+    click.echo(f"OpenDP {noise.opendp_version()}: {many:,} draws of each law; an alarm is p < {selftest.ALARM:g}")
+    tests = selftest.run(draws=many)
     for t in tests:
         law = f"{t.law.mechanism} {t.law.scale:.6g}"
         click.echo(

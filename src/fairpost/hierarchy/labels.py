@@ -13,6 +13,9 @@ from fairpost.errors import CountsError
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+SHORT = "; a leaf that ends on a higher level is given as an only child: pad its id to the full length"
+SHALLOW = "; a leaf that ends on a higher level is given as an only child: repeat its last label there"
+"""The way out of uneven depth. An only child has what its parent has."""
 NUMBER = 18
 """Ids of at most so many digits are sorted as whole numbers."""
 
@@ -67,7 +70,9 @@ def _refuse(items: Sequence[Any], level: str, width: int) -> None:
             raise CountsError(f"ids must be text (leading zeros count), got {item!r} at position {i}")
         if len(item) != width or not item.isascii() or "\0" in item:
             raise CountsError(
-                f"every id must have the {width} ASCII characters of level {level!r}, got {item!r} at position {i}"
+                f"every id must have the {width} ASCII characters of level {level!r}, got {item!r} at position {i}{SHORT}"
+                if len(item) < width
+                else f"every id must have the {width} ASCII characters of level {level!r}, got {item!r} at position {i}"
             )
     raise AssertionError("called only where an id is refused")
 
@@ -226,6 +231,6 @@ def _texts(column: Iterable[Any], name: str) -> Any:
         place = int(gone.arg_max() or 0)
         raise CountsError(
             f"every leaf must have a label on every level (all leaves lie equally deep), "
-            f"got none of {name!r} at position {place}"
+            f"got none of {name!r} at position {place}{SHALLOW}"
         )
     return series

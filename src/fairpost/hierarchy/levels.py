@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.errors import ParameterError
-from fairpost.hierarchy.tree import Hierarchy
+from fairpost.hierarchy.tree import ROOT, Hierarchy
 from fairpost.noise import MECHANISMS, Mechanism, mechanism_of
 from fairpost.noise.privacy import Neighbours
 
@@ -20,6 +21,10 @@ KINDS = ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")
 """The numbers of `kernels.draw`."""
 SLACK = 1e-9
 """Shares may add up to 1 and so much."""
+FAR = 2.0**60
+"""A root that is not measured enters estimates with so many times the variance of the sum below it: it does not count."""
+Number = float | str | Fraction
+"""Amounts may be texts such as "0.4" or "1/3", which a release needs: they stay exact there, and are floats here."""
 
 # The 2020 Census, redistricting data, persons. Shares of rho by level: DAS configuration `person_US.ini` and the production
 # certificate; rho = 293764/114921 = s^-2 with s = 339/542, and the noise of a query with share p has sigma^2 = s^2 / p,
@@ -46,7 +51,8 @@ class LevelNoise:
         The hierarchy.
     sigmas
         The parameter of each level, top first, in counts: sigma of the Gaussian pair, the scale b of the Laplace pair;
-        0: exact. A mapping by name may leave out exact levels.
+        0: exact. A mapping by name may leave out exact levels. Of the root it may be infinite: not measured and not
+        known, so that rules estimate it from below (an audit needs a root that is known or measured).
     rho, split
         Zero-concentrated privacy loss, and each level's share of it: at least 0, together at most 1.
     exact
@@ -68,14 +74,16 @@ class LevelNoise:
     split: tuple[float, ...] | None
     """The shares of rho, root first."""
     sensitivity: float
+    asked: Mapping[str, Any]
+    """Amounts and exact levels as they were given, for a release, which takes texts."""
 
     def __init__(
         self,
         tree: Hierarchy,
         *,
-        sigmas: Sequence[float] | Mapping[str, float] | None = None,
-        rho: float | None = None,
-        split: Sequence[float] | Mapping[str, float] | None = None,
+        sigmas: Sequence[Number] | Mapping[str, Number] | None = None,
+        rho: Number | None = None,
+        split: Sequence[Number] | Mapping[str, Number] | None = None,
         exact: Iterable[str] = (),
         kind: str = "discrete-gaussian",
         sensitivity: float = 1.0,
@@ -86,15 +94,20 @@ class LevelNoise:
             raise ParameterError(
                 "noise by level must be given by `sigmas`, or by `rho` and `split`, got neither or both"
             )
-        shares = None
+        shares, rho_asked = None, rho
         if sigmas is not None:
             spreads = _by_level(tree, sigmas, "sigmas")
         else:
             assert rho is not None
             assert split is not None
             shares = _by_level(tree, split, "split")
-            spreads = _from_shares(shares, float(rho), kind, sensitivity)
-        for name in [exact] if isinstance(exact, str) else exact:
+            try:
+                rho = _amount(rho)
+            except (TypeError, ValueError, ZeroDivisionError):
+                raise ParameterError(f"`rho` must be > 0 and finite, got {rho!r}") from None
+            spreads = _from_shares(shares, rho, kind, sensitivity)
+        without = (exact,) if isinstance(exact, str) else tuple(exact)
+        for name in without:
             spreads[tree.level(name)] = 0.0
         known = np.flatnonzero(spreads == 0.0)
         if known.size:
@@ -109,6 +122,7 @@ class LevelNoise:
             ("rho", rho),
             ("split", None if shares is None else tuple(float(s) for s in shares)),
             ("sensitivity", Neighbours(sensitivity).sensitivity),
+            ("asked", {"sigmas": sigmas, "rho": rho_asked, "split": split, "exact": without}),
         ):
             object.__setattr__(self, name, value)
         _ = self.mechanisms  # each parameter is checked by its mechanism
@@ -135,20 +149,29 @@ class LevelNoise:
 
     def __repr__(self) -> str:
         parts = (
-            f"{name} {s:.4g}" if s else f"{name} exact" for name, s in zip(self.tree.names, self.spreads, strict=True)
+            f"{name} {'exact' if s == 0 else 'not measured' if np.isinf(s) else f'{s:.4g}'}"
+            for name, s in zip(self.tree.names, self.spreads, strict=True)
         )
         return f"LevelNoise({self.kind}: {', '.join(parts)})"
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism | None, ...]:
-        """The mechanism of each level, root first; None: exact."""
+        """The mechanism of each level, root first; None: exact, or not measured."""
         kind = MECHANISMS[self.kind]
-        return tuple(None if s == 0.0 else kind(float(s)) for s in self.spreads)  # type: ignore[call-arg]
+        return tuple(None if s == 0.0 or np.isinf(s) else kind(float(s)) for s in self.spreads)  # type: ignore[call-arg]
 
     @cached_property
     def variances(self) -> Floats:
-        """Var[eta] of each level."""
-        return np.array([0.0 if m is None else m.variance for m in self.mechanisms])
+        """Var[eta] of each level; of a root that is not measured FAR times that of the sum of the level below."""
+        found = np.array([0.0 if m is None else m.variance for m in self.mechanisms])
+        if not self.measured:
+            found[0] = FAR * self.tree.size(1) * found[1]
+        return found
+
+    @property
+    def measured(self) -> bool:
+        """Whether the root is known or has a measurement of its own."""
+        return bool(np.isfinite(self.spreads[0]))
 
     @property
     def code(self) -> int:
@@ -183,20 +206,20 @@ class LevelNoise:
             "rho": self.spent if self.rho is None else self.rho,
             "sensitivity": self.sensitivity,
             "levels": [
-                {"name": name, parameter: float(s), "exact": bool(s == 0.0)}
+                {"name": name, parameter: float(s) if np.isfinite(s) else None, "exact": bool(s == 0.0)}
                 for name, s in zip(self.tree.names, self.spreads, strict=True)
             ],
         }
 
 
-def _by_level(tree: Hierarchy, given: Sequence[float] | Mapping[str, float], what: str) -> Floats:
+def _by_level(tree: Hierarchy, given: Sequence[Number] | Mapping[str, Number], what: str) -> Floats:
     """One number a level, root first; without one for the root that is 0."""
     if isinstance(given, Mapping):
         out = np.zeros(len(tree.names))
         for name, value in given.items():
             out[tree.level(name)] = _number(value, what, name)
         return out
-    values = list(given)
+    values: list[Number] = list(given)
     if len(values) == tree.depth:
         values = [0.0, *values]
     if len(values) != len(tree.names):
@@ -207,12 +230,18 @@ def _by_level(tree: Hierarchy, given: Sequence[float] | Mapping[str, float], wha
     return np.array([_number(v, what, name) for v, name in zip(values, tree.names, strict=True)])
 
 
+def _amount(given: Number) -> float:
+    """A number, or a text such as "0.4" or "1/3"."""
+    return float(Fraction(given) if isinstance(given, str) and "/" in given else given)
+
+
 def _number(value: Any, what: str, level: str) -> float:
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = _amount(value)
+    except (TypeError, ValueError, ZeroDivisionError):
         raise ParameterError(f"`{what}` must be numbers, got {value!r} for level {level!r}") from None
-    if not 0 <= number < np.inf:
+    known = what == "sigmas" and level == ROOT and number == np.inf
+    if not (0 <= number < np.inf or known):
         raise ParameterError(f"`{what}` must be at least 0 and finite, got {value!r} for level {level!r}")
     return number
 

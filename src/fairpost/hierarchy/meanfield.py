@@ -55,6 +55,8 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
     For a pooled rule the upper levels take Gaussian noise of the pooled variances. The joint optimum is no composition of
     families: it is refused.
     """
+    if not noise.measured:
+        raise UnsupportedError("an audit of levels needs a root that is known or measured, got one that is neither")
     if isinstance(rule, Joint):
         raise UnsupportedError(
             "mean-field follows families from the top down, which the joint optimum does not: simulate it"

@@ -1,4 +1,4 @@
-"""The same rho split differently: a small search for the split with the least unfairness among leaves.
+"""The same rho split differently: a small search for the split with the least unfairness among leaves; and more or less rho, split the same.
 
 Every candidate is judged by mean field: alpha of the leaves, and the root mean squared error of each level. Limits on named levels
 must hold. First a coarse grid of splits, then from the best one shares are moved between pairs of levels, by smaller and smaller
@@ -7,7 +7,7 @@ steps, as long as that helps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import Any
@@ -104,6 +104,16 @@ def plan_split(
     return _Search(tree.sums(_leaves(tree, counts)), noise, pi, limits, tries, progress).run()
 
 
+def _judged(x: Floats, noise: LevelNoise, pi: TreeRule) -> tuple[float, tuple[float, ...]]:
+    """Alpha of the leaves and the error of each level, by mean field."""
+    tree, field = noise.tree, mean_field(x, noise, pi, moments=True)
+    assert field.variance is not None
+    leaf = field.bias[tree.span(tree.depth)]
+    mse = field.variance + field.bias**2
+    rmse = tuple(float(np.sqrt(np.mean(mse[tree.span(k)]))) for k in range(len(tree.names)))
+    return float(leaf.max() - leaf.min()), rmse
+
+
 class _Search:
     """One search under way."""
 
@@ -142,13 +152,9 @@ class _Search:
             kind=given.kind,
             sensitivity=given.sensitivity,
         )
-        field = mean_field(self.x, noise, self.pi, moments=True)
-        assert field.variance is not None
-        leaf = field.bias[tree.span(tree.depth)]
-        mse = field.variance + field.bias**2
-        rmse = tuple(float(np.sqrt(np.mean(mse[tree.span(k)]))) for k in range(len(tree.names)))
+        alpha, rmse = _judged(self.x, noise, self.pi)
         met = all(rmse[k] <= limit for k, limit in self.limits.items())
-        return Split(tuple(float(s) for s in whole), float(leaf.max() - leaf.min()), rmse, met)
+        return Split(tuple(float(s) for s in whole), alpha, rmse, met)
 
     def over(self, split: Split) -> float:
         """How far a split is over its limits: the largest ratio."""
@@ -199,4 +205,54 @@ def _frontier(splits: list[Split], over: Callable[[Split], float]) -> tuple[Spli
     for split in sorted(splits, key=lambda s: (s.alpha, over(s))):
         if not out or over(split) < over(out[-1]):
             out.append(split)
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class LevelPoint:
+    """One rule at one rho."""
+
+    postprocess: str
+    rho: float
+    """What the noisy levels spend."""
+    spreads: tuple[float, ...]
+    """The noise of each level, root first; 0: exact."""
+    alpha: float
+    rmse: tuple[float, ...]
+
+    def to_dict(self, tree: Hierarchy) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "postprocess": self.postprocess,
+            "rho": self.rho,
+            "noise": dict(zip(tree.names, self.spreads, strict=True)),
+            "alpha": self.alpha,
+            "root_mean_squared_error": dict(zip(tree.names, self.rmse, strict=True)),
+        }
+
+
+def sweep_levels(
+    counts: ArrayLike | Counts,
+    noise: LevelNoise,
+    rules: Sequence[TreeRule | str],
+    rhos: Sequence[float],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[LevelPoint, ...]:
+    """Alpha of the leaves and the error of each level against rho, split between levels as `noise` splits it."""
+    tree = noise.tree
+    if noise.spent is None:
+        raise UnsupportedError(f"a rho is split between levels of Gaussian noise, got {noise.kind}")
+    chosen = [rule_of(rule, tree) if isinstance(rule, str) else rule for rule in rules]
+    x, out = tree.sums(_leaves(tree, counts)), []
+    for rho in rhos:
+        if not 0 < rho < np.inf:
+            raise ParameterError(f"`rhos` must be above 0 and finite, got {rho!r}")
+        # rho is the sum of D^2 / (2 s^2): all of them by one factor
+        spreads = noise.spreads * np.sqrt(noise.spent / rho)
+        here = LevelNoise(tree, sigmas=spreads.tolist(), kind=noise.kind, sensitivity=noise.sensitivity)
+        for pi in chosen:
+            out.append(LevelPoint(pi.label, float(rho), tuple(float(s) for s in spreads), *_judged(x, here, pi)))
+            if progress is not None:
+                progress(len(out), len(rhos) * len(chosen))
     return tuple(out)

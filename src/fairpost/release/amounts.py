@@ -37,6 +37,12 @@ def amount(given: Any, name: str) -> Fraction:
     return found
 
 
+def share(given: Any, name: str) -> Fraction:
+    """`given` as a ratio from 0: an amount, or exactly 0."""
+    exact = isinstance(given, (str, int, Fraction, Decimal)) and not isinstance(given, bool)
+    return Fraction(0) if exact and _parsed(given) == 0 else amount(given, name)
+
+
 def _parsed(given: str | int | Fraction | Decimal) -> Fraction | None:
     if isinstance(given, Decimal):
         return Fraction(given) if given.is_finite() and abs(given.adjusted()) <= 60 else None

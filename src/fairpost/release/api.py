@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fairpost.errors import ParameterError
 from fairpost.release import protocol, rules
-from fairpost.release.amounts import rounded, text
-from fairpost.release.chain import Entry
 from fairpost.release.guard import hardened, refuse_dask, silently, stoppable
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Sampler, sample
+from fairpost.release.preview import Preview, preview
 from fairpost.release.publish import Release
-from fairpost.release.request import CHOSEN, NOT_STATED, Publication, PublicTotal, Request, Sensitivity, level_of
-from fairpost.release.source import Source, read_source
-from fairpost.release.statement import FILES, About, Facts, statement
+from fairpost.release.request import EXACT, Publication, PublicTotal, Request, Sensitivity, chosen_of, level_of
+from fairpost.release.source import Source, name_of, read_source
+from fairpost.release.statement import About
+from fairpost.release.tree_job import tree_job
 
-EXACT = "exact"
+__all__ = ["COLUMNS", "EXACT", "REQUEST", "Preview", "job_of", "preview", "release", "release_noisy", "release_plan"]
 Total = PublicTotal | str | None
 
 
@@ -34,7 +33,12 @@ def release(
     rho: Any = None,
     mechanism: str | None = None,
     entities_per_person: int = 1,
-    postprocess: str = "simplex",
+    levels: Any = None,
+    split: Any = None,
+    sigmas: Any = None,
+    exact: Any = (),
+    noise: Any = None,
+    postprocess: str | None = None,
     round: bool = False,
     total: Total = None,
     by_group: bool = False,
@@ -59,8 +63,15 @@ def release(
         The loss: epsilon with discrete Laplace or rho with discrete Gaussian noise; texts such as "0.1", floats are refused.
     entities_per_person
         In how many entities one unit is counted at most; the sensitivity follows.
+    levels, split, sigmas, exact, noise
+        A release of all levels of a hierarchy, in one charge. `levels`: prefixes of the ids (`{"state": 2, "county": 5}`),
+        columns (names), or a `Hierarchy`. Its noise: each level's share of epsilon or rho (`split`), or its sigma or b
+        (`sigmas`), top first, with one entry more where the root is measured too; texts. `exact`: levels that are
+        published without noise, which needs a ledger with neighbours "replace". Instead of all of these `noise`, a
+        `LevelNoise` whose amounts are texts.
     postprocess, round
-        The rule, by its name in an audit, and whether to round to whole numbers (totals kept, no bias).
+        The rule, by its name in an audit ("simplex"; of levels "blue-down"), and whether to round to whole numbers (totals
+        and all sums of a hierarchy kept, no bias).
     total, by_group
         None: the sum of the noisy counts. A `PublicTotal`. Or "exact", the true total, which is then disclosed: it needs a
         ledger with neighbours "replace" and is listed as unprotected. By group: one for each group.
@@ -79,6 +90,7 @@ def release(
     """
     book = opened(ledger)
     given = {"epsilon": epsilon, "rho": rho, "mechanism": mechanism, "entities_per_person": entities_per_person}
+    given |= {"levels": levels, "split": split, "sigmas": sigmas, "exact": exact, "noise": noise}
     wanted = {
         "postprocess": postprocess,
         "round": round,
@@ -99,7 +111,7 @@ def release_noisy(
     key: str,
     ledger: Ledger | str | os.PathLike[str],
     *,
-    postprocess: str = "simplex",
+    postprocess: str | None = None,
     round: bool = False,
     total: PublicTotal | None = None,
     by_group: bool = False,
@@ -113,7 +125,8 @@ def release_noisy(
         raise ParameterError("the total of noise that is kept is a PublicTotal or None, got something else")
 
     def work() -> Release:
-        shape = Publication(postprocess, round, by_group, chosen=_chosen(chosen_from))
+        usual = "simplex" if postprocess is not None else protocol.usual_rule(book, key)
+        shape = Publication(postprocess or usual, round, by_group, chosen=chosen_of(chosen_from))
         if total is not None:
             totals = tuple(total.of(_kept_labels(book, key) if by_group else None))
             shape = replace(shape, totals=totals, total_kind="public", source=total.source)
@@ -169,6 +182,7 @@ def plan_jobs(
 COLUMNS = ("id", "count", "weight", "group", "format", "group_total")
 REQUEST = (
     "epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "round", "total", "by_group", "chosen_from",
+    "levels", "split", "sigmas", "exact",
 )  # fmt: skip
 
 
@@ -189,6 +203,11 @@ def job_of(
     for word, value in (("again", again), ("name", name or "")):
         if not isinstance(value, str) or not (value == "" or value.isprintable()) or len(value) > 200:
             raise ParameterError(f"`{word}` must be a text on one line, got {value!r}")
+    if given.get("levels") is not None or given.get("noise") is not None:
+        return tree_job(book, counts, given, sensitivity, out=out, again=again, name=name, about=about, columns=columns)
+    lone = next((k for k in ("split", "sigmas", "exact") if given.get(k)), None)
+    if lone is not None:
+        raise ParameterError(f"`{lone}` is about the levels of a hierarchy and needs `levels`, got none")
     # amounts first, so that a float is refused before the file is read
     losses = {k: given.get(k) for k in ("epsilon", "rho", "mechanism")}
     level_of(book.terms, sensitivity, "table", 1, **losses)
@@ -200,20 +219,15 @@ def job_of(
     shape = _publication(book, given, source)
     rules.check(shape, source.groups)
     level = level_of(book.terms, sensitivity, "table", int(source.x.size), **losses)
-    label = name if name is not None else _name(counts)
+    label = name if name is not None else name_of(counts)
     request = Request(label, (level,), sensitivity, again)
     return protocol.job_of(request, shape, source, protocol.place(out), about)
 
 
-def _name(counts: Any) -> str:
-    """A file's name without folder and ending, else nothing."""
-    return Path(counts).name.partition(".")[0] if isinstance(counts, (str, os.PathLike)) else ""
-
-
 def _publication(book: Ledger, given: Mapping[str, Any], source: Source) -> Publication:
     by_group, total = bool(given.get("by_group", False)), given.get("total")
-    base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": _chosen(given.get("chosen_from"))}
-    name = str(given.get("postprocess", "simplex"))
+    base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": chosen_of(given.get("chosen_from"))}
+    name = str(given.get("postprocess") or "simplex")
     if source.totals is not None:
         if not isinstance(total, str) or total == EXACT:
             raise ParameterError("totals out of a column need their source, as a text")
@@ -249,14 +263,6 @@ def _from_column(name: str, base: Mapping[str, Any], source: Source, why: str) -
     return Publication(name, by_group=by_group, totals=values, total_kind="public", source=why, **base)
 
 
-def _chosen(given: str | None) -> str:
-    if given is None:
-        return NOT_STATED
-    if given not in CHOSEN:
-        raise ParameterError(f"`chosen_from` must be one of {', '.join(CHOSEN)}, got {given!r}")
-    return given
-
-
 def _kept_labels(book: Ledger, key: str) -> tuple[str, ...] | None:
     from fairpost.release.kept import read
 
@@ -267,59 +273,3 @@ def _kept_labels(book: Ledger, key: str) -> tuple[str, ...] | None:
 def opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
     """A ledger, or the one at a path."""
     return ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What a release would charge and publish. Nothing was charged, drawn or written."""
-
-    key: str
-    loss: str
-    limit: str
-    spent: str
-    left: str
-    fits: bool
-    charged_before: bool
-    """The request is known: no charge, the same noise."""
-    statement: dict[str, Any]
-    """The statement as far as it is known before the draw."""
-    files: tuple[str, ...]
-
-
-def preview(book: Ledger, job: protocol.Job) -> Preview:
-    """For `--dry-run`. An exact total is not shown."""
-    book.demand()
-    key = protocol.key_of(book, job)
-    known = book.find("charge", key)
-    spent, loss = book.spent, job.request.loss
-    body = {"loss": text(loss), "spent": text(spent + loss), "time": "the day of the charge"}
-    entry = known or Entry(0, "charge", key, body, "", "known after the charge")
-    p = job.publication
-    hidden = p.total_kind == EXACT
-    labels = rules.labels_of(job.source.groups, p.by_group) or ("all",)
-    column = "share" if p.postprocess in rules.SHARES else "count"
-    outcome = rules.Outcome(column, np.empty(0), None, labels)
-    groups = [] if job.source.groups is None else ["group"]
-    facts = Facts(
-        terms=book.terms,
-        charge=entry,
-        request=job.request.public(),
-        publication=p,
-        outcome=outcome,
-        columns=["id", *groups, column],
-        rows=int(job.source.x.size),
-        weighted=job.source.weights is not None,
-        table_sha256="known after the draw",
-        software=protocol.software(),
-    )
-    made = statement(facts)
-    if p.postprocess in rules.KEEP:
-        for step in made["postprocessing"]:
-            step["total"] = {"noisy": "the noisy sum"}.get(p.total_kind, p.total_kind)
-    for item in made["unprotected"] if hidden else ():
-        if item["what"].startswith("the exact total"):
-            item["value"] = "shown when it is published"
-    left = book.terms.limit - spent
-    fits = known is not None or loss <= left
-    shown = rounded(left, up=False)
-    return Preview(key, text(loss), text(book.terms.limit), text(spent), shown, fits, known is not None, made, FILES)

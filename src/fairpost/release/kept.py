@@ -4,6 +4,7 @@ r"""The kept noise: KEY.noisy beside the ledger, owner-only, whole or absent.
 
 The payload holds, one after the other, the noisy counts of each level (64-bit), the ids, the groups and the weights, as
 the header says; the header has the payload's SHA-256. No true count is in it: noisy counts are what the charge paid for.
+(Of a hierarchy with an exact level the file holds that level too, first: it is published as it is, and said to be.)
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Kept:
     levels: tuple[Whole, ...]
     """The noisy counts, level by level."""
     labels: tuple[bytes, ...]
-    """The packed ids of each level."""
+    """The packed ids of the last level; of a hierarchy by columns or paths, the packed labels of each level beside them."""
     groups: tuple[str, ...] | None
     """Of the last level."""
     weights: Floats | None
@@ -52,17 +53,12 @@ class Kept:
 
     @property
     def ids(self) -> tuple[tuple[str, ...], ...]:
-        """The ids of each level."""
-        return tuple(unpacked(blob, level.size) for blob, level in zip(self.labels, self.levels, strict=True))
+        """The labels, each with one entry a row of the last level."""
+        return tuple(unpacked(blob, self.levels[-1].size) for blob in self.labels)
 
     def column(self) -> pl.Series:
         """The ids of the last level as a column; millions of them never become Python's objects."""
-        import polars as pl
-
-        blob = self.labels[-1]
-        if blob.startswith(b'"'):
-            return pl.Series("id", self.ids[-1], dtype=pl.String)
-        return pl.Series("id", [blob.decode()], dtype=pl.String).str.split("\n").explode()
+        return series(self.labels[0], "id", self.levels[-1].size)
 
 
 def packed(labels: Sequence[str]) -> bytes:
@@ -81,6 +77,15 @@ def unpacked(blob: bytes, n: int) -> tuple[str, ...]:
     return tuple(json.loads(line) for line in lines) if lines[0].startswith('"') else tuple(lines)
 
 
+def series(blob: bytes, name: str, n: int) -> pl.Series:
+    """Packed labels as a column."""
+    import polars as pl
+
+    if blob.startswith(b'"'):
+        return pl.Series(name, unpacked(blob, n), dtype=pl.String)
+    return pl.Series(name, [blob.decode()], dtype=pl.String).str.split("\n").explode()
+
+
 def size_of(parts: Iterable[bytes], rows: int) -> int:
     """An upper bound on the file, for the reservation: labels, and 8 bytes for each noisy count and weight."""
     return len(MAGIC) + 8 + HEADER + 16 * rows + sum(map(len, parts))
@@ -89,7 +94,7 @@ def size_of(parts: Iterable[bytes], rows: int) -> int:
 def write(temporary: Path, final: Path, kept: Kept, labels: Sequence[bytes]) -> None:
     """Into the reserved temporary file, to the disk, and under its name; then the folder to the disk.
 
-    `labels` are the packed ids of each level and, where there are groups, the packed groups.
+    `labels` are those of `kept` and, where there are groups, the packed groups.
     """
     parts: list[Any] = [np.ascontiguousarray(level, dtype="<i8").data for level in kept.levels]
     parts += labels
@@ -157,7 +162,7 @@ def _parsed(head: Mapping[str, Any], payload: memoryview) -> Kept:
         head["key"],
         head["request"],
         levels,
-        tuple(blobs[: len(rows)]),
+        tuple(blobs[:-1] if head["groups"] else blobs),
         groups,
         weights,
         bytes.fromhex(head["rounding"]),

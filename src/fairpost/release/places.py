@@ -7,7 +7,8 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +20,8 @@ NETWORK = {
     "lustre", "gpfs", "beegfs", "glusterfs", "gfs", "gfs2", "ocfs2", "orangefs", "9p", "v9fs", "vboxsf", "vmhgfs", "prl_fs",
 }  # fmt: skip
 """File systems whose locks or syncs another machine answers for, or that several machines write."""
+PATIENCE = 600.0
+"""Seconds to wait for a process with the same request: 8 million counts take two minutes."""
 LOCAL_FUSE = {"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.bindfs"}
 """FUSE file systems on a disk of this machine; every other FUSE is taken for a network."""
 
@@ -113,33 +116,64 @@ def reserve(path: Path, size: int) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+def locked(path: Path, *, wait: bool = True, say: Callable[[str], None] | None = None) -> Iterator[bool]:
     """Hold the lock with this name; yields whether it was had. The system frees it however this process ends.
 
-    The file goes when the lock does, so after locking it must still be the file of that name.
+    The file goes when the lock does, so after locking it must still be the file of that name. It holds the number of the
+    process that has it, so that whoever waits can say for whom; who has waited for PATIENCE seconds ends with one line.
     """
-    import fcntl
-
-    while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            os.close(fd)
-            yield False
-            return
-        except BaseException:
-            os.close(fd)
-            raise
-        if _same(fd, path):
-            break
-        os.close(fd)
+    fd = _acquired(path, wait, say)
+    if fd is None:
+        yield False
+        return
     try:
         yield True
     finally:
         with suppress(OSError):
             path.unlink()
         os.close(fd)
+
+
+def _acquired(path: Path, wait: bool, say: Callable[[str], None] | None) -> int | None:
+    """The open file of the lock, with our number in it; None where it is taken and nobody wants to wait."""
+    import fcntl
+
+    start, pause, said = time.monotonic(), 0.005, False
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _same(fd, path):
+                os.truncate(fd, 0)
+                os.pwrite(fd, str(os.getpid()).encode(), 0)
+                return fd
+            os.close(fd)
+            continue
+        except BlockingIOError:
+            holder = _holder(fd)
+            os.close(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        waited = time.monotonic() - start
+        if not wait:
+            return None
+        if waited > PATIENCE:
+            raise FairpostError(
+                f"{path.parent}: {holder} is at work on the same request, and it did not end within {waited:.0f} seconds; "
+                "nothing was charged or drawn here, and the same command can be given again"
+            )
+        if say is not None and not said and waited > 1:
+            said = True
+            say(f"waits for {holder}, which is at work on the same request")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.25)
+
+
+def _holder(fd: int) -> str:
+    """Who has the lock: the number that lies in it, where one does by now."""
+    text = os.pread(fd, 20, 0).decode("ascii", "replace")
+    return f"process {text}" if text.isdecimal() else "another process"
 
 
 def _same(fd: int, path: Path) -> bool:

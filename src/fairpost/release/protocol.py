@@ -23,14 +23,13 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
 from fairpost.release import kept as keeping
-from fairpost.release import rules, selftest
+from fairpost.release import rules, selftest, tree_rules
 from fairpost.release.chain import Entry
 from fairpost.release.guard import Stopped, place_of, undisturbed
 from fairpost.release.kept import Kept, packed
@@ -53,31 +52,28 @@ class Job:
     publication: Publication
     source: Source
     x: tuple[Whole, ...]
-    """The true counts of each level."""
-    ids: tuple[tuple[str, ...], ...]
+    """The true counts of each level that is kept; of a hierarchy, an exact one first (`Request.laws`)."""
+    labels: list[bytes]
+    """The packed ids (and labels of a hierarchy), and the packed groups where there are groups."""
     out: Path | None
     about: About = field(default_factory=About)
     key: str = ""
     charge: Entry | None = None
     fresh: bool = False
-
-    @cached_property
-    def labels(self) -> list[bytes]:
-        """The ids of each level, and the groups, packed."""
-        groups = [] if self.source.groups is None else [packed(self.source.groups)]
-        return [*map(packed, self.ids), *groups]
+    nodes: int = 0
+    """Of a hierarchy: how many rows its table has."""
 
     def forget(self) -> None:
         """Let the true counts go as soon as the noise is kept; what is published comes from the kept file."""
-        self.source, self.x, self.ids = Source(np.empty(0, np.int64), (), None, None, None), (), ()
-        self.__dict__.pop("labels", None)
+        self.source, self.x, self.labels = Source(np.empty(0, np.int64), (), None, None, None), (), []
 
 
 def job_of(
     request: Request, publication: Publication, source: Source, out: Path | None, about: About | None = None
 ) -> Job:
-    """A job with one level: the counts of the source."""
-    return Job(request, publication, source, (source.x,), (source.ids,), out, about or About())
+    """A job with one level: the counts of the source. Their ids are packed here and let go."""
+    labels = [packed(source.ids), *([] if source.groups is None else [packed(source.groups)])]
+    return Job(request, publication, replace(source, ids=()), (source.x,), labels, out, about or About())
 
 
 def key_of(ledger: Ledger, job: Job) -> str:
@@ -109,10 +105,9 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
     private_folder(ledger.folder)
     ledger.demand()
     for job in jobs:
-        rules.check(job.publication, job.source.groups)
+        (rules if job.request.shape is None else tree_rules).check(job.publication, job.source.groups)
         check_counts(job.x)
         job.key = key_of(ledger, job)
-        job.ids, job.source = (), replace(job.source, ids=())  # packed by now
     if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
         job.out is not None for job in jobs
     ):
@@ -120,7 +115,7 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
             "the tables of a plan must be different requests with places of their own, and two are the same"
         )
     for job in sorted(jobs, key=lambda j: j.key):
-        locks.enter_context(locked(ledger.folder / f"{job.key}.lock"))
+        locks.enter_context(locked(ledger.folder / f"{job.key}.lock", say=say))
     _sweep(ledger, {job.key for job in jobs})
     for job in jobs:
         job.charge = ledger.find("charge", job.key)
@@ -177,12 +172,13 @@ def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say
 def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
     """Steps 2 and 3 of a fresh charge; the reason where they fail, without any message that could hold a number."""
     try:
-        noisy = tuple(add_noise(x, level.law, sampler) for x, level in zip(job.x, job.request.levels, strict=True))
+        laws = job.request.laws
+        noisy = tuple(x if law is None else add_noise(x, law, sampler) for x, law in zip(job.x, laws, strict=True))
         made = Kept(
             key=job.key,
             request=job.request.public(),
             levels=noisy,
-            labels=tuple(job.labels[: len(noisy)]),
+            labels=tuple(job.labels[:-1] if job.source.groups is not None else job.labels),
             groups=job.source.groups,
             weights=job.source.weights,
             rounding=secrets.token_bytes(32),
@@ -231,17 +227,30 @@ def from_noisy(
 ) -> Release:
     """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
     ledger.demand()
+    key = kept_key(ledger, given)
+    if publication.total_kind == "exact":
+        raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
+    if out is not None:
+        check_place(out, again=True)
+    with locked(ledger.folder / f"{key}.lock"):
+        return finish(ledger, key, publication, out, about or About())
+
+
+def kept_key(ledger: Ledger, given: str) -> str:
+    """The one key that begins so."""
     if len(given) < 8 or not all(c in "0123456789abcdef" for c in given):
         raise InputError(f"a key is at least 8 hexadecimal digits, got {given[:80]!r}")
     found = sorted(p.name.removesuffix(".noisy") for p in ledger.folder.glob(f"{given}*.noisy"))
     if len(found) != 1:
         raise InputError(f"a key must name one kept noise of {ledger.path}, and {len(found)} begin with {given[:80]}")
-    if publication.total_kind == "exact":
-        raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
-    if out is not None:
-        check_place(out, again=True)
-    with locked(ledger.folder / f"{found[0]}.lock"):
-        return finish(ledger, found[0], publication, out, about or About())
+    return found[0]
+
+
+def usual_rule(ledger: Ledger, given: str) -> str:
+    """The rule for kept noise where none is named: the usual one of a table, or of levels."""
+    charge = ledger.find("charge", kept_key(ledger, given))
+    levels = charge is not None and "hierarchy" in charge.body["request"]
+    return tree_rules.USUAL if levels else "simplex"
 
 
 def kept_path(ledger: Ledger, key: str) -> Path:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpost.errors import InputError, LedgerError, UnfinishedError
-from fairpost.release import registry, rules
+from fairpost.release import registry, rules, tree_rules
 from fairpost.release.chain import Entry, digest
 from fairpost.release.kept import Kept
 from fairpost.release.ledger import Ledger
@@ -36,7 +36,8 @@ class Release:
     """A finished release: the table, its statement, and the key of its noise."""
 
     table: pl.DataFrame
-    """One row an entity: id, group where there are groups, count (or share)."""
+    """One row per entity: id, group where there are groups, count (or share). Of levels: one row per node, with its level,
+    count, measurement and unclipped estimate."""
     statement: dict[str, Any]
     key: str
     """For `from_noisy`: the name of the kept noise."""
@@ -54,20 +55,9 @@ def prepare(
     ledger: Ledger, kept: Kept, charge: Entry, publication: Publication, about: About
 ) -> tuple[Release, dict[str, str]]:
     """The release and the text of its files: a function of the kept noise, its charge and what is asked for."""
-    import polars as pl
-
     import fairpost
 
-    level = kept.request["levels"][-1]
-    law = Law(level["mechanism"], float(level["scale"]))
-    outcome = rules.apply(
-        publication, kept.levels[-1], law, groups=kept.groups, weights=kept.weights, key=kept.rounding
-    )
-    columns: dict[str, pl.Series] = {"id": kept.column()}
-    if kept.groups is not None:
-        columns["group"] = pl.Series("group", kept.groups, dtype=pl.String)
-    columns[outcome.name] = pl.Series(outcome.name, _whole(outcome.values))
-    frame = pl.DataFrame(columns)
+    outcome, frame = (_one if "hierarchy" not in kept.request else tree_rules.apply)(publication, kept)
     table = frame.write_csv()
     software = {**kept.software, "published_with": f"fairpost {fairpost.__version__}"}
     facts = Facts(
@@ -90,6 +80,22 @@ def prepare(
         DATASET: as_text(registry.dataset(made, about)),
     }
     return Release(frame, made, kept.key, None, False), files
+
+
+def _one(publication: Publication, kept: Kept) -> tuple[rules.Outcome, pl.DataFrame]:
+    """One level of counts: the rule's outcome and its table."""
+    import polars as pl
+
+    level = kept.request["levels"][-1]
+    law = Law(level["mechanism"], float(level["scale"]))
+    outcome = rules.apply(
+        publication, kept.levels[-1], law, groups=kept.groups, weights=kept.weights, key=kept.rounding
+    )
+    columns: dict[str, pl.Series] = {"id": kept.column()}
+    if kept.groups is not None:
+        columns["group"] = pl.Series("group", kept.groups, dtype=pl.String)
+    columns[outcome.name] = pl.Series(outcome.name, _whole(outcome.values))
+    return outcome, pl.DataFrame(columns)
 
 
 def _whole(values: Any) -> Any:

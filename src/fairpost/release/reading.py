@@ -28,6 +28,12 @@ class Stated:
     total: float | None
     """The public or exact total; None: the rule kept the noisy sum, or group totals."""
     note: str
+    levels: str | None = None
+    """Of a release of levels: the option --levels."""
+    level_sigma: str | None = None
+    """And the noise of each level, root first; 0: exact, or public."""
+    whole: bool = False
+    """Whether the counts were rounded."""
 
     @property
     def parameter(self) -> str:
@@ -53,8 +59,6 @@ def stated(path: str | os.PathLike[str]) -> Stated:
 
 def _stated(data: dict[str, Any]) -> Stated:
     privacy, rule = data["privacy"], data["postprocessing"][0]
-    if len(privacy["levels"]) != 1:
-        raise InputError("an audit by statement is of one level of counts, and the statement has several")
     value = Fraction(privacy["sensitivity"]["value"])
     squared = privacy["sensitivity"]["norm"] == "L2 squared"
     known = rule["total"] in ("public", "exact") and not rule["by_group"]
@@ -64,6 +68,9 @@ def _stated(data: dict[str, Any]) -> Stated:
     elif rule["total"] is not None and rule["by_group"]:
         note = "the release kept totals by group; the audit takes the true sums in their place"
     delta = privacy["delta"]
+    shape = privacy.get("hierarchy")
+    if shape is None and len(privacy["levels"]) != 1:
+        raise KeyError("hierarchy")
     return Stated(
         mechanism=str(privacy["mechanism"]),
         scale=float(privacy["scale"]),
@@ -73,4 +80,21 @@ def _stated(data: dict[str, Any]) -> Stated:
         by_group=bool(rule["by_group"]),
         total=float(rule["total_value"]) if known else None,
         note=note,
+        levels=None if shape is None else _levels(shape),
+        level_sigma=None if shape is None else _sigmas(shape, privacy["levels"]),
+        whole=any(step["rule"] == "rounding" for step in data["postprocessing"]),
     )
+
+
+def _levels(shape: dict[str, Any]) -> str:
+    """The option: prefixes as they are; columns, the last of which is the id's."""
+    if shape["by"] == "prefixes":
+        return ",".join(f"{name}:{length}" for name, length in zip(shape["names"], shape["lengths"], strict=True))
+    if shape["by"] != "columns":
+        raise InputError("a hierarchy by paths of labels is audited in Python (fairpost.audit), got its statement")
+    return ",".join(shape["names"][:-1])
+
+
+def _sigmas(shape: dict[str, Any], levels: list[dict[str, Any]]) -> str:
+    scales = {level["name"]: level["scale"] for level in levels}
+    return ",".join(scales.get(name, "0") for name in ("all", *shape["names"]))

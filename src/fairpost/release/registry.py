@@ -43,8 +43,8 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
             "privacy_loss": {
                 "privacy_unit": privacy["unit"],
                 "privacy_unit_details": f"Neighbours: {privacy['neighbours']}. One {privacy['unit']} is in at most "
-                f"{privacy['entities_per_person']} of the rows, by 1 in each: sensitivity {privacy['sensitivity']['value']} "
-                f"({privacy['sensitivity']['norm']}).",
+                f"{privacy['entities_per_person']} of the {_rows(privacy)}, by 1 in each: sensitivity "
+                f"{privacy['sensitivity']['value']} ({privacy['sensitivity']['norm']}){_by_level(privacy)}.",
                 "privacy_parameters": _parameters(privacy, measure),
                 "privacy_parameters_details": _details(made),
             },
@@ -64,7 +64,7 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": f"The privacy parameters were chosen from: {made['parameters_chosen']}.",
-                "mechanisms": f"{privacy['mechanism']} of scale {privacy['scale']} for whole counts; {privacy['sampler']}. "
+                "mechanisms": f"{privacy['mechanism']} {_scales(privacy)} for whole counts; {privacy['sampler']}. "
                 f"No floating-point noise. Made by fairpost {made['software']['fairpost']}.",
                 "justification": OPEN,
             },
@@ -74,6 +74,26 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
             },
         },
     }
+
+
+def _rows(privacy: Mapping[str, Any]) -> str:
+    return f"leaves of level {privacy['hierarchy']['names'][-1]}" if "hierarchy" in privacy else "rows"
+
+
+def _by_level(privacy: Mapping[str, Any]) -> str:
+    """The loss of each level of a hierarchy, and its sensitivity where it is not that of the leaves."""
+    if "hierarchy" not in privacy:
+        return ""
+    parts = (
+        f"{level['name']} {level['loss']} (sensitivity {level['sensitivity']['value']})" for level in privacy["levels"]
+    )
+    return f"; loss by level: {', '.join(parts)}; {privacy['composition']}"
+
+
+def _scales(privacy: Mapping[str, Any]) -> str:
+    if "hierarchy" not in privacy:
+        return f"of scale {privacy['scale']}"
+    return "of scale " + ", ".join(f"{level['scale']} on level {level['name']}" for level in privacy["levels"])
 
 
 def _quantity(item: Mapping[str, Any]) -> str:

@@ -4,6 +4,10 @@ The key of a request is SHA-256 of what the noise depends on: mechanism, amounts
 the data, and the label of a second draw. The post-processing is not in it, so another rule on the same counts at the
 same epsilon uses the noise that is there. A request has one level or, for a hierarchy, several; its loss is their sum,
 and it is one charge.
+
+Levels of a hierarchy are vectors of counts of the same people, so their losses add up: epsilon for pure DP, rho for zCDP
+(Bun and Steinke 2016, Lemma 1.7), both as ratios. A unit that is in c leaves changes c of them by 1 each. The nodes above hold
+several of those leaves, at worst all c of them in one node: L1 stays c, and L2^2, at most the square of L1, becomes c^2.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from fairpost.release.noise import Law
 
 CHOSEN = ("policy", "public-data", "these-data")
 NOT_STATED = "not stated"
+EXACT = "exact"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,10 @@ class Sensitivity:
         """L1, and L2 squared: for entries that change by 1 they are the same number."""
         return Fraction(self.entities_per_person * (2 if self.neighbours == "replace" else 1))
 
+    def above(self, mechanism: str) -> Fraction:
+        """The same for a level above the leaves, where c changes may meet in one node: L2 squared is c^2 each way."""
+        return self.value * (self.entities_per_person if mechanism == "discrete-gaussian" else 1)
+
 
 @dataclass(frozen=True)
 class Level:
@@ -55,9 +64,18 @@ class Level:
     epsilon: Fraction | None
     """Of discrete Laplace noise."""
     rho: Fraction
+    sensitivity: Fraction | None = None
+    """Of a level of a hierarchy: L1, or L2 squared; a single table's is that of its request."""
 
     def public(self) -> dict[str, Any]:
         """For the ledger and the statement."""
+        made = self._public()
+        if self.sensitivity is not None:
+            norm = "L2 squared" if self.law.mechanism == "discrete-gaussian" else "L1"
+            made["sensitivity"] = {"norm": norm, "value": text(self.sensitivity)}
+        return made
+
+    def _public(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "rows": self.rows,
@@ -70,13 +88,45 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """The hierarchy of a request with levels: how it is read, and down to which level it is published exactly."""
+
+    names: tuple[str, ...]
+    """The levels below the root, top first, leaves last."""
+    by: str
+    """prefixes: of the leaves' ids; columns: labels above the ids; paths: labels alone."""
+    lengths: tuple[int, ...] = ()
+    """Of the prefixes."""
+    exact: str | None = None
+    """The deepest level without noise, the root's "all" included; None: every level that is measured has noise."""
+
+    def public(self) -> dict[str, Any]:
+        """For the ledger and the statement."""
+        return {"names": list(self.names), "by": self.by, "lengths": list(self.lengths), "exact": self.exact}
+
+    @classmethod
+    def of(cls, public: Mapping[str, Any]) -> Shape:
+        """The inverse of `public`."""
+        return cls(tuple(public["names"]), public["by"], tuple(public["lengths"]), public["exact"])
+
+
+@dataclass(frozen=True)
 class Request:
     """The noise of one release: one charge, one key, one kept file."""
 
     name: str
     levels: tuple[Level, ...]
+    """The levels with noise, top first."""
     sensitivity: Sensitivity
     again: str = ""
+    shape: Shape | None = None
+    """Of a hierarchy."""
+
+    @property
+    def laws(self) -> tuple[Law | None, ...]:
+        """The noise of each vector that is kept: the deepest exact level (None), where there is one, then the noisy ones."""
+        exact: tuple[Law | None, ...] = (None,) if self.shape is not None and self.shape.exact is not None else ()
+        return exact + tuple(level.law for level in self.levels)
 
     @property
     def loss(self) -> Fraction:
@@ -85,13 +135,14 @@ class Request:
 
     def public(self) -> dict[str, Any]:
         """What the ledger keeps of it."""
-        return {
+        made = {
             "name": self.name,
             "levels": [level.public() for level in self.levels],
             "entities_per_person": self.sensitivity.entities_per_person,
             "neighbours": self.sensitivity.neighbours,
             "again": self.again,
         }
+        return made if self.shape is None else {**made, "hierarchy": self.shape.public()}
 
     def key(self, fingerprint: str) -> str:
         """The request's name in the ledger; the name of the table is not part of it."""
@@ -189,3 +240,12 @@ class Publication:
     def key(self, request: str, about: Mapping[str, Any]) -> str:
         """The publication's name in the ledger."""
         return digest(canonical([request, self.public(), dict(about)]))
+
+
+def chosen_of(given: str | None) -> str:
+    """What the parameters were chosen from, for the statement."""
+    if given is None:
+        return NOT_STATED
+    if given not in CHOSEN:
+        raise ParameterError(f"`chosen_from` must be one of {', '.join(CHOSEN)}, got {given!r}")
+    return given

@@ -7,8 +7,10 @@ becomes "could not be read". The new error is raised outside the handler of the 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +53,7 @@ RULES = (
     "the name must end in",
 )
 """Rules of the readers whose first words hold no value."""
-MISSING = re.compile(r"the (id|count|weight|group|total) column must be one of")
+MISSING = re.compile(r"the (id|count|weight|group|total|label) column must be one of")
 PLACE = re.compile(r", ((?:line|row)s? \d+(?: and \d+)?)(?=[,:])")
 
 
@@ -97,6 +99,8 @@ def _told(name: str, said: str, kind: type[FairpostError]) -> FairpostError:
     place = PLACE.search(said)
     where = f"{name}{f', {place[1]}' if place else ''}"
     column = MISSING.search(said)
+    if column is not None and column[1] == "label":
+        return made(f"{where}: a column of --levels is not there (columns are not listed here)")
     if column is not None:
         return made(
             f"{where}: the {column[1]} column is not there (name it with --{column[1]}; columns are not listed here)"
@@ -117,3 +121,8 @@ def _whole(values: Floats, name: str) -> Whole:
         if broken.any():
             raise CountsError(f"{name}, row {int(np.argmax(broken)) + 1}: {rule} (the value is not shown)")
     return values.astype(np.int64)
+
+
+def name_of(counts: Any) -> str:
+    """A file's name without folder and ending, else nothing."""
+    return Path(counts).name.partition(".")[0] if isinstance(counts, (str, os.PathLike)) else ""

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.noise.conversion import epsilon_of
+from fairpost.release import tree_rules
 from fairpost.release.amounts import decimal_of, text
 from fairpost.release.chain import Entry
 from fairpost.release.ledger import Terms
 from fairpost.release.noise import Law
-from fairpost.release.request import Publication
+from fairpost.release.request import Publication, Shape
 from fairpost.release.rules import Outcome
 
 KIND = "fairpost release statement 1"
@@ -30,6 +31,13 @@ COMPOSITION = {
     "pure": "sum of epsilon over all releases of the ledger, below a limit fixed in advance",
     "zcdp": "sum of rho over all releases of the ledger, below a limit fixed in advance",
 }
+
+LEVELS = {
+    "pure": "levels are answers about the same people: their epsilons add up to the loss of the release",
+    "zcdp": "levels are answers about the same people: their rhos add up to the loss of the release",
+}
+TOTALS = {"noisy": "the noisy sum", "public": "public", "exact": "exact", "measured": "measured"}
+ROOT = tree_rules.ROOT
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,21 @@ class Facts:
 
     @property
     def law(self) -> Law:
-        """The noise of the level that is published (the last)."""
+        """The noise of the last level: of the table, or of the leaves of a hierarchy."""
         level = self.request["levels"][-1]
         return Law(level["mechanism"], float(level["scale"]))
+
+    @property
+    def shape(self) -> Shape | None:
+        """The hierarchy, where the release is one of levels."""
+        return Shape.of(self.request["hierarchy"]) if "hierarchy" in self.request else None
+
+    @property
+    def total_kind(self) -> str:
+        """Where the total is from."""
+        if self.shape is None:
+            return self.publication.total_kind
+        return tree_rules.total_kind(self.request, self.publication)
 
 
 def statement(facts: Facts) -> dict[str, Any]:
@@ -114,7 +134,7 @@ def _privacy(facts: Facts) -> dict[str, Any]:
     c = int(facts.request["entities_per_person"])
     doubled = facts.request["neighbours"] == "replace"
     gaussian = facts.law.mechanism == "discrete-gaussian"
-    return {
+    made: dict[str, Any] = {
         "definition": DEFINITIONS[terms.measure],
         "epsilon": epsilon,
         "delta": delta,
@@ -130,10 +150,21 @@ def _privacy(facts: Facts) -> dict[str, Any]:
         "seed": None,
         "levels": [dict(level) for level in levels],
     }
+    if facts.shape is None:
+        return made
+    for level in made["levels"]:
+        law = Law(level["mechanism"], float(level["scale"]))
+        level["noise_standard_deviation"] = f"{law.deviation:.6g}"
+    return {**made, "hierarchy": facts.shape.public(), "composition": LEVELS[terms.measure]}
 
 
 def neighbours(facts: Facts) -> str:
-    """The relation; an exact total holds the total (of each group) fixed."""
+    """The relation; an exact total holds the total (of each group, of each node of an exact level) fixed."""
+    if facts.shape is not None:
+        within = facts.shape.exact
+        return str(facts.request["neighbours"]) + (
+            "" if within in (None, ROOT) else f", inside a node of level {within}"
+        )
     if facts.publication.total_kind != "exact":
         return str(facts.request["neighbours"])
     return "replace, inside the group" if facts.publication.by_group else "replace"
@@ -149,6 +180,8 @@ def unprotected(facts: Facts) -> list[dict[str, Any]]:
             {"what": "the weights of the rows", "value": None, "source": "taken to be public by the publisher"}
         )
     p = facts.publication
+    if facts.shape is not None:
+        items += _of_tree(facts, facts.shape)
     if p.totals is None:
         return items
     if p.total_kind == "exact":
@@ -161,10 +194,30 @@ def unprotected(facts: Facts) -> list[dict[str, Any]]:
     return [*items, *({"what": f"{what}, group {g}", "value": str(t), "source": source} for g, t in groups)]
 
 
+def _of_tree(facts: Facts, shape: Shape) -> list[dict[str, Any]]:
+    """What a release of levels shows without noise: the tree, and every level down to the exact one."""
+    items = [
+        {
+            "what": "the hierarchy: which row lies below which",
+            "value": None,
+            "source": "taken to be public by the publisher",
+        }
+    ]
+    if shape.exact is None:
+        return items
+    names = (ROOT, *shape.names)
+    source = "computed from the true counts, without noise"
+    total = decimal_of(facts.outcome.totals[0]) if facts.outcome.totals is not None else None
+    items.append({"what": "the exact total of the true counts", "value": total, "source": source})
+    for name in names[1 : names.index(shape.exact) + 1]:
+        items.append({"what": f"the exact true counts of level {name}", "value": None, "source": source})
+    return items
+
+
 def steps(facts: Facts) -> list[dict[str, Any]]:
     """The post-processing, in order; all of it works on the noisy counts alone."""
     p, o = facts.publication, facts.outcome
-    total = None if o.totals is None else {"noisy": "the noisy sum", "public": "public", "exact": "exact"}[p.total_kind]
+    total = None if o.totals is None else TOTALS[facts.total_kind]
     first = {"rule": p.postprocess, "gives": o.name, "total": total, "by_group": p.by_group}
     totals = None if o.totals is None or p.by_group else decimal_of(float(o.totals[0]))
     made = [{**first, "total_value": totals}]

@@ -9,6 +9,7 @@ a write-ahead log leaves charges beside the file, where a plain copy loses them.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,11 +93,30 @@ def failed(path: Path, error: sqlite3.Error) -> FairpostError:
     import sqlite3
 
     said = " ".join(str(error).split())
+    if isinstance(error, sqlite3.OperationalError) and "database is locked" in said:
+        return FairpostError(
+            f"{path}: {holder_of(path)} has the ledger, and did not let go within {PATIENCE:.0f} seconds; nothing was done here"
+        )
     if isinstance(error, sqlite3.OperationalError):
         return FairpostError(f"{path}: the ledger could not be used: {said}")
     if "not a database" in said:
         return InputError(f"{path}: must be a ledger of fairpost, got another file")
     return LedgerError(f"{path}: the ledger fails its check: {said}")
+
+
+def holder_of(path: Path) -> str:
+    """Who holds a lock of SQLite on a file, by the system's own list (Linux).
+
+    The file itself must not be opened to ask: closing it again would drop the locks of this process's other connections.
+    """
+    try:
+        found = path.stat()
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" not in line]
+        others = {int(line[4]) for line in held if line[5] == place and line[4].isdecimal()} - {0, os.getpid()}
+    except (OSError, IndexError, ValueError):
+        others = set()
+    return f"process {min(others)}" if others else "another process"
 
 
 @contextmanager

@@ -1,0 +1,126 @@
+"""Several cells per node (race by age, say): one tree per cell, with noise and rule of its own, and the totals over cells.
+
+The cells of a node get independent noise and are reconciled apart, so for the total T = sum_k v_k of a node
+
+    B_T = sum_k B_k,    Var T = sum_k Var v_k,    E[(T - x)^2] = sum_k (E[(v_k - x_k)^2] - B_k^2) + B_T^2,
+
+exactly, and estimates of the B_k from streams of their own are independent: their standard errors add up in squares. The formula's next
+terms may all have one sign, and add up as they are. A person is in one cell, so all cells of a level together have the sensitivity of one.
+
+Not here: totals first, then the cells of all children of a parent under both constraints (each child's cells add up to its total, each cell's
+children to the parent's cell), which is the second step of the 2020 system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairpost.counts import Counts
+from fairpost.errors import CountsError
+from fairpost.hierarchy.audit import _Known, _leaves, _levels, audit_hierarchy
+from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
+from fairpost.hierarchy.rules import TreeRule, rule_of
+from fairpost.hierarchy.simulation import Simulation
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramAudit:
+    """The biases of every cell, and of the totals over cells. Computed from true counts."""
+
+    total: HierarchyAudit
+    """Of the sums over cells. Half-widths of classes and groups add up those of their leaves: never too small."""
+    cells: Mapping[str, HierarchyAudit]
+
+    def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
+        """The entry of `results` in the JSON of `fairpost audit`: that of the totals, with `cells` beside it."""
+        cells = [{"cell": name, **found.to_dict(entities=entities)} for name, found in self.cells.items()]
+        return {**self.total.to_dict(entities=entities), "cells": cells}
+
+
+def audit_histogram(
+    counts: Mapping[str, ArrayLike | Counts],
+    noise: LevelNoise,
+    rule: TreeRule | str = "blue-down-threshold",
+    *,
+    method: str = "auto",
+    groups: Any = None,
+    areas: Any = None,
+    simulation: Simulation | None = None,
+    **more: Any,
+) -> HistogramAudit:
+    """Audit the same noise and rule on each cell's tree, and the totals; arguments are those of `audit_hierarchy`.
+
+    counts: for each cell its counts, one per leaf. Cell k of seed s draws from a stream of its own.
+    """
+    if not counts:
+        raise CountsError("a histogram must have at least one cell, got none")
+    how = Simulation(**more) if simulation is None else simulation
+    tree = noise.tree
+    pi = rule_of(rule, tree) if isinstance(rule, str) else rule
+    values = {name: _leaves(tree, part) for name, part in counts.items()}
+    cells = {}
+    for k, (name, x) in enumerate(values.items()):
+        own = replace(
+            how, seed=_seed(int(how.seed), k), checkpoint=None if how.checkpoint is None else f"{how.checkpoint}.{k}"
+        )
+        cells[name] = audit_hierarchy(x, noise, pi, method=method, groups=groups, areas=areas, simulation=own)
+        if cells[name].interrupted:
+            raise KeyboardInterrupt
+    return HistogramAudit(_total(noise, list(cells.values()), groups), cells)
+
+
+def _seed(seed: int, cell: int) -> int:
+    """A seed for each cell: independent of the others, and of other seeds' cells."""
+    return int(np.random.SeedSequence([seed, cell]).generate_state(1, np.uint64)[0])
+
+
+def _total(noise: LevelNoise, cells: list[HierarchyAudit], groups: Any) -> HierarchyAudit:
+    first, tree = cells[0], noise.tree
+    known = [_sum([cell.levels[k] for cell in cells]) for k in range(len(first.levels))]
+    x = np.concatenate([[0.0], *(np.sum([cell.levels[k]._truth for cell in cells], axis=0) for k in range(tree.depth))])
+    levels = tuple(
+        replace(level, unclipped_rmse=level.unclipped_rmse * float(np.sqrt(len(cells))))
+        for level in _levels(noise, x, known, first.accuracy)
+    )
+    leaf = levels[-1]
+    return replace(
+        first,
+        levels=levels,
+        sizes=leaf.by_size(),
+        values=(),
+        groups=() if groups is None else leaf.by_group(list(groups)),
+        areas=tuple(
+            _area(parts, first.accuracy == "interval") for parts in zip(*(c.areas for c in cells), strict=True)
+        ),
+        seed=None,
+        note=f"totals over {len(cells)} cells, each a tree with noise of its own; {first.note}",
+    )
+
+
+def _sum(levels: list[LevelResult]) -> _Known:
+    """What is known of the totals of one level."""
+    bias = np.sum([level._bias for level in levels], axis=0)
+    apart = levels[0].accuracy == "interval"
+    errors = np.array([level._error for level in levels])
+    error = np.sqrt(np.sum(errors**2, axis=0)) if apart else errors.sum(axis=0)
+    variance = np.sum([level._mse - level._bias**2 for level in levels], axis=0)
+    constant = sum(level._constant for level in levels)
+    return _Known(bias, error, np.maximum(variance, 0.0) + bias**2, levels[0]._factor, constant, None)
+
+
+def _area(parts: tuple[Part, ...], apart: bool) -> Part:
+    half, bias = np.array([part.half_width for part in parts]), float(sum(part.bias for part in parts))
+    rmse = None
+    if all(part.rmse is not None for part in parts):
+        variance = sum((part.rmse or 0.0) ** 2 - part.bias**2 for part in parts)
+        rmse = float(np.sqrt(max(variance, 0.0) + bias**2))
+    width = float(np.sqrt(np.sum(half**2)) if apart else half.sum())
+    return Part(parts[0].name, parts[0].n, float(sum(part.count for part in parts)), bias, width, rmse)

@@ -1,0 +1,70 @@
+"""A release of all levels of a hierarchy as a job of the protocol: one request, one charge, one kept file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairpost.errors import ParameterError
+from fairpost.release import protocol, tree_rules
+from fairpost.release.ledger import Ledger
+from fairpost.release.request import EXACT, Publication, PublicTotal, Request, Sensitivity, chosen_of
+from fairpost.release.source import Source, name_of
+from fairpost.release.statement import About
+from fairpost.release.tree_request import Split, check_neighbours, levels_of
+from fairpost.release.tree_source import read_tree, stored
+
+
+def tree_job(
+    book: Ledger,
+    counts: Any,
+    given: Mapping[str, Any],
+    sensitivity: Sensitivity,
+    *,
+    out: str | os.PathLike[str] | None,
+    again: str,
+    name: str | None,
+    about: About | None,
+    columns: Mapping[str, Any] | None,
+) -> protocol.Job:
+    """Everything checked that can be checked without the noise."""
+    words, total, noise = dict(columns or {}), given.get("total"), given.get("noise")
+    refused = [k for k in ("weight", "group", "group_total") if words.get(k)] + (
+        ["by_group"] * bool(given.get("by_group"))
+    )
+    if refused:
+        raise ParameterError(f"a release of levels keeps every sum of its tree; `{refused[0]}` has no part, got it")
+    if total == EXACT:
+        raise ParameterError(
+            f'the exact total of levels is asked for by `exact` ("{tree_rules.ROOT}" or a level), got `total`'
+        )
+    if not isinstance(total, PublicTotal | None):
+        raise ParameterError(f"the total of levels must be None or a PublicTotal with its source, got {total!r}")
+    said, levels = Split.of(given), given.get("levels")
+    if noise is not None and levels is not None and levels is not noise.tree:
+        raise ParameterError("the hierarchy is given by `noise` or by `levels`, got both")
+    levels = noise.tree if noise is not None else levels
+    source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None})
+    noisy, exact = levels_of(book.terms, sensitivity, source.tree, said)
+    check_neighbours(noise, noisy)
+    shape, labels = stored(source.tree, exact)
+    label = name if name is not None else name_of(counts)
+    request = Request(label, noisy, sensitivity, again, shape)
+    publication = Publication(
+        str(given.get("postprocess") or tree_rules.USUAL),
+        bool(given.get("round", False)),
+        totals=None if total is None else tuple(total.of(None)),
+        total_kind="noisy" if total is None else "public",
+        source=None if total is None else total.source,
+        chosen=chosen_of(given.get("chosen_from")),
+    )
+    tree_rules.check(publication, None)
+    tree_rules.total_kind(request.public(), publication)
+    nodes = source.nodes()
+    kept = tuple(nodes[source.tree.level(n)] for n in ([] if exact is None else [exact]) + [lv.name for lv in noisy])
+    empty = Source(np.empty(0, np.int64), (), None, None, None)
+    place, words_about = protocol.place(out), about or About()
+    return protocol.Job(request, publication, empty, kept, labels, place, words_about, nodes=source.tree.nodes)
