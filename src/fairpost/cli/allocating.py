@@ -12,7 +12,7 @@ from fairpost.allocate import allocate as shares_of
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs
-from fairpost.io import Noisy, read_noisy
+from fairpost.io import Rows, read_rows
 from fairpost.io.rows import columns_csv
 from fairpost.noise import Law
 from fairpost.report.numbers import PERCENT, Unit, money
@@ -61,7 +61,7 @@ def allocate(file: str, **given: Any) -> int:
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file], public=True)
     law = o.law_of(file, given, given["budget"])
-    noisy = read_noisy(file, **o.columns(given))
+    noisy = read_rows(file, **o.columns(given))
     found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
@@ -72,7 +72,7 @@ def allocate(file: str, **given: Any) -> int:
     return 0
 
 
-def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Allocation]:
+def _allocate(noisy: Rows, mechanism: Law | None, given: o.Given) -> list[Allocation]:
     """Every rule that was asked for."""
     rules = given["postprocess"] or tuple(k for k in ALLOCATIONS if k != "pos-threshold" or mechanism is not None)
     settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
@@ -96,7 +96,7 @@ def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Alloc
     return found
 
 
-def _by_law(noisy: Noisy, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> list[Allocation]:
+def _by_law(noisy: Rows, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> list[Allocation]:
     """Under a programme: its base and its weights are public, its counts are noisy."""
     settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
     return [

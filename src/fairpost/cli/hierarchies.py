@@ -139,8 +139,8 @@ def read(file: str, given: o.Given, *, least: float | None, labels: Iterable[str
         count=given["count"] or "count",
         labels=[*labels, *([group] if group else [])],
         optional=() if group else ("group",),
-        format=given["format"],
         least=least,
+        **o.reading(given),
     )
 
 

@@ -16,6 +16,7 @@ from fairpost.engines import Engine
 from fairpost.errors import ParameterError
 from fairpost.fairness import checked_budget
 from fairpost.hierarchy.rules import RULES
+from fairpost.io.reading import DECIMALS, DELIMITERS, FORMATS
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
 from fairpost.rules import PAYING, POSTPROCESSINGS
@@ -46,6 +47,39 @@ LAW = together(
 )
 FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
+READING = together(
+    click.option(
+        "--format",
+        type=click.Choice(FORMATS),
+        help="What FILE is; saipe: the Census Bureau's text or Excel file as it comes.  [default: by its name]",
+    ),
+    click.option(
+        "--delimiter",
+        type=click.Choice(list(DELIMITERS)),
+        help="What stands between the fields of a text FILE.  [default: found in its header]",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice(DECIMALS),
+        help="The mark before decimals.  [default: found in the numbers; refused where it is not clear]",
+    ),
+    click.option("--sheet", metavar="NAME|NUMBER", help="The sheet of a workbook.  [default: the first]"),
+    click.option(
+        "--header",
+        type=int,
+        metavar="ROW",
+        help="The row of a workbook with the names of the columns.  [default: the one that has them]",
+    ),
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="EXPR",
+        help='Rows to use: "COLUMN = VALUE", !=, <, <=, >, >=, or "COLUMN is [not] missing". Repeatable: all must hold.',
+    ),
+    click.option(
+        "--drop-missing", is_flag=True, help="Skip rows that lack a count, an id or another entry, and name them."
+    ),
+)
 COLUMNS = together(
     click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
     click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]"),
@@ -53,11 +87,7 @@ COLUMNS = together(
         "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
     ),
     click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]"),
-    click.option(
-        "--format",
-        type=click.Choice(["csv", "tsv", "parquet", "saipe"]),
-        help="What FILE is; saipe: the Census Bureau's text or Excel file as it comes.  [default: by its name]",
-    ),
+    READING,
 )
 MECHANISM = click.option(
     "--mechanism", type=click.Choice(list(MECHANISMS)), default="laplace", show_default=True, help="The noise."
@@ -151,9 +181,21 @@ NOUN = click.option("--noun", default="entities", show_default=True, help="What 
 
 def columns(given: Given) -> dict[str, Any]:
     """The keyword arguments of the readers."""
-    named = {"id": given["id"], "count": given["count"], "weight": given["weight"], "group": given["group"]}
-    named["base"] = given.get("base")
-    return {k: v for k, v in named.items() if v is not None} | {"format": given["format"]}
+    named = {name: given.get(name) for name in ("id", "count", "weight", "group", "base")}
+    return {k: v for k, v in named.items() if v is not None} | reading(given)
+
+
+def reading(given: Given) -> dict[str, Any]:
+    """How FILE is to be read; notes go to stderr."""
+    names = ("format", "delimiter", "decimal", "sheet", "header", "where", "drop_missing")
+    return {name: given[name] for name in names} | {"say": note}
+
+
+def note(line: str) -> None:
+    """A note about how a file was read."""
+    from fairpost.cli.layout import remark
+
+    remark(f"note: {line}")
 
 
 def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
@@ -170,7 +212,7 @@ def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
         raise ParameterError(
             f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
         )
-    last = read_column(file, law.hold_harmless.last, "last year's payments", format=given["format"])
+    last = read_column(file, law.hold_harmless.last, "last year's payments", **columns(given))
     return {"programme": law, "last": last / whole(budget)}
 
 

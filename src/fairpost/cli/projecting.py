@@ -12,7 +12,7 @@ from fairpost.cli.layout import remark
 from fairpost.cli.outputs import Outputs, to_stdout, without_formulas
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
-from fairpost.io import Noisy, read_noisy
+from fairpost.io import Rows, read_rows
 from fairpost.io.rows import columns_csv
 from fairpost.project import RELEASES
 from fairpost.project import project as projection_of
@@ -59,7 +59,7 @@ def project(file: str, **given: Any) -> int:
         return project_levels(file, given)
     hierarchies.need_levels(given)
     outputs = Outputs(given, [file], public=True)
-    noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
+    noisy = read_rows(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
         _summary(found)
@@ -70,7 +70,7 @@ def project(file: str, **given: Any) -> int:
     return 0
 
 
-def _project(noisy: Noisy, given: o.Given) -> Projection:
+def _project(noisy: Rows, given: o.Given) -> Projection:
     if noisy.totals is None:
         total = given["total"]
     elif given["total"] is not None:

@@ -79,9 +79,9 @@ def read_source(given: Any, **columns: Any) -> Source:
     name = str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
     found, told = None, None
     try:
-        from fairpost.io import read_noisy  # the one place where this room meets the readers
+        from fairpost.io import read_rows  # the one place where this room meets the readers
 
-        found = read_noisy(given, **columns)
+        found = read_rows(given, **columns)
     except FairpostError as error:
         told = _told(name, str(error), type(error))
     if found is None:
