@@ -19,6 +19,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.estimate import plug_in, share_interval
+from workbooks import xlsx
 
 TRUE = """id,name,count,other,weight,price,group,region
 a,A,3,9,1,2,n,e
@@ -216,8 +217,71 @@ def group(run, command):
 
 def format_(run, command):
     file = "noisy_tabs.csv" if command in ("project", "allocate") else "tabs.csv"
-    assert run(command, base(command), file=file).code == 2
+    assert run(command, base(command, "--format", "csv"), file=file).code == 2
     assert run(command, base(command, "--format", "tsv"), file=file).code == 0
+
+
+def seen(done):
+    """How many counts a command has read, and their sum."""
+    found = done.data["counts"]
+    total = found.get("total", found.get("noisy_total"))
+    return found["n"], done.data["changes"]["noisy_sum"] if total is None else total
+
+
+SIMPLE = [["id", "count", "v"], ["a", 3.5, "x"], ["b", 40.25, "y"], ["c", 500.0, "x"]]
+
+
+def read_as(run, command, *, option, file, values):
+    """A file that needs the option: for each value what is read, None where it is refused ("": without the option)."""
+    name, content = file
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for given, want in values.items():
+        words = [] if given == "" else [option] if given is True else [option, given]
+        done = run(command, base(command, *words), file=name)
+        assert (done.code, seen(done) if done.code == 0 else None) == (2 if want is None else 0, want), given
+
+
+def lines(mark=",", decimal=".", digits=2):
+    rows = [mark.join(v if isinstance(v, str) else f"{v:.{digits}f}".replace(".", decimal) for v in r) for r in SIMPLE]
+    return "\n".join(rows) + "\n"
+
+
+WHOLE = (3, 543.75)
+READING = {
+    "--delimiter": partial(
+        read_as, option="--delimiter", file=("a.csv", lines("|")), values={"": WHOLE, "pipe": WHOLE, "comma": None}
+    ),
+    "--decimal": partial(
+        read_as,
+        option="--decimal",
+        file=("a.csv", lines(";", ",", 3)),
+        values={"": None, ",": WHOLE, ".": (3, 543750.0)},
+    ),
+    "--sheet": partial(
+        read_as,
+        option="--sheet",
+        file=("a.xlsx", xlsx(one=SIMPLE[:2], two=SIMPLE)),
+        values={"": (1, 3.5), "two": WHOLE, "1": (1, 3.5), "three": None},
+    ),
+    "--header": partial(
+        read_as,
+        option="--header",
+        file=("a.xlsx", xlsx(one=[SIMPLE[0], *SIMPLE])),
+        values={"": None, "2": WHOLE, "9": None},
+    ),
+    "--where": partial(
+        read_as,
+        option="--where",
+        file=("a.csv", lines()),
+        values={"": WHOLE, "v = x": (2, 503.5), "count < 50": (2, 43.75), "v = z": None},
+    ),
+    "--drop-missing": partial(
+        read_as,
+        option="--drop-missing",
+        file=("a.csv", lines().replace("40.25", "")),
+        values={"": None, True: (2, 503.5)},
+    ),
+}
 
 
 def mechanism(run, command):
@@ -683,7 +747,7 @@ def estimates(run, command, *, words, **changed):
     assert found[0].column(key) != found[1].column(key)
 
 
-COLUMNS = {"--id": ids, "--count": count, "--weight": weight, "--group": group, "--format": format_}
+COLUMNS = {"--id": ids, "--count": count, "--weight": weight, "--group": group, "--format": format_} | READING
 ENGINE = {
     "--method": method,
     "--runs": partial(simulated, words=["--runs", 300], engine=fp.MonteCarlo(300)),
