@@ -12,7 +12,7 @@ ROOT = Path(fp.__file__).parent
 LAYERS = [
     "errors", "magnitudes", "whole",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
-    "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project",
+    "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project", "check",
     "io", "report", "release", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
 HEAVY = (

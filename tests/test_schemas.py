@@ -40,6 +40,9 @@ RUNS = {
     "project without total": "project noisy.csv --postprocess nonnegative",
     "allocate": "allocate noisy.csv --scale 8 --budget 54321 --replicates 2",
     "allocate without noise": "allocate noisy.csv",
+    "check": "check true.csv noisy.csv second.csv --scale 8",
+    "check of whole numbers": "check true.csv second.csv --mechanism discrete-gaussian --sigma 4",
+    "check without noise": "check true.csv noisy.csv",
 }
 
 
@@ -56,6 +59,7 @@ def documents(tmp_path_factory):
     folder = tmp_path_factory.mktemp("schemas")
     (folder / "true.csv").write_text(TRUE)
     (folder / "noisy.csv").write_text(NOISY)
+    (folder / "second.csv").write_text("id,count\nElm,815\nBirch,11\n007,9\nCedar,44\n")
     many = "".join(f"d{k},{40 + 7 * k}\n" for k in range(400))  # enough entities for an expansion in 1/n
     (folder / "wide.csv").write_text(f"id,count\n{many}")
     made = {}
@@ -83,7 +87,7 @@ def test_what_two_schemas_name_alike_is_alike():
     for command in VERSIONS:
         for name, part in schema(command)["$defs"].items():
             assert seen.setdefault(name, part) == part, name
-    with pytest.raises(ParameterError, match="audit, sweep, plan, project, allocate, got 'demo'"):
+    with pytest.raises(ParameterError, match="audit, sweep, plan, project, allocate, check, got 'demo'"):
         schema("demo")
 
 

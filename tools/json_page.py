@@ -9,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SCHEMAS = ROOT / "src" / "fairpost" / "results" / "schemas"
 PAGE = ROOT / "docs" / "json.md"
-COMMANDS = ("audit", "sweep", "plan", "project", "allocate")
+COMMANDS = ("audit", "sweep", "plan", "project", "allocate", "check")
 HEAD = """# JSON
 
 What the commands write with `--json`, key by key. Each document names its schema under `schema`, such as `fairpost/audit/1`. The

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairpost.allocate import allocate
     from fairpost.audit import audit, compare
     from fairpost.bounds.theorems import Bounds, proposition2, theorem1
+    from fairpost.check import check
     from fairpost.counts import Counts
     from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
     from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
@@ -78,6 +79,7 @@ __all__ = [
     "allocate",
     "audit",
     "audit_hierarchy",
+    "check",
     "compare",
     "plan",
     "project",
@@ -104,6 +106,7 @@ _HOME = {
         "proposition2",
         "theorem1",
     ),
+    "fairpost.check": ("check",),
     "fairpost.counts": ("Counts",),
     "fairpost.engines": (
         "Exact",

@@ -20,6 +20,7 @@ COMMANDS = {
     "audit": "auditing",
     "plan": "planning",
     "sweep": "planning",
+    "check": "checking",
     "project": "projecting",
     "allocate": "allocating",
     "programmes": "programmes",
@@ -38,6 +39,8 @@ With the true counts (confidential), before a release:
   audit     who gains and who loses from a post-processing, and how much
   plan      the smallest epsilon that keeps the harm below a limit
   sweep     the harm against epsilon
+With the true counts and what was published:
+  check     who gained and who lost in real releases, beside what noise explains
 To publish:
   budget    make a privacy budget, look at it, check it
   release   charge the budget, draw the noise, post-process, publish with a statement

@@ -80,15 +80,13 @@ READING = together(
         "--drop-missing", is_flag=True, help="Skip rows that lack a count, an id or another entry, and name them."
     ),
 )
-COLUMNS = together(
-    click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
-    click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]"),
-    click.option(
-        "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
-    ),
-    click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]"),
-    READING,
+ID = click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]")
+COUNT = click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]")
+WEIGHT = click.option(
+    "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
 )
+GROUP = click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]")
+COLUMNS = together(ID, COUNT, WEIGHT, GROUP, READING)
 MECHANISM = click.option(
     "--mechanism", type=click.Choice(list(MECHANISMS)), default="laplace", show_default=True, help="The noise."
 )

@@ -3,6 +3,7 @@
 from fairpost.results.allocation import Allocation
 from fairpost.results.audit import Audit
 from fairpost.results.base import CONFIDENTIAL
+from fairpost.results.check import Check
 from fairpost.results.comparison import Comparison
 from fairpost.results.cost import CostOfPrivacy
 from fairpost.results.curves import Curve, Plan, Point, Refused
@@ -13,6 +14,7 @@ __all__ = [
     "CONFIDENTIAL",
     "Allocation",
     "Audit",
+    "Check",
     "Comparison",
     "CostOfPrivacy",
     "Curve",

@@ -1,0 +1,5 @@
+"""The page of `check`."""
+
+
+def check_page(*a, **k):
+    return ""
