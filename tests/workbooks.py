@@ -55,3 +55,11 @@ def xlsx(**sheets):
                 f"xl/worksheets/sheet{k}.xml", f'<worksheet xmlns="{MAIN}"><sheetData>{body}</sheetData></worksheet>'
             )
     return out.getvalue()
+
+
+def saipe_text(districts):
+    """School districts in the Census Bureau's layout: 1-2, 4-8, 10-81, 83-90, 92-99, 101-108, 110-."""
+    return "".join(
+        f"{state} {district} {name:<72.72} {pop:>8} {young:>8} {poor:>8} ussd19.txt\n"
+        for state, district, name, pop, young, poor in districts
+    )

@@ -35,7 +35,9 @@ TOP = 10
     "--postprocess",
     multiple=True,
     type=click.Choice([*ALLOCATIONS, *PAYING]),
-    help="Repeatable.  [default: all, pos-threshold only where the noise is given; with --programme: as-written]",
+    metavar="NAME",
+    help=f"{', '.join(ALLOCATIONS)}; with --programme: {', '.join(PAYING)}. Repeatable.  "
+    "[default: all three, pos-threshold only where the noise is given; with --programme: as-written]",
 )
 @o.LAW
 @click.option("--budget", type=float, help="Money to share.")
@@ -54,8 +56,9 @@ def allocate(file: str, **given: Any) -> int:
     counts would give it, and an estimate of the bias of each rule. Both are made from noisy counts only.
 
     \b
-    Example: $6.5 billion by published noisy counts, which had Laplace noise at epsilon 0.1
-      fairpost allocate noisy.csv --budget 6.5e9 --epsilon 0.1 --csv shares.csv
+    Example: $6.5 billion by published noisy counts, made at epsilon 0.1
+      fairpost allocate noisy.csv --budget 6.5e9 --epsilon 0.1 \\
+          --csv shares.csv
     """
     o.check_numbers(given)
     mechanism = o.maybe_noise(given)

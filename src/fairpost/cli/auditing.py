@@ -42,13 +42,14 @@ from fairpost.results import CONFIDENTIAL, Audit, Comparison
 def audit(file: str, **given: Any) -> int:
     """Who gains and who loses from post-processing, from a FILE of true counts.
 
-    FILE is CSV, TSV, either gzipped, Parquet, or a SAIPE file. The result is computed from true counts and is
-    confidential: publishing it spends privacy.
+    FILE is CSV, TSV or other text with separators (any of them gzipped), an Excel workbook, Parquet, or a SAIPE file. The
+    result is computed from true counts and is confidential: publishing it spends privacy.
 
     \b
-    Example: how a $6.5 billion programme shares out by school district at epsilon 0.01
-      fairpost audit districts.csv --id leaid --count poor_5_17 --epsilon 0.01 \\
-          --postprocess baseline --postprocess pos --budget 6.5e9 --html report.html
+    Example: how $6.5 billion are shared out by school district at epsilon 0.01
+      fairpost audit districts.csv --id leaid --count poor_5_17 \\
+          --epsilon 0.01 --postprocess baseline --postprocess pos \\
+          --budget 6.5e9 --html report.html
     """
     given = with_statement(given)
     o.check_numbers(given)

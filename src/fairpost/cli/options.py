@@ -112,6 +112,7 @@ POSTPROCESS = click.option(
     "--postprocess",
     multiple=True,
     type=click.Choice([*POSTPROCESSINGS, *RULES, *PAYING]),
+    metavar="NAME",
     help="Repeatable. Counts: none, nonnegative, sum, sum-clipped, simplex, simplex-threshold. "
     "Shares of a budget: baseline, pos, pos-threshold. "
     "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold. "

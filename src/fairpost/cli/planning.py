@@ -79,8 +79,9 @@ def sweep(file: str, **given: Any) -> int:
 
     \b
     Example: two ways to share $6.5 billion, at 13 levels of privacy
-      fairpost sweep districts.csv --epsilons 0.001 1 --points 13 --budget 6.5e9 \\
-          --postprocess baseline --postprocess pos --html sweep.html
+      fairpost sweep districts.csv --epsilons 0.001 1 --points 13 \\
+          --budget 6.5e9 --postprocess baseline --postprocess pos \\
+          --html sweep.html
     """
     o.check_numbers(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
@@ -124,8 +125,9 @@ def plan(file: str, **given: Any) -> int:
     The limit is checked against the upper end of each interval. Without --postprocess every usual candidate is tried.
 
     \b
-    Example: the most privacy at which no district expects to lose more than $500 a year
-      fairpost plan districts.csv --max-loss 500 --budget 6.5e9 --postprocess pos --html plan.html
+    Example: the most privacy at which no district loses more than $500
+      fairpost plan districts.csv --max-loss 500 --budget 6.5e9 \\
+          --postprocess pos --html plan.html
     """
     o.check_numbers(given)
     target, limit = _target(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -27,12 +28,17 @@ from fairpost.results import Projection
     type=click.Choice([*RELEASES, *RULES]),
     default="simplex",
     show_default=True,
-    help="How; see `fairpost audit`.",
+    metavar="NAME",
+    help=f"{', '.join(RELEASES)}; with --levels: {', '.join(RULES)}.",
 )
 @click.option(
     "--total", type=float, help="The public total to keep.  [default: the sum of the noisy counts, at least 0]"
 )
-@click.option("--group-total", metavar="COL", help="Column with the public total of each entity's group.")
+@click.option(
+    "--group-total",
+    metavar="COL",
+    help="Column with the public total of each entity's group.  [default: with --group, the group's noisy sum]",
+)
 @click.option(
     "--round", "--whole", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias."
 )
@@ -49,8 +55,9 @@ def project(file: str, **given: Any) -> int:
     the noise (--epsilon or --scale ...), which is public.
 
     \b
-    Example: tracts that add up to each county's published total, in whole numbers
-      fairpost project tracts.csv --group county --group-total county_total --round --csv clean.csv
+    Example: tracts that add up to their counties' totals, in whole numbers
+      fairpost project tracts.csv --group county \\
+          --group-total county_total --round --csv clean.csv
     """
     o.check_numbers(given)
     if given["levels"] is not None:
@@ -62,7 +69,7 @@ def project(file: str, **given: Any) -> int:
     noisy = read_rows(file, **o.columns(given), total=given["group_total"])
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
-        _summary(found)
+        _summary(found, given)
     if "csv" not in outputs.paths and not outputs.to_stdout:
         text = columns_csv(found.columns())
         to_stdout(without_formulas(text) if outputs.safe else text)
@@ -71,6 +78,7 @@ def project(file: str, **given: Any) -> int:
 
 
 def _project(noisy: Rows, given: o.Given) -> Projection:
+    """Groups keep totals of their own where a column of them was named, or of their totals; else they are labels."""
     if noisy.totals is None:
         total = given["total"]
     elif given["total"] is not None:
@@ -79,29 +87,38 @@ def _project(noisy: Rows, given: o.Given) -> Projection:
         total = float(noisy.totals[0])
     else:
         total = dict(zip(noisy.groups, noisy.totals.tolist(), strict=True))
-    return projection_of(
+    keeps = given["group"] is not None or isinstance(total, dict)
+    found = projection_of(
         noisy.values,
         given["postprocess"],
         total,
-        noisy.groups,
+        noisy.groups if keeps else None,
         o.maybe_noise(given),
         round=given["whole"],
         seed=given["seed"],
         ids=noisy.ids,
     )
+    return found if keeps else replace(found, groups=noisy.groups)
 
 
-def _summary(found: Projection) -> None:
+def _summary(found: Projection, given: o.Given) -> None:
     c, r = found.changes, found.rounding
     remark(
         f"{found.postprocess}: {found.n:,} counts; {c['negative_before']:,} were negative, "
-        f"{c['negative_after']:,} are; {c['zero_after']:,} are 0; the sum went from {c['noisy_sum']:,.10g} to {c['sum']:,.10g}."
+        f"{c['negative_after']:,} are; {c['zero_after']:,} are 0; the sum went from {c['noisy_sum']:,.12g} to {c['sum']:,.12g}."
     )
     remark(f"The largest change is {c['largest_change']['change']:+,.6g}, of {c['largest_change']['id']}.")
     if found.totals is not None and len(found.totals) > 1:
-        remark(f"{len(found.totals):,} groups keep their totals.")
+        own = "the totals of the column" if given["group_total"] else "the sums of their noisy counts"
+        remark(f"{len(found.totals):,} groups keep {own}{_nearest(found, given)}.")
+    elif found.totals is not None and given["group"] is not None and given["total"] is not None:
+        remark("The total is of all entities; groups are labels (--group-total gives them totals).")
     if r is not None:
         remark(
             f"Rounding moved {r['rounded_up']:,} counts up and {r['rounded_down']:,} down, none by more than "
             f"{r['largest_change']:.3g}, each without bias; every total is kept (seed {r['seed']})."
         )
+
+
+def _nearest(found: Projection, given: o.Given) -> str:
+    return ", to the nearest whole number" if found.rounded is not None and not given["group_total"] else ""

@@ -31,7 +31,14 @@ PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUM
 @click.option(
     "--entities-per-person", type=int, default=1, show_default=True, help="In how many entities one unit is at most."
 )
-@click.option("--postprocess", type=click.Choice(RULES), default="simplex", show_default=True, help="The rule.")
+@click.option(
+    "--postprocess",
+    type=click.Choice(RULES),
+    default="simplex",
+    show_default=True,
+    metavar="NAME",
+    help=f"The rule: {', '.join(RULES)}.",
+)
 @click.option("--round", "whole", is_flag=True, help="Whole numbers with the totals kept exactly, without bias.")
 @click.option("--total", help="A total that is public elsewhere, with --total-source.  [default: the noisy sum]")
 @click.option("--total-source", metavar="TEXT", help="Where the total is published; goes into the statement.")
@@ -60,8 +67,10 @@ def release(file: str | None, **given: Any) -> int:
 
     \b
     Example: districts that keep the published national total, in whole numbers
-      fairpost release districts.csv --id leaid --count poor_5_17 --ledger poverty.ledger --epsilon 0.1 \\
-          --total 8507055 --total-source "SAIPE 2019, national" --round --chosen-from policy --out release
+      fairpost release districts.csv --id leaid --count poor_5_17 \\
+          --ledger poverty.ledger --epsilon 0.1 --total 8507055 \\
+          --total-source "SAIPE 2019, national" --round \\
+          --chosen-from policy --out release
     """
     guard.harden()
     if given["self_test"]:
