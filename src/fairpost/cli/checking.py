@@ -117,9 +117,12 @@ def _show(found: Check) -> None:
     screen.say(out, f"{found._head()}.")
     for line in sentences(found):
         screen.say(out, line)
-    best, worst = np.argsort(-found.difference, kind="stable")[:TOP], np.argsort(found.difference, kind="stable")[:TOP]
-    for title, some in (("Gained most", best), ("Lost most", worst)):
-        screen.show(out, _entities(found, title, [int(i) for i in some]))
+    for title, sign in (("Gained most", 1.0), ("Lost most", -1.0)):
+        some = [
+            int(i) for i in np.argsort(-sign * found.difference, kind="stable")[:TOP] if sign * found.difference[i] > 0
+        ]
+        if some:
+            screen.show(out, _entities(found, title, some))
     tested, several = found.mechanism is not None, found.releases > 1
     heads, rows = parts_table(found.sizes, "true count", tested=tested, several=several)
     screen.show(out, screen.Grid("By size", heads, rows))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -22,6 +23,10 @@ SHARP = 1e-3
 """An interval narrower than this share of its value is told as one error, not as two ends."""
 
 
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Control characters (C0, DEL, C1), line breaks, and what changes the direction of the text around it (bidi)."""
+
+
 class Html(str):
     """Text that is already safe HTML. Everything else is escaped where it enters a page."""
 
@@ -33,9 +38,8 @@ class Html(str):
 
 
 def clean(text: object) -> str:
-    """Text that can be written as UTF-8: lone surrogates and control characters (C0, DEL, C1) become U+FFFD."""
-    kept = str(text).encode("utf-8", "replace").decode("utf-8")
-    return "".join("�" if c < " " or "\x7f" <= c < "\xa0" or c in "\u2028\u2029" else c for c in kept)
+    """Text that can be written as UTF-8: lone surrogates and STEERING characters become U+FFFD."""
+    return STEERING.sub("�", str(text).encode("utf-8", "replace").decode("utf-8"))
 
 
 def html(pattern: str, **values: object) -> Html:
