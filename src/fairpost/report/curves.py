@@ -118,8 +118,8 @@ def curves_page(
     if not points:
         raise ParameterError("a page needs at least one point, got none")
     style = Style(clean(unit), clean(currency), budget)
-    ordered = sorted(points, key=lambda p: (at(p, x), p.postprocess))
     rules = list(dict.fromkeys(p.postprocess for p in points))
+    ordered = sorted(points, key=lambda p: (rules.index(p.postprocess), at(p, x)))
     names = dict(zip(rules, palette.slots(rules), strict=True))
     keys = [k for k in QUANTITIES if any(style.quantity(k, p) is not None for p in points)]
     quantities = [_quantity(k, ordered, names, x, target, found, style) for k in keys]
