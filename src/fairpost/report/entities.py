@@ -372,7 +372,8 @@ def projection_page(
         ),
         Finding(
             "The largest change",
-            html("{x} {unit}, of {who}.", x=tagged(Unit(digits=4), float(moved[far]), signed=True), unit=unit, who=_called(found.ids, names, far)),
+            html("{x} {unit}, of {who}.", x=tagged(change.unit, float(moved[far]), signed=True), unit=unit,
+                 who=_called(found.ids, names, far)),
         ),
     ]  # fmt: skip
     if found.totals is not None and len(found.totals) > 1:
