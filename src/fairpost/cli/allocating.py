@@ -11,7 +11,8 @@ from fairpost.allocate import ALLOCATIONS, by_law
 from fairpost.allocate import allocate as shares_of
 from fairpost.cli import options as o
 from fairpost.cli import screen
-from fairpost.cli.outputs import Outputs
+from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.recipes import allocate_lines
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
 from fairpost.noise import Law
@@ -30,6 +31,7 @@ TOP = 10
 @click.command()
 @o.FILE
 @o.COLUMNS
+@o.LABEL
 @o.NOISE
 @click.option(
     "--postprocess",
@@ -45,7 +47,9 @@ TOP = 10
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
 @o.JSON
 @o.CSV
-@click.option("--currency", default="$", show_default=True, help="The sign of money.")
+@o.HTML
+@o.WORDS
+@o.NOUN
 @o.FORCE
 def allocate(file: str, **given: Any) -> int:
     """Shares of a budget from a FILE of noisy counts: all that an outside analyst has.
@@ -61,15 +65,33 @@ def allocate(file: str, **given: Any) -> int:
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file], public=True)
     law = o.law_of(file, given, given["budget"])
-    noisy = read_noisy(file, **o.columns(given))
+    noisy = read_noisy(file, **o.columns(given), label=given["label"])
     found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
     outputs.write(
         json=lambda: allocation_data(found, neighbours=o.neighbours_of(given), replicates=given["replicates"]),
         csv=lambda: columns_csv(allocation_columns(found)),
+        html=lambda: _page(found, noisy, file, given, mechanism),
     )
     return 0
+
+
+def _page(found: list[Allocation], noisy: Noisy, file: str, given: o.Given, mechanism: Law | None) -> str:
+    from fairpost.report import allocation_page
+
+    return allocation_page(
+        found,
+        names=noisy.names,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        currency=given["currency"],
+        noun=given["noun"],
+        source=o.source_of(file),
+        lines=allocate_lines(file, given, mechanism, [a.how for a in found]),
+    )
 
 
 def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Allocation]:

@@ -15,7 +15,7 @@ from fairpost.report.findings import findings, lead
 from fairpost.report.numbers import clean, clean_lines, count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
-from fairpost.report.shapes import Shapes
+from fairpost.report.shapes import Drawn
 from fairpost.report.tradeoff import tradeoff_data
 from fairpost.report.verdicts import verdict_lines
 from fairpost.report.views import View, Words, by_task
@@ -35,7 +35,7 @@ def audit_page(
     neighbours: Neighbours | None = None,
     source: str | None = None,
     lines: str | None = None,
-    shapes: Shapes | None = None,
+    shapes: Drawn | None = None,
 ) -> str:
     """One self-contained HTML file about one or more post-processings of the same noisy counts.
 
@@ -53,13 +53,12 @@ def audit_page(
     source, lines
         What the data are called (a file's name), and the Python lines that find the same numbers.
     shapes
-        The areas of the entities, for a map (`fairpost.report.shapes.Shapes`).
+        The areas of the entities, for a map: `fairpost.report.shapes.Shapes.read(file).of(counts)`.
 
     """
     _same(results)
     tasks = by_task(results, Words(clean(unit), clean(noun), clean(currency)))
     views = [v for found in tasks.values() for v in found]
-    drawn = None if shapes is None else shapes.of(results[0].counts)
     counts = results[0].counts
     frontier = results.frontier if isinstance(results, Comparison) else None
     tradeoff = tradeoff_data(views, frontier)
@@ -69,7 +68,7 @@ def audit_page(
         audit_data(views)
         | {
             "page": "audit",
-            "map": None if drawn is None else drawn.data(),
+            "map": None if shapes is None else shapes.data(),
             "tradeoff": tradeoff,
             "limits": limits(views[-1]),
         },
@@ -87,7 +86,7 @@ def audit_page(
         warnings=[clean(w) for w in warnings_of(counts)],
         tradeoff=tradeoff,
         lines=None if lines is None else clean_lines(lines),
-        shapes=None if drawn is None else drawn.words(views[0].words.noun),
+        shapes=None if shapes is None else shapes.words(views[0].words.noun),
         first=next((k for k, v in enumerate(views) if v.result.alpha.value > 0), 0),
         most=MOST,
         say=sentences,

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from fairpost import palette
 from fairpost.errors import ParameterError
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import PERCENT, Html, Unit, clean, clean_lines, html, money, name, tagged
+from fairpost.report.numbers import PERCENT, Html, Unit, clean, clean_lines, count, html, money, name, tagged
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, pack
 from fairpost.results import Allocation, Projection
 from fairpost.results.allocation import ESTIMATED
 
 Floats = NDArray[np.float64]
-COUNT = Unit(digits=6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +31,20 @@ class Column:
     key: str
     name: str
     values: Floats
-    unit: Unit
+    unit: Unit | None
+    """None: a count, with every digit that it has."""
     signed: bool = False
+
+    def show(self, value: float) -> Html:
+        """One number, or a sum of them."""
+        return html("{x}", x=count(value)) if self.unit is None else tagged(self.unit, value, signed=self.signed)
 
     def data(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """For the script."""
         return {
             "key": self.key,
             "name": clean(self.name),
-            "unit": self.unit.data(),
+            "unit": None if self.unit is None else self.unit.data(),
             "signed": self.signed,
             "values": pack(self.values[rows], "f8"),
         }
@@ -146,7 +150,7 @@ def _sums(content: Content) -> dict[str, Any] | None:
             clean(g),
             k,
             f"{number[k]:,}",
-            [tagged(c.unit, float(s[k]), signed=c.signed) for c, s in zip(some, sums, strict=True)],
+            [c.show(float(s[k])) for c, s in zip(some, sums, strict=True)],
         )
         for g, k in places.items()
     ]
@@ -187,7 +191,7 @@ def allocation_page(
     per, shown = (1.0, PERCENT) if first.budget is None else (first.budget, money(clean(currency)))
     what = "share" if first.budget is None else "money"
     places = palette.slots([a.how for a in found])
-    columns = [Column("noisy", f"Noisy count, {unit}", first.noisy, COUNT)]
+    columns = [Column("noisy", f"Noisy count, {unit}", first.noisy, None)]
     columns += [Column(f"v{k}", f"{a.how}", a.shares * per, shown) for k, a in enumerate(found)]
     interval = first.interval
     if interval is not None:
@@ -284,9 +288,9 @@ def _allocation_findings(
     out.append(Finding("Who gets nothing", Html(" ".join(parts))))
     biased = [b for b in found if b.bias is not None]
     if biased:
-        out.append(
-            Finding("What the rule itself does", Html(" ".join(_estimated(b, shown, per, names) for b in biased)))
-        )
+        ends = [max(biased, key=_spread), min(biased, key=_spread)]
+        said = "; ".join(_estimated(b, shown, per, names) for b in dict.fromkeys(ends))
+        out.append(Finding("What the rule itself does", html("{s} ({mark}).", s=Html(said), mark=ESTIMATED)))
     elif len(found) > 1:
         out.append(Finding("If the rule changes", _switch(a, found[1], shown, per, names)))
     else:
@@ -294,14 +298,20 @@ def _allocation_findings(
     return out
 
 
+def _spread(a: Allocation) -> float:
+    """The estimated alpha."""
+    assert a.bias is not None
+    return float(np.ptp(a.bias.bias))
+
+
 def _estimated(a: Allocation, shown: Unit, per: float, names: Sequence[str] | None) -> Html:
     assert a.bias is not None
     worst = int(np.argmin(a.bias.bias))
     bias, error = float(a.bias.bias[worst]) * per, float(a.bias.error[worst]) * per
     return html(
-        "{how} takes {x} from {who}, give or take {e} ({mark}).",
+        "{how} takes {x} from {who}, give or take {e}",
         how=a.how, x=tagged(shown, -bias, error, brief=True), who=_called(a.ids, names, worst),
-        e=tagged(shown, error, brief=True, toward=1), mark=a.bias.mark,
+        e=tagged(shown, error, brief=True, toward=1),
     )  # fmt: skip
 
 
@@ -350,18 +360,17 @@ def projection_page(
     moved = found.counts - found.noisy
     change = Column("change", "Change", moved, Unit(digits=4), signed=True)
     columns = [
-        Column("noisy", "Noisy count", found.noisy, COUNT),
-        Column("count", "Count", found.counts, COUNT),
+        Column("noisy", "Noisy count", found.noisy, None),
+        Column("count", "Count", found.counts, None),
         change,
     ]
     if found.rounded is not None:
-        columns.append(Column("before", "Before rounding", found.values, COUNT))
+        columns.append(Column("before", "Before rounding", found.values, None))
     far = int(np.argmax(np.abs(moved)))
-    whole = Unit(digits=10)
     findings = [
         Finding(
             "The sum",
-            html("It went from {a} to {b} {unit}.", a=tagged(whole, c["noisy_sum"]), b=tagged(whole, c["sum"]), unit=unit),
+            html("It went from {a} to {b} {unit}.", a=f"{c['noisy_sum']:,.10g}", b=f"{c['sum']:,.10g}", unit=unit),
         ),
         Finding(
             "Below zero",

@@ -8,7 +8,7 @@ function mountEntities(data) {
   const lower = data.ids.map((t, i) => `${t}\n${data.names ? data.names[i] : ""}\n${of ? data.groups.names[of[i]] : ""}`.toLowerCase());
   const text = (key, title, value) => ({ key, name: title, left: true, value, cell: (td, i) => { td.append(name(value(i))); td.title = value(i); } });
   const who = () => [...(data.names ? [text("name", "Name", called)] : []), text("id", "Id", (i) => data.ids[i]), ...(of ? [text("group", "Group", (i) => data.groups.names[of[i]])] : [])];
-  const columns = () => who().concat(data.columns.map((c) => ({ key: c.key, name: c.name, value: (i) => c.values[i], cell: (td, i) => { td.textContent = show(c.unit, c.values[i], 0, c.signed); td.title = String(c.values[i]); } })));
+  const columns = () => who().concat(data.columns.map((c) => ({ key: c.key, name: c.name, value: (i) => c.values[i], cell: (td, i) => { td.textContent = c.unit ? show(c.unit, c.values[i], 0, c.signed) : number(c.values[i]); td.title = String(c.values[i]); } })));
   const pictures = [], again = () => pictures.forEach((p) => p.draw());
   const table = new Rows({
     n: data.ids.length, noun: data.noun, key: data.sort, mark: null, columns,
@@ -23,7 +23,7 @@ function mountEntities(data) {
   function drawing(d) {
     const x = column.noisy.values, all = Array.from(data.ids.keys()), arrays = [], series = [];
     d.series.forEach((s) => {
-      const y = column[s.y].values, tell = (list) => (k) => [called(list[k]), `noisy count ${show(PLAIN4, x[list[k]])}`, `${s.name}: ${show(d.unit, y[list[k]], 0, d.signed)}`].concat(s.low ? [`true: ${show(d.unit, column[s.low].values[list[k]], 0, false, -1)} to ${show(d.unit, column[s.high].values[list[k]], 0, false, 1)}`] : []);
+      const y = column[s.y].values, tell = (list) => (k) => [called(list[k]), `noisy count ${number(x[list[k]])}`, `${s.name}: ${show(d.unit, y[list[k]], 0, d.signed)}`].concat(s.low ? [`true: ${show(d.unit, column[s.low].values[list[k]], 0, false, -1)} to ${show(d.unit, column[s.high].values[list[k]], 0, false, 1)}`] : []);
       const of1 = (list, more) => Object.assign({ name: s.name, slot: s.place, x: list.map((i) => x[i]), y: list.map((i) => y[i]), tell: tell(list) }, s.low && list.length <= 500 ? { low: list.map((i) => column[s.low].values[i]), high: list.map((i) => column[s.high].values[i]) } : {}, more);
       arrays.push(y);
       series.push(of1(all, { faint: group !== null }));
