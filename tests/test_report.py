@@ -17,7 +17,7 @@ from fairpost.accuracy import Accuracy, Estimate
 from fairpost.report import audit_page, curves_page
 from fairpost.report.numbers import PERCENT, RELATIVE, Unit, money
 from fairpost.report.views import direction
-from fairpost.results import Point
+from fairpost.results import Basis, Plan, Plans, Point
 
 HOSTILE = [
     "</script><script>window.hurt=1</script>",
@@ -335,41 +335,58 @@ def points(names=("baseline", "pos"), method="exact"):
     out = []
     for name in names:
         for epsilon in (0.01, 0.1, 1.0):
-            value = 1e-5 / epsilon * (1 + (name == "baseline"))
-            est = Estimate(value, value * 0.9, value * 1.1) if method != "exact" else Estimate(value, value, value)
+            value = 10 / epsilon * (1 + (name == "baseline"))
+            ends = (value, value * 0.9, value * 1.1) if method != "exact" else (value, value, value)
+            est = Estimate(*ends, "bound" if method == "exact" else "interval")
             cost = fp.audit(fp.Counts([1, 9]), fp.Laplace(1 / epsilon), "baseline", budget=1e6).cost_of_privacy
             out.append(
                 Point(
-                    fp.Laplace(1 / epsilon), epsilon, name, "allocation", method, est, ("a", "b"), cost, est.scaled(1e6),
-                    "<b>x</b>", 0.01, 0.2, None,
+                    fp.Laplace(1 / epsilon), epsilon, name, "allocation", method, "money", est, ("a", "b"), cost,
+                    est.scaled(2.0), "b", est.scaled(1e-5), "b", est.scaled(3.0), Estimate(0.2, 0.2, 0.2), None,
+                    {"b": "<b>Bee</b>"},
                 )
             )  # fmt: skip
     return out
 
 
+def plans(found, limit=500.0):
+    """Of two rules one meets the target at 0.1, the other nowhere."""
+    targets = fp.Targets(max_loss=limit)
+    basis = Basis(2, 10.0, 1e6, None, "$", ("row 7 is the sum of the others",))
+    return Plans(
+        (
+            Plan(targets, None, None, tuple(found[:3]), (), "none", basis=basis),
+            Plan(targets, found[4], found[4], tuple(found[3:]), (), "found", basis=basis),
+        )
+    )
+
+
 def test_a_page_of_curves_names_target_and_answer():
     found = points()
-    page = curves_page(
-        found,
-        x="epsilon",
-        target=("loss", 500.0, "largest loss at most $500"),
-        found=[found[4]],
-        message="the most noise",
-        made="now",
-    )
+    page = curves_page(found, x="epsilon", plans=plans(found), made="now", source="bees.csv", noun="hives")
     text = words(page)
-    assert "pos meets the target at epsilon 0.100: largest loss at most $500." in text
-    assert "baseline is not known to meet it in this range." in text
-    assert "The most noise." in text
+    assert text.index("pos meets $500 at epsilon 0.1; not in the range: baseline.") < text.index("Unfairness")
+    assert "pos: epsilon 0.1. There: unfairness (alpha) $100; typical error $300; largest expected loss $200;" in text
+    assert "baseline: no noise in the range keeps the largest expected loss at or below $500" in text
+    assert "bees.csv · 2 hives, 10 people · $1.00 million · now" in text
+    assert "Row 7 is the sum of the others." in text
     assert "confidential: computed from true counts" in text
+    assert "<b>Bee</b> loses most" in text
     assert Outside(page).fetched == []
-    assert "<b>x</b>" not in page
+    assert "<b>Bee</b>" not in page
     data = payload(page)
-    assert [q["target"] for q in data["quantities"]] == [None, None, 500.0, None]
-    none = words(
-        curves_page(found, x="scale", target=("alpha", 1e-9, "alpha below 1e-9"), found=(), message="no noise does")
+    assert [q["target"] for q in data["quantities"]] == [None, None, 500.0, None, None]
+    assert [q["axis"] for q in data["quantities"]] == [
+        "unfairness (alpha), $",
+        "typical error, $",
+        "largest expected loss, $",
+        "largest loss in % of what is due",
+        "cost of privacy, $",
+    ]
+    sweep = words(curves_page(found, x="scale"))
+    assert "The most noise, scale 100alpha is $1,000 under pos, $2,000 under baseline." in sweep.replace(
+        " alpha", "alpha"
     )
-    assert "baseline is not known to meet it in this range: alpha below 1e-9." in none
 
 
 # ---- in a real browser --------------------------------------------------------------------------------------------
@@ -555,8 +572,8 @@ TOOLBAR = ["Zoom in", "Zoom out", "Whole picture", "Save PNG", "Save SVG"]
 @pytest.mark.parametrize("kind", ["audit", "sweep", "plan"])
 def test_no_button_of_a_figure_leaves_the_page(browser, tmp_path, mixed_page, kind):
     """The toolbar is a known list; every request is caught (and refused), every window counted, whatever is clicked."""
-    target = ("loss", 500.0, "largest loss at most $500") if kind == "plan" else None
-    page_of = {"audit": lambda: mixed_page}.get(kind, lambda: curves_page(points(), x="epsilon", target=target))
+    answers = plans(points()) if kind == "plan" else None
+    page_of = {"audit": lambda: mixed_page}.get(kind, lambda: curves_page(points(), x="epsilon", plans=answers))
     (tmp_path / "page.html").write_text(page_of(), encoding="utf-8")
     context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
     asked, windows = [], []
@@ -576,7 +593,7 @@ def test_no_button_of_a_figure_leaves_the_page(browser, tmp_path, mixed_page, ki
         "() => { window.sent = []; for (const m of ['submit', 'requestSubmit']) HTMLFormElement.prototype[m] = () => sent.push(m); }"
     )
     figures = page.locator(".plot")
-    assert figures.count() == (1 if kind == "audit" else 4)
+    assert figures.count() == (2 if kind == "audit" else 5)
     for k in range(figures.count()):
         buttons = figures.nth(k).locator("button")
         assert buttons.all_text_contents() == TOOLBAR
