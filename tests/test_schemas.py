@@ -50,6 +50,8 @@ RUNS = {
     "project without total": "project noisy.csv --postprocess nonnegative",
     "allocate": "allocate noisy.csv --scale 8 --budget 54321 --replicates 2",
     "allocate without noise": "allocate noisy.csv",
+    "allocate by group": "allocate noisy.csv --label id --keep total --scale 8 --by-group --budget 54321 --replicates 2",
+    "allocate group budgets": "allocate noisy.csv --by-group --group-budget total",
 }
 
 
@@ -243,7 +245,7 @@ def test_curves_and_plans_are_read_back(documents, which):
     assert read.basis.n == 4
     if which == "plan":
         assert read[0].found.quantity("loss").high <= 60
-        with pytest.raises(ParameterError, match="Plans.from_dict"):
+        with pytest.raises(ParameterError, match=r"Plans\.from_dict"):
             fp.Plan.from_dict(data)
     if which == "plan without answer":
         assert fp.Plan.from_dict(data).message == read[0].message

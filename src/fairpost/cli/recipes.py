@@ -119,18 +119,24 @@ def allocate_lines(file: str, given: o.Given, mechanism: Law | None, rules: Sequ
     """The lines of `fairpost allocate`."""
     if given["programme"] is not None:
         return None
-    settings: dict[str, Any] = {"budget": given["budget"]}
+    own = given["group_budget"] is not None
+    settings: dict[str, Any] = {"budget": None if own else given["budget"], "by_group": given["by_group"]}
     if mechanism is not None:
         settings |= {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")}
         settings["estimate_bias"] = True
     first = ["noisy.values", "noisy.weights", "how", "None" if mechanism is None else f"fp.{mechanism!r}"]
-    call = _call("fp.allocate", *first, "ids=noisy.ids", "groups=noisy.groups", **settings)
+    labels = ["ids=noisy.ids", "groups=noisy.groups", "names=noisy.names", *(["budget=budget"] if own else [])]
+    call = _call("fp.allocate", *first, *labels, **settings)
+    reader = _reader("read_noisy", file, given)
+    if own:
+        reader = _reader("read_noisy_budgets", file, given, repr(given["group_budget"]))
     lines = [
-        f"noisy = {_reader('read_noisy', file, given)}",
+        f"noisy{', budget' if own else ''} = {reader}",
         f"found = [{call} for how in {list(rules)!r}]",
         "print(*found, sep='\\n')",
     ]
-    return _joined(["from fairpost.io import read_noisy"], lines)
+    imports = "from fairpost.io.tables import read_noisy_budgets" if own else "from fairpost.io import read_noisy"
+    return _joined([imports], lines)
 
 
 def project_lines(file: str, given: o.Given, mechanism: Law | None, seed: int | None) -> str:

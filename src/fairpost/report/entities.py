@@ -160,7 +160,6 @@ def _sums(content: Content) -> dict[str, Any] | None:
 def allocation_page(
     found: Sequence[Allocation],
     *,
-    names: Sequence[str] | None = None,
     command: str | None = None,
     made: str | None = None,
     title: str | None = None,
@@ -176,8 +175,6 @@ def allocation_page(
     ----------
     found
         As `allocate` gives them: one draw each, of the same noisy counts and budget.
-    names
-        What people call the entities.
     command, made, title, unit, currency, noun, source, lines
         As for `audit_page`.
 
@@ -231,11 +228,11 @@ def allocation_page(
     content = Content(
         title=title or "What noisy counts give to whom",
         lead=_lead(first.n, noun, source, first, shown, unit),
-        findings=_allocation_findings(found, shown, per, names, noun),
+        findings=_allocation_findings(found, shown, per, noun),
         drawings=drawings,
         columns=columns,
         ids=first.ids,
-        names=names,
+        names=first.names,
         groups=first.groups,
         sort="v0",
         facts=_allocation_facts(found),
@@ -262,14 +259,12 @@ def _called(ids: Sequence[str], names: Sequence[str] | None, i: int) -> Html:
     return name(ids[i] if names is None else names[i])
 
 
-def _allocation_findings(
-    found: Sequence[Allocation], shown: Unit, per: float, names: Sequence[str] | None, noun: str
-) -> list[Finding]:
+def _allocation_findings(found: Sequence[Allocation], shown: Unit, per: float, noun: str) -> list[Finding]:
     a = found[0]
     top = int(np.argmax(a.shares))
     said = html(
         "Under {how} {who} gets {x}",
-        how=a.how, who=_called(a.ids, names, top), x=tagged(shown, float(a.shares[top]) * per, brief=True),
+        how=a.how, who=name(a.name(top)), x=tagged(shown, float(a.shares[top]) * per, brief=True),
     )  # fmt: skip
     if a.interval is not None:
         low, high = float(a.interval.low[top]) * per, float(a.interval.high[top]) * per
@@ -289,10 +284,10 @@ def _allocation_findings(
     biased = [b for b in found if b.bias is not None]
     if biased:
         ends = [max(biased, key=_spread), min(biased, key=_spread)]
-        said = "; ".join(_estimated(b, shown, per, names) for b in dict.fromkeys(ends))
+        said = "; ".join(_estimated(b, shown, per) for b in dict.fromkeys(ends))
         out.append(Finding("What the rule itself does", html("{s} ({mark}).", s=Html(said), mark=ESTIMATED)))
     elif len(found) > 1:
-        out.append(Finding("If the rule changes", _switch(a, found[1], shown, per, names)))
+        out.append(Finding("If the rule changes", _switch(a, found[1], shown, per)))
     else:
         out.append(Finding("How sure", Html("The noise was not given, so nothing is said about the true values.")))
     return out
@@ -304,23 +299,23 @@ def _spread(a: Allocation) -> float:
     return float(np.ptp(a.bias.bias))
 
 
-def _estimated(a: Allocation, shown: Unit, per: float, names: Sequence[str] | None) -> Html:
+def _estimated(a: Allocation, shown: Unit, per: float) -> Html:
     assert a.bias is not None
     worst = int(np.argmin(a.bias.bias))
     bias, error = float(a.bias.bias[worst]) * per, float(a.bias.error[worst]) * per
     return html(
         "{how} takes {x} from {who}, give or take {e}",
-        how=a.how, x=tagged(shown, -bias, error, brief=True), who=_called(a.ids, names, worst),
+        how=a.how, x=tagged(shown, -bias, error, brief=True), who=name(a.name(worst)),
         e=tagged(shown, error, brief=True, toward=1),
     )  # fmt: skip
 
 
-def _switch(a: Allocation, b: Allocation, shown: Unit, per: float, names: Sequence[str] | None) -> Html:
+def _switch(a: Allocation, b: Allocation, shown: Unit, per: float) -> Html:
     moved = (b.shares - a.shares) * per
     far = int(np.argmax(np.abs(moved)))
     return html(
         "{b} in place of {a} moves {sum} in all, most of all for {who}: {x}.",
-        a=a.how, b=b.how, sum=tagged(shown, float(np.abs(moved).sum()) / 2, brief=True), who=_called(a.ids, names, far),
+        a=a.how, b=b.how, sum=tagged(shown, float(np.abs(moved).sum()) / 2, brief=True), who=name(a.name(far)),
         x=tagged(shown, float(moved[far]), brief=True, signed=True),
     )  # fmt: skip
 
@@ -331,6 +326,8 @@ def _allocation_facts(found: Sequence[Allocation]) -> list[tuple[str, Html]]:
     if a.mechanism is not None:
         m = a.mechanism
         facts.append(("Noise", html("{name}, {p} {x}", name=m.name, p=m.parameter, x=f"{m.spread:g}")))
+    if a.budgets is not None:
+        facts.append(("Budgets of groups", html("{words}", words=a.budgets.words)))
     if a.interval is not None:
         together = "all entities together" if a.interval.simultaneous else "each entity by itself"
         facts.append(("Intervals", html("{c} %, {t}", c=f"{100 * a.interval.confidence:g}", t=together)))
