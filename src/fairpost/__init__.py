@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
     from fairpost.io import read_counts
     from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
-    from fairpost.plan import plan, sweep
+    from fairpost.plan import frontier, plan, sweep
     from fairpost.problems import Programme, Proportional
     from fairpost.project import project
     from fairpost.release import Ledger, PublicTotal, Release, release
-    from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
+    from fairpost.results import Allocation, Audit, Comparison, Curve, Frontier, Plan, Plans, Projection, Targets
     from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
@@ -57,6 +57,7 @@ __all__ = [
     "Expansion",
     "FairpostError",
     "FirstOf",
+    "Frontier",
     "Gaussian",
     "Hierarchy",
     "InputError",
@@ -65,6 +66,7 @@ __all__ = [
     "LevelNoise",
     "MonteCarlo",
     "Plan",
+    "Plans",
     "PoS",
     "Programme",
     "Projection",
@@ -73,6 +75,7 @@ __all__ = [
     "Release",
     "Simplex",
     "Stream",
+    "Targets",
     "ToleranceError",
     "TopDown",
     "UnsupportedError",
@@ -81,6 +84,7 @@ __all__ = [
     "audit_hierarchy",
     "check",
     "compare",
+    "frontier",
     "plan",
     "project",
     "project_simplex",
@@ -135,6 +139,7 @@ _HOME = {
         "Stream",
     ),
     "fairpost.plan": (
+        "frontier",
         "plan",
         "sweep",
     ),
@@ -154,8 +159,11 @@ _HOME = {
         "Audit",
         "Comparison",
         "Curve",
+        "Frontier",
         "Plan",
+        "Plans",
         "Projection",
+        "Targets",
     ),
     "fairpost.rules": (
         "Affine",

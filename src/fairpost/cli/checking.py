@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from fairpost.check import check as checked
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.recipes import check_lines
 from fairpost.errors import InputError, ParameterError
 from fairpost.io import Rows, read_counts, read_rows
 from fairpost.io.rows import columns_csv
@@ -31,6 +33,7 @@ MOST_GROUPS = 15
 @o.ID
 @o.COUNT
 @o.GROUP
+@o.LABEL
 @o.READING
 @click.option("--released-id", metavar="COL", help="Column of ids in RELEASED.  [default: as in TRUE, else id]")
 @click.option(
@@ -53,9 +56,10 @@ MOST_GROUPS = 15
 @o.CSV
 @o.HTML
 @click.option("--title", help="The headline of the report.")
+@click.option("--unit", default="people", show_default=True, help="What is counted, for the report.")
 @o.NOUN
 @o.FORCE
-def check(true: str, released: tuple[str, ...], **given: Any) -> int:
+def check(**given: Any) -> int:
     """Released counts against the TRUE ones: who gained and who lost.
 
     Differences per entity, group and size; whether the sum was kept; values below 0. With the noise that was stated
@@ -67,14 +71,16 @@ def check(true: str, released: tuple[str, ...], **given: Any) -> int:
     Laplace noise of scale 10
       fairpost check true.csv noisy.csv second.csv --scale 10
     """
-    mechanism = _noise(given)
+    true, released, mechanism = given["true"], given["released"], _noise(given)
     outputs = Outputs(given, [true, *released])
-    counts = read_counts(true, **o.columns(given))
-    rows = [_released(path, given) for path in released]
+    counts = read_counts(true, **o.columns(given), label=given["label"])
+    rows, columns = zip(*(_released(path, given) for path in released), strict=True)
     found = checked(counts, rows, mechanism, names=released, confidence=given["confidence"])
     if not outputs.to_stdout:
         _show(found)
-    outputs.write(json=found.to_dict, csv=lambda: columns_csv(found.columns()), html=lambda: _page(found, given))
+    outputs.write(
+        json=found.to_dict, csv=lambda: columns_csv(found.columns()), html=lambda: _page(found, given, columns)
+    )
     return 0
 
 
@@ -90,8 +96,8 @@ def _noise(given: o.Given) -> Law | None:
     return o.noise_of(given | {"mechanism": found.mechanism, found.parameter: found.scale})
 
 
-def _released(path: str, given: o.Given) -> Rows:
-    """The rows of a release: its columns are named as in TRUE, or as a release names them."""
+def _released(path: str, given: o.Given) -> tuple[Rows, dict[str, Any]]:
+    """The rows of a release and how they were read: its columns are named as in TRUE, or as a release names them."""
     how = {"decimal": given["decimal"], "where": given["released_where"]}
     tries = [
         (given["released_id"] or id, given["released_count"] or count)
@@ -107,7 +113,7 @@ def _released(path: str, given: o.Given) -> Rows:
             continue
         for line in said:
             o.note(line)
-        return found
+        return found, {"id": id, "count": count, **how}
     assert first is not None
     raise first
 
@@ -192,7 +198,7 @@ def _moved(found: Check) -> str:
     return f" Noise alone would have moved it by some {number(float(alone))}, so more than noise was done."
 
 
-def _page(found: Check, given: o.Given) -> str:
+def _page(found: Check, given: o.Given, columns: Sequence[dict[str, Any]]) -> str:
     from fairpost.report.check import check_page
 
     return check_page(
@@ -201,5 +207,8 @@ def _page(found: Check, given: o.Given) -> str:
         command=o.command_line(),
         made=now(),
         title=given["title"],
+        unit=given["unit"],
         noun=given["noun"],
+        source=o.source_of(given["true"]),
+        lines=check_lines(given, columns, found.mechanism),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -31,6 +32,8 @@ Roles = dict[str, str | None]
 """What a column is for, and the name that was given for it."""
 OPTIONAL = ("weight", "group")
 """Columns that are used where they are there, without being named (a group column without any entry is not)."""
+KEEP = "keep:"
+"""How the role of a column begins that outputs carry along."""
 NUMBERS = ("count", "weight", "total", "base", "budget")
 """Roles whose columns hold numbers."""
 
@@ -49,6 +52,10 @@ class Rows:
     """For each entity the total of its group (of the file, without groups), at least 0."""
     base: Floats | None = None
     """The public population that each count is a part of."""
+    names: tuple[str, ...] | None = None
+    """What people call each entity."""
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns that outputs carry along."""
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -65,6 +72,8 @@ def read_counts(
     weight: str | None = None,
     group: str | None = None,
     base: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
     **reading: Unpack[Options],
 ) -> Counts:
     """True counts from a file or a data frame.
@@ -83,6 +92,8 @@ def read_counts(
         poor_5_17 unless pop or pop_5_17 is named.
     base
         The column of the population that each count is a part of, for programmes with rates.
+    label, keep
+        The column of what people call each entity, and columns that tables and JSON carry along.
     **reading
         `format`: "csv", "tsv", "txt", "xlsx", "parquet" or "saipe"; by default the end of the file's name decides.
         `delimiter`: "comma", "semicolon", "tab" or "pipe"; by default found in the header.
@@ -94,9 +105,18 @@ def read_counts(
         `say`: a function for notes about what was found or skipped; by default the log "fairpost", which prints on stderr.
 
     """
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base}
-    rows = _read(source, roles, Reading.of(**reading), least=0.0)
-    return Counts(rows.values, ids=rows.ids, weights=rows.weights, groups=rows.groups, base=rows.base)
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base, **carried(label, keep)}
+    return _counts(_read(source, roles, Reading.of(**reading), least=0.0))
+
+
+def carried(label: str | None, keep: Sequence[str]) -> Roles:
+    """The roles of the label and of the columns that are kept."""
+    return {"label": label} | {f"{KEEP}{name}": name for name in keep}
+
+
+def _counts(rows: Rows) -> Counts:
+    """True counts from checked rows."""
+    return Counts(rows.values, rows.ids, rows.weights, rows.groups, base=rows.base, names=rows.names, kept=rows.kept)
 
 
 def read_rows(
@@ -108,6 +128,8 @@ def read_rows(
     group: str | None = None,
     total: str | None = None,
     base: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
     **reading: Unpack[Options],
 ) -> Rows:
     """Counts that may be negative, as noisy ones are; the rest as in `read_counts`.
@@ -116,40 +138,52 @@ def read_rows(
     there are no groups), finite and at least 0.
     """
     roles = {"id": id, "count": count, "weight": weight, "group": group, "total": total, "base": base}
-    return _read(source, roles, Reading.of(**reading), least=None)
+    return _read(source, roles | carried(label, keep), Reading.of(**reading), least=None)
 
 
-def read_group_budgets(
+def read_group_budgets(source: Any, given: str, **columns: Any) -> tuple[Counts, dict[str, float]]:
+    """True counts as in `read_counts`, and the budget of each group.
+
+    `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
+    group and budget.
+    """
+    rows, budgets = _with_budgets(source, given, 0.0, **columns)
+    return _counts(rows), budgets
+
+
+def read_row_budgets(source: Any, given: str, **columns: Any) -> tuple[Rows, dict[str, float]]:
+    """Counts as in `read_rows`, and the budget of each group."""
+    return _with_budgets(source, given, None, **columns)
+
+
+def _with_budgets(
     source: Any,
     given: str,
+    least: float | None,
     *,
     id: str | None = "id",
     count: str = "count",
     weight: str | None = None,
     group: str | None = None,
     base: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
     **reading: Unpack[Options],
-) -> tuple[Counts, dict[str, float]]:
-    """True counts as in `read_counts`, and the budget of each group.
-
-    `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
-    group and budget.
-    """
+) -> tuple[Rows, dict[str, float]]:
     how = Reading.of(**reading)
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base}
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base, **carried(label, keep)}
     table, columns = _table(source, roles, how, maybe={"total": given})
     with translated(table.name):
-        rows = _rows(table, columns, 0.0)
+        rows = _rows(table, columns, least)
     if rows.groups is None:
         raise InputError(f"{table.name}: budgets by group need a column of groups (name it with --group), got none")
-    counts = Counts(rows.values, ids=rows.ids, weights=rows.weights, groups=rows.groups, base=rows.base)
     if rows.totals is not None:
-        return counts, dict(zip(rows.groups, rows.totals.tolist(), strict=True))
+        return rows, dict(zip(rows.groups, rows.totals.tolist(), strict=True))
     if given != STDIN and not os.path.exists(given):
         raise InputError(
             f"budgets by group must be a column of {table.name} ({listed(table.columns)}) or a file, got {value(given)}"
         )
-    return counts, _budgets(given, how)
+    return rows, _budgets(given, how)
 
 
 def read_column(
@@ -213,7 +247,7 @@ def _table(source: Any, roles: Roles, how: Reading, maybe: Roles | None = None) 
         columns |= {role: meant(table, str(column)) for role, column in (maybe or {}).items()}
         table = selected(table, conditions)
         if how.drop_missing:
-            table = without_missing(table, columns)
+            table = without_missing(table, {role: column for role, column in columns.items() if KEEP not in role})
         held = [(column, role) for role, column in columns.items() if role in NUMBERS and column is not None]
         return decided(table, held), columns
 
@@ -246,7 +280,8 @@ def _column(table: Table, roles: Roles, role: str) -> str | None:
     if chosen is not None:
         found = meant(table, chosen)
         if found is None:
-            raise absent(table, f"the {role} column", chosen, role)
+            what = role.partition(":")[0]
+            raise absent(table, f"the {what} column", chosen, what)
         return found
     found = meant(table, role) if role in OPTIONAL else None
     if found is None or (role == "group" and empty(table.data[found])):
@@ -275,6 +310,9 @@ def _rows(table: Table, columns: Roles, least: float | None) -> Rows:
     totals = None if total is None else constant(table, total, numbers(table, total, "total", 0.0), groups)
     weights = np.ones(table.height) if weights is None else weights
     bases = None if base is None else numbers(table, base, "base", 0.0)
+    label = columns.get("label")
+    names = None if label is None else tuple(texts(table, label, "label").to_list())
+    kept = {c: table.data[c].to_list() for role, c in columns.items() if role.startswith(KEEP) and c is not None}
     for array in (values, weights, totals, bases):
         if array is not None:
             array.flags.writeable = False
@@ -285,4 +323,6 @@ def _rows(table: Table, columns: Roles, least: float | None) -> Rows:
         groups=None if groups is None else tuple(groups.to_list()),
         totals=totals,
         base=bases,
+        names=names,
+        kept=kept,
     )

@@ -39,7 +39,14 @@ class Html(str):
 
 def clean(text: object) -> str:
     """Text that can be written as UTF-8: lone surrogates and STEERING characters become U+FFFD."""
+    if isinstance(text, str) and text.isprintable():  # nearly all of them: nothing that steers is printable
+        return str(text)
     return STEERING.sub("�", str(text).encode("utf-8", "replace").decode("utf-8"))
+
+
+def clean_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def html(pattern: str, **values: object) -> Html:
@@ -66,7 +73,7 @@ class Unit:
     def place(self, x: float, error: float) -> int:
         """The power of ten of the last digit: the leading digit of the error, or as `digits` says."""
         want = 0 if self.whole and abs(x) >= 100 else math.floor(math.log10(abs(x))) - self.digits + 1
-        return max(want, math.floor(math.log10(error))) if error > 0 else want
+        return max(want, math.floor(math.log10(error))) if 0 < error < math.inf else want
 
     def show(self, value: float, error: float = 0.0, *, signed: bool = False, toward: int = 0) -> str:
         """The number as text: "+$1,234", "−0.0076 %".
@@ -117,6 +124,8 @@ def digits(x: float, place: int) -> str:
 
 
 PERCENT = Unit(100.0, "", "\u00a0%")
+RELATIVE = Unit(100.0, "", "\u00a0%", 3)
+"""Relative to what is due."""
 CHANCE = Unit(100.0, "", "\u00a0%", 3)
 
 
