@@ -1,14 +1,18 @@
 """Releases against the truth: every p-value in two ways (its law and simulation), every difference by hand."""
 
 import csv
+import html
 import io
 import json
 import math
+import re
+import shutil
 import stat
 import sys
 from fractions import Fraction
 from unittest.mock import patch
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -20,6 +24,8 @@ from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
+from fairpost.release.statement import KIND
+from workbooks import xlsx
 
 NOISES = [fp.Laplace(7.0), fp.Gaussian(6.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(4.0)]
 SMALL = [fp.DiscreteLaplace(0.4), fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(0.5), fp.DiscreteGaussian(2.5)]
@@ -413,3 +419,212 @@ def test_a_kept_sum_under_noise_is_pointed_out(cli):
     said = " ".join(done.stdout.split())
     assert "The released sum is 7,543: the true sum. Noise alone would have moved it by some" in said
     assert "so more than noise was done" in said
+
+
+# ---- every option matters ----
+
+
+def looked(cli, *words, true="true.csv", released=("one.csv",)):
+    """The JSON of a check, None where it is refused."""
+    done = cli("check", true, *released, *words, "--json", "-")
+    assert done.exit_code in (0, 2), done.output
+    return json.loads(done.stdout) if done.exit_code == 0 else None
+
+
+def ids_of(data):
+    return [e["id"] for e in data["entities"]]
+
+
+OTHER = "lea,name,n,region\na,A,3,x\nb,B,41,y\nc,C,500,x\nd,D,6000,y\ne,E,0,x\nf,F,1000,y\n"
+SHEET = [["lea", "n"], *([i, float(x)] for i, x in zip("abcdef", TRUE.values, strict=True))]
+
+
+def text_of(path):
+    return path.read_text()
+
+
+def noise(words, mechanism):
+    """These words state this noise."""
+
+    def look(cli, tmp_path):
+        assert looked(cli, *words)["mechanism"] == mechanism.describe()
+        assert looked(cli)["mechanism"] is None
+
+    return look
+
+
+def columns(cli, tmp_path):
+    (tmp_path / "o.csv").write_text(OTHER)
+    named = ["--id", "lea", "--count", "n"]
+    data = looked(cli, *named, "--group", "region", true="o.csv")
+    assert data["counts"]["total"] == 7544
+    assert [g["group"] for g in data["groups"]] == ["x", "y"]
+    assert looked(cli, *named, true="o.csv")["groups"] is None
+    assert looked(cli, "--id", "lea", true="o.csv") is None
+    assert looked(cli, "--count", "n", true="o.csv") is None
+
+
+def label(cli, tmp_path):
+    (tmp_path / "o.csv").write_text(OTHER)
+    assert (
+        cli("check", "o.csv", "one.csv", "--id", "lea", "--count", "n", "--label", "name", "--csv", "x.csv").exit_code
+        == 0
+    )
+    assert [r["name"] for r in csv.DictReader(io.StringIO(text_of(tmp_path / "x.csv")))] == list("ABCDEF")
+
+
+def reading(cli, tmp_path):
+    (tmp_path / "t.csv").write_text(text_of(tmp_path / "true.csv").replace(",", "\t"))
+    assert looked(cli, "--format", "tsv", true="t.csv") is not None
+    assert looked(cli, "--format", "csv", true="t.csv") is None
+    assert looked(cli, "--delimiter", "tab", true="t.csv") is not None
+    assert looked(cli, "--delimiter", "pipe", true="t.csv") is None
+    book = xlsx(one=[["lea"]], two=[["lea", "n"], *SHEET])
+    (tmp_path / "b.xlsx").write_bytes(book)
+    named = ["--id", "lea", "--count", "n"]
+    assert looked(cli, *named, "--sheet", "two", "--header", 2, true="b.xlsx")["counts"]["total"] == 7543
+    assert looked(cli, *named, "--sheet", "two", "--header", 1, true="b.xlsx") is None
+    assert looked(cli, *named, "--header", 1, true="b.xlsx") is None
+
+
+def decimal(cli, tmp_path):
+    """Of TRUE and of RELEASED."""
+    (tmp_path / "t.csv").write_text("id;count\na;1,234\n")
+    (tmp_path / "r.csv").write_text("id;count\na;2,345\n")
+    for mark, want in ((",", (1.234, 2.345)), (".", (1234, 2345))):
+        (e,) = looked(cli, "--decimal", mark, true="t.csv", released=["r.csv"])["entities"]
+        assert (e["count"], e["released"]) == want
+    assert looked(cli, true="t.csv", released=["r.csv"]) is None
+
+
+def rows(cli, tmp_path):
+    (tmp_path / "t.csv").write_text("id,count,v\na,3,x\nb,40,x\nc,,x\nd,1,y\n")
+    (tmp_path / "r.csv").write_text("id,count,v\na,3,x\nb,40,x\nc,9,z\n")
+    words = ["--where", "v=x", "--drop-missing", "--released-where", "v=x"]
+    assert ids_of(looked(cli, *words, true="t.csv", released=["r.csv"])) == ["a", "b"]
+    for gone in (0, 2, 3):
+        fewer = words[:gone] + words[gone + (1 if gone == 2 else 2) :]
+        assert looked(cli, *fewer, true="t.csv", released=["r.csv"]) is None
+
+
+def released(cli, tmp_path):
+    (tmp_path / "r.csv").write_text("who,y,z\n" + "".join(f"{i},1,2\n" for i in "abcdef"))
+    data = looked(cli, "--released-id", "who", "--released-count", "z", released=["r.csv"])
+    assert {e["released"] for e in data["entities"]} == {2.0}
+    assert looked(cli, "--released-id", "who", released=["r.csv"]) is None
+    assert looked(cli, "--released-count", "z", released=["r.csv"]) is None
+
+
+def statement(cli, tmp_path):
+    (tmp_path / "no.json").write_text("{}")
+    done = cli("check", "true.csv", "one.csv", "--statement", "no.json")
+    assert (done.exit_code, "no.json: must be a statement" in done.stderr) == (2, True)
+    privacy = {"mechanism": "discrete-laplace", "scale": "5", "levels": [1], "delta": "0"}
+    privacy["sensitivity"] = {"value": "1", "norm": "L1"}
+    rule = {"rule": "simplex", "total": None, "by_group": False}
+    said = {"statement": KIND, "privacy": privacy, "postprocessing": [rule]}
+    (tmp_path / "s.json").write_text(json.dumps(said))
+    assert looked(cli, "--statement", "s.json")["mechanism"] == fp.DiscreteLaplace(5.0).describe()
+    assert looked(cli, "--statement", "s.json", "--scale", 3) is None
+
+
+def confidence(cli, tmp_path):
+    both = ["one.csv", "two.csv"]
+    wide, narrow = (looked(cli, "--confidence", c, released=both)["total"]["half_width"] for c in (0.99, 0.5))
+    assert wide > narrow > 0
+
+
+def page(cli, tmp_path):
+    (tmp_path / "o.html").unlink(missing_ok=True)
+    words = ["--title", "Zqa", "--unit", "zqb", "--noun", "zqc"]
+    assert cli("check", "true.csv", "one.csv", *words, "--html", "o.html").exit_code == 0
+    text = text_of(tmp_path / "o.html")
+    assert all(f"{word}" in text.partition("To make this page again")[0] for word in ("Zqa", "zqb", "zqc"))
+    assert "fairpost check true.csv" in text
+    assert cli("check", "true.csv", "one.csv", "--html", "o.html").exit_code == 2
+    assert cli("check", "true.csv", "one.csv", "--html", "o.html", "--force").exit_code == 0
+    assert "Zqa" not in text_of(tmp_path / "o.html")
+
+
+def safe(cli, tmp_path):
+    for name in ("t.csv", "r.csv"):
+        (tmp_path / name).write_text("id,count\n=1+2,3\n")
+    for words, want in (([], "=1+2"), (["--csv-safe"], "'=1+2")):
+        done = cli("check", "t.csv", "r.csv", *words, "--csv", "-")
+        assert [r["id"] for r in csv.DictReader(io.StringIO(done.stdout))] == [want]
+
+
+MATTERS = {
+    "--id": columns, "--count": columns, "--group": columns, "--label": label, "--format": reading, "--delimiter": reading,
+    "--sheet": reading, "--header": reading, "--decimal": decimal, "--where": rows, "--drop-missing": rows,
+    "--released-where": rows, "--released-id": released, "--released-count": released, "--statement": statement,
+    "--mechanism": noise(["--mechanism", "gaussian", "--sigma", 4], fp.Gaussian(4.0)),
+    "--sigma": noise(["--mechanism", "gaussian", "--sigma", 4], fp.Gaussian(4.0)),
+    "--epsilon": noise(["--epsilon", 0.5], fp.Laplace(2.0)),
+    "--scale": noise(["--scale", 3], fp.Laplace(3.0)),
+    "--sensitivity": noise(["--epsilon", 0.5, "--sensitivity", 3], fp.Laplace(6.0)),
+    "--rho": noise(["--rho", 0.5], fp.Laplace.from_rho(0.5)),
+    "--delta": noise(["--mechanism", "gaussian", "--epsilon", 0.5, "--delta", 0.3], fp.Gaussian.from_epsilon(0.5, 0.3)),
+    "--confidence": confidence, "--json": columns, "--csv": label, "--csv-safe": safe, "--html": page, "--title": page,
+    "--unit": page, "--noun": page, "--force": page,
+}  # fmt: skip
+
+
+def test_every_option_of_the_command_has_an_entry():
+    made = main.get_command(click.Context(main), "check")
+    assert {p.opts[0] for p in made.params if isinstance(p, click.Option)} - {"--help"} == set(MATTERS)
+
+
+@pytest.mark.parametrize("option", MATTERS)
+def test_an_option_of_the_command_matters(cli, tmp_path, option):
+    MATTERS[option](cli, tmp_path)
+
+
+def test_the_python_lines_of_the_page_give_the_same_numbers(cli, tmp_path):
+    done = cli(
+        "check",
+        "true.csv",
+        "one.csv",
+        "two.csv",
+        "--scale",
+        5,
+        "--where",
+        "count >= 0",
+        "--html",
+        "o.html",
+        "--json",
+        "o.json",
+    )
+    assert done.exit_code == 0
+    lines = html.unescape(re.search(r'<pre id="python"[^>]*>(.*?)</pre>', text_of(tmp_path / "o.html"), re.DOTALL)[1])
+    space = {}
+    exec(lines, space)
+    data = json.loads((tmp_path / "o.json").read_text())
+    data.pop("command")
+    assert space["found"].to_dict() == data
+
+
+BROWSER = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: chromium, chromium-browser or google-chrome")
+@pytest.mark.parametrize("words", [["one.csv", "--scale", 5], ["one.csv", "two.csv"]])
+def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, words):
+    from playwright.sync_api import sync_playwright
+
+    assert cli("check", "true.csv", *words, "--html", "o.html").exit_code == 0
+    with sync_playwright() as p:
+        made = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        here, errors, asked = made.new_page(viewport={"width": 390, "height": 844}), [], []
+        here.on("pageerror", lambda e: errors.append(str(e)))
+        here.on("request", lambda r: asked.append(r.url))
+        here.goto((tmp_path / "o.html").as_uri())
+        here.wait_for_selector("html.ready")
+        assert here.locator("#table tbody tr").count() == 6
+        here.fill("#search", "c")
+        here.wait_for_function("document.querySelectorAll('#table tbody tr').length === 1")
+        assert here.evaluate("document.documentElement.scrollWidth") <= 390
+        assert "By size" in here.inner_text("main")
+        made.close()
+    assert not errors
+    assert asked == [(tmp_path / "o.html").as_uri()]

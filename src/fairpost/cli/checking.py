@@ -203,7 +203,6 @@ def _page(found: Check, given: o.Given, columns: Sequence[dict[str, Any]]) -> st
 
     return check_page(
         found,
-        sentences(found),
         command=o.command_line(),
         made=now(),
         title=given["title"],

@@ -22,7 +22,7 @@ def _call(name: str, *first: str, **more: Any) -> str:
 
 
 def _reader(name: str, file: str, given: o.Given, *more: str) -> str:
-    read = {k: v for k, v in o.columns(given).items() if k != "say"}
+    read = {k: v for k, v in o.columns(given).items() if k != "say" and v != ()}
     named = read | {k: v for k, v in o.names(given).items() if v}
     return _call(name, repr(file), *more, **{k: list(v) if isinstance(v, tuple) else v for k, v in named.items()})
 

@@ -19,7 +19,6 @@ COUNTS = Unit(digits=5)
 
 def check_page(
     found: Check,
-    sentences: Sequence[str] = (),
     *,
     command: str | None = None,
     made: str | None = None,
@@ -35,8 +34,6 @@ def check_page(
     ----------
     found
         As `check` gives it.
-    sentences
-        What the numbers mean, for the provenance.
     command, made, title, unit, noun, source, lines
         As for `audit_page`.
 
@@ -52,8 +49,9 @@ def check_page(
         names=found.counts.names,
         groups=found.counts.groups,
         sort="difference",
-        facts=_facts(found, sentences),
+        facts=_facts(found),
         across=("true", "true count"),
+        between="bias",
         mark=found.mark,
         tables=_tables(found),
     )
@@ -156,16 +154,17 @@ def _table(found: Check, key: str, title: str, first: str, parts: Sequence[Part]
     heads, rows = parts_table(parts, first, tested=tested, several=several)
     text = "Sums over the entities of each row."
     if tested:
-        text += " Noise alone: its standard deviation. p: the chance that noise alone gives some row so large a difference."
+        text += (
+            " Noise alone: its standard deviation. p: the chance that noise alone gives some row so large a difference."
+        )
     if several:
         text += f" Bias within: the intervals of all rows hold together with chance {found.confidence:g}."
-    return Summary(key, title, text, heads, [tuple(clean(c) for c in row) for row in rows])
+    return Summary(key, title, text, heads, [tuple(clean(c).replace("+-", "±") for c in row) for row in rows])
 
 
-def _facts(found: Check, sentences: Sequence[str]) -> list[tuple[str, Html]]:
+def _facts(found: Check) -> list[tuple[str, Html]]:
     facts = [("Releases", html("{names}", names=", ".join(found.names)))]
     if found.noise is not None:
         facts.append(("Null hypothesis", html("{h}", h=found.noise.hypothesis)))
         facts.append(("How to read p", html("{r}", r=found.noise.reading)))
-    facts += [(f"In words, {k + 1}", html("{s}", s=s)) for k, s in enumerate(sentences)]
     return facts

@@ -109,6 +109,8 @@ class Content:
     facts: list[tuple[str, Html]]
     across: tuple[str, str] = ("noisy", "noisy count")
     """The column that pictures have on their horizontal axis, and its title there."""
+    between: str = "true"
+    """What lies between the low and the high end of a series."""
     mark: str | None = None
     """What the page was computed from, where that must be said."""
     tables: Sequence[Summary] = ()
@@ -132,6 +134,7 @@ def page_of(content: Content, noun: str, command: str | None, made: str | None, 
         "groups": groups,
         "columns": [c.data(rows) for c in content.columns],
         "sort": content.sort,
+        "between": content.between,
         "across": {"key": content.across[0], "name": clean(content.across[1])},
         "drawings": [d.data() for d in content.drawings],
     }

@@ -23,7 +23,7 @@ function mountEntities(data) {
   function drawing(d) {
     const x = column[data.across.key].values, all = Array.from(data.ids.keys()), arrays = [], series = [];
     d.series.forEach((s) => {
-      const y = column[s.y].values, tell = (list) => (k) => [called(list[k]), `${data.across.name} ${number(x[list[k]])}`, `${s.name}: ${show(d.unit, y[list[k]], 0, d.signed)}`].concat(s.low ? [`true: ${show(d.unit, column[s.low].values[list[k]], 0, false, -1)} to ${show(d.unit, column[s.high].values[list[k]], 0, false, 1)}`] : []);
+      const y = column[s.y].values, tell = (list) => (k) => [called(list[k]), `${data.across.name} ${number(x[list[k]])}`, `${s.name}: ${show(d.unit, y[list[k]], 0, d.signed)}`].concat(s.low ? [`${data.between}: ${show(d.unit, column[s.low].values[list[k]], 0, false, -1)} to ${show(d.unit, column[s.high].values[list[k]], 0, false, 1)}`] : []);
       const of1 = (list, more) => Object.assign({ name: s.name, slot: s.place, x: list.map((i) => x[i]), y: list.map((i) => y[i]), tell: tell(list) }, s.low && list.length <= 500 ? { low: list.map((i) => column[s.low].values[i]), high: list.map((i) => column[s.high].values[i]) } : {}, more);
       arrays.push(y);
       series.push(of1(all, { faint: group !== null }));
