@@ -610,7 +610,7 @@ BROWSER = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "g
 @pytest.mark.skipif(BROWSER is None, reason="no browser: chromium, chromium-browser or google-chrome")
 @pytest.mark.parametrize("words", [["one.csv", "--scale", 5], ["one.csv", "two.csv"]])
 def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, words):
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     assert cli("check", "true.csv", *words, "--html", "o.html").exit_code == 0
     with sync_playwright() as p:
@@ -622,7 +622,7 @@ def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, words):
         here.wait_for_selector("html.ready")
         assert here.locator("#table tbody tr").count() == 6
         here.fill("#search", "c")
-        here.wait_for_function("document.querySelectorAll('#table tbody tr').length === 1")
+        expect(here.locator("#table tbody tr")).to_have_count(1)
         assert here.evaluate("document.documentElement.scrollWidth") <= 390
         assert "By size" in here.inner_text("main")
         made.close()

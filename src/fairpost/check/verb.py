@@ -182,7 +182,7 @@ def _parts(
     k = len(labels)
 
     def sums(values: Floats) -> Floats:
-        return np.bincount(member, weights=values, minlength=k)
+        return np.asarray(np.bincount(member, weights=values, minlength=k), dtype=np.float64)
 
     n, due = np.bincount(member, minlength=k), sums(counts.values)
     d = np.array([sums(row - counts.values) for row in rows])  # the differences, not the sums, are small

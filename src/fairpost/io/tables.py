@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -200,7 +200,7 @@ def read_column(
 ) -> Floats:
     """One more column of numbers of at least 0, for the rows that `read_counts` gives."""
     roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base}
-    quiet = Reading.of(**{**reading, "say": _silent})  # type: ignore[typeddict-item]  # the counts were read before
+    quiet = replace(Reading.of(**reading), say=_silent)  # what there is to say was said when the counts were read
     table, columns = _table(source, roles, quiet, maybe={"budget": column})
     with translated(table.name):
         found = columns["budget"]

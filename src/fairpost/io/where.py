@@ -83,7 +83,8 @@ def _mask(table: Table, column: str, one: Condition) -> pl.Series:
         return gone if one.sign == "missing" else ~gone
     if one.sign in ORDER:
         numbers = parsed(series, decided(replace(table, say=lambda _: None), [(column, "value")]).decimal or ".")
-        return ORDER[one.sign](numbers, _number(one)).fill_null(False)
+        inside: pl.Series = ORDER[one.sign](numbers, _number(one)).fill_null(False)
+        return inside
     text = None if series.dtype.is_numeric() else words(table, column, series).str.strip_chars()
     same = series == _number(one) if text is None else text == one.value.strip()
     return (same if one.sign == "=" else ~same).fill_null(False) & ~gone

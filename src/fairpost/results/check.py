@@ -203,11 +203,11 @@ class Check(Result):
 
     def plot(self) -> go.Figure:
         """The difference of each entity against its true count."""
-        ends = {}
+        low = high = None
         if self.half_width is not None:
             wide = np.where(np.isfinite(self.half_width), self.half_width, 0.0)
-            ends = {"low": self.difference - wide, "high": self.difference + wide}
-        points = Series("difference", self.counts.values, self.difference, self.counts.ids, **ends)
+            low, high = self.difference - wide, self.difference + wide
+        points = Series("difference", self.counts.values, self.difference, self.counts.ids, low, high)
         return drawn(self._head(), "true count", "released less true", [points])
 
     def ends(self) -> tuple[int, int]:
