@@ -154,7 +154,7 @@ def test_a_bad_option_ends_with_one_line_and_exit_code_2(table, words, says):
         ("a.csv", "id,count\nx,many\n", ["line 2", "many"]),
         ("a.csv", "", ["empty"]),
         ("a.csv", "id,count\n", ["a.csv"]),
-        ("a.csv", "id;count\nx;1\n", ["a.csv"]),
+        ("a.csv", "id;count\nx;1,234\n", ["a.csv, line 2, column 'count'", "a clear decimal mark", "'1,234'"]),
         ("a.parquet", "id,count\nx,1\n", ["a.parquet"]),
         ("a.csv.gz", "id,count\nx,1\n", ["a.csv.gz"]),
     ],

@@ -102,11 +102,16 @@ class Commands(click.Group):
         """The help text lists them already."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """A closed pipe passes under another name: click would end it with 1."""
+        """Notes come last. A closed pipe passes under another name: click would end it with 1."""
         try:
-            return super().invoke(ctx)
+            code = super().invoke(ctx)
+            if ctx.meta.get("fairpost.notes"):
+                from fairpost.cli.options import say_notes
+
+                say_notes(ctx)
         except BrokenPipeError:
             raise ClosedPipe from None
+        return code
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and end with the exit code that the help documents."""

@@ -215,11 +215,21 @@ def reading(given: Given) -> dict[str, Any]:
     return {name: given[name] for name in names} | {"say": note}
 
 
+NOTES = "fairpost.notes"
+"""Where the context of a command keeps its notes."""
+
+
 def note(line: str) -> None:
-    """A note about how a file was read."""
+    """A note about how a file was read; said at the end of a command that succeeds, since a failure is one line."""
+    click.get_current_context().find_root().meta.setdefault(NOTES, []).append(line)
+
+
+def say_notes(ctx: click.Context) -> None:
+    """The notes of a command, each once, on stderr."""
     from fairpost.cli.layout import remark
 
-    remark(f"note: {line}")
+    for line in dict.fromkeys(ctx.find_root().meta.pop(NOTES, [])):
+        remark(f"note: {line}")
 
 
 def names(given: Given) -> dict[str, Any]:
