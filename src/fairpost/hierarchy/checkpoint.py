@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import time
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import whole
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.blocks import Totals
 from fairpost.hierarchy.spec import Spec
@@ -69,15 +69,8 @@ class Checkpoint:
         """Write the totals where `every` seconds have passed since the last time, or `now`."""
         if not now and time.monotonic() - self._saved < self.every:
             return
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         try:
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                np.savez(file, fingerprint=np.array(self.mark), **totals.state())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
+            whole.write(self.path, lambda file: np.savez(file, fingerprint=np.array(self.mark), **totals.state()))
         except OSError as error:
             raise ParameterError(f"the checkpoint {self.path} cannot be written: {error.strerror}") from None
-        finally:
-            beside.unlink(missing_ok=True)
         self._saved = time.monotonic()
