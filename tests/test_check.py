@@ -460,6 +460,8 @@ def columns(cli, tmp_path):
     assert data["counts"]["total"] == 7544
     assert [g["group"] for g in data["groups"]] == ["x", "y"]
     assert looked(cli, *named, true="o.csv")["groups"] is None
+    (tmp_path / "half.csv").write_text(text_of(tmp_path / "one.csv").replace("id,", "lea,"))
+    assert ids_of(looked(cli, *named, true="o.csv", released=["half.csv"])) == list("abcdef")
     assert looked(cli, "--id", "lea", true="o.csv") is None
     assert looked(cli, "--count", "n", true="o.csv") is None
 

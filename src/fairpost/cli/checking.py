@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import click
@@ -99,12 +100,10 @@ def _noise(given: o.Given) -> Law | None:
 def _released(path: str, given: o.Given) -> tuple[Rows, dict[str, Any]]:
     """The rows of a release and how they were read: its columns are named as in TRUE, or as a release names them."""
     how = {"decimal": given["decimal"], "where": given["released_where"]}
-    tries = [
-        (given["released_id"] or id, given["released_count"] or count)
-        for id, count in ((given["id"] or "id", given["count"] or "count"), ("id", "count"))
-    ]
+    ids = [given["released_id"]] if given["released_id"] else [given["id"] or "id", "id"]
+    counts = [given["released_count"]] if given["released_count"] else [given["count"] or "count", "count"]
     first: InputError | None = None
-    for id, count in dict.fromkeys(tries):
+    for id, count in dict.fromkeys(product(ids, counts)):
         said: list[str] = []
         try:
             found = read_rows(path, id=id, count=count, say=said.append, **how)

@@ -34,14 +34,22 @@ POINT_ONLY = (
 )
 
 
-def plain(series: pl.Series) -> pl.Series | None:
-    """A column of text without surrounding blanks and blanks between thousands; None for other columns."""
+def is_text(series: pl.Series) -> bool:
+    """Whether a column holds text, of whatever kind."""
     import polars as pl
 
-    if series.dtype in (pl.Categorical, pl.Enum):
-        series = series.cast(pl.String)
-    if series.dtype != pl.String:
-        return None
+    return series.dtype in (pl.String, pl.Categorical, pl.Enum)
+
+
+def as_text(series: pl.Series) -> pl.Series:
+    """Text as text, categories too."""
+    import polars as pl
+
+    return series if series.dtype == pl.String else series.cast(pl.String)
+
+
+def plain(series: pl.Series) -> pl.Series:
+    """A column of text without surrounding blanks and blanks between thousands."""
     text = series.str.strip_chars()
     if not text.str.contains_any(list(BLANKS[1:-1])).any():
         return text
@@ -55,34 +63,33 @@ def parsed(series: pl.Series, decimal: str = ".") -> pl.Series:
 
     if series.dtype.is_numeric():
         return series.cast(pl.Float64)
-    text = plain(series)
-    if text is None:
+    if not is_text(series):
         return pl.Series([None] * series.len(), dtype=pl.Float64)
+    series = as_text(series)
+    found = series.str.strip_chars().cast(pl.Float64, strict=False)
+    if decimal == "." and not found.null_count():
+        return found
+    text = plain(series)
     if decimal == ",":
         marked = text.str.contains_any([".", ","]).fill_null(False)
         fits = text.str.contains(WITH_COMMA).fill_null(False)
         pointed = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
         return text.zip_with(~marked, pointed.set(~fits, None)).cast(pl.Float64, strict=False)
-    found = text.cast(pl.Float64, strict=False)
-    if found.null_count():
-        separated = text.str.contains(THOUSANDS).fill_null(False)
-        found = found.zip_with(~separated, text.str.replace_all(",", "").cast(pl.Float64, strict=False))
-    return found
+    grouped = text.str.contains(THOUSANDS).fill_null(False)
+    return text.zip_with(~grouped, text.str.replace_all(",", "")).cast(pl.Float64, strict=False)
 
 
 def separated(series: pl.Series) -> bool:
     """Whether a column has numbers in which commas separate thousands."""
-    text = plain(series)
-    if text is None or not text.str.contains(",", literal=True).any():
-        return False
-    return bool(text.str.contains(THOUSANDS).any())
+    text = as_text(series)
+    return bool(text.str.contains(",", literal=True).any()) and bool(plain(text).str.contains(THOUSANDS).any())
 
 
 def decided(table: Table, columns: Iterable[tuple[str, str]]) -> Table:
     """The table with its decimal mark, from all columns of numbers, each with what it holds ("count")."""
-    columns = [(column, what) for column, what in columns if plain(table.data[column]) is not None]
     if table.decimal is not None:
         return table
+    columns = [(column, what) for column, what in columns if is_text(table.data[column])]
     if table.separator == ",":
         if any(separated(table.data[column]) for column, _ in columns):
             table.say(f"{table.name}: commas inside numbers separate thousands (--decimal , where they do not)")
@@ -113,10 +120,10 @@ Found = tuple[str, str, int]
 def _first(table: Table, columns: list[tuple[str, str]], pattern: str, but: str | None = None) -> Found | None:
     """The first entry of this look."""
     for column, what in columns:
-        text = plain(table.data[column])
-        assert text is not None
-        if not text.str.contains_any([".", ","]).any():
+        series = as_text(table.data[column])
+        if not series.str.contains_any([".", ","]).any():
             continue
+        text = plain(series)
         mask = text.str.contains(pattern) & text.str.contains("[0-9]")
         row = first((mask if but is None else mask & ~text.str.contains(but)).fill_null(False))
         if row is not None:
