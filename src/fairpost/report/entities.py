@@ -283,8 +283,8 @@ def _allocation_findings(found: Sequence[Allocation], shown: Unit, per: float, n
     out.append(Finding("Who gets nothing", Html(" ".join(parts))))
     biased = [b for b in found if b.bias is not None]
     if biased:
-        ends = [max(biased, key=_spread), min(biased, key=_spread)]
-        said = "; ".join(_estimated(b, shown, per) for b in dict.fromkeys(ends))
+        ranked = sorted(biased, key=_spread)
+        said = "; ".join(_estimated(b, shown, per) for b in (ranked if len(ranked) == 1 else (ranked[-1], ranked[0])))
         out.append(Finding("What the rule itself does", html("{s} ({mark}).", s=Html(said), mark=ESTIMATED)))
     elif len(found) > 1:
         out.append(Finding("If the rule changes", _switch(a, found[1], shown, per)))
