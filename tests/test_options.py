@@ -74,8 +74,8 @@ OUTPUTS = {
     "audit": ("json", "csv", "html"),
     "plan": ("json", "csv", "html"),
     "sweep": ("json", "csv", "html"),
-    "project": ("json", "csv"),
-    "allocate": ("json", "csv"),
+    "project": ("json", "csv", "html"),
+    "allocate": ("json", "csv", "html"),
 }
 
 
@@ -569,6 +569,28 @@ def words_of_the_page(run, command, *, option, default):
         assert default in one.html
 
 
+def label_of_the_page(run, command):
+    """Nothing but the page of `project` says what people call an entity."""
+    one, two = (run(command, base(command, *w), files=("html",)) for w in ([], ["--label", "region"]))
+    names = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["names"] for r in (one, two)]
+    assert names == [None, ["e", "w", "e", "w"]]
+    assert "region" in refused(run, command, [*base(command), "--label", "regoin"])
+
+
+def map_of_the_page(run, command, *, option):
+    """The areas of the file that is named, by the property that is named."""
+    square = [[[0, 0], [1, 0], [1, 1], [0, 0]]]
+    areas = [
+        {"type": "Feature", "id": i, "properties": {"other": j}, "geometry": {"type": "Polygon", "coordinates": square}}
+        for i, j in (("a", "c"), ("b", "zz"))
+    ]
+    Path("m.json").write_text(json.dumps({"type": "FeatureCollection", "features": areas}))
+    words = {"--map": ["--map", "m.json"], "--map-key": ["--map", "m.json", "--map-key", "other"]}[option]
+    one, two = (run(command, base(command, *w), files=("html",)) for w in (words[:-2], words))
+    found = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["map"] for r in (one, two)]
+    assert [None if m is None else m["of"] for m in found] == ([None, [0, 1]] if option == "--map" else [[0, 1], [2]])
+
+
 def currency(run, command):
     files = tuple(k for k in OUTPUTS[command] if k == "html")
     words = base(command, "--budget", 1e3, how="baseline")
@@ -577,9 +599,8 @@ def currency(run, command):
     assert "Zqx" not in one.screen
     assert "Zqx" in two.screen
     assert "$" not in two.screen
-    if command != "allocate":
-        assert "Zqx" in two.html
-        assert "Zqx" not in one.html
+    assert "Zqx" in two.html
+    assert "Zqx" not in one.html
 
 
 def force(run, command):
@@ -828,12 +849,12 @@ WORDS = {
 PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group} | {
     "--programme": programme, "--base": programme,
 }  # fmt: skip
+NOUN = {"--noun": partial(words_of_the_page, option="--noun", default="entities")}
 RANGE = {"--epsilons": epsilons, "--spreads": spreads, "--points": points}
 AGAINST = (
-    COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS
+    COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS | NOUN
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--force": force}
 )  # fmt: skip
-BOTH = {k: v for k, v in FILES.items() if k != "--html"}
 
 
 def of_levels(run, command, option, value):
@@ -858,14 +879,16 @@ TABLE = {
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
     | {"--label": label, "--keep": keep, "--csv-groups": csv_groups, "--frontier": frontier} | MOST
-    | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},
+    | {option: partial(map_of_the_page, option=option) for option in ("--map", "--map-key")}
+    | {"--entities": entities, "--force": force} | NOUN,
     "sweep": AGAINST | {"--label": label},
     "plan": AGAINST | {"--label": label} | MOST,
-    "project": COLUMNS | LEVELS | STATEMENTS | BOTH
+    "project": COLUMNS | LEVELS | STATEMENTS | FILES | NOUN | {k: v for k, v in WORDS.items() if k != "--currency"}
+    | {"--label": label_of_the_page}
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--total": total, "--group-total": group_total}
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
-    "allocate": COLUMNS | STATEMENTS | BOTH
-    | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--currency": currency, "--force": force}
+    "allocate": COLUMNS | STATEMENTS | FILES | NOUN | WORDS
+    | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--force": force}
     | {"--programme": programme, "--base": programme, "--label": label, "--keep": keep}
     | {"--by-group": shared_by_group, "--group-budget": shared_group_budget}
     | {
