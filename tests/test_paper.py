@@ -400,7 +400,7 @@ def test_plain_notation_becomes_readable():
     assert str(pretty("E[(y)_-] & ||v||_1")) == "E[(y)<sub>−</sub>] &amp; ‖v‖<sub>1</sub>"
     assert str(pretty("alphabet alpha 1.25 x lower")) == "alphabet α 1.25 × lower"
     assert str(cell("1 [0.5, 1.5]")) == "1<br><small>[0.5, 1.5]</small>"
-    assert str(cell("0.25 ± 3e-11")) == "0.25<br><small>± 3e-11</small>"
+    assert str(cell("0.25 ± 3e-11")) == "0.25<br><small>± 3 × 10<sup>−11</sup></small>"
 
 
 def test_a_folder_is_written_whole(tmp_path):
