@@ -7,7 +7,7 @@ against a limit is rounded away from what is claimed: what passes is at most wha
 from __future__ import annotations
 
 from fairpost.accuracy import Estimate
-from fairpost.report.numbers import PERCENT, Unit, half, money
+from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.results.audit import Audit
 from fairpost.results.targets import TARGETS, Verdict
 
@@ -53,7 +53,7 @@ def against_due(result: Audit, label: str, currency: str = "$", *, who: str | No
         nothing = "its true count is 0" if result.task == "release" else "it is due nothing"
         return f"{start} ({nothing})"
     due = unit.brief(float(result.truth[i]) * factor)
-    whole = f"its count of {due}" if result.task == "release" else f"the {due} it is due"
+    whole = f"its count of {count(float(result.truth[i]))}" if result.task == "release" else f"the {due} it is due"
     return f"{start}, {part(Estimate(abs(relative.value), *_ends(relative), relative.kind))} of {whole}"
 
 
@@ -79,7 +79,7 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
     worst, who = result.largest_relative_loss
     if who is not None and who != loser and worst.low > 0:
         lines.append(
-            f"In percent the largest loss is another: {against_due(result, who, currency, who=named(result, who))}."
+            f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}."
         )
     return lines
 
