@@ -20,6 +20,7 @@ GROUPS = 5
 """Groups on the screen, those that gain or lose most; all of them are in the files."""
 WIDE = 32
 """A name longer than this is shortened in a table."""
+DUE = "Of its due: what the entity that loses most loses, in percent of what it is due"
 RARE = 1e-12
 """A chance of degenerate draws below this is not worth a line."""
 
@@ -135,7 +136,7 @@ def groups(result: Audit, currency: str) -> Grid | None:
         for g in found[:GROUPS]
     ]
     many = f"the {GROUPS} of {len(found):,} groups that gain or lose most" if len(found) > GROUPS else "by group"
-    heads = ("group", "n", "due", "bias", "of due", "alpha inside", "loses most", "of its due")
+    heads = ("group", "n", "due", "bias", "of due", "alpha inside", "smallest bias", "of its due")
     return Grid(f"{result.postprocess}, {many}", heads, rows)
 
 
@@ -221,11 +222,10 @@ def whose(budgets: GroupBudgets, total: float, currency: str) -> str:
     return f"By group: {unit.show(total)} in all, {budgets.words}; {len(budgets.amounts):,} groups, from {ends}."
 
 
-def explanation(in_money: bool) -> str:
-    """What the columns mean."""
+def explanation(in_money: bool, due: str = DUE) -> str:
+    """What the columns mean; `due`: the one about what is due."""
     unit = ", in money" if in_money else ""
     return (
-        f"alpha: the largest difference between two entities' biases{unit}. Of its due: what the entity that loses most loses, "
-        f"in percent of what it is due. RMSE: root mean squared error per entity{unit}. "
-        "P(0): the mean chance of receiving 0."
+        f"alpha: the largest difference between two entities' biases{unit}. {due}. "
+        f"RMSE: root mean squared error per entity{unit}. P(0): the mean chance of receiving 0."
     )

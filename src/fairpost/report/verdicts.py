@@ -78,9 +78,7 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
     lines = ["; ".join(against_due(result, label, currency) for label in told) + "."] if told else []
     worst, who = result.largest_relative_loss
     if who is not None and who != loser and worst.low > 0:
-        lines.append(
-            f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}."
-        )
+        lines.append(f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}.")
     return lines
 
 
