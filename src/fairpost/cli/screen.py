@@ -145,7 +145,7 @@ def path(found: Frontier, currency: str) -> Grid:
     unit = {"money": money(currency), "share": SHARES}.get(found.unit, COUNTS)
     last = len(found.path) - 1
     steps = [found.path[k] for k in sorted({round(last * q / 4) for q in range(5)})]
-    rows = [(f"threshold {COUNTS.show(t.threshold)}", *_tradeoff(unit, t.point)) for t in steps]
+    rows = [(f"threshold {t.threshold:.4g}", *_tradeoff(unit, t.point)) for t in steps]
     rows += [(p.postprocess, *_tradeoff(unit, p)) for p in found.named]
     return Grid(
         f"Fairness against accuracy: {found.rule} as its threshold grows", ("rule", "alpha", "RMSE", "P(0)", "by"), rows

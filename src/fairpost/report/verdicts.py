@@ -77,9 +77,15 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
     told = [label for label, i in places.items() if abs(result.bias[i]) > result.half_width[i]]
     lines = ["; ".join(against_due(result, label, currency) for label in told) + "."] if told else []
     worst, who = result.largest_relative_loss
-    if who is not None and who != loser and worst.low > 0:
+    if who is not None and who != loser and worst.low > 0 and _more(result, who, loser):
         lines.append(f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}.")
     return lines
+
+
+def _more(result: Audit, who: str, loser: str) -> bool:
+    """Whether two relative losses differ in what is shown of them."""
+    shown = [result.relative_of(result.counts.ids.index(label)) for label in (who, loser)]
+    return len({None if e is None else part(e) for e in shown}) > 1
 
 
 def limit_unit(verdict: Verdict, result: Audit, currency: str = "$") -> Unit:
@@ -136,6 +142,4 @@ def _all(result: Audit) -> str:
     failed = sum(v.outcome == "fails" for v in found)
     if result.outcome == "fails":
         return f"fails {failed} of {len(found)} targets:"
-    return (
-        f"passes all {len(found)} targets:" if result.outcome == "passes" else "is unsure: an interval holds its limit:"
-    )
+    return "passes all targets:" if result.outcome == "passes" else "is unsure: an interval holds its limit:"
