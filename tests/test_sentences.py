@@ -203,7 +203,7 @@ def test_less_unfair_is_said_only_where_the_intervals_are_apart():
     # ratio of the values: 3.237; of the certain ends 0.024099992 / high
     assert said(0.0074, 0.0075) == told.format("3.2 times")  # 3.213 is more than 0.9 of it
     assert said(0.0062, 0.0087) == told.format("at least 2.7 times")  # 2.770
-    assert said(0.0062, 0.0240) == told.format("at least 1 times")  # 1.004
+    assert said(0.0062, 0.0240) == told.format("at least 0.414 %")  # 1 - 0.024 / 0.024099992, rounded down
     assert said(0.0062, 0.0242) == "Set against baseline: pos cannot be told apart from it."
     exactly = replace(
         POS, accuracy=replace(POS.accuracy, kind="bound"), alpha=Estimate(0.0241, 0.0241, 0.0241), method="exact"
@@ -664,18 +664,32 @@ def test_equals_travel_once_and_numbers_that_differ_never_do():
 
 def test_the_screen_compares():
     assert rendered(screen.comparison((BASELINE, POS), "€")) == [
-        ["baseline", "€96,400", "Ash +€49,200", "Elm −€47,200", "€65,600", "€122,376", "11.07 %", "exact"],
+        ["baseline", "€96,400", "Ash +€49,200", "Elm −€47,200", "−2.88 %", "€65,600", "€122,380", "11.07 %", "exact"],
         [
-            "pos", "€30,000 (€24,000 to €35,000)", "Ash +€17,300", "Elm −€12,500", "€22,000 (€17,000 to €31,000)",
-            "€125,730", "14.51 %", "1,234 runs",
+            "pos", "€30,000 (€24,000 to €35,000)", "Ash +€17,300", "Elm −€12,500", "−0.76 % (−0.97 % to −0.55 %)",
+            "€22,000 (€17,000 to €31,000)", "€125,730", "14.51 %", "1,234 runs",
         ],
     ]  # fmt: skip
     assert rendered(screen.comparison((SIMPLEX, THRESHOLD), "€")) == [
-        ["simplex", "7.3000", "Ash +3.7000", "Elm −3.6000", "-", "14.283", "6.888 %", "exact"],
-        ["simplex-threshold", "3.5 (2.6 to 4.4)", "Ash +2.41", "Dogwood −1.13", "-", "15.258", "13.52 %", "1,234 runs"],
-    ]
+        # 3.6 / 2063, 1.1279 / 517 +- 0.73 / 517, as 0.0118 / 0.41 and 0.0031234 / 0.41 +- 0.00083 / 0.41 above
+        ["simplex", "7.3000", "Ash +3.7000", "Elm −3.6000", "−0.175 %", "-", "14.283", "6.888 %", "exact"],
+        [
+            "simplex-threshold", "3.5 (2.6 to 4.4)", "Ash +2.41", "Dogwood −1.13", "−0.22 % (−0.36 % to −0.07 %)", "-", "15.258",
+            "13.52 %", "1,234 runs",
+        ],
+    ]  # fmt: skip
     assert screen.comparison((SIMPLEX,), "€").title == "laplace noise, scale 12.5"
-    heads = ("post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by")
+    heads = (
+        "post-processing",
+        "alpha",
+        "gains most",
+        "loses most",
+        "of its due",
+        "cost of privacy",
+        "RMSE",
+        "P(0)",
+        "by",
+    )
     assert screen.comparison((SIMPLEX,), "€").heads == heads
 
 
@@ -684,11 +698,13 @@ def test_the_screen_speaks():
     assert said == {
         "baseline": [
             "baseline: in expectation Ash gets +€49,200 and Elm −€47,200, compared with the truth.",
+            "  Elm loses €47,200, 2.88 % of the €1.64 million it is due; Ash gains €49,200, 20.5 % of the €240,000 it is due.",
             "  It would take €65,600 more for nobody to expect less than their due (cost of privacy).",
             "  0.3100 % of the draws are degenerate and take the documented convention.",
         ],
         "pos": [
             "pos: in expectation Ash gets +€17,300 and Elm −€12,500, compared with the truth.",
+            "  Elm loses €12,000, 0.8 % of the €1.64 million it is due; Ash gains €17,000, 7 % of the €240,000 it is due.",
             "  It would take €22,000 (€17,000 to €31,000) more for nobody to expect less than their due (cost of privacy).",
             "  Control variates cut the variance by 5.5 times.",
             "  alpha is 0.0074451, from 0.0062 to 0.0087 with 90 % confidence, at 1234 runs.",
@@ -696,9 +712,13 @@ def test_the_screen_speaks():
         "simplex": [
             "simplex: in expectation Ash gets +3.7000 and Elm −3.6000, compared with the truth.",
             "  Theorem 1: alpha is between 5.2000 and 9.8000; with E[T], Lemma 3 gives at most 8.4000.",
+            "  Elm is undercounted by 3.60, 0.175 % of its count of 2,063; Ash is overcounted by 3.70, 52.9 % of its count of 7.",
+            "  The largest loss in percent: Cedar is undercounted by 0.600, 0.469 % of its count of 128.",
         ],
         "simplex-threshold": [
             "simplex-threshold: in expectation Ash gets +2.41 and Dogwood −1.13, compared with the truth.",
+            "  Dogwood is undercounted by 1.1, 0.2 % of its count of 517; Ash is overcounted by 2.4, 34 % of its count of 7.",
+            "  The largest loss in percent: Birch is undercounted by 0.7, 2 % of its count of 31.",
             "  0.4200 % of the draws are degenerate and take the documented convention.",
             "  Control variates cut the variance by 1.75 times.",
             "  alpha is 3.5416, from 2.63 to 4.31 with 90 % confidence, at 1234 runs.",
@@ -730,14 +750,20 @@ def points():
 
 def test_a_point_has_the_numbers_of_its_result():
     p = points()[1]
-    assert (p.alpha, p.cost, p.alpha_pair, p.loser) == (POS.alpha, POS.cost_of_privacy, ("Ash", "Elm"), "Elm")
+    assert p.alpha == POS.alpha.scaled(BUDGET)
+    assert (p.cost, p.alpha_pair, p.loser, p.unit) == (POS.cost_of_privacy, ("Ash", "Elm"), "Elm", "money")
+    assert p.relative_loss.value == pytest.approx(0.0031234 / 0.41)
+    assert p.relative_loss.high == pytest.approx((0.0009 + 0.00124) / 0.16)  # Cedar may lose more
+    assert p.relative_loser == "Elm"
     assert p.loss.value == pytest.approx(0.0031234 * BUDGET)
     assert p.loss.low == pytest.approx((0.0031234 - 0.00083) * BUDGET)  # the simultaneous width
     assert p.loss.high == pytest.approx((0.0031234 + 0.00083) * BUDGET)
-    assert p.rmse == pytest.approx(math.sqrt(0.00494 / 5))
-    assert p.zero == pytest.approx(0.7257 / 5)
+    assert p.rmse.value == pytest.approx(math.sqrt(0.00494 / 5) * BUDGET)
+    assert p.zero.value == pytest.approx(0.7257 / 5)
     assert (p.method, p.task, p.epsilon, p.note) == ("monte-carlo", "allocation", 0.08, POS.note)
-    assert p.quantity("alpha") == POS.alpha
+    assert p.quantity("alpha") == POS.alpha.scaled(BUDGET)
+    assert p.quantity("relative_loss") == p.relative_loss.scaled(100)
+    assert p.quantity("rmse") == p.rmse
     assert p.quantity("cost") == POS.cost_of_privacy.amount
     assert p.quantity("loss") == p.loss
     bare = Point.of(replace(POS, budget=None, cost=replace(POS.cost_of_privacy, amount=None)))
@@ -818,23 +844,33 @@ def test_the_rows_of_plan_and_sweep_on_the_screen():
     bare = replace(POS, budget=None, cost=replace(POS.cost_of_privacy, amount=None))
     assert row(points()[1], BUDGET) == [
         "pos", "0.08", "12.5", "€30,000 (€24,000 to €35,000)", "€12,500 (€9,100 to €15,900) Elm",
-        "€22,000 (€17,000 to €31,000)", "€125,730", "14.51 %", "monte-carlo",
+        "0.76 % (0.55 % to 1.34 %) Elm", "€22,000 (€17,000 to €31,000)", "€125,730", "14.51 %", "monte-carlo",
     ]  # fmt: skip
     assert row(Point.of(bare), None) == [
-        "pos", "-", "12.5", "0.74 % (0.62 % to 0.87 %)", "0.31 % (0.22 % to 0.40 %) Elm", "0.56 % (0.44 % to 0.77 %)",
+        "pos", "-", "12.5", "0.74 % (0.62 % to 0.87 %)", "0.31 % (0.22 % to 0.40 %) Elm",
+        "0.76 % (0.55 % to 1.34 %) Elm", "0.56 % (0.44 % to 0.77 %)",
         "3.1432 %", "14.51 %", "monte-carlo",
     ]  # fmt: skip
     for total in (BUDGET, None):  # counts are never money
         assert row(Point.of(SIMPLEX), total) == [
-            "simplex", "-", "12.5", "7.3000", "3.6000 Elm", "-", "14.283", "6.888 %", "exact",
+            "simplex", "-", "12.5", "7.3000", "3.6000 Elm", "0.469 % Cedar", "-", "14.283", "6.888 %", "exact",
         ]  # fmt: skip
-    heads = ("post-processing", "epsilon", "noise", "alpha", "largest loss", "cost of privacy", "RMSE", "P(0)", "by")
+    heads = (
+        "post-processing",
+        "epsilon",
+        "noise",
+        "alpha",
+        "largest loss",
+        "largest in % of due",
+        "cost of privacy",
+        "RMSE",
+        "P(0)",
+        "by",
+    )
     assert heads == planning.HEAD
     budgets = GroupBudgets({"north": 3e6, "west": 1e6}, vector(1), "as we like it")
     assert planning._Cash("€", BUDGET, budgets).words == screen.whose(budgets, BUDGET, "€")
     assert planning._Cash("€", BUDGET, None).words is None
-    told = {"budget": BUDGET, "group_budgets": {"rule": "as we like it", "amounts": {"north": 3e6, "west": 1e6}}}
-    assert planning._Cash("€", BUDGET, budgets).to_dict() == told
 
 
 def test_the_provenance_of_curves():

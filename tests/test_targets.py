@@ -228,7 +228,7 @@ def test_what_is_lost_is_told_in_percent_of_what_is_due():
     assert line.startswith("New York City loses $4.87 million, 2.46 % of")
     other = made([198e6, 1e6, 0.0], [-4.87e6, -50_000.0, 4.92e6])
     assert verdicts.relative_lines(other)[1] == (
-        "In percent the largest loss is another: Elm (b) loses $50,000, 5.00 % of the $1.00 million it is due."
+        "The largest loss in percent: Elm (b) loses $50,000, 5.00 % of the $1.00 million it is due."
     )
     counted = fp.audit(fp.Counts([0, 40], ids=["a", "b"]), NOISE, "nonnegative")
     assert verdicts.against_due(counted, "a") == "a is overcounted by 4.00 (its true count is 0)"
@@ -266,7 +266,7 @@ def test_nothing_is_at_least_1_times_less_unfair(alpha, low, said):
     high = {0.98: 0.9805, 0.995: 0.9985, 0.5: 0.501, 0.05: 0.0501}[alpha]
     worst = View(replace(r, alpha=Estimate(1.0, 0.9999, 1.0001)), 0, Words())
     other = View(replace(r, alpha=Estimate(alpha, low, high)), 1, Words())
-    text = sentences._ratio(worst, other)
+    text = sentences.ratio(worst, other)
     assert text.replace("\u00a0", " ").startswith(said)
     assert "1 times" not in text
 
