@@ -1,6 +1,7 @@
 """The pages as a newcomer uses them, in a real browser: find a district by name, read its loss in money and percent, see which
 rule passes, keep the numbers. And what is around them: maps, pages of noisy counts, the lines that make a page again."""
 
+import base64
 import csv
 import io
 import json
@@ -15,7 +16,7 @@ import pytest
 import fairpost as fp
 from fairpost import errors, palette
 from fairpost.plan import frontier
-from fairpost.report import allocation_page, audit_page, curves_page, findings, projection_page
+from fairpost.report import allocation_page, audit_page, curves_page, findings, levels_page, projection_page
 from fairpost.report.shapes import GRID, Shapes
 from fairpost.report.views import Words, by_task
 from handmade import BASELINE, POS, SIMPLEX, THRESHOLD
@@ -212,7 +213,7 @@ def test_dots_stand_where_their_numbers_are(desk, results):
     far = np.abs(wanted[:, None] - seen[None, :]).min(axis=1)
     assert far.max() < 0.6  # drawn to half a pixel
     assert np.ptp(wanted) > 200
-    notes = desk.locator("#plot-size .note").all_text_contents()
+    notes = desk.locator("#plot-size .pointed").all_text_contents()
     assert any(t.endswith(f"−${-results[0].money.min():,.0f}") for t in notes)
     desk.check("#together")
 
@@ -239,39 +240,43 @@ def test_switching_rules_takes_at_most_300_ms(visit):  # noqa: F811
 # ---- accessibility ------------------------------------------------------------------------------------------------
 
 
-def pages(results):
-    rng = np.random.default_rng(1)
-    noisy = rng.normal(50, 60, 80)
-    groups = ["a", "b"] * 40
-    noise = fp.Laplace(scale=10.0)
-    shares = [
-        fp.allocate(noisy, how=h, mechanism=noise, budget=1e6, groups=groups, estimate_bias=True)
-        for h in ("baseline", "pos")
-    ]
-    return {
-        "audit": audit_page(results, command="fairpost", lines="print()", shapes=squares(results[0].counts)),
-        "sweep": curves_page(points(), x="epsilon"),
-        "plan": curves_page(points(), x="epsilon", plans=plans(points())),
-        "allocate": allocation_page(shares),
-        "project": projection_page(fp.project(noisy, groups=groups)),
-    }
+NOISY = np.random.default_rng(1).normal(50, 60, 80)
+PARTS = ["a", "b"] * 40
+
+
+def shared(how):
+    return fp.allocate(
+        NOISY, how=how, mechanism=fp.Laplace(10.0), budget=1e6, groups=PARTS, estimate_bias=True, replicates=2
+    )
+
+
+PAGES = {
+    "audit": lambda r, t: audit_page(r, command="fairpost", lines="print()", shapes=squares(r[0].counts)),
+    "sweep": lambda r, t: curves_page(points(), x="epsilon"),
+    "plan": lambda r, t: curves_page(points(), x="epsilon", plans=plans(points())),
+    "allocate": lambda r, t: allocation_page([shared("baseline"), shared("pos")]),
+    "project": lambda r, t: projection_page(fp.project(NOISY, groups=PARTS)),
+    "levels": lambda r, t: levels_page(t),
+}
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("kind", ["audit", "sweep", "plan", "allocate", "project"])
-def test_axe_finds_nothing_serious(visit, results, kind, dark):  # noqa: F811
+@pytest.mark.parametrize("kind", PAGES)
+def test_axe_finds_nothing_serious(visit, results, tree_results, kind, dark):  # noqa: F811
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page = visit[0](
-        pages(results)[kind], viewport={"width": 1200, "height": 900}, color_scheme="dark" if dark else "light"
+        PAGES[kind](results, tree_results),
+        viewport={"width": 1200, "height": 900},
+        color_scheme="dark" if dark else "light",
     )
     found = axe.Axe().run(page).response["violations"]
     assert [(v["id"], v["impact"], v["nodes"][0]["html"][:90]) for v in found] == []
     assert visit[1] == []
 
 
-@pytest.mark.parametrize("kind", ["audit", "allocate", "project", "plan"])
-def test_a_phone_scrolls_down_only(visit, results, kind):  # noqa: F811
-    page = visit[0](pages(results)[kind], viewport={"width": 390, "height": 844}, has_touch=True)
+@pytest.mark.parametrize("kind", ["audit", "allocate", "project", "plan", "levels"])
+def test_a_phone_scrolls_down_only(visit, results, tree_results, kind):  # noqa: F811
+    page = visit[0](PAGES[kind](results, tree_results), viewport={"width": 390, "height": 844}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     apart = """() => [...document.querySelectorAll('.plot')].every((p) => {
         const bar = p.querySelector('.toolbar'), legend = p.querySelector('.legend');
@@ -424,6 +429,85 @@ def test_a_frontier_is_drawn(visit, results):  # noqa: F811
     page = visit[0](audit_page(replace(results, frontier=path)))
     assert page.locator("#plot-tradeoff .series").count() == 4
     assert visit[1] == []
+
+
+# ---- hierarchies --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tree_results():
+    rng = np.random.default_rng(6)
+    ids = [f"{s}{c}{b:02d}" for s in "AB" for c in "123" for b in range(12)]
+    people = rng.choice([0, 1, 3, 20, 400], len(ids)).astype(float)
+    tree = fp.Hierarchy.from_geoids(ids, {"state": 1, "county": 2, "block": 4})
+    noise = fp.LevelNoise(tree, sigmas=[0, 2.0, 3.0])
+    areas = ["west" if i[1] == "1" else "<b>east</b>" for i in ids]
+    return [
+        fp.audit_hierarchy(people, noise, rule, runs=300, areas=areas) for rule in ("top-down", "blue-down-threshold")
+    ]
+
+
+def test_a_page_of_a_hierarchy_has_every_level(visit, tree_results):  # noqa: F811
+    page = levels_page(tree_results, source="tree.csv", unit="pupils")
+    said, data = words(page), payload(page)
+    assert "confidential: computed from true counts" in said
+    assert "tree.csv · 72 leaves (block)" in said
+    assert "noise by level: state exact, county 2, block 3" in said
+    assert [(level["name"], level["n"], len(level["ids"])) for level in data["levels"]] == [
+        ("state", 2, 2),
+        ("county", 6, 6),
+        ("block", 72, 72),
+    ]
+    for k, level in enumerate(data["levels"], 1):
+        for r, sent in zip(tree_results, level["results"], strict=True):
+            assert np.array_equal(np.frombuffer(base64.b64decode(sent["bias"]), "<f8"), r.level(k).bias)
+            assert (np.frombuffer(base64.b64decode(sent["half"]), "<f4") >= r.level(k).half_width).all()
+    worst = max(tree_results, key=lambda r: r.alpha.value)
+    assert f"Under {worst.postprocess} block {worst.alpha_pair[1]} loses" in said
+    assert "<b>east</b>" not in page
+    opened = visit[0](page, viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    assert opened.locator("#plot-level .series").count() == 2
+    assert opened.locator("#matches").text_content() == "72 rows of 72"
+    opened.get_by_label(re.compile("county")).check(force=True)
+    assert opened.locator("#matches").text_content() == "6 rows of 6"
+    assert sorted(r[0] for r in rows(opened)) == ["A1", "A2", "A3", "B1", "B2", "B3"]
+    opened.fill("#search", "b2")
+    until(opened, "document.getElementById('matches').textContent === '1 of 6 match'")
+    with opened.expect_download() as saved:
+        opened.click("#save-table")
+    (row,) = csv.DictReader(io.StringIO(saved.value.path().read_text()))
+    level = tree_results[0].level("county")
+    assert float(row["top_down_bias"]) == level.bias[level.ids.index("B2")]
+    opened.get_by_label("% of the true count").check(force=True)
+    assert "in % of the true count" in opened.locator("#plot-level .ytitle").text_content()
+    assert visit[1] == []
+    with pytest.raises(errors.ParameterError, match="at least one result"):
+        levels_page([])
+
+
+def test_an_audit_of_levels_writes_its_page(tmp_path):
+    lines = ["id,count", *(f"{s}{c}{b},{(b * 7) % 5}" for s in "AB" for c in "12" for b in range(4))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    args = (
+        "audit",
+        "t.csv",
+        "--levels",
+        "s:1,c:2,b:3",
+        "--level-sigma",
+        "0,1,2",
+        "--runs",
+        "50",
+        "--postprocess",
+        "top-down",
+    )
+    done = fairpost(*args, "--html", "r.html", "--json", "r.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "r.html").read_text()
+    assert [level["name"] for level in payload(page)["levels"]] == ["s", "c", "b"]
+    assert (tmp_path / "r.html").stat().st_mode & 0o077 == 0
+    piped = fairpost(*args, "--html", "-", cwd=tmp_path)
+    assert piped.returncode == 0
+    assert payload(piped.stdout)["levels"] == payload(page)["levels"]
 
 
 # ---- the palette --------------------------------------------------------------------------------------------------
