@@ -389,6 +389,14 @@ def test_intervals_of_shares_inside_groups_cover_the_true_ones():
         found = share_interval(y, NOISE, X.weights, simultaneous=True, within=parts)
         held += bool(((found.low <= truth) & (truth <= found.high)).all())
     assert held / 300 >= 0.90
+    first = parts.of_group(0)  # half of the entities have half of the 5 % that may fail
+    far = 100 * X.values + 1000.0  # away from the ends 0 and 1, which hide the difference
+    wide = share_interval(far, NOISE, X.weights, simultaneous=True, within=parts)
+    half, whole = (
+        share_interval(far[first], NOISE, X.weights[first], simultaneous=True, confidence=c) for c in (0.975, 0.95)
+    )
+    assert wide.high[first] == pytest.approx(half.high, rel=1e-12)
+    assert (half.high > whole.high).all()
     alone = share_interval(y[parts.of_group(0)], NOISE, X.weights[parts.of_group(0)])
     inside = share_interval(y, NOISE, X.weights, within=parts)
     assert inside.low[parts.of_group(0)] == pytest.approx(alone.low, rel=1e-12)
