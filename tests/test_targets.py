@@ -180,6 +180,19 @@ def test_verdicts_are_in_the_unit_of_their_limit(found):
     assert fp.audit(X, NOISE, "pos").outcome is None
 
 
+def test_what_a_repr_says_about_targets_and_totals(found):
+    baseline, pos = found
+    text = " ".join(repr(pos).split())
+    part = 100 * pos.bias[X.ids.index(pos.alpha_pair[1])] / pos.truth[X.ids.index(pos.alpha_pair[1])]
+    assert f", {part:.5g} % of its due" in text
+    for v in pos.verdicts:
+        assert re.search(rf"{v.outcome} the largest .* {v.reached.value:,.5g}( %)? \+- ", text)
+    assert f"targets baseline {baseline.outcome}, pos {pos.outcome}" in " ".join(repr(found).split())
+    total = fp.compare(fp.Counts([1, 2, 3], ids=["a", "b", "Total"]), NOISE, ["none"])
+    assert "warning Total looks like a total" in " ".join(repr(total).split())
+    assert max(map(len, repr(total).splitlines())) <= 80
+
+
 def test_targets_are_checked():
     with pytest.raises(ParameterError, match=r"a target must be one of max_alpha.*got 'max_harm'"):
         fp.audit(X, NOISE, "pos", targets={"max_harm": 1.0})
