@@ -180,6 +180,19 @@ def test_verdicts_are_in_the_unit_of_their_limit(found):
     assert fp.audit(X, NOISE, "pos").outcome is None
 
 
+def test_what_a_repr_says_about_targets_and_totals(found):
+    baseline, pos = found
+    text = " ".join(repr(pos).split())
+    part = 100 * pos.bias[X.ids.index(pos.alpha_pair[1])] / pos.truth[X.ids.index(pos.alpha_pair[1])]
+    assert f", {part:.5g} % of its due" in text
+    for v in pos.verdicts:
+        assert re.search(rf"{v.outcome} the largest .* {v.reached.value:,.5g}( %)? \+- ", text)
+    assert f"targets baseline {baseline.outcome}, pos {pos.outcome}" in " ".join(repr(found).split())
+    total = fp.compare(fp.Counts([1, 2, 3], ids=["a", "b", "Total"]), NOISE, ["none"])
+    assert "warning Total looks like a total" in " ".join(repr(total).split())
+    assert max(map(len, repr(total).splitlines())) <= 80
+
+
 def test_targets_are_checked():
     with pytest.raises(ParameterError, match=r"a target must be one of max_alpha.*got 'max_harm'"):
         fp.audit(X, NOISE, "pos", targets={"max_harm": 1.0})
@@ -389,6 +402,14 @@ def test_intervals_of_shares_inside_groups_cover_the_true_ones():
         found = share_interval(y, NOISE, X.weights, simultaneous=True, within=parts)
         held += bool(((found.low <= truth) & (truth <= found.high)).all())
     assert held / 300 >= 0.90
+    first = parts.of_group(0)  # half of the entities have half of the 5 % that may fail
+    far = 100 * X.values + 1000.0  # away from the ends 0 and 1, which hide the difference
+    wide = share_interval(far, NOISE, X.weights, simultaneous=True, within=parts)
+    half, whole = (
+        share_interval(far[first], NOISE, X.weights[first], simultaneous=True, confidence=c) for c in (0.975, 0.95)
+    )
+    assert wide.high[first] == pytest.approx(half.high, rel=1e-12)
+    assert (half.high > whole.high).all()
     alone = share_interval(y[parts.of_group(0)], NOISE, X.weights[parts.of_group(0)])
     inside = share_interval(y, NOISE, X.weights, within=parts)
     assert inside.low[parts.of_group(0)] == pytest.approx(alone.low, rel=1e-12)

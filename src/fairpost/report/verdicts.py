@@ -70,8 +70,8 @@ def _verb(result: Audit, bias: float) -> str:
 
 def relative_lines(result: Audit, currency: str = "$") -> list[str]:
     """The two ends relative to what they are due, and who loses most in percent where that is somebody else."""
-    if result.problem.unit == "decision":
-        return []
+    if result.problem.decides or result.problem.unit == "decision":
+        return []  # programmes have sentences of their own
     gainer, loser = result.alpha_pair
     places = {label: result.counts.ids.index(label) for label in (loser, gainer)}
     told = [label for label, i in places.items() if abs(result.bias[i]) > result.half_width[i]]
