@@ -55,6 +55,8 @@ def sweep(
     **asked: Unpack[Asked],
 ) -> Curve:
     """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`."""
+    if "targets" in asked:
+        raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
     x = Counts.of(counts)
     points: list[Point] = []
     refused: list[Refused] = []
@@ -304,7 +306,7 @@ def frontier(
             x, mechanism, [replace(pi, threshold=Threshold(level, steep))], engine=finder, budget=budget
         )
         if isinstance(found, Refusal):
-            refused.append(f"threshold {level:.4g}: {found.reason}")
+            refused.append(f"threshold {level:.4g}: {found.reason.removeprefix(f'threshold {level:g}: ')}")
         else:
             path.append(Tradeoff(level, Point.of(found)))
     return Frontier(

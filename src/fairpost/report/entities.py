@@ -305,9 +305,10 @@ def _allocation_findings(found: Sequence[Allocation], shown: Unit, per: float, n
     out.append(Finding("Who gets nothing", Html(" ".join(parts))))
     biased = [b for b in found if b.bias is not None]
     if biased:
-        ends = [max(biased, key=_spread), min(biased, key=_spread)]
-        said = "; ".join(_estimated(b, shown, per) for b in dict.fromkeys(ends))
-        out.append(Finding("What the rule itself does", html("{s} ({mark}).", s=Html(said), mark=ESTIMATED)))
+        ranked = sorted(biased, key=_spread)
+        ends = ranked if len(ranked) == 1 else [ranked[-1], ranked[0]]
+        said = Html("; ".join(_estimated(b, shown, per) for b in ends))
+        out.append(Finding("What the rule itself does", html("{s} ({mark}).", s=said, mark=ESTIMATED)))
     elif len(found) > 1:
         out.append(Finding("If the rule changes", _switch(a, found[1], shown, per)))
     else:
@@ -400,7 +401,7 @@ def projection_page(
         ),
         Finding(
             "The largest change",
-            html("{x} {unit}, of {who}.", x=tagged(change.unit, float(moved[far]), signed=True), unit=unit,
+            html("{x} {unit}, of {who}.", x=change.show(float(moved[far])), unit=unit,
                  who=_called(found.ids, names, far)),
         ),
     ]  # fmt: skip

@@ -128,7 +128,8 @@ function tableModel() {
     list.push(numbers("error", { bound: "Error bound", expansion: "Error, about", interval: "Standard error" }[r.kind], r.error, (v) => above(rough(r.bare), v)));
     list.push(numbers("deviation", "Standard deviation", r.deviation, (v) => show(Object.assign({}, r.bare, { digits: 3 }), v)));
     list.push(numbers("zero", "Chance of 0", r.zero, (v) => show(CHANCE, v)));
-    return list;
+    const wide = r.money ? ["bias", "deviation", "error"] : ["deviation"]; // a sheet of paper is narrow
+    return printing ? list.filter((c) => !wide.includes(c.key)) : list;
   }
   // What is saved: every rule, in full precision.
   function saved() {
