@@ -10,9 +10,9 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "magnitudes", "roots", "whole",
+    "errors", "magnitudes", "roots", "whole", "palette",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
-    "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project",
+    "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project", "check",
     "io", "report", "release", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
 HEAVY = (
@@ -99,7 +99,7 @@ def test_a_cold_import_is_light():
 
 
 def test_the_public_surface():
-    assert len(fp.__all__) <= 50
+    assert len(fp.__all__) <= 56
     assert sorted(fp.__all__) == fp.__all__
     assert all(hasattr(fp, name) for name in fp.__all__)
 

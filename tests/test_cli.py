@@ -154,7 +154,7 @@ def test_a_bad_option_ends_with_one_line_and_exit_code_2(table, words, says):
         ("a.csv", "id,count\nx,many\n", ["line 2", "many"]),
         ("a.csv", "", ["empty"]),
         ("a.csv", "id,count\n", ["a.csv"]),
-        ("a.csv", "id;count\nx;1\n", ["a.csv"]),
+        ("a.csv", "id;count\nx;1,234\n", ["a.csv, line 2, column 'count'", "a clear decimal mark", "'1,234'"]),
         ("a.parquet", "id,count\nx,1\n", ["a.parquet"]),
         ("a.csv.gz", "id,count\nx,1\n", ["a.csv.gz"]),
     ],
@@ -481,9 +481,9 @@ def test_a_plan_that_cannot_be_met_says_so(table):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], ["exactly one target", "none"]),
-        (["--max-alpha", "1", "--max-loss", "1"], ["exactly one target"]),
-        (["--max-alpha", "-1"], ["limit"]),
+        ([], ["must have a target", "--max-relative-loss", "none"]),
+        (["--max-alpha", "-1"], ["--max-alpha must be > 0 and finite, got -1"]),
+        (["--max-rmse", "nan"], ["--max-rmse must be > 0 and finite, got nan"]),
         (["--max-cost", "1", "--postprocess", "simplex"], ["cost of privacy is for allocations"]),
         (["--max-alpha", "1", "--epsilons", "1", "0.1"], ["--epsilons"]),
         (["--max-alpha", "1", "--epsilons", "0.1", "1", "--spreads", "1", "2"], ["both"]),

@@ -61,15 +61,27 @@ def test_python_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch
 
 
 def test_the_pages_that_promise_examples_have_them():
-    for name in ("index", "quickstart", "letters", "choosing", "report", "theory", "monte-carlo", "api"):
+    for name in (
+        "index",
+        "quickstart",
+        "files",
+        "check",
+        "letters",
+        "choosing",
+        "report",
+        "theory",
+        "monte-carlo",
+        "api",
+    ):
         assert ">>>" in (DOCS / f"{name}.md").read_text(), name
 
 
-@pytest.mark.parametrize("name", ["quickstart", "cli"])
+@pytest.mark.parametrize("name", ["quickstart", "cli", "files", "check"])
 def test_commands_print_what_is_shown(name, tmp_path, monkeypatch):
     """As processes; a line `exit code N` stands for the code, and its absence for 0."""
     monkeypatch.chdir(tmp_path)
-    write_files(DOCS / "quickstart.md")
+    for page in ("quickstart", name):
+        write_files(DOCS / f"{page}.md")
     folder = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
     shown = "".join(body for info, body in blocks(DOCS / f"{name}.md") if info.startswith("console"))
@@ -144,6 +156,7 @@ JSON = {
     "plan": "towns.csv --max-loss 900 --budget 1e6 --postprocess baseline --epsilons 0.1 1 --points 2",
     "project": "noisy.csv --total 1085 --round --seed 1",
     "allocate": "noisy.csv --budget 1e6 --epsilon 0.1 --postprocess baseline --replicates 2",
+    "check": "towns.csv noisy.csv noisy.csv --epsilon 0.1",
 }
 
 

@@ -25,7 +25,7 @@ from fairpost.engines.evaluation import Moments, _stated
 from fairpost.engines.montecarlo.checkpoint import MAGIC, Checkpoint
 from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import FairpostError, InputError, ParameterError, ToleranceError
-from fairpost.io import apart, decode, source, write_whole
+from fairpost.io import decode, guarded, source, write_whole
 from fairpost.noise import MECHANISMS
 from fairpost.paper import folder
 from fairpost.results.audit import Audit
@@ -440,16 +440,16 @@ def test_a_far_cell_is_refused_before_the_sheet_is_laid_out(cli, tmp_path):
 
 def test_a_decoder_is_held_to_its_time_and_memory(tmp_path, monkeypatch):
     fake = tmp_path / "decode.py"
-    monkeypatch.setattr(apart, "__file__", str(tmp_path / "apart.py"))
-    monkeypatch.setattr(apart, "SECONDS", 0.5)
+    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "apart.py"))
+    monkeypatch.setattr(guarded, "SECONDS", 0.5)
     fake.write_text("import time\ntime.sleep(30)\n")
     with pytest.raises(InputError, match=r"book: must be read within 0.5 s, got a file that takes longer"):
-        apart.decoded("workbook", "book", b"")
-    monkeypatch.setattr(apart, "SECONDS", 30.0)
+        guarded.decoded("workbook", "book", b"")
+    monkeypatch.setattr(guarded, "SECONDS", 30.0)
     real = Path(decode.__file__).read_text()
     fake.write_text(real.replace('"workbook": workbook}', '"workbook": lambda *_: ({}, bytes(1 << 34))}'))
     with pytest.raises(InputError, match=r"book: must be decoded in 8,589,934,592 bytes of memory, and is not"):
-        apart.decoded("workbook", "book", b"")
+        guarded.decoded("workbook", "book", b"")
 
 
 def test_gzip_has_a_limit(cli, monkeypatch):

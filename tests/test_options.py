@@ -7,6 +7,7 @@ without an entry fails. Commands run in this process; exit codes and one-line er
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.estimate import plug_in, share_interval
+from workbooks import xlsx
 
 TRUE = """id,name,count,other,weight,price,group,region
 a,A,3,9,1,2,n,e
@@ -73,8 +75,8 @@ OUTPUTS = {
     "audit": ("json", "csv", "html"),
     "plan": ("json", "csv", "html"),
     "sweep": ("json", "csv", "html"),
-    "project": ("json", "csv"),
-    "allocate": ("json", "csv"),
+    "project": ("json", "csv", "html"),
+    "allocate": ("json", "csv", "html"),
 }
 
 
@@ -216,8 +218,71 @@ def group(run, command):
 
 def format_(run, command):
     file = "noisy_tabs.csv" if command in ("project", "allocate") else "tabs.csv"
-    assert run(command, base(command), file=file).code == 2
+    assert run(command, base(command, "--format", "csv"), file=file).code == 2
     assert run(command, base(command, "--format", "tsv"), file=file).code == 0
+
+
+def seen(done):
+    """How many counts a command has read, and their sum."""
+    found = done.data["counts"]
+    total = found.get("total", found.get("noisy_total"))
+    return found["n"], done.data["changes"]["noisy_sum"] if total is None else total
+
+
+SIMPLE = [["id", "count", "v"], ["a", 3.5, "x"], ["b", 40.25, "y"], ["c", 500.0, "x"]]
+
+
+def read_as(run, command, *, option, file, values):
+    """A file that needs the option: for each value what is read, None where it is refused ("": without the option)."""
+    name, content = file
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for given, want in values.items():
+        words = [] if given == "" else [option] if given is True else [option, given]
+        done = run(command, base(command, *words), file=name)
+        assert (done.code, seen(done) if done.code == 0 else None) == (2 if want is None else 0, want), given
+
+
+def lines(mark=",", decimal=".", digits=2):
+    rows = [mark.join(v if isinstance(v, str) else f"{v:.{digits}f}".replace(".", decimal) for v in r) for r in SIMPLE]
+    return "\n".join(rows) + "\n"
+
+
+WHOLE = (3, 543.75)
+READING = {
+    "--delimiter": partial(
+        read_as, option="--delimiter", file=("a.csv", lines("|")), values={"": WHOLE, "pipe": WHOLE, "comma": None}
+    ),
+    "--decimal": partial(
+        read_as,
+        option="--decimal",
+        file=("a.csv", lines(";", ",", 3)),
+        values={"": None, ",": WHOLE, ".": (3, 543750.0)},
+    ),
+    "--sheet": partial(
+        read_as,
+        option="--sheet",
+        file=("a.xlsx", xlsx(one=SIMPLE[:2], two=SIMPLE)),
+        values={"": (1, 3.5), "two": WHOLE, "1": (1, 3.5), "three": None},
+    ),
+    "--header": partial(
+        read_as,
+        option="--header",
+        file=("a.xlsx", xlsx(one=[SIMPLE[0], *SIMPLE])),
+        values={"": None, "2": WHOLE, "9": None},
+    ),
+    "--where": partial(
+        read_as,
+        option="--where",
+        file=("a.csv", lines()),
+        values={"": WHOLE, "v = x": (2, 503.5), "count < 50": (2, 43.75), "v = z": None},
+    ),
+    "--drop-missing": partial(
+        read_as,
+        option="--drop-missing",
+        file=("a.csv", lines().replace("40.25", "")),
+        values={"": None, True: (2, 503.5)},
+    ),
+}
 
 
 def mechanism(run, command):
@@ -401,7 +466,9 @@ def group_budget(run, command):
         said = first(done, command) if command == "audit" else done.data
         assert said["group_budgets"]["amounts"] == budgets
         assert done.data["budget"] == 400.0
-        assert first(done, command)["alpha"] == known(result.alpha)
+        assert first(done, command)["alpha"] == known(
+            result.alpha if command == "audit" else result.alpha.scaled(400.0)
+        )
         assert first(done, command)["cost_of_privacy"]["amount"] == result.cost_of_privacy.amount.value
     for more, said in (
         (["--by-group", "--budget", 5], "money is given by --budget or by --group-budget, got both"),
@@ -568,6 +635,28 @@ def words_of_the_page(run, command, *, option, default):
         assert default in one.html
 
 
+def label_of_the_page(run, command):
+    """Nothing but the page of `project` says what people call an entity."""
+    one, two = (run(command, base(command, *w), files=("html",)) for w in ([], ["--label", "region"]))
+    names = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["names"] for r in (one, two)]
+    assert names == [None, ["e", "w", "e", "w"]]
+    assert "region" in refused(run, command, [*base(command), "--label", "regoin"])
+
+
+def map_of_the_page(run, command, *, option):
+    """The areas of the file that is named, by the property that is named."""
+    square = [[[0, 0], [1, 0], [1, 1], [0, 0]]]
+    areas = [
+        {"type": "Feature", "id": i, "properties": {"other": j}, "geometry": {"type": "Polygon", "coordinates": square}}
+        for i, j in (("a", "c"), ("b", "zz"))
+    ]
+    Path("m.json").write_text(json.dumps({"type": "FeatureCollection", "features": areas}))
+    words = {"--map": ["--map", "m.json"], "--map-key": ["--map", "m.json", "--map-key", "other"]}[option]
+    one, two = (run(command, base(command, *w), files=("html",)) for w in (words[:-2], words))
+    found = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["map"] for r in (one, two)]
+    assert [None if m is None else m["of"] for m in found] == ([None, [0, 1]] if option == "--map" else [[0, 1], [2]])
+
+
 def currency(run, command):
     files = tuple(k for k in OUTPUTS[command] if k == "html")
     words = base(command, "--budget", 1e3, how="baseline")
@@ -576,9 +665,8 @@ def currency(run, command):
     assert "Zqx" not in one.screen
     assert "Zqx" in two.screen
     assert "$" not in two.screen
-    if command != "allocate":
-        assert "Zqx" in two.html
-        assert "Zqx" not in one.html
+    assert "Zqx" in two.html
+    assert "Zqx" not in one.html
 
 
 def force(run, command):
@@ -611,19 +699,145 @@ def points(run, command):
     assert [len(run(command, [*words, *w]).rows) for w in ([], ["--points", 3])] == [25, 3]
 
 
+LIMITS = {
+    "alpha": (20.0, 50.0),
+    "loss": (20.0, 40.0),
+    "relative-loss": (5.0, 9.0),
+    "cost": (30.0, 60.0),
+    "rmse": (40.0, 70.0),
+}
+"""Of `baseline` with a budget of 1000: dollars, and percent of what is due."""
+
+
+def quantity(scale, name):
+    r = fp.audit(counts(), fp.Laplace(scale), "baseline", budget=1000.0)
+    ends = {
+        "alpha": r.alpha.scaled(1000.0),
+        "loss": r.largest_loss[0].scaled(1000.0),
+        "relative-loss": r.largest_relative_loss[0].scaled(100.0),
+        "cost": r.cost_of_privacy.amount,
+        "rmse": r.rmse.scaled(1000.0),
+    }
+    return ends[name]
+
+
 def target(run, command, *, name):
-    """The answer meets the limit at the upper end, and 1 % more noise does not."""
-    for limit in {"alpha": (0.02, 0.05), "loss": (20.0, 40.0), "cost": (30.0, 60.0)}[name]:
-        words = ["--spreads", 1, 100, "--points", 5, "--postprocess", "baseline", "--budget", 1000]
-        done = run(command, [*words, f"--max-{name}", limit])
-        assert (done.data["target"], done.data["limit"]) == (name, limit)
-        found = done.data["plans"][0]["found"]["mechanism"]["scale"]
+    """plan: the answer meets the limit at the upper end, and 1 % more noise does not. audit: a verdict on either side."""
+    key = f"max_{name.replace('-', '_')}"
+    if command == "audit":
+        reached = quantity(10.0, name)
+        for limit, outcome in ((reached.high * 1.01, "passes"), (reached.low * 0.99, "fails")):
+            done = run(command, base(command, f"--max-{name}", limit, "--budget", 1000, how="baseline"))
+            assert done.code == 0  # whatever the verdict
+            assert done.data["targets"] == {key: limit}
+            (verdict,) = done.results[0]["verdicts"]
+            assert (verdict["outcome"], verdict["limit"]) == (outcome, limit)
+            assert verdict["reached"]["value"] == pytest.approx(reached.value, rel=1e-12)
+            assert done.screen.startswith(f"baseline {outcome}: ")
+        assert run(command, base(command, how="baseline")).results[0]["outcome"] is None
+    else:
+        for limit in LIMITS[name]:
+            words = ["--spreads", 1, 100, "--points", 5, "--postprocess", "baseline", "--budget", 1000]
+            done = run(command, [*words, f"--max-{name}", limit])
+            assert done.data["targets"] == {key: limit}
+            found = done.data["plans"][0]["found"]["mechanism"]["scale"]
+            assert quantity(found, name).high <= limit < quantity(1.01 * found, name).high
+    assert f"--max-{name} must be > 0 and finite, got 0" in refused(run, command, base(command, f"--max-{name}", 0))
 
-        def at(scale):
-            r = fp.audit(counts(), fp.Laplace(scale), "baseline", budget=1000.0)
-            return {"alpha": r.alpha, "loss": r.largest_loss[0].scaled(1000.0), "cost": r.cost_of_privacy.amount}[name]
 
-        assert at(found).high <= limit < at(1.01 * found).high
+def label(run, command):
+    """Names on the screen (and in tables of entities); without the option the ids."""
+    how = "baseline"
+    plain, named = (run(command, base(command, *w, how=how)) for w in ([], ["--label", "name"]))
+    if command in ("audit", "allocate"):
+        assert named.column("name") == [r["name"] for r in (ROWS if command == "audit" else SEEN)]
+        assert "name" not in plain.rows[0]
+        assert named.column("id") == plain.column("id")
+    else:
+        point = first(named, command)
+        assert point["names"] == {i: i.upper() for i in {*point["alpha_pair"], point["largest_relative_loss"]["id"]}}
+        assert first(plain, command)["names"] == {}
+    assert "D" in re.split(r"[^A-Za-z]+", named.screen)
+    assert "D" not in re.split(r"[^A-Za-z]+", plain.screen)
+    assert "'nom'" in refused(run, command, base(command, "--label", "nom"))
+
+
+def keep(run, command):
+    """Columns as they stand in the file, in CSV and JSON; one whose name is taken gets another."""
+    more = ["--entities"] if command == "audit" else []
+    done = run(command, base(command, "--keep", "region", "--keep", "price", "--keep", "count", *more, how="baseline"))
+    rows = ROWS if command == "audit" else SEEN
+    assert done.column("region") == [r["region"] for r in rows]
+    assert done.column("price") == [r["price"] for r in rows]
+    assert done.column("kept_count" if command == "audit" else "count") == [r["count"] for r in rows]
+    assert [e["kept"] for e in done.data["entities"]] == [{k: r[k] for k in ("region", "price", "count")} for r in rows]
+    assert "region" not in run(command, base(command, how="baseline")).rows[0]
+    assert "'nowhere'" in refused(run, command, base(command, "--keep", "nowhere"))
+
+
+def csv_groups(run, command):
+    """One row per group, as the library says; not without groups."""
+    run(command, base(command, "--csv-groups", "g.csv", "--budget", 1000, how="baseline"))
+    rows = list(csv.DictReader(io.StringIO(Path("g.csv").read_text())))
+    r = fp.audit(counts(), level(command), "baseline", budget=1000.0)
+    assert [row["group"] for row in rows] == ["n", "s"]
+    for row, of in zip(rows, ("n", "s"), strict=True):
+        mine = np.array([g == of for g in r.counts.groups])
+        assert float(row["baseline_money"]) == pytest.approx(1000 * r.bias[mine].sum(), rel=1e-12)
+        assert float(row["baseline_relative_bias"]) == pytest.approx(
+            r.bias[mine].sum() / r.truth[mine].sum(), rel=1e-12
+        )
+        assert float(row["baseline_alpha"]) == pytest.approx(np.ptp(r.bias[mine]), rel=1e-12)
+        assert row["baseline_loses_most"] == r.counts.ids[int(np.flatnonzero(mine)[np.argmin(r.bias[mine])])]
+    Path("none.csv").write_text("id,count\na,3\nb,4\n")
+    done = run(command, base(command, "--csv-groups", "h.csv"), file="none.csv")
+    assert done.code == 2
+    assert "counts with groups" in done.screen
+    assert not Path("h.csv").exists()
+
+
+def frontier(run, command):
+    """The path of the threshold in the JSON; by default none."""
+    assert run(command, base(command, how="baseline")).data["frontier"] is None
+    for how, rule in (("pos", "pos-threshold"), ("simplex", "simplex-threshold")):
+        found = run(command, base(command, "--frontier", how=how)).data["frontier"]
+        assert found["rule"] == rule
+        assert [p["postprocess"] for p in found["named"]] == [how]
+        start = fp.audit(counts(), level(command), how)
+        assert found["path"][0]["threshold"] == 0
+        assert found["path"][0]["point"]["alpha"]["value"] == pytest.approx(start.alpha.value, rel=1e-5)
+
+
+def shared_by_group(run, command):
+    """allocate: shares that sum to 1 inside each group, or to each group's part of one budget."""
+    y, a = noisy(), np.array([1.0, 2.0, 1.0, 4.0])
+    inside = run(command, base(command, "--by-group"))
+    pos = np.maximum(y, 0) * a
+    groups = np.array([r["group"] for r in SEEN])
+    within = np.array([pos[i] / pos[groups == groups[i]].sum() for i in range(4)])
+    assert inside.numbers("baseline_share") == pytest.approx(within, rel=1e-12)
+    split = run(command, base(command, "--by-group", "--budget", 1000))
+    sums = {g: (a * y)[groups == g].sum() for g in ("n", "s")}
+    parts = {g: 1000 * s / sum(sums.values()) for g, s in sums.items()}
+    assert split.data["group_budgets"]["amounts"] == pytest.approx(parts, rel=1e-12)
+    assert split.numbers("baseline_money") == pytest.approx(within * [parts[g] for g in groups], rel=1e-12)
+    assert "noisy sums" in " ".join(split.screen.split())
+    assert run(command, base(command)).data["by_group"] is False
+
+
+def shared_group_budget(run, command):
+    """allocate: a budget for each group; not one for all, and not without groups."""
+    Path("one.csv").write_text("group,budget\ns,300\nn,100\n")
+    plain = run(command, base(command, "--by-group")).numbers("baseline_share")
+    amounts = {"n": 100.0, "s": 300.0}
+    for given, wanted in (("one.csv", amounts), ("t", {"n": 30.0, "s": 70.0})):
+        done = run(command, base(command, "--by-group", "--group-budget", given))
+        assert done.data["group_budgets"]["amounts"] == wanted
+        assert done.data["budget"] == sum(wanted.values())
+        paid = [s * wanted[r["group"]] for s, r in zip(plain, SEEN, strict=True)]
+        assert done.numbers("baseline_money") == pytest.approx(paid, rel=1e-12)
+    assert "got both" in refused(run, command, base(command, "--by-group", "--budget", 5, "--group-budget", "t"))
+    assert "got no --by-group" in refused(run, command, base(command, "--group-budget", "t"))
 
 
 def round_(run, command):
@@ -683,7 +897,7 @@ def estimates(run, command, *, words, **changed):
     assert found[0].column(key) != found[1].column(key)
 
 
-COLUMNS = {"--id": ids, "--count": count, "--weight": weight, "--group": group, "--format": format_}
+COLUMNS = {"--id": ids, "--count": count, "--weight": weight, "--group": group, "--format": format_} | READING
 ENGINE = {
     "--method": method,
     "--runs": partial(simulated, words=["--runs", 300], engine=fp.MonteCarlo(300)),
@@ -701,12 +915,12 @@ WORDS = {
 PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group} | {
     "--programme": programme, "--base": programme,
 }  # fmt: skip
+NOUN = {"--noun": partial(words_of_the_page, option="--noun", default="entities")}
 RANGE = {"--epsilons": epsilons, "--spreads": spreads, "--points": points}
 AGAINST = (
-    COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS
+    COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS | NOUN
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--force": force}
 )  # fmt: skip
-BOTH = {k: v for k, v in FILES.items() if k != "--html"}
 
 
 def of_levels(run, command, option, value):
@@ -739,21 +953,26 @@ LEVELS = {
 }
 
 AGAINST |= LEVELS | {"--rho": partial(of_levels, option="--rho", value=1)}
+MOST = {f"--max-{k}": partial(target, name=k) for k in LIMITS}
 TABLE = {
     "audit": COLUMNS | LEVELS
     | {"--cells": partial(of_levels, option="--cells", value="count")}
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
-    | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},
-    "sweep": AGAINST | {"--rhos": of_rhos},
-    "plan": AGAINST | {"--level-rmse": partial(of_levels, option="--level-rmse", value="state:1"), "--tries": of_tries}
-    | {f"--max-{k}": partial(target, name=k) for k in ("alpha", "loss", "cost")},
-    "project": COLUMNS | LEVELS | STATEMENTS | BOTH
+    | {"--label": label, "--keep": keep, "--csv-groups": csv_groups, "--frontier": frontier} | MOST
+    | {option: partial(map_of_the_page, option=option) for option in ("--map", "--map-key")}
+    | {"--entities": entities, "--force": force} | NOUN,
+    "sweep": AGAINST | {"--label": label, "--rhos": of_rhos},
+    "plan": AGAINST | {"--label": label} | MOST
+    | {"--level-rmse": partial(of_levels, option="--level-rmse", value="state:1"), "--tries": of_tries},
+    "project": COLUMNS | LEVELS | STATEMENTS | FILES | NOUN | {k: v for k, v in WORDS.items() if k != "--currency"}
+    | {"--label": label_of_the_page}
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--total": total, "--group-total": group_total}
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
-    "allocate": COLUMNS | STATEMENTS | BOTH
-    | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--currency": currency, "--force": force}
-    | {"--programme": programme, "--base": programme}
+    "allocate": COLUMNS | STATEMENTS | FILES | NOUN | WORDS
+    | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--force": force}
+    | {"--programme": programme, "--base": programme, "--label": label, "--keep": keep}
+    | {"--by-group": shared_by_group, "--group-budget": shared_group_budget}
     | {
         "--confidence": partial(estimates, words=["--confidence", 0.5], confidence=0.5),
         "--simultaneous": partial(estimates, words=["--simultaneous"], simultaneous=True),

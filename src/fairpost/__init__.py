@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from fairpost.allocate import allocate
     from fairpost.audit import audit, compare
     from fairpost.bounds.theorems import Bounds, proposition2, theorem1
+    from fairpost.check import check
     from fairpost.counts import Counts
     from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
     from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
     from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
     from fairpost.io import read_counts
     from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
-    from fairpost.plan import plan, sweep
+    from fairpost.plan import frontier, plan, sweep
     from fairpost.problems import Programme, Proportional
     from fairpost.project import project
     from fairpost.release import Ledger, PublicTotal, Release, release
-    from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
+    from fairpost.results import Allocation, Audit, Comparison, Curve, Frontier, Plan, Plans, Projection, Targets
     from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
@@ -56,6 +57,7 @@ __all__ = [
     "Expansion",
     "FairpostError",
     "FirstOf",
+    "Frontier",
     "Gaussian",
     "Hierarchy",
     "InputError",
@@ -64,6 +66,7 @@ __all__ = [
     "LevelNoise",
     "MonteCarlo",
     "Plan",
+    "Plans",
     "PoS",
     "Programme",
     "Projection",
@@ -72,13 +75,16 @@ __all__ = [
     "Release",
     "Simplex",
     "Stream",
+    "Targets",
     "ToleranceError",
     "TopDown",
     "UnsupportedError",
     "allocate",
     "audit",
     "audit_hierarchy",
+    "check",
     "compare",
+    "frontier",
     "plan",
     "project",
     "project_simplex",
@@ -104,6 +110,7 @@ _HOME = {
         "proposition2",
         "theorem1",
     ),
+    "fairpost.check": ("check",),
     "fairpost.counts": ("Counts",),
     "fairpost.engines": (
         "Exact",
@@ -132,6 +139,7 @@ _HOME = {
         "Stream",
     ),
     "fairpost.plan": (
+        "frontier",
         "plan",
         "sweep",
     ),
@@ -151,8 +159,11 @@ _HOME = {
         "Audit",
         "Comparison",
         "Curve",
+        "Frontier",
         "Plan",
+        "Plans",
         "Projection",
+        "Targets",
     ),
     "fairpost.rules": (
         "Affine",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,7 +49,8 @@ def project(
         "simplex", "simplex-threshold" (which needs the mechanism), "sum", "sum-clipped", "nonnegative" or "none".
     total
         The public total to keep: one number, or one per group, by label or in the order of first appearance. Default: the
-        sum of the noisy counts, which must be at least 0.
+        sum of the noisy counts (of each group, where there are groups), which must be at least 0; with `round` to the
+        nearest whole number.
     groups, ids
         Labels, one per entity. Default: no groups, and the positions.
     mechanism
@@ -64,7 +67,7 @@ def project(
     if y.ndim != 1:
         raise CountsError(f"noisy counts must be one vector, got {y.ndim} dimensions")
     about = Counts(np.zeros(y.size), ids=ids, groups=groups)  # the labels, checked
-    pi, parts, totals = _built(postprocess, y, total, about)
+    pi, parts, totals = _built(postprocess, y, total, about, round)
     if pi.needs_noise and mechanism is None:
         raise ParameterError(
             f"{postprocess} needs the noise: give `mechanism` (one of --epsilon, --scale, --sigma and --rho), got none"
@@ -88,7 +91,7 @@ def project(
 
 
 def _built(
-    name: str, y: Floats, total: Total | None, about: Counts
+    name: str, y: Floats, total: Total | None, about: Counts, whole: bool
 ) -> tuple[PostProcessing, Partition | None, dict[str, float] | None]:
     """pi, the groups whose totals it keeps, and these totals."""
     kind = POSTPROCESSINGS[name]
@@ -98,21 +101,34 @@ def _built(
                 f"{name} keeps no total, got one; choose sum, sum-clipped, simplex or simplex-threshold"
             )
         return kind(), None, None
-    parts, totals = _targets(y, total, about)
+    parts, totals = _targets(y, total, about, whole)
     return kind(totals.tolist(), parts), parts, dict(zip(parts.labels, totals.tolist(), strict=True))  # type: ignore[call-arg]
 
 
-def _targets(y: Floats, total: Total | None, about: Counts) -> tuple[Partition, Floats]:
-    """Which totals are kept: of each group where there are several, else one."""
+def _targets(y: Floats, total: Total | None, about: Counts, whole: bool) -> tuple[Partition, Floats]:
+    """Which totals are kept: of each group where there are several or none is given, else one."""
     if isinstance(total, (Mapping, Sequence, np.ndarray)):
         if about.groups is None:
             raise ParameterError("several totals need `groups` that say which entity has which, got none")
         parts = Partition.of(about.groups)
         return parts, parts.targets(total)
-    seen = float(np.sum(y))
-    if total is None and seen < 0:
-        raise CountsError(f"the default total is the sum of the noisy counts, which must be at least 0, got {seen:g}")
-    return Partition.whole(y.size), np.array([nonnegative_total(seen if total is None else total)])
+    if total is not None:
+        return Partition.whole(y.size), np.array([nonnegative_total(total)])
+    parts = Partition.whole(y.size) if about.groups is None else Partition.of(about.groups)
+    return parts, _seen(y, parts, whole)
+
+
+def _seen(y: Floats, parts: Partition, whole: bool) -> Floats:
+    """The default totals: the sums of the noisy counts, to the nearest whole number where they are to be rounded."""
+    gathered = parts.gather(y)
+    sums = np.array([math.fsum(gathered[low:high]) for low, high in pairwise(parts.starts)])
+    if (sums < 0).any():
+        g = int(np.argmin(sums))
+        of = "" if len(parts.labels) == 1 else f" for the group {parts.labels[g]!r}"
+        raise CountsError(
+            f"the default total is the sum of the noisy counts, which must be at least 0, got {sums[g]:g}{of}"
+        )
+    return np.round(sums) if whole else sums
 
 
 def _rounded(

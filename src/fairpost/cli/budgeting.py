@@ -23,7 +23,8 @@ def budget() -> None:
 
     \b
     Example: all releases of one year's counts together keep epsilon 1
-      fairpost budget create poverty.ledger --dataset "Poor children by district, 2019" --unit child \\
+      fairpost budget create poverty.ledger --unit child \\
+          --dataset "Poor children by district, 2019" \\
           --neighbours add-remove --measure pure --limit 1
     """
 
@@ -39,7 +40,14 @@ def budget() -> None:
 @click.option("--limit", required=True, help="Epsilon (pure), rho (zcdp) or, with --limit-delta, epsilon: 1, 0.5, 1/3.")
 @click.option("--limit-delta", metavar="DELTA", help="zcdp: the limit is (epsilon, delta), turned into rho.")
 def create(ledger: str, **given: Any) -> int:
-    """Make LEDGER, readable by its owner only."""
+    """Make LEDGER, readable by its owner only.
+
+    \b
+    Example: all releases of one year's counts together keep epsilon 1
+      fairpost budget create other.ledger --unit child \\
+          --dataset "Poor children by district, 2020" \\
+          --neighbours add-remove --measure pure --limit 1
+    """
     made = Ledger.create(ledger, **given)
     t = made.terms
     click.echo(f"{ledger}: a budget of {t.letter} {text(t.limit)} for {t.dataset} ({t.unit}, {t.neighbours})")
@@ -71,7 +79,12 @@ def overview(ledger: Ledger) -> dict[str, Any]:
 @LEDGER
 @TO_STDOUT
 def show(ledger: str, json_: str | None) -> int:
-    """Limit, spent (rounded up), left (rounded down), and what was charged and is not finished."""
+    """Limit, spent (rounded up), left (rounded down), and what was charged and is not finished.
+
+    \b
+    Example: what is left
+      fairpost budget show poverty.ledger
+    """
     book = Ledger.open(ledger)
     data = overview(book)
     if json_:
@@ -106,7 +119,12 @@ def _fail(ledger: str, problems: list[str]) -> None:
 @LEDGER
 @TO_STDOUT
 def history(ledger: str, json_: str | None) -> int:
-    """Every entry, oldest first."""
+    """Every entry, oldest first.
+
+    \b
+    Example: who was charged what
+      fairpost budget history poverty.ledger
+    """
     book = Ledger.open(ledger)
     book.demand()
     entries = book.entries()
@@ -134,6 +152,10 @@ def verify(ledger: str, statements: tuple[str, ...]) -> int:
     """Check the chain and the sums, and that every published STATEMENT is in it.
 
     Statements find what a chain alone cannot: a tail that was cut, an old copy that was restored.
+
+    \b
+    Example: the ledger alone
+      fairpost budget verify poverty.ledger
     """
     texts = {}
     for name in statements:

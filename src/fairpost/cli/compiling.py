@@ -24,6 +24,10 @@ def compile_() -> int:
 
     The kernels lie in the user's cache folder, or in the folder that FAIRPOST_CACHE names. It takes a minute, once for
     each version of fairpost, Numba and Python and for each processor.
+
+    \b
+    Example: once, after an installation
+      fairpost compile
     """
     from fairpost.cli.warming import jobs
 

@@ -31,6 +31,10 @@ def demo(**given: Any) -> int:
     """Audit the embedded data: Hawaii's counties and a SYNTHETIC national set of school districts.
 
     Prints both tables and writes a report about the districts. Nothing is asked for and nothing is opened.
+
+    \b
+    Example: the report under another name
+      fairpost demo --html demo.html
     """
     from fairpost.report import audit_page
 

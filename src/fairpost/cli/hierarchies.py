@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -11,7 +12,7 @@ import numpy as np
 
 from fairpost.cli import options as o
 from fairpost.cli import screen
-from fairpost.cli.outputs import Outputs, as_json
+from fairpost.cli.outputs import Outputs, as_json, now, to_stdout
 from fairpost.cli.tree_words import cell_columns
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.labels import SHALLOW, SHORT
@@ -155,19 +156,17 @@ def read(file: str, given: o.Given, *, least: float | None, labels: Iterable[str
         count=given["count"] or "count",
         labels=[*labels, *([group] if group else [])],
         optional=() if group else ("group",),
-        format=given["format"],
         least=least,
+        **o.reading(given),
     )
 
 
-def audit_levels(file: str, given: o.Given) -> int:
-    """`fairpost audit FILE --levels ...`."""
-    from fairpost.hierarchy.audit import METHODS, audit_hierarchy
-
+def _asked(given: o.Given, methods: Sequence[str]) -> Sequence[str]:
+    """The rules by name; options that mean nothing here are refused."""
     method = given["method"]
-    if method not in METHODS:
-        raise ParameterError(f"--method on a hierarchy must be one of {', '.join(METHODS)}, got {method!r}")
-    for option in ("total", "budget", "html"):
+    if method not in methods:
+        raise ParameterError(f"--method on a hierarchy must be one of {', '.join(methods)}, got {method!r}")
+    for option in ("total", "budget"):
         if given.get(option) is not None:
             raise ParameterError(f"--{option} has no meaning with --levels, got {given[option]!r}")
     names = given["postprocess"] or ("top-down", "blue-down", "blue-down-threshold")
@@ -176,6 +175,14 @@ def audit_levels(file: str, given: o.Given) -> int:
             raise ParameterError(f"--postprocess with --levels must be one of {', '.join(RULES)}, got {name!r}")
     if given.get("checkpoint") is not None and len(names) > 1:
         raise ParameterError("a checkpoint with --levels holds one --postprocess, got several")
+    return tuple(names)
+
+
+def audit_levels(file: str, given: o.Given) -> int:
+    """`fairpost audit FILE --levels ...`."""
+    from fairpost.hierarchy.audit import METHODS, audit_hierarchy
+
+    names, method = _asked(given, METHODS), given["method"]
     levels = levels_of(given["levels"])
     outputs = Outputs(given, [file])
     columns = [*(levels if isinstance(levels, list) else ()), *([given["areas"]] if given["areas"] else ())]
@@ -209,9 +216,12 @@ def audit_levels(file: str, given: o.Given) -> int:
     def data() -> dict[str, Any]:
         return as_data(results, histograms or results, given)
 
-    if outputs.to_stdout:
+    page = partial(_page, file, results, given)
+    if outputs.to_stdout == "html":
+        to_stdout(page())
+    elif outputs.to_stdout:
         click.echo(as_json(data()), nl=False)
-    _write(outputs, results, leaves.ids, data)
+    _write(outputs, results, leaves.ids, data, page)
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -248,13 +258,34 @@ def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], obje
     return write
 
 
-def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, data: Callable[[], dict[str, Any]]) -> None:
+def _page(file: str, results: list[HierarchyAudit], given: o.Given) -> str:
+    from fairpost.report import levels_page
+
+    return levels_page(
+        results,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        source=o.source_of(file),
+    )
+
+
+def _write(
+    outputs: Outputs,
+    results: list[HierarchyAudit],
+    ids: Any,
+    data: Callable[[], dict[str, Any]],
+    page: Callable[[], str],
+) -> None:
     files: dict[Any, Any] = {}
     if "json" in outputs.paths:
         files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(data()).encode()))
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
         files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")))
+    if "html" in outputs.paths:
+        files[outputs.paths["html"]] = _private(lambda file: file.write(page().encode()))
     if files:
         write_whole(files, outputs.force)
         click.echo(f"wrote {', '.join(str(path) for path in files)}", err=True)

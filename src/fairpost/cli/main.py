@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ COMMANDS = {
     "audit": "auditing",
     "plan": "planning",
     "sweep": "planning",
+    "check": "checking",
     "project": "projecting",
     "allocate": "allocating",
     "programmes": "programmes",
@@ -38,14 +40,16 @@ With the true counts (confidential), before a release:
   audit     who gains and who loses from a post-processing, and how much
   plan      the smallest epsilon that keeps the harm below a limit
   sweep     the harm against epsilon
+With the true counts and what was published:
+  check     who gained and lost in real releases, and what noise explains
 To publish:
   budget    make a privacy budget, look at it, check it
-  release   charge the budget, draw the noise, post-process, publish with a statement
+  release   charge the budget, draw the noise, post-process, publish
 With noisy counts alone:
   project   noisy counts to counts that are not negative and add up
   allocate  noisy counts to shares of a budget, with intervals
 Laws with thresholds and brackets:
-  programmes  the laws that come with the package, or one as TOML to start from
+  programmes  the laws in the package, or one as TOML to start from
 To see it work:
   demo      the main job on embedded data, with a report to open
   paper     every table and figure of the paper, published value beside ours
@@ -53,10 +57,25 @@ Once on a machine:
   compile   every kernel at once, so that no later command waits for it
 
 \b
-Exit codes: 0 done; 2 the input or an option breaks a rule, which one line on stderr names;
-3 no answer (an engine refuses, no epsilon meets the target, a release does not fit its budget);
-4 a release is charged and not finished; 5 a ledger fails its check; 130 interrupted; 141 nobody reads stdout.
+Exit codes: 0 done; 2 the input or an option breaks a rule, which one line
+on stderr names; 3 no answer (an engine refuses, no epsilon meets the target,
+a release does not fit its budget); 4 a release is charged and not finished;
+5 a ledger fails its check; 130 interrupted; 141 nobody reads stdout.
 """
+
+
+EXAMPLE = "\b\nExample"
+"""How the example begins that ends the text of a command."""
+
+
+def _example_last(command: click.Command) -> click.Command:
+    """The command with its example below the options, where help ends; the same for its commands."""
+    text, mark, example = cleandoc(command.help or "").partition(EXAMPLE)
+    if mark and command.epilog is None:
+        command.help, command.epilog = text.rstrip(), f"{mark}{example}"
+    for one in command.commands.values() if isinstance(command, click.Group) else ():
+        _example_last(one)
+    return command
 
 
 class ClosedPipe(Exception):
@@ -77,17 +96,22 @@ class Commands(click.Group):
         module = import_module(f"fairpost.cli.{COMMANDS[cmd_name]}")
         command = getattr(module, "compile_" if cmd_name == "compile" else cmd_name)
         assert isinstance(command, click.Command)
-        return command
+        return _example_last(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help text lists them already."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """A closed pipe passes under another name: click would end it with 1."""
+        """Notes come last. A closed pipe passes under another name: click would end it with 1."""
         try:
-            return super().invoke(ctx)
+            code = super().invoke(ctx)
+            if ctx.meta.get("fairpost.notes"):
+                from fairpost.cli.options import say_notes
+
+                say_notes(ctx)
         except BrokenPipeError:
             raise ClosedPipe from None
+        return code
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and end with the exit code that the help documents."""
@@ -158,7 +182,10 @@ def _end(code: int, line: str) -> None:
 
 
 @click.group(
-    cls=Commands, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Commands,
+    help=HELP,
+    epilog="\b\nExample: the main job on embedded data\n  fairpost demo",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(fp.__version__, prog_name="fairpost")
 def main() -> None:

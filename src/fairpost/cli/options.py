@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -16,8 +18,11 @@ from fairpost.engines import Engine
 from fairpost.errors import ParameterError
 from fairpost.fairness import checked_budget
 from fairpost.hierarchy.rules import RULES
+from fairpost.io.reading import DECIMALS, DELIMITERS, FORMATS
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
+from fairpost.results.comparison import warnings_of
+from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total
 
@@ -46,19 +51,48 @@ LAW = together(
 )
 FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
-COLUMNS = together(
-    click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]"),
-    click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]"),
-    click.option(
-        "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
-    ),
-    click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]"),
+READING = together(
     click.option(
         "--format",
-        type=click.Choice(["csv", "tsv", "parquet", "saipe"]),
+        type=click.Choice(FORMATS),
         help="What FILE is; saipe: the Census Bureau's text or Excel file as it comes.  [default: by its name]",
     ),
+    click.option(
+        "--delimiter",
+        type=click.Choice(list(DELIMITERS)),
+        help="What stands between the fields of a text FILE.  [default: found in its header]",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice(DECIMALS),
+        help="The mark before decimals.  [default: found in the numbers; refused where it is not clear]",
+    ),
+    click.option("--sheet", metavar="NAME|NUMBER", help="The sheet of a workbook.  [default: the first]"),
+    click.option(
+        "--header",
+        type=int,
+        metavar="ROW",
+        help="The row of a workbook with the names of the columns.  [default: the one that has them]",
+    ),
+    click.option(
+        "--where",
+        multiple=True,
+        metavar="EXPR",
+        help='Rows to use: "COLUMN = VALUE", !=, <, <=, >, >=, or "COLUMN is [not] missing". Repeatable: all must hold.',
+    ),
+    click.option(
+        "--drop-missing", is_flag=True, help="Skip rows that lack a count, an id or another entry, and name them."
+    ),
 )
+ID = click.option("--id", "id", default=None, metavar="COL", help="Column of ids, kept as text.  [default: id]")
+COUNT = click.option("--count", default=None, metavar="COL", help="Column of counts.  [default: count]")
+WEIGHT = click.option(
+    "--weight", metavar="COL", help="Column of weights (dollars per pupil, say).  [default: weight, if there]"
+)
+GROUP = click.option("--group", metavar="COL", help="Column of groups (states, say).  [default: group, if there]")
+COLUMNS = together(ID, COUNT, WEIGHT, GROUP, READING)
+LABEL = click.option("--label", metavar="COL", help="Column of names for people, shown with the ids.")
+KEEP = click.option("--keep", metavar="COL", multiple=True, help="A column carried into CSV and JSON. Repeatable.")
 MECHANISM = click.option(
     "--mechanism", type=click.Choice(list(MECHANISMS)), default="laplace", show_default=True, help="The noise."
 )
@@ -84,6 +118,7 @@ POSTPROCESS = click.option(
     "--postprocess",
     multiple=True,
     type=click.Choice([*POSTPROCESSINGS, *RULES, *PAYING]),
+    metavar="NAME",
     help="Repeatable. Counts: none, nonnegative, sum, sum-clipped, simplex, simplex-threshold. "
     "Shares of a budget: baseline, pos, pos-threshold. "
     "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold. "
@@ -103,6 +138,20 @@ PROBLEM = together(
         help="Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
     ),
     click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares its own budget."),
+)
+LIMITS = together(
+    click.option(
+        "--max-alpha", type=float, help="Target: alpha at most this; in money with a budget, else in counts or shares."
+    ),
+    click.option("--max-loss", type=float, help="Target: no entity expects to lose more; in the same unit."),
+    click.option(
+        "--max-relative-loss",
+        type=float,
+        metavar="PERCENT",
+        help="Target: no entity expects to lose more than so many percent of what it is due.",
+    ),
+    click.option("--max-cost", type=float, help="Target: cost of privacy at most this; in money, else a share."),
+    click.option("--max-rmse", type=float, help="Target: root mean squared error per entity; in the unit of alpha."),
 )
 ENGINE = together(
     click.option(
@@ -149,11 +198,52 @@ WORDS = together(
 NOUN = click.option("--noun", default="entities", show_default=True, help="What has a count, for the report.")
 
 
+def source_of(file: str) -> str:
+    """What a page calls the data: the file's name."""
+    return "standard input" if file == "-" else Path(file).name
+
+
 def columns(given: Given) -> dict[str, Any]:
     """The keyword arguments of the readers."""
-    named = {"id": given["id"], "count": given["count"], "weight": given["weight"], "group": given["group"]}
-    named["base"] = given.get("base")
-    return {k: v for k, v in named.items() if v is not None} | {"format": given["format"]}
+    named = {name: given.get(name) for name in ("id", "count", "weight", "group", "base")}
+    return {k: v for k, v in named.items() if v is not None} | reading(given)
+
+
+def reading(given: Given) -> dict[str, Any]:
+    """How FILE is to be read; notes go to stderr."""
+    names = ("format", "delimiter", "decimal", "sheet", "header", "where", "drop_missing")
+    return {name: given[name] for name in names} | {"say": note}
+
+
+NOTES = "fairpost.notes"
+"""Where the context of a command keeps its notes."""
+
+
+def note(line: str) -> None:
+    """A note about how a file was read; said at the end of a command that succeeds, since a failure is one line."""
+    click.get_current_context().find_root().meta.setdefault(NOTES, []).append(line)
+
+
+def say_notes(ctx: click.Context) -> None:
+    """The notes of a command, each once, on stderr."""
+    from fairpost.cli.layout import remark
+
+    for line in dict.fromkeys(ctx.find_root().meta.pop(NOTES, [])):
+        remark(f"note: {line}")
+
+
+def names(given: Given) -> dict[str, Any]:
+    """The keyword arguments of the readers for what people call the entities, and for what is carried along."""
+    return {"label": given.get("label"), "keep": given.get("keep") or ()}
+
+
+def targets_of(given: Given) -> Targets:
+    """The limits that were typed."""
+    limits = {f.name: given[f.name] for f in fields(Targets) if given.get(f.name) is not None}
+    for name, limit in limits.items():
+        if not 0 < limit < float("inf"):
+            raise ParameterError(f"--{name.replace('_', '-')} must be > 0 and finite, got {limit:g}")
+    return Targets(**limits)
 
 
 def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
@@ -170,7 +260,7 @@ def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
         raise ParameterError(
             f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
         )
-    last = read_column(file, law.hold_harmless.last, "last year's payments", format=given["format"])
+    last = read_column(file, law.hold_harmless.last, "last year's payments", **columns(given))
     return {"programme": law, "last": last / whole(budget)}
 
 
@@ -180,8 +270,19 @@ def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
     from fairpost.io.tables import read_group_budgets
 
     if given["group_budget"] is None:
-        return read_counts(file, **columns(given)), given["budget"]
-    return read_group_budgets(file, given["group_budget"], **columns(given))
+        counts, budget = read_counts(file, **columns(given), **names(given)), given["budget"]
+    else:
+        counts, budget = read_group_budgets(file, given["group_budget"], **columns(given), **names(given))
+    warn(counts)
+    return counts, budget
+
+
+def warn(counts: Counts) -> None:
+    """One line on stderr for each thing about the counts that is probably not meant."""
+    from fairpost.cli.layout import remark
+
+    for line in warnings_of(counts):
+        remark(f"warning: {line}.")
 
 
 def group_budgets(

@@ -17,7 +17,8 @@ def programmes(name: str | None) -> int:
     \b
     Example: a law of one's own
       fairpost programmes title1-targeted > mine.toml
-      fairpost audit districts.csv --count poor --base children --programme mine.toml --epsilon 0.1 --budget 4.2e9
+      fairpost audit districts.csv --count poor_5_17 --base pop_5_17 \\
+          --programme mine.toml --epsilon 0.1 --budget 4.2e9
     """
     if name is not None:
         to_stdout(builtin_text(name))

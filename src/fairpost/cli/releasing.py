@@ -38,7 +38,8 @@ PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
 @click.option(
     "--postprocess",
     type=click.Choice([*RULES, *TREE_RULES]),
-    help="The rule.  [default: simplex; blue-down with --levels]",
+    metavar="NAME",
+    help=f"The rule: {', '.join(RULES)}; with --levels {', '.join(TREE_RULES)}.  [default: simplex; blue-down]",
 )
 @click.option("--round", "whole", is_flag=True, help="Whole numbers with all totals kept exactly, without bias.")
 @click.option("--total", help="A total that is public elsewhere, with --total-source.  [default: the noisy sum]")
@@ -70,8 +71,10 @@ def release(file: str | None, **given: Any) -> int:
 
     \b
     Example: districts that keep the published national total, in whole numbers
-      fairpost release districts.csv --id leaid --count poor_5_17 --ledger poverty.ledger --epsilon 0.1 \\
-          --total 8507055 --total-source "SAIPE 2019, national" --round --chosen-from policy --out release
+      fairpost release districts.csv --id leaid --count poor_5_17 \\
+          --ledger poverty.ledger --epsilon 0.1 --total 8507055 \\
+          --total-source "SAIPE 2019, national" --round \\
+          --chosen-from policy --out release
 
     \b
     Example: blocks, tracts and counties that add up, in one charge

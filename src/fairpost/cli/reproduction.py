@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpost.cli import screen
+from fairpost.io.reading import FORMATS
 
 if TYPE_CHECKING:
     from fairpost.paper import Reproduction
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--out", default="paper", show_default=True, type=click.Path(path_type=Path), help="The folder to make.")
 @click.option("--saipe", type=click.Path(path_type=Path), help="School districts: the Census Bureau's file, or CSV.")
-@click.option(
-    "--format", type=click.Choice(["csv", "tsv", "parquet", "saipe"]), help="What --saipe is.  [default: by its name]"
-)
+@click.option("--format", type=click.Choice(FORMATS), help="What --saipe is.  [default: by its name]")
 @click.option("--id", default="leaid", show_default=True, metavar="COL", help="Column of ids.")
 @click.option("--column", default="poor_5_17", show_default=True, metavar="COL", help="The count: poor_5_17, pop_5_17.")
 @click.option("--weights", default="1", show_default=True, metavar="1|COL", help="1, or a column (expenditure).")
@@ -32,8 +31,8 @@ def paper(**given: Any) -> int:
     fairpost[paper].
 
     \b
-    Example: with the Census Bureau's own file
-      fairpost paper --saipe ussd19.txt --format saipe --out paper
+    Example: with the Census Bureau's own file, in half a minute
+      fairpost paper --saipe ussd19.txt --format saipe --quick --out paper
     """
     from fairpost.paper import reproduce
 

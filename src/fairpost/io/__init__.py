@@ -2,6 +2,6 @@
 
 from fairpost.io.entities import entities_csv
 from fairpost.io.files import check_free, write_whole
-from fairpost.io.tables import Noisy, read_counts, read_noisy
+from fairpost.io.tables import Rows, read_counts, read_rows
 
-__all__ = ["Noisy", "check_free", "entities_csv", "read_counts", "read_noisy", "write_whole"]
+__all__ = ["Rows", "check_free", "entities_csv", "read_counts", "read_rows", "write_whole"]

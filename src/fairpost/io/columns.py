@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.errors import InputError
+from fairpost.io.decimals import parsed as to_numbers
 from fairpost.io.table import Table, first, value
 from fairpost.magnitudes import RANGES, meant
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
-THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
-"""1,234 and 1,234,567.8: commas that can only separate thousands."""
+MARKERS = ("", "na", "n/a", "nan", "null", "none", "-", "--", ".", "..")
+"""How a missing entry is written, in any case."""
 
 
 def numbers(table: Table, column: str, what: str, least: float | None, *, strictly: bool = False) -> Floats:
@@ -24,13 +25,14 @@ def numbers(table: Table, column: str, what: str, least: float | None, *, strict
     import polars as pl
 
     series = table.data[column]
-    parsed = _parsed(series)
+    parsed = to_numbers(series, table.decimal or ".")
     bad = parsed.is_null() | ~parsed.is_finite().fill_null(False)
     if least is not None:
         bad |= (parsed <= least if strictly else parsed < least).fill_null(False)
     row = first(bad)
     if row is not None:
-        raise table.error([row], column, _broken(what, series[row], parsed[row], least, strictly))
+        marked = " (the decimal mark is a comma)" if table.decimal == "," else ""
+        raise table.error([row], column, _broken(what, series[row], parsed[row], least, strictly, marked))
     low, high = RANGES["noisy count" if least is None else what]
     row = first((parsed < low) | (parsed > high))
     if row is not None:
@@ -39,30 +41,12 @@ def numbers(table: Table, column: str, what: str, least: float | None, *, strict
     return np.asarray(parsed.cast(pl.Float64).to_numpy(), dtype=np.float64) + 0.0  # -0 is 0
 
 
-def _parsed(series: pl.Series) -> pl.Series:
-    """The numbers of a column; null where an entry is missing or is no number."""
-    import polars as pl
-
-    if series.dtype.is_numeric():
-        return series.cast(pl.Float64)
-    if series.dtype in (pl.Categorical, pl.Enum):
-        series = series.cast(pl.String)
-    if series.dtype != pl.String:
-        return pl.Series([None] * series.len(), dtype=pl.Float64)
-    text = series.str.strip_chars()
-    parsed = text.cast(pl.Float64, strict=False)
-    if parsed.null_count():
-        separated = text.str.contains(THOUSANDS).fill_null(False)
-        parsed = parsed.zip_with(~separated, text.str.replace_all(",", "").cast(pl.Float64, strict=False))
-    return parsed
-
-
-def _broken(what: str, given: object, number: float | None, least: float | None, strictly: bool) -> str:
+def _broken(what: str, given: object, number: float | None, least: float | None, strictly: bool, marked: str) -> str:
     """Which rule a bad entry breaks."""
     if given is None or (isinstance(given, str) and not given.strip()):
         return f"every {what} must be present, got a missing one"
     if number is None:
-        return f"every {what} must be a number, got {value(given)}"
+        return f"every {what} must be a number, got {value(given)}{marked}"
     if not np.isfinite(number):
         return f"every {what} must be finite, got {value(given)}"
     return f"every {what} must be {'above' if strictly else 'at least'} {least:g}, got {value(given)}"
@@ -70,14 +54,14 @@ def _broken(what: str, given: object, number: float | None, least: float | None,
 
 def texts(table: Table, column: str, what: str) -> pl.Series:
     """A column of labels as text without surrounding blanks, none of them empty."""
-    labels = _labels(table, column, table.data[column]).str.strip_chars()
+    labels = words(table, column, table.data[column]).str.strip_chars()
     row = first(labels.is_null() | (labels == "").fill_null(False))
     if row is not None:
         raise table.error([row], column, f"every {what} must be present, got a missing one")
     return labels
 
 
-def _labels(table: Table, column: str, series: pl.Series) -> pl.Series:
+def words(table: Table, column: str, series: pl.Series) -> pl.Series:
     """Text as it is; whole numbers without a decimal point, however they are stored."""
     import polars as pl
 
@@ -91,6 +75,19 @@ def _labels(table: Table, column: str, series: pl.Series) -> pl.Series:
         if whole.fill_null(True).all():
             series = series.cast(pl.Int64)
     return series.cast(pl.String)
+
+
+def missing(series: pl.Series) -> pl.Series:
+    """Which entries of a column are missing: null, not a number, or one of MARKERS."""
+    import polars as pl
+
+    if series.dtype.is_float():
+        return series.is_null() | series.is_nan().fill_null(False)
+    if series.dtype in (pl.Categorical, pl.Enum):
+        series = series.cast(pl.String)
+    if series.dtype == pl.String:
+        return series.is_null() | series.str.strip_chars().str.to_lowercase().is_in(MARKERS).fill_null(False)
+    return series.is_null()
 
 
 def empty(series: pl.Series) -> bool:

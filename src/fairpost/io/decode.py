@@ -4,7 +4,7 @@ A damaged file can make a native decoder ask for more memory than exists, which 
 So the bytes come on the standard input, and one line of JSON followed by the columns goes to the standard output; if
 this process dies, the caller lives and says that the file is damaged.
 
-    python decode.py parquet|workbook '{"path": [...], "wanted": [...]}'
+    python decode.py parquet|workbook '{"path": [...], "wanted": [...], "sheet": null, ...}'
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ import json
 import re
 import sys
 import zipfile
-from typing import IO
+from typing import IO, Any
+
+Given = dict[str, Any]
 
 
-def parquet(data: bytes, wanted: list[str]) -> tuple[object, bytes]:
-    """The names of all columns and the number of rows; the wanted columns as an Arrow stream."""
+def parquet(data: bytes, given: Given) -> tuple[object, bytes]:
+    """The names of all columns and the number of rows; the wanted columns, in any case, as an Arrow stream."""
     import polars as pl
 
     columns = list(pl.read_parquet_schema(io.BytesIO(data)))
-    frame = pl.read_parquet(io.BytesIO(data), columns=[c for c in columns if c in wanted])
+    wanted = {name.strip().casefold() for name in given["wanted"]}
+    frame = pl.read_parquet(io.BytesIO(data), columns=[c for c in columns if c.strip().casefold() in wanted])
     out = io.BytesIO()
     frame.write_ipc_stream(out)
     return {"columns": columns}, out.getvalue()
@@ -41,14 +44,34 @@ class Refused(Exception):
     """What is too large, in one line."""
 
 
-def workbook(data: bytes, wanted: list[str]) -> tuple[object, bytes]:
-    """The cells of the first sheet, row by row."""
+def workbook(data: bytes, given: Given) -> tuple[object, bytes]:
+    """The cells of one sheet, row by row: of that name, else of that number (from 1), else the first."""
     from python_calamine import CalamineWorkbook
 
     if data.startswith(b"PK"):
         _check_sheets(data)
-    rows = CalamineWorkbook.from_filelike(io.BytesIO(data)).get_sheet_by_index(0).to_python(skip_empty_area=False)
-    return {"rows": len(rows)}, json.dumps(rows, default=str).encode()
+    book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+    name = _sheet(book.sheet_names, given.get("sheet"))
+    rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+    if rows and len(rows) * len(rows[0]) > MOST_CELLS:
+        raise Refused(f"a sheet must have at most {MOST_CELLS:,} cells, got {len(rows):,} rows of {len(rows[0]):,}")
+    return {"rows": len(rows), "sheet": name, "sheets": book.sheet_names}, json.dumps(rows, default=str).encode()
+
+
+def _sheet(names: list[str], wanted: str | None) -> str:
+    if not names:
+        raise Refused("a workbook must have a sheet, got none")
+    if wanted is None:
+        return names[0]
+    if wanted in names:
+        return wanted
+    alike = [name for name in names if name.strip().casefold() == wanted.strip().casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    if wanted.isascii() and wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+        return names[int(wanted) - 1]
+    known = ", ".join(repr(name) for name in names[:20])
+    raise Refused(f"the sheet must be one of {known} (or its number, from 1), got {wanted[:60]!r}")
 
 
 def _check_sheets(data: bytes) -> None:
@@ -58,7 +81,7 @@ def _check_sheets(data: bytes) -> None:
         if size > MOST_UNPACKED:
             raise Refused(f"a workbook must unpack to at most {MOST_UNPACKED:,} bytes, got {size:,}")
         for part in parts.infolist():
-            if part.filename.lower().startswith("xl/worksheets/") and part.filename.lower().endswith(".xml"):
+            if not part.is_dir():  # a sheet may have any name
                 with parts.open(part) as file:
                     _check_cells(file)
 
@@ -102,7 +125,7 @@ def main() -> None:
     _limit(given["memory"], given["seconds"])
     task = {"parquet": parquet, "workbook": workbook}[sys.argv[1]]
     try:
-        head, body = task(sys.stdin.buffer.read(), given["wanted"])
+        head, body = task(sys.stdin.buffer.read(), given)
     except Refused as refusal:
         head, body = {"refused": str(refusal)}, b""
     except MemoryError:

@@ -1,4 +1,4 @@
-"""CSV and TSV. The structure is checked exactly, on the bytes, before Polars splits them into columns.
+"""CSV, TSV and other text with separators. The structure is checked exactly, on the bytes, before Polars splits them into columns.
 
 A file is a sequence of records; a line break inside a quoted field does not end one. With the quotation marks at
 positions q_0 < q_1 < ... the file is well formed exactly when every q_2k opens a field (before it: the start, a
@@ -9,8 +9,6 @@ line on which each begins, all by sorted search.
 
 from __future__ import annotations
 
-import codecs
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,43 +17,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.errors import InputError
+from fairpost.io.encoding import clean_text, line_of
+from fairpost.io.names import picked
+from fairpost.io.reading import NAMES, Reading
+from fairpost.io.separators import USUAL, header_of, separator_of
 from fairpost.io.source import refuse_signature
 from fairpost.io.table import Table, repeated, value
 
 Positions = NDArray[np.int64]
-SEPARATORS = {"csv": ",", "tsv": "\t"}
-NAMES = {",": "comma", "\t": "tab", ";": "semicolon"}
-MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 NEWLINE, QUOTE = 10, 34
 BLOCK = 1 << 14
 
 
-def read_delimited(name: str, data: bytes, kind: str, wanted: Sequence[str]) -> Table:
-    """The wanted columns of a CSV or TSV file, as text."""
-    separator = SEPARATORS[kind]
+def read_delimited(name: str, data: bytes, kind: str, wanted: Sequence[str], reading: Reading) -> Table:
+    """The wanted columns of a CSV, TSV or other text file with separators, as text."""
+    reading.refuse(f"{kind.upper()} text", sheet="workbooks", header="workbooks")
     refuse_signature(name, data, f"{kind.upper()} text")
-    text = clean_text(name, data)
+    text = clean_text(name, data, reading.say)
+    separator = separator_of(name, text, kind, wanted, reading)
     records = _records(name, text, separator)
-    header = _header(text[: records.ends[0]].decode(), separator)
+    header = header_of(text[: records.ends[0]].decode(), separator)
     twice = repeated(header)
     if twice is not None:
         raise InputError(f"{name}, line 1: column names must be unique, got {value(twice)} twice")
     if records.starts.size == 1:
         raise InputError(f"{name}: there must be at least one row below the header, got none")
-    picked = {column: header.index(column) for column in wanted if column in header}
+    places = {column: header.index(column) for column in picked(header, wanted)}
     return Table(
         name=name,
         columns=tuple(header),
-        data=_split(name, text, separator, picked, records.starts.size - 1),
+        data=_split(name, text, separator, places, records.starts.size - 1),
         height=int(records.starts.size - 1),
         unit="line",
         number=lambda row: records.line(row + 1),
-        hint=_hint(kind, header),
+        hint=_hint(separator, header),
+        separator=separator,
+        decimal=reading.decimal,
+        say=reading.say,
     )
 
 
@@ -70,53 +68,6 @@ def _split(name: str, text: bytes, separator: str, picked: dict[str, int], heigh
     if frame.shape != (height, len(places)):
         raise InputError(f"{name}: could not be read: {height} records, of which {frame.height} could be split")
     return {column: frame.to_series(places.index(place)) for column, place in picked.items()}
-
-
-def clean_text(name: str, data: bytes) -> bytes:
-    """UTF-8 without a byte-order mark, lines ended by line feeds, no blank line at the end; checked."""
-    data = _utf8(name, data)
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-        data = data if b"\n" in data else data.replace(b"\r", b"\n")
-    zero = data.find(b"\0")
-    if zero >= 0:
-        raise InputError(f"{name}, line {_line(data, zero)}: text must not hold the byte 0, got one (a binary file?)")
-    if not data.isascii():
-        _check_utf8(name, data)
-    end = len(data)
-    while end and not data[(start := data.rfind(b"\n", 0, end) + 1) : end].strip():
-        end = max(start - 1, 0)
-    if not end:
-        raise InputError(f"{name}: the file must have a header and at least one row, got blanks only")
-    return data if len(data) - end <= 1 else data[:end]  # a copy only where it is needed
-
-
-def _utf8(name: str, data: bytes) -> bytes:
-    if data.startswith(codecs.BOM_UTF8):
-        return data[len(codecs.BOM_UTF8) :]
-    for mark, encoding in MARKS:
-        if data.startswith(mark):
-            try:
-                return data.decode(encoding).encode()
-            except UnicodeError as error:
-                raise InputError(
-                    f"{name}: must be {encoding.upper()}, as its first bytes say, got text that is not ({error})"
-                ) from None
-    return data
-
-
-def _check_utf8(name: str, data: bytes) -> None:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name}, line {_line(data, error.start)}: text must be UTF-8 (save the file as UTF-8), "
-            f"got the byte 0x{data[error.start]:02x}"
-        ) from None
-
-
-def _line(data: bytes, position: int) -> int:
-    return data.count(b"\n", 0, position) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +123,10 @@ def _check_quotes(name: str, text: bytes, codes: NDArray[np.uint8], quotes: Posi
     outer = closing[closing < codes.size - 1]
     strays = np.concatenate([inner[~np.isin(codes[inner - 1], boundary)], outer[~np.isin(codes[outer + 1], boundary)]])
     if strays.size:
-        line = _line(text, int(strays.min()))
+        line = line_of(text, int(strays.min()))
         raise InputError(f"{name}, line {line}: quotation marks must enclose a whole field, got one inside a field")
     if opening.size > closing.size:
-        line = _line(text, int(opening[-1]))
+        line = line_of(text, int(opening[-1]))
         raise InputError(f"{name}, line {line}: a quoted field must be closed, got one that is open to the end")
 
 
@@ -192,18 +143,13 @@ def _check_fields(name: str, records: Records, fields: Positions) -> None:
     )
 
 
-def _header(text: str, separator: str) -> list[str]:
-    """The names of the columns, without surrounding blanks."""
-    fields = next(csv.reader([" ".join(text.splitlines())], delimiter=separator))
-    return [field.strip() for field in fields]
-
-
-def _hint(kind: str, header: list[str]) -> str:
-    """A file with one column whose name holds another separator was probably written with that one."""
+def _hint(separator: str, header: list[str]) -> str:
+    """A file with one column: what else may stand between its fields."""
     if len(header) > 1:
         return ""
-    others = [s for s in NAMES if s != SEPARATORS[kind] and s in header[0]]
+    others = [mark for mark in NAMES if mark != separator and mark in header[0]]
     if not others:
-        return ""
-    advice = {",": "give --format csv", "\t": "give --format tsv", ";": "save it with commas"}[others[0]]
-    return f"; the header has no {NAMES[SEPARATORS[kind]]} but a {NAMES[others[0]]}: {advice}"
+        return "; the header has one column (a SAIPE file? --format saipe)" if header[0].count(" ") > 5 else ""
+    usual = {mark: kind for kind, mark in USUAL.items()}
+    advice = f"--format {usual[others[0]]}" if others[0] in usual else f"--delimiter {NAMES[others[0]]}"
+    return f"; the header has no {NAMES[separator]} but a {NAMES[others[0]]}: give {advice}"

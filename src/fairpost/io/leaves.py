@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.errors import InputError, ParameterError
+from fairpost.errors import ParameterError
 from fairpost.io.columns import numbers, texts, unique
+from fairpost.io.decimals import decided
 from fairpost.io.delimited import read_delimited
 from fairpost.io.frames import read_parquet
+from fairpost.io.missing import without_missing
+from fairpost.io.names import absent, meant
+from fairpost.io.reading import Options, Reading
 from fairpost.io.source import kind_of, load
-from fairpost.io.table import Table, listed, shown, translated, value
+from fairpost.io.table import Table, shown, translated
+from fairpost.io.where import condition, selected
+from fairpost.io.workbook import read_workbook
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,31 +52,51 @@ def read_leaves(
     count: str = "count",
     labels: Sequence[str] = (),
     optional: Sequence[str] = (),
-    format: str | None = None,
     least: float | None = 0.0,
+    **reading: Unpack[Options],
 ) -> Leaves:
-    """Ids (text, unique), counts (at least `least`) and columns of labels from CSV, TSV, either gzipped, or Parquet.
+    """Ids (text, unique), counts (at least `least`) and columns of labels from text, Excel or Parquet.
 
-    `optional` columns are read where they are there. Any column may be named twice in different roles.
+    `optional` columns are read where they are there. Any column may be named twice in different roles. The rest is as in
+    `read_counts`.
     """
+    how = Reading.of(**reading)
+    conditions = [condition(text) for text in how.where]
     name = shown(os.fspath(path))
     with translated(name):
-        kind = kind_of(path, format)
+        kind = kind_of(path, how.format)
         if kind == "saipe":
-            raise ParameterError(f"{name}: a hierarchy is read from CSV, TSV or Parquet, got a SAIPE file")
-        wanted = list(dict.fromkeys([id, count, *labels, *optional]))
-        data = load(path)
-        table = read_parquet(name, data, wanted) if kind == "parquet" else read_delimited(name, data, kind, wanted)
-        for role, column in (("id", id), ("count", count), *(("label", label) for label in labels)):
-            if column not in table.data:
-                raise InputError(
-                    f"{name}: the {role} column must be one of {listed(table.columns)}, got {value(column)}{table.hint}"
-                )
-        ids = texts(table, id, "id")
-        unique(table, id, ids)
-        values = numbers(table, count, "count", least)
-        found = {c: _labels(table, c) for c in dict.fromkeys([*labels, *optional]) if c in table.data}
-        return Leaves(name, ids, values, found, table)
+            raise ParameterError(f"{name}: a hierarchy is read from CSV, TSV, Excel or Parquet, got a SAIPE file")
+        wanted = list(dict.fromkeys([id, count, *labels, *optional, *(one.column for one in conditions)]))
+        table = _READERS.get(kind, _text(kind))(name, load(path), wanted, how)
+        columns = {(role, column): meant(table, column) for role, column in _roles(id, count, labels)}
+        for (role, column), found in columns.items():
+            if found is None:
+                raise absent(table, f"the {role} column", column, None)
+        table = selected(table, conditions)
+        ids_in, count_in = str(columns["id", id]), str(columns["count", count])
+        if how.drop_missing:
+            table = without_missing(table, {"id": ids_in, "count": count_in})
+        table = decided(table, [(count_in, "count")])
+        ids = texts(table, ids_in, "id")
+        unique(table, ids_in, ids)
+        values = numbers(table, count_in, "count", least)
+        there = {c: meant(table, c) for c in dict.fromkeys([*labels, *optional])}
+        return Leaves(name, ids, values, {c: _labels(table, at) for c, at in there.items() if at is not None}, table)
+
+
+_READERS: dict[str, Callable[[str, bytes, list[str], Reading], Table]] = {
+    "parquet": read_parquet,
+    "xlsx": read_workbook,
+}
+
+
+def _text(kind: str) -> Callable[[str, bytes, list[str], Reading], Table]:
+    return lambda name, data, wanted, how: read_delimited(name, data, kind, wanted, how)
+
+
+def _roles(id: str, count: str, labels: Sequence[str]) -> list[tuple[str, str]]:
+    return [("id", id), ("count", count), *(("label", label) for label in labels)]
 
 
 def _labels(table: Table, column: str) -> pl.Series:

@@ -18,10 +18,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairpost.errors import InputError
-from fairpost.io.apart import decoded
+from fairpost.io.guarded import decoded
+from fairpost.io.names import picked
+from fairpost.io.reading import Reading
 from fairpost.io.source import inner_suffix, refuse_signature
 from fairpost.io.table import Table, value
 
@@ -48,12 +51,16 @@ def roles_of(roles: dict[str, str | None]) -> dict[str, str | None]:
     return {role: defaults.get((role, chosen), chosen) for role, chosen in roles.items()}
 
 
-def read_saipe(path: str | os.PathLike[str], name: str, data: bytes, wanted: Sequence[str]) -> Table:
+def read_saipe(path: str | os.PathLike[str], name: str, data: bytes, wanted: Sequence[str], reading: Reading) -> Table:
     """The wanted columns of a SAIPE file, text or Excel by the end of its name."""
+    other = "other files"
+    reading.refuse("a SAIPE file", delimiter=other, decimal=other, sheet=other, header=other)
     if inner_suffix(path) in EXCEL:
-        return _from_workbook(name, data, wanted)
-    refuse_signature(name, data, "the SAIPE fixed-width text (Excel: a name that ends in .xls or .xlsx)")
-    return _from_text(name, data, wanted)
+        found = _from_workbook(name, data, wanted)
+    else:
+        refuse_signature(name, data, "the SAIPE fixed-width text (Excel: a name that ends in .xls or .xlsx)")
+        found = _from_text(name, data, wanted)
+    return replace(found, decimal=".", say=reading.say)
 
 
 def _from_text(name: str, data: bytes, wanted: Sequence[str]) -> Table:
@@ -104,7 +111,7 @@ def _table(name: str, rows: list[Row], wanted: Sequence[str], unit: str, number:
     if not rows:
         raise InputError(f"{name}: there must be at least one school district, got none")
     columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-    found: dict[str, pl.Series] = {c: pl.Series(c, columns[c], dtype=pl.String) for c in wanted if c in columns}
+    found: dict[str, pl.Series] = {c: pl.Series(c, columns[c], dtype=pl.String) for c in picked(COLUMNS, wanted)}
     return Table(name, COLUMNS, found, len(rows), unit, number)
 
 

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairpost.errors import InputError, ParameterError
+from fairpost.io.reading import FORMATS
 from fairpost.io.table import shown
 
-FORMATS = ("csv", "tsv", "parquet", "saipe")
-SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "txt", ".parquet": "parquet", ".pq": "parquet",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xls": "xlsx",
+}  # fmt: skip
 SIGNATURES = {
     b"\x1f\x8b": "gzip data (its name should end in .gz)",
     b"PAR1": "Parquet",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairpost.errors import CountsError, FairpostError, InputError
@@ -36,12 +36,25 @@ class Table:
     """Row (from 0) to the number that the user sees."""
     hint: str = ""
     """What to try when a column is not there."""
+    separator: str | None = None
+    """What stands between the fields of a text file."""
+    decimal: str | None = None
+    """The mark before decimals, . or , where that is decided."""
+    say: Callable[[str], None] = lambda note: None
+    """Where notes about the reading go."""
 
     def error(self, rows: Sequence[int], column: str, rule: str) -> CountsError:
         """The error for these rows (from 0) of a column."""
         numbers = [str(self.number(row)) for row in rows]
         place = f"{self.unit} {numbers[0]}" if len(numbers) == 1 else f"{self.unit}s {' and '.join(numbers)}"
         return CountsError(f"{self.name}, {place}, column {value(column)}: {rule}")
+
+
+def kept(table: Table, mask: pl.Series) -> Table:
+    """The rows that the mask keeps; each knows its number as before."""
+    rows = mask.arg_true().to_list()
+    data = {column: series.filter(mask) for column, series in table.data.items()}
+    return replace(table, data=data, height=len(rows), number=lambda row: table.number(rows[row]))
 
 
 def shown(path: object) -> str:

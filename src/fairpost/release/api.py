@@ -56,7 +56,7 @@ def release(
     Parameters
     ----------
     counts
-        `Counts`, or a file or data frame with true counts; then `columns` are those of `read_noisy`.
+        `Counts`, or a file or data frame with true counts; then `columns` are those of `read_rows`.
     ledger
         A `Ledger`, or the path of one.
     epsilon, rho, mechanism

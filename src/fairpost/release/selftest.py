@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import whole
 from fairpost.errors import FairpostError
 from fairpost.release.noise import Law, Sampler, Whole, opendp_version, sample, sample_all
 
@@ -173,12 +174,4 @@ def _passed(record: Path, here: dict[str, str]) -> list[list[str]]:
 
 
 def _remember(record: Path, here: dict[str, str], laws: list[list[str]]) -> None:
-    import os
-    import secrets
-
-    from fairpost.release.places import create_private
-
-    fresh = record.with_name(f".selftest-{secrets.token_hex(6)}.tmp")
-    with os.fdopen(create_private(fresh), "w") as file:
-        json.dump({**here, "laws": [list(law) for law in dict.fromkeys(map(tuple, laws))]}, file)
-    fresh.replace(record)
+    whole.write(record, json.dumps({**here, "laws": [list(law) for law in dict.fromkeys(map(tuple, laws))]}))

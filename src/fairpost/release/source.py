@@ -45,7 +45,16 @@ RULES = (
     "a quoted field must be closed",
     "every row must have as many fields as the header",
     "a table must have no blank line inside",
-    "text must be UTF-8",
+    "text must be UTF-8 or Latin-1",
+    "every count must have a clear decimal mark",
+    "every weight must have a clear decimal mark",
+    "every total must have a clear decimal mark",
+    "numbers must have one decimal mark in the whole table",
+    "some row must fulfil --where",
+    "some row must have all it needs",
+    "the sheet must be one of",
+    "the sheet must have a header and at least one row",
+    "must be an Excel workbook",
     "text must not hold the byte 0",
     "the gzip data must be complete",
     "the gzip data must be whole",
@@ -81,9 +90,9 @@ def read_source(given: Any, **columns: Any) -> Source:
     name = str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
     found, told = None, None
     try:
-        from fairpost.io import read_noisy  # the one place where this room meets the readers
+        from fairpost.io import read_rows  # the one place where this room meets the readers
 
-        found = read_noisy(given, **columns)
+        found = read_rows(given, **columns)
     except FairpostError as error:
         told = _told(name, str(error), type(error))
     if found is None:

@@ -1,4 +1,4 @@
-"""The page of `plan` and `sweep`: alpha, cost of privacy and largest loss against the noise."""
+"""The page of `plan` and `sweep`: fairness, accuracy and money against the noise, the verdict first."""
 
 from __future__ import annotations
 
@@ -6,30 +6,57 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairpost import palette
 from fairpost.accuracy import Estimate
 from fairpost.errors import ParameterError
-from fairpost.report.numbers import CHANCE, PERCENT, Html, Unit, certainty, clean, half, html, money, name, tagged
+from fairpost.report.numbers import (
+    CHANCE,
+    PERCENT,
+    Html,
+    Unit,
+    certainty,
+    clean,
+    clean_lines,
+    half,
+    html,
+    money,
+    name,
+    tagged,
+)
 from fairpost.report.page import render
-from fairpost.results import Point
+from fairpost.results import Plan, Plans, Point
 from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.curves import Basis
 
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),
-    "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
+    "rmse": ("Typical error", "How far a single result is off, for an average entity. Lower is more accurate."),
     "loss": ("Largest expected loss", "What the entity that loses most loses in expectation."),
+    "relative_loss": (
+        "Largest loss in % of what is due",
+        "The largest expected loss relative to what the entity is due, among those that are due something.",
+    ),
+    "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
 }
+"""Fairness and accuracy stand side by side, then the losses."""
+TERM = {"relative_loss": "relative"}
+"""Where the glossary has another key."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the quantities of these points are shown."""
+    """How the quantities of points are shown."""
 
     unit: str
     currency: str
 
     def of(self, key: str, p: Point) -> Unit:
         """The unit of a quantity: money where the points have some."""
-        if key != "alpha" and p.cost is not None and p.cost.amount is not None:
+        if key == "relative_loss":
+            return Unit(1.0, "", PERCENT.suffix, 3)
+        if key == "cost" and p.cost is not None and p.cost.amount is None:
+            return PERCENT
+        if p.unit == "money":
             return money(self.currency)
         return PERCENT if p.task == "allocation" else Unit(suffix=f" {self.unit}")
 
@@ -43,7 +70,6 @@ class Row:
     place: int
     cells: list[tuple[Html, Html]]
     loser: str
-    rmse: Html
     zero: Html
     method: str
     found: bool
@@ -53,15 +79,17 @@ def curves_page(
     points: Sequence[Point],
     *,
     x: str,
-    target: tuple[str, float, str] | None = None,
-    found: Sequence[Point] = (),
-    message: str | None = None,
+    plans: Plans | None = None,
     command: str | None = None,
     made: str | None = None,
     title: str | None = None,
     unit: str = "people",
     currency: str = "$",
+    noun: str = "entities",
     budgets: str | None = None,
+    basis: Basis | None = None,
+    source: str | None = None,
+    lines: str | None = None,
 ) -> str:
     """One self-contained HTML file with one curve per post-processing.
 
@@ -71,37 +99,44 @@ def curves_page(
         What `sweep` or `plan` found, in any order.
     x
         "epsilon", or the parameter of the mechanism ("scale", "sigma").
-    target
-        The quantity ("alpha", "cost", "loss"), its limit, and the sentence to show.
-    found, message
-        The points that meet the target, one per post-processing, and what `plan` says about them.
+    plans
+        The answers of `plan`: the page then begins with them.
     command, made, title
         The command line and the date for the provenance, and the headline.
-    unit, currency
-        What is counted, plural; the sign of money.
+    unit, currency, noun
+        What is counted, plural, the sign of money, and what has a count, plural.
     budgets
-        Whose budget it is, in words, where every group shares its own.
+        How groups share the budget, as a sentence.
+    basis, source, lines
+        What the curve was computed from, what the data are called (a file's name), and the Python lines that find the
+        same numbers.
 
     """
     if not points:
-        raise ParameterError("a page of curves needs at least one point, got none")
+        raise ParameterError("a page needs at least one point, got none")
     style = Style(clean(unit), clean(currency))
-    names = {n: k for k, n in enumerate(dict.fromkeys(p.postprocess for p in points))}
+    rules = list(dict.fromkeys(p.postprocess for p in points))
+    ordered = sorted(points, key=lambda p: (rules.index(p.postprocess), at(p, x)))
+    names = dict(zip(rules, palette.slots(rules), strict=True))
     keys = [k for k in QUANTITIES if any(p.quantity(k) is not None for p in points)]
-    ordered = sorted(points, key=lambda p: (names[p.postprocess], at(p, x)))
-    quantities = [_quantity(k, ordered, names, x, target, found, style) for k in keys]
+    found = [p.found for p in plans or () if p.found is not None]
+    limits = {} if plans is None else plans.targets.limits
+    quantities = [_quantity(k, ordered, names, x, limits.get(k), found, style) for k in keys]
+    known = basis or (None if plans is None else plans.basis)
     return render(
         "curves.html",
         {"page": "curves", "x": clean(x), "quantities": quantities},
-        title=clean(title or f"Fairness against {x}"),
+        title=clean(title or ("How much noise is fair enough" if plans else f"Fairness and accuracy against {x}")),
         mark=CONFIDENTIAL,
         command=None if command is None else clean(command),
+        lines=None if lines is None else clean_lines(lines),
         made=None if made is None else clean(made),
-        message=None if message is None else _sentence(message),
-        target=None if target is None else _sentence(f"Target: {target[2]}"),
-        summary=_ends(ordered, x, style),
-        found=[_found(p, x, keys, style) for p in found],
-        quantities=[(k, *QUANTITIES[k]) for k in keys],
+        lead=_lead(known, source, noun, style),
+        warnings=[] if known is None else [_sentence(w) for w in known.warnings],
+        verdict=None if plans is None else _sentence(plans.verdict),
+        answers=[] if plans is None else [_answer(p, x, keys, style) for p in _ranked(plans)],
+        summary=_ends(ordered, x, style) if plans is None else [],
+        quantities=[(TERM.get(k, k), *QUANTITIES[k]) for k in keys],
         x=clean(x),
         rows=[_row(p, names, keys, x, found, style) for p in ordered],
         budgets=None if budgets is None else _sentence(budgets),
@@ -110,28 +145,58 @@ def curves_page(
     )
 
 
+def _lead(basis: Basis | None, source: str | None, noun: str, style: Style) -> Html:
+    """The data in one line."""
+    parts = [] if source is None else [html("{source}", source=source)]
+    if basis is not None and basis.n:
+        about = html(
+            "{n} {noun}, {total} {unit}", n=f"{basis.n:,}", noun=noun, total=f"{basis.total:,.10g}", unit=style.unit
+        )
+        parts.append(about)
+        if basis.budget is not None:
+            parts.append(tagged(money(style.currency), basis.budget, brief=True))
+    return Html(" · ".join(parts))
+
+
 def _sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """With a capital and a full stop, unless it begins with the name of a rule."""
     kept = clean(text).strip()
-    return kept[:1].upper() + kept[1:] + ("" if kept.endswith(".") else ".")
+    first = kept if kept.partition(" ")[0] in palette.SLOTS else kept[:1].upper() + kept[1:]
+    return first + ("" if kept.endswith(".") else ".")
 
 
-def _ends(points: list[Point], x: str, style: Style) -> list[Html]:
-    """Who is fairest and who is not, at the most and at the least noise."""
-    sentences = []
+def _ranked(plans: Plans) -> list[Plan]:
+    """The rule that allows the most noise first, those that meet the targets nowhere last."""
+    return sorted(plans, key=lambda p: -(0.0 if p.stated is None else p.stated.mechanism.spread))
+
+
+def _answer(plan: Plan, x: str, keys: list[str], style: Style) -> tuple[bool, Html]:
+    """Whether a rule meets the targets, where, and what it reaches there: the epsilon stated meets them too."""
+    p = plan.stated
+    if p is None:
+        return False, html("{pp}: {why}.", pp=name(plan.postprocess), why=plan.message)
+    extra = Html("") if plan.plain else html(" ({why})", why=plan.message)
+    parts = [
+        html("{what} {value}", what=QUANTITIES[k][0].lower(), value=_cell(k, p, style)[0])
+        for k in keys
+        if p.quantity(k) is not None
+    ]
+    loser = html("; {loser} loses most", loser=name(p.name(p.loser))) if p.loss.value > 0 else Html("")
+    return True, html(
+        "{pp}: {x} {at}{extra}. <small>There: {parts}{loser}.</small>",
+        pp=name(plan.postprocess), x=x, at=f"{at(p, x):.12g}", extra=extra, parts=Html("; ".join(parts)), loser=loser,
+    )  # fmt: skip
+
+
+def _ends(points: list[Point], x: str, style: Style) -> list[tuple[str, Html]]:
+    """Who is fairest and who is not, at the most and at the least noise: a heading and a sentence each."""
+    said = []
     for spread, word in sorted(zip(_limits(points), ("least", "most"), strict=True), reverse=True):
         here = sorted((p for p in points if p.mechanism.spread == spread), key=lambda p: p.alpha.value)
         parts = [html("{a} under {pp}", a=_cell("alpha", p, style)[0], pp=name(p.postprocess)) for p in here]
-        sentences.append(
-            html(
-                "At {x} {at}, the {word} noise, alpha is {parts}.",
-                x=x,
-                at=f"{at(here[0], x):.4g}",
-                word=word,
-                parts=Html(", ".join(parts)),
-            )
-        )
-    return sentences
+        head = f"The {word} noise, {x} {at(here[0], x):.4g}"
+        said.append((head, html("alpha is {parts}.", parts=Html(", ".join(parts)))))
+    return said
 
 
 def _limits(points: list[Point]) -> tuple[float, float]:
@@ -153,7 +218,7 @@ def _quantity(
     points: list[Point],
     names: dict[str, int],
     x: str,
-    target: tuple[str, float, str] | None,
+    limit: float | None,
     found: Sequence[Point],
     style: Style,
 ) -> dict[str, Any]:
@@ -164,17 +229,18 @@ def _quantity(
         if mine:
             lines.append(_line(key, label, place, mine, x, style))
     stars = [(p, q) for p in found if (q := p.quantity(key)) is not None]
-    shown = style.of(key, points[0])
-    suffix = {PERCENT: "share of the budget"}.get(shown, shown.prefix or shown.suffix.strip())
+    shown = style.of(key, next(p for p in points if p.quantity(key) is not None))
+    word = "% of what is due" if key == "relative_loss" else shown.prefix or shown.suffix.strip()
     return {
-        "axis": f"{QUANTITIES[key][0].lower()}, {suffix}",
-        "target": target[1] if target is not None and target[0] == key else None,
+        "axis": f"{QUANTITIES[key][0].lower()}, {word}" if key != "relative_loss" else QUANTITIES[key][0].lower(),
+        "unit": shown.data(),
+        "target": limit,
         "lines": lines,
         "found": [
             {
                 "x": at(p, x),
                 "y": q.value,
-                "text": clean(f"{p.postprocess}: {x} {at(p, x):.6g}, {shown.show(q.value, half(q))}"),
+                "text": [clean(p.postprocess), f"{x} {at(p, x):.6g}", shown.show(q.value, half(q))],
             }
             for p, q in stars
         ],
@@ -196,7 +262,7 @@ def _line(key: str, label: str, place: int, mine: list[tuple[Point, Estimate]], 
         "low": [q.low for _, q in mine],
         "high": [q.high for _, q in mine],
         "text": [
-            clean(f"{label}, {x} {at(p, x):.4g}: {style.of(key, p).show(q.value, half(q) / 5)} ({p.method})")
+            [clean(label), f"{x} {at(p, x):.4g}", f"{style.of(key, p).show(q.value, half(q) / 5)} ({p.method})"]
             for p, q in mine
         ],
     }
@@ -211,28 +277,13 @@ def _cell(key: str, p: Point, style: Style) -> tuple[Html, Html]:
 
 
 def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequence[Point], style: Style) -> Row:
-    plain = PERCENT if p.task == "allocation" else Unit(suffix=f" {style.unit}")
     return Row(
         x=tagged(Unit(digits=4), at(p, x)),
         postprocess=clean(p.postprocess),
-        place=names[p.postprocess] % 8,
+        place=names[p.postprocess],
         cells=[_cell(k, p, style) for k in keys],
-        loser=clean(p.loser) if p.loss.value > 0 else "nobody",
-        rmse=tagged(plain, p.rmse),
-        zero=tagged(CHANCE, p.zero),
+        loser=clean(p.name(p.loser)) if p.loss.value > 0 else "nobody",
+        zero=tagged(CHANCE, p.zero.value, half(p.zero)),
         method=way(p),
         found=any(p is f for f in found),
     )
-
-
-def _found(p: Point, x: str, keys: list[str], style: Style) -> Html:
-    """The answer of a plan, in one sentence."""
-    parts = [
-        html("{what} {value}", what=QUANTITIES[k][0].lower(), value=_cell(k, p, style)[0])
-        for k in keys
-        if p.quantity(k) is not None
-    ]
-    return html(
-        "At {x} {at} under {pp}: {parts}. {loser} loses most.",
-        x=x, at=tagged(Unit(digits=6), at(p, x)), pp=name(p.postprocess), parts=Html("; ".join(parts)), loser=name(p.loser),
-    )  # fmt: skip

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -22,6 +23,10 @@ SHARP = 1e-3
 """An interval narrower than this share of its value is told as one error, not as two ends."""
 
 
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Control characters (C0, DEL, C1), line breaks, and what changes the direction of the text around it (bidi)."""
+
+
 class Html(str):
     """Text that is already safe HTML. Everything else is escaped where it enters a page."""
 
@@ -33,9 +38,15 @@ class Html(str):
 
 
 def clean(text: object) -> str:
-    """Text that can be written as UTF-8: lone surrogates and control characters (C0, DEL, C1) become U+FFFD."""
-    kept = str(text).encode("utf-8", "replace").decode("utf-8")
-    return "".join("�" if c < " " or "\x7f" <= c < "\xa0" or c in "\u2028\u2029" else c for c in kept)
+    """Text that can be written as UTF-8: lone surrogates and STEERING characters become U+FFFD."""
+    if isinstance(text, str) and text.isprintable():  # nearly all of them: nothing that steers is printable
+        return str(text)
+    return STEERING.sub("�", str(text).encode("utf-8", "replace").decode("utf-8"))
+
+
+def clean_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def html(pattern: str, **values: object) -> Html:
@@ -62,7 +73,7 @@ class Unit:
     def place(self, x: float, error: float) -> int:
         """The power of ten of the last digit: the leading digit of the error, or as `digits` says."""
         want = 0 if self.whole and abs(x) >= 100 else math.floor(math.log10(abs(x))) - self.digits + 1
-        return max(want, math.floor(math.log10(error))) if error > 0 else want
+        return max(want, math.floor(math.log10(error))) if 0 < error < math.inf else want
 
     def show(self, value: float, error: float = 0.0, *, signed: bool = False, toward: int = 0) -> str:
         """The number as text: "+$1,234", "−0.0076 %".
@@ -113,6 +124,8 @@ def digits(x: float, place: int) -> str:
 
 
 PERCENT = Unit(100.0, "", "\u00a0%")
+RELATIVE = Unit(100.0, "", "\u00a0%", 3)
+"""Relative to what is due."""
 CHANCE = Unit(100.0, "", "\u00a0%", 3)
 
 

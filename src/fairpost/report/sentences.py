@@ -10,6 +10,8 @@ from fairpost.report.numbers import CHANCE, Html, Unit, count, html, name, tagge
 from fairpost.report.programme import programme_lines
 from fairpost.report.views import Extreme, View, split
 
+NEAR_ONE = 1.5
+"""Ratios below this are told in percent."""
 TOO_FEW = 20
 """Below so many entities the summary names the two ends only."""
 VERBS = {
@@ -204,15 +206,22 @@ def _less(worst: View, view: View) -> Html:
     if b.value == 0:
         return Html("has no unfairness at all")
     if a.low > b.high:
-        return html("is {times} less unfair ({loss})", times=_ratio(worst, view), loss=_loss(view))
+        return html("is {times} less unfair ({loss})", times=ratio(worst, view), loss=_loss(view))
     return Html("cannot be told apart from it") if a.high > a.low or b.high > b.low else Html("is as unfair")
 
 
-def _ratio(worst: View, view: View) -> str:
-    """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open."""
+def ratio(worst: View, view: View) -> str:
+    """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open.
+
+    Near 1 it is told in percent: "at least 1 times less" says nothing.
+    """
     a, b = worst.result.alpha, view.result.alpha
-    sure = a.low / b.high
-    return times(a.value / b.value) if sure >= 0.9 * a.value / b.value else f"at least {times(sure, -1)}"
+    sure, about = a.low / b.high, a.value / b.value
+    if sure < NEAR_ONE:
+        known = 1 - 1 / sure >= 0.9 * (1 - 1 / about)
+        less = CHANCE.show(1 - 1 / (about if known else sure), toward=0 if known else -1)
+        return less if known else f"at least {less}"
+    return times(about) if sure >= 0.9 * about else f"at least {times(sure, -1)}"
 
 
 def _loss(view: View) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,3 +36,25 @@ def whole_numbers(values: Floats) -> NDArray[Any]:
 def reason(mark: str) -> str:
     """What stands in the column `confidential` of every table."""
     return mark.partition(": ")[2] or mark
+
+
+def beside(counts: Counts, columns: Columns) -> Columns:
+    """The columns with those that are kept behind the counts' own."""
+    return with_kept(counts.kept, columns, list(about(counts)))
+
+
+def with_kept(kept: Mapping[str, Sequence[Any]], columns: Columns, own: Sequence[str]) -> Columns:
+    """The kept columns behind those that `own` names; one whose name is taken is called kept_NAME."""
+    carried: Columns = {}
+    for name, values in kept.items():
+        free = name
+        while free in columns or free in carried:
+            free = f"kept_{free}"
+        carried[free] = list(values)
+    head = {name: columns[name] for name in own if name in columns}
+    return head | carried | {name: values for name, values in columns.items() if name not in head}
+
+
+def or_none(values: Floats) -> list[float | None]:
+    """A column in which NaN is an empty field."""
+    return [None if np.isnan(v) else v for v in values.tolist()]

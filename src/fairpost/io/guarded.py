@@ -20,10 +20,13 @@ MEMORY = 8 << 30
 """Bytes of address space that a decoder may have, where the system can hold it to that."""
 
 
-def decoded(task: str, name: str, data: bytes, wanted: Sequence[str] = ()) -> tuple[dict[str, Any], bytes]:
+def decoded(
+    task: str, name: str, data: bytes, wanted: Sequence[str] = (), sheet: str | None = None
+) -> tuple[dict[str, Any], bytes]:
     """What the decoder found in the bytes: a head and a body, as `decode.py` describes them."""
     script = str(Path(__file__).with_name("decode.py"))
-    given = json.dumps({"path": sys.path, "wanted": list(wanted), "memory": MEMORY, "seconds": SECONDS})
+    about = {"path": sys.path, "wanted": list(wanted), "sheet": sheet, "memory": MEMORY, "seconds": SECONDS}
+    given = json.dumps(about)
     command = [sys.executable, "-P", script, task, given]
     try:
         done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=SECONDS)

@@ -1,0 +1,212 @@
+"""`fairpost check`: real releases against the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import click
+import numpy as np
+
+from fairpost.check import check as checked
+from fairpost.cli import options as o
+from fairpost.cli import screen
+from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.recipes import check_lines
+from fairpost.errors import InputError, ParameterError
+from fairpost.io import Rows, read_counts, read_rows
+from fairpost.io.rows import columns_csv
+from fairpost.noise import Law
+from fairpost.results import Check
+from fairpost.results.base import number
+from fairpost.results.check import chance, expected_words, kept_words, parts_table
+
+TOP = 5
+"""Entities on the screen, of those that gained and of those that lost."""
+MOST_GROUPS = 15
+"""Groups on the screen."""
+
+
+@click.command()
+@click.argument("true", type=click.Path(path_type=str, allow_dash=True))
+@click.argument("released", nargs=-1, required=True, type=click.Path(path_type=str))
+@o.ID
+@o.COUNT
+@o.GROUP
+@o.LABEL
+@o.READING
+@click.option("--released-id", metavar="COL", help="Column of ids in RELEASED.  [default: as in TRUE, else id]")
+@click.option(
+    "--released-count", metavar="COL", help="Column of values in RELEASED.  [default: as in TRUE, else count]"
+)
+@click.option(
+    "--released-where", multiple=True, metavar="EXPR", help="Rows of RELEASED to use, as --where. Repeatable."
+)
+@o.NOISE
+@click.option(
+    "--statement",
+    type=click.Path(path_type=str),
+    metavar="FILE",
+    help="Instead: the statement of a release, with its noise.",
+)
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Of intervals, all rows of a table together."
+)
+@o.JSON
+@o.CSV
+@o.HTML
+@click.option("--title", help="The headline of the report.")
+@click.option("--unit", default="people", show_default=True, help="What is counted, for the report.")
+@o.NOUN
+@o.FORCE
+def check(**given: Any) -> int:
+    """Released counts against the TRUE ones: who gained and who lost.
+
+    Differences per entity, group and size; whether the sum was kept; values below 0. With the noise that was stated
+    (--scale, --epsilon, ... or --statement): the share of the differences that it explains, with a p-value. Several
+    RELEASED files are independent draws: their mean estimates the bias, with intervals. The result is confidential.
+
+    \b
+    Example: two releases of the same table, which say that they have
+    Laplace noise of scale 10
+      fairpost check true.csv noisy.csv second.csv --scale 10
+    """
+    true, released, mechanism = given["true"], given["released"], _noise(given)
+    outputs = Outputs(given, [true, *released])
+    counts = read_counts(true, **o.columns(given), label=given["label"])
+    rows, columns = zip(*(_released(path, given) for path in released), strict=True)
+    found = checked(counts, rows, mechanism, names=released, confidence=given["confidence"])
+    if not outputs.to_stdout:
+        _show(found)
+    outputs.write(
+        json=found.to_dict, csv=lambda: columns_csv(found.columns()), html=lambda: _page(found, given, columns)
+    )
+    return 0
+
+
+def _noise(given: o.Given) -> Law | None:
+    if given["statement"] is None:
+        return o.maybe_noise(given)
+    from fairpost.release.reading import stated
+
+    typed = [name for name in ("epsilon", "scale", "sigma", "rho") if given[name] is not None]
+    if typed:
+        raise ParameterError(f"the noise is given by --statement or by --{typed[0]}, got both")
+    found = stated(given["statement"])
+    return o.noise_of(given | {"mechanism": found.mechanism, found.parameter: found.scale})
+
+
+def _released(path: str, given: o.Given) -> tuple[Rows, dict[str, Any]]:
+    """The rows of a release and how they were read: its columns are named as in TRUE, or as a release names them."""
+    how = {"decimal": given["decimal"], "where": given["released_where"]}
+    ids = [given["released_id"]] if given["released_id"] else [given["id"] or "id", "id"]
+    counts = [given["released_count"]] if given["released_count"] else [given["count"] or "count", "count"]
+    first: InputError | None = None
+    for id, count in dict.fromkeys(product(ids, counts)):
+        said: list[str] = []
+        try:
+            found = read_rows(path, id=id, count=count, say=said.append, **how)
+        except InputError as error:
+            first = first or error
+            continue
+        for line in said:
+            o.note(line)
+        return found, {"id": id, "count": count, **how}
+    assert first is not None
+    raise first
+
+
+def _show(found: Check) -> None:
+    out = screen.console()
+    screen.say(out, f"{found._head()}.")
+    for line in sentences(found):
+        screen.say(out, line)
+    for title, sign in (("Gained most", 1.0), ("Lost most", -1.0)):
+        some = [
+            int(i) for i in np.argsort(-sign * found.difference, kind="stable")[:TOP] if sign * found.difference[i] > 0
+        ]
+        if some:
+            screen.show(out, _entities(found, title, some))
+    tested, several = found.mechanism is not None, found.releases > 1
+    heads, rows = parts_table(found.sizes, "true count", tested=tested, several=several)
+    screen.show(out, screen.Grid("By size", heads, rows))
+    if found.groups is not None:
+        ordered = sorted(found.groups, key=lambda part: -abs(part.difference))[:MOST_GROUPS]
+        heads, rows = parts_table(ordered, "group", tested=tested, several=several)
+        screen.show(out, screen.Grid(_groups(found), heads, rows))
+    screen.say(out, found.mark, style="bold")
+
+
+def _groups(found: Check) -> str:
+    assert found.groups is not None
+    n = len(found.groups)
+    return f"By group ({n:,}{f', the {MOST_GROUPS} with the largest differences' if n > MOST_GROUPS else ''})"
+
+
+def _entities(found: Check, title: str, places: list[int]) -> screen.Grid:
+    heads = ["id", "true count", "released" if found.releases == 1 else "mean released", "difference"]
+    adjusted, half = found.p_adjusted, found.half_width
+    heads += [] if adjusted is None else ["p, all entities"]
+    heads += [] if half is None else ["bias within"]
+    rows = []
+    for i in places:
+        x, d = float(found.counts.values[i]), float(found.difference[i])
+        cells = [found.counts.ids[i], number(x), number(x + d), number(d, signed=True)]
+        cells += [] if adjusted is None else [chance(float(adjusted[i]))]
+        cells += [] if half is None else [f"+-{number(float(half[i]))}" if np.isfinite(half[i]) else "?"]
+        rows.append(tuple(cells))
+    return screen.Grid(title, tuple(heads), rows)
+
+
+def sentences(found: Check) -> list[str]:
+    """What the numbers of a check mean."""
+    lines = []
+    if found.noise is not None:
+        t = found.noise
+        lines += [
+            f"Noise alone explains {100 * t.explained:.3g} % of the {t.size}: {number(t.observed)} was seen, "
+            f"{number(t.expected)} is expected.",
+            f"p = {chance(t.p_value)}: {t.verdict}. The hypothesis: {t.hypothesis}. {t.reading}",
+        ]
+        far = found.unexplained or ()
+        some = "" if not far else f": {', '.join(far[:TOP])}{', ...' if len(far) > TOP else ''}"
+        lines.append(
+            f"{len(far):,} of {found.n:,} entities lie where noise alone would put none, with chance {found.confidence:g}{some}."
+        )
+    lines.append(f"The released sum is {number(found.total.released)}: {kept_words(found)}.{_moved(found)}")
+    lines.append(f"{number(found.negative)} of {found.n:,} values are below 0{_each(found)}{expected_words(found)}.")
+    if found.mechanism is not None and found.mechanism.discrete and found.fractional:
+        lines.append(f"{found.fractional:,} values are no whole numbers, which this noise cannot give.")
+    if found.releases > 1:
+        lines.append(
+            f"The mean of {found.releases} releases estimates the bias; the intervals of one table hold together with "
+            f"chance {found.confidence:g} (Student's t, for independent releases)."
+        )
+    return lines
+
+
+def _each(found: Check) -> str:
+    return "" if found.releases == 1 else " on average"
+
+
+def _moved(found: Check) -> str:
+    if found.total.noise is None or not found.sum_kept:
+        return ""
+    alone = found.total.noise * np.sqrt(found.releases)
+    return f" Noise alone would have moved it by some {number(float(alone))}, so more than noise was done."
+
+
+def _page(found: Check, given: o.Given, columns: Sequence[dict[str, Any]]) -> str:
+    from fairpost.report.check import check_page
+
+    return check_page(
+        found,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        noun=given["noun"],
+        source=o.source_of(given["true"]),
+        lines=check_lines(given, columns, found.mechanism),
+    )
