@@ -490,8 +490,8 @@ def test_a_page_of_a_hierarchy_has_every_level(visit, tree_results):  # noqa: F8
         levels_page([])
 
 
-def test_an_audit_of_levels_writes_its_page(tmp_path):
-    lines = ["id,count", *(f"{s}{c}{b},{(b * 7) % 5}" for s in "AB" for c in "12" for b in range(4))]
+def test_an_audit_of_levels_writes_its_page(tmp_path, monkeypatch, capsys):
+    lines = ["id,count,zone", *(f"{s}{c}{b},{(b * 7) % 5},z{b % 2}" for s in "AB" for c in "12" for b in range(4))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     args = (
         "audit",
@@ -504,12 +504,20 @@ def test_an_audit_of_levels_writes_its_page(tmp_path):
         "50",
         "--postprocess",
         "top-down",
+        "--areas",
+        "zone",
+        "--seed",
+        "4",
     )
     done = fairpost(*args, "--html", "r.html", "--json", "r.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
     assert [level["name"] for level in payload(page)["levels"]] == ["s", "c", "b"]
     assert (tmp_path / "r.html").stat().st_mode & 0o077 == 0
+    found = run_lines(page, tmp_path, monkeypatch)["results"]
+    wanted = json.loads((tmp_path / "r.json").read_text())["results"]
+    assert [r.alpha.value for r in found] == [r["alpha"]["value"] for r in wanted]
+    assert [a.bias for a in found[0].areas] == [a["bias"] for a in wanted[0]["areas"]]
     piped = fairpost(*args, "--html", "-", cwd=tmp_path)
     assert piped.returncode == 0
     assert payload(piped.stdout)["levels"] == payload(page)["levels"]
