@@ -31,6 +31,7 @@ struct Dim3 { unsigned x = 1, y = 1, z = 1; };
 static Dim3 threadIdx, blockIdx, blockDim, gridDim;
 static double shared_room[1 << 16];
 inline void __syncthreads() {}
+inline int __double2int_rd(double x) { return (int)std::floor(x); }
 template <class V> inline V __shfl_xor_sync(unsigned, V v, int) { return v; }
 inline double __longlong_as_double(long long b) { double x; std::memcpy(&x, &b, 8); return x; }
 inline long long __double_as_longlong(double x) { long long b; std::memcpy(&b, &x, 8); return b; }
@@ -53,15 +54,16 @@ def _wrappers(source: str) -> str:
 
 
 @functools.cache
-def _library(kind: int, sources: tuple[Path, ...]) -> ctypes.CDLL:
+def _library(macros: tuple[str, ...], sources: tuple[Path, ...]) -> ctypes.CDLL:
     text = "\n".join(path.read_text() for path in sources)
+    defines = [f"-D{macro}" for macro in macros]
     folder = Path(tempfile.mkdtemp(prefix="fairpost-gpu-"))
     (folder / "k.cpp").write_text(text)
-    expand = [COMPILER, "-E", "-P", f"-DKIND={kind}", "-DEMULATED=1", "-DWARP=1", "k.cpp"]
+    expand = [COMPILER, "-E", "-P", *defines, "-DEMULATED=1", "-DWARP=1", "k.cpp"]
     expanded = subprocess.run(expand, cwd=folder, check=True, capture_output=True, text=True).stdout
     (folder / "k.cpp").write_text(SHIM + text + _wrappers(expanded))
     command = [
-        COMPILER, "-O2", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-w", f"-DKIND={kind}", "k.cpp", "-o", "k.so",
+        COMPILER, "-O2", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-w", *defines, "k.cpp", "-o", "k.so",
     ]  # fmt: skip
     made = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[:2000]
@@ -108,7 +110,7 @@ class Emulated:
 
     def launch(self, kernel, grid, block, args, room=0, together=False):
         self.launched.append((kernel.name, grid))
-        call = getattr(_library(kernel.kind, kernel.sources), f"run_{kernel.name}")
+        call = getattr(_library(kernel.macros, kernel.sources), f"run_{kernel.name}")
         assert room <= 8 << 16
         numbers = (*grid, 1 if together else block)
         call(*(ctypes.c_uint32(k) for k in numbers), *(_argument(a) for a in args))

@@ -20,11 +20,12 @@ LAYOUT = 1
 """Changes with what the kernels add up and how."""
 
 
-def fingerprint(spec: Spec, seed: int, version: str) -> str:
-    """A digest of what the sums depend on."""
+def fingerprint(spec: Spec, seed: int, version: str, where: str = "cpu") -> str:
+    """A digest of what the sums depend on; `where` they are made decides their last bits."""
     digest = hashlib.sha256(
         f"{version} {LAYOUT} {seed} {spec.top} {spec.kind} {spec.rule} {spec.whole} {spec.block}".encode()
     )
+    digest.update(b"" if where == "cpu" else where.encode())
     for array in (spec.child, spec.offsets, spec.x, spec.spreads, spec.taus, spec.steeps, spec.cells.labels):
         digest.update(np.ascontiguousarray(array).tobytes())
     for division in spec.divisions:
@@ -65,9 +66,14 @@ class Checkpoint:
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, AttributeError):
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost") from None
 
+    @property
+    def due(self) -> bool:
+        """Whether `every` seconds have passed since the last time."""
+        return time.monotonic() - self._saved >= self.every
+
     def save(self, totals: Totals, *, now: bool = False) -> None:
         """Write the totals where `every` seconds have passed since the last time, or `now`."""
-        if not now and time.monotonic() - self._saved < self.every:
+        if not now and not self.due:
             return
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         try:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Kernel, ceil_div, packed
-from fairpost.engines.montecarlo.backends.gpu.laws import Laws
+from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Kernel, ceil_div, gpu, packed
+from fairpost.engines.montecarlo.backends.gpu.laws import RECORD, Laws
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
 from fairpost.hierarchy.gpu.layout import Chunks, Team, inner_teams, leaf_teams
-from fairpost.hierarchy.gpu.sources import SOURCES
+from fairpost.hierarchy.gpu.sources import macros_of, sources_of
 from fairpost.hierarchy.spec import Spec
 
 Floats = NDArray[np.float64]
@@ -26,6 +26,8 @@ THREADS = 128
 SHARE = 0.8
 """The part of the free memory that may be used."""
 MOST_BLOCKS = 64
+LARGE = 255
+"""No team holds more leaves, where a family begins at an odd node."""
 ENOUGH = 2**28
 """Nodes times runs that keep a GPU busy: no more blocks than that go at once."""
 
@@ -37,6 +39,35 @@ def refusal(spec: Spec) -> str | None:
     if spec.x.size >= 2**31:
         return f"a GPU takes fewer than 2^31 nodes, got {spec.x.size}"
     return None
+
+
+def covers(spec: Spec) -> None:
+    """An error in one line where there is no GPU, it has too little memory, or does not cover this."""
+    why = refusal(spec)
+    if why is not None:
+        raise UnsupportedError(why)
+    plan(spec, gpu().free())
+
+
+def _bytes(spec: Spec, blocks: int) -> int:
+    """What `blocks` blocks at once need, above the arrays that stay."""
+    a_run = 8 * spec.inner * (6 if spec.rule == "pooled" else 4) + (16 * spec.n if spec.divisions else 0)
+    return blocks * (spec.block * a_run + 8 * spec.n)
+
+
+def plan(spec: Spec, free: int) -> int:
+    """How many blocks go at once in so many bytes; an error where there is no room for one."""
+    widest = int(np.diff(spec.child[int(spec.offsets[-3]) : spec.inner + 1]).max())
+    stay = 60 * spec.n + 120 * spec.inner + 4 * spec.n * len(spec.divisions) + (16 * spec.n if widest > LARGE else 0)
+    if stay + _bytes(spec, 1) > SHARE * free:
+        need = (stay + _bytes(spec, 1)) / SHARE
+        raise UnsupportedError(
+            f"a tree of {spec.x.size} nodes needs {need / 2**20:.0f} MiB of the GPU's memory, {free // 2**20} MiB are free"
+        )
+    blocks = int(np.clip(ENOUGH // (spec.block * spec.x.size), 1, MOST_BLOCKS))
+    while blocks > 1 and stay + _bytes(spec, blocks) > SHARE * free:
+        blocks //= 2
+    return blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,40 +91,16 @@ class Runner:
         self.spec, self.device, self.seed = spec, device, np.uint64(seed)
         self.first, self.inner, self.n = int(spec.offsets[-3]), spec.inner, spec.n
         self.pooled, self.last = spec.rule == "pooled", spec.offsets.size - 3
-        self.sources = SOURCES[bool(spec.steeps[-1] == 1.0)]
-        self.blocks = self._plan()
+        self.sources, self.macros = sources_of(spec), macros_of(spec)
+        self.blocks = plan(spec, device.free())
         self.upper, self.leaves = device.put(totals.upper), device.put(totals.leaves)
         self._put()
-
-    # Memory.
-
-    def _bytes(self, blocks: int) -> int:
-        """What `blocks` blocks at once need, above the arrays that stay."""
-        runs = blocks * self.spec.block
-        a_run = 8 * self.inner * (6 if self.pooled else 4) + (16 * self.n if self.spec.divisions else 0)
-        return runs * a_run + 8 * blocks * self.n
-
-    def _plan(self) -> int:
-        """How many blocks go at once; an error where the device has no room for one."""
-        spec = self.spec
-        widest = int(np.diff(spec.child[self.first : self.inner + 1]).max())
-        stay = 60 * self.n + 120 * self.inner + 4 * self.n * len(spec.divisions) + (16 * self.n if widest > 255 else 0)
-        free = self.device.free()
-        if stay + self._bytes(1) > SHARE * free:
-            need = (stay + self._bytes(1)) / SHARE
-            raise UnsupportedError(
-                f"a tree of {spec.x.size} nodes needs {need / 2**20:.0f} MiB of the GPU's memory, {free // 2**20} MiB are free"
-            )
-        wanted = int(np.clip(ENOUGH // (spec.block * spec.x.size), 1, MOST_BLOCKS))
-        while wanted > 1 and stay + self._bytes(wanted) > SHARE * free:
-            wanted //= 2
-        return wanted
 
     def _put(self) -> None:
         spec, put, inner = self.spec, self.device.put, self.inner
         level = np.repeat(np.arange(spec.offsets.size - 2, dtype=np.int32), np.diff(spec.offsets[:-1]))
-        self.laws = Laws.of(self.device, spec.kind, spec.spreads.tolist(), (spec.guides, spec.cuts))
-        self.leaf_law = self.laws.records[(spec.spreads.size - 1) * 40 :]
+        self.laws = Laws.of(self.device, spec.kind, spec.spreads.tolist())
+        self.leaf_law = self.laws.records[(spec.spreads.size - 1) * RECORD.itemsize :]
         V, W = (spec.V, spec.W) if self.pooled else (np.zeros(1), np.zeros(1))
         self.child = put(spec.child)
         self.held = [
@@ -120,10 +127,8 @@ class Runner:
         teams = [(lanes, which.size, self.device.put(which)) for lanes, which in inner_teams(self.spec.child, a, b)]
         return _Level(k, a, b - a, teams)
 
-    # Launches.
-
     def _launch(self, name: str, threads: int, args: tuple[Any, ...], rows: int = 1, block: int = THREADS) -> None:
-        kernel = Kernel(name, self.spec.kind, self.sources)
+        kernel = Kernel(name, self.macros, self.sources)
         self.device.launch(kernel, (ceil_div(threads, block), rows), block, args)
 
     def run(self, blocks: list[Block]) -> list[Partial]:
@@ -175,7 +180,16 @@ class Runner:
         """Pooled estimates from the leaves up."""
         record = self._record(1, runs, y, y, NULL, NULL)
         for lanes, many, which in self.summed:
-            args = (record, self.leaf_law, which, np.int64(many), self.seed, np.uint64(first), np.int32(runs), S.reshape(-1)[self.first :])
+            args = (
+                record,
+                self.leaf_law,
+                which,
+                np.int64(many),
+                self.seed,
+                np.uint64(first),
+                np.int32(runs),
+                S.reshape(-1)[self.first :],
+            )
             self._launch(f"leaf_totals_{lanes}", many * lanes, args)
         for k in range(self.last, -1, -1):
             a, b = int(self.spec.offsets[k]), int(self.spec.offsets[k + 1])
@@ -188,12 +202,23 @@ class Runner:
         at, spec = self.device.address, self.spec
         where = [0 if isinstance(a, np.uint64) else at(a) for a in (sums, kept)]
         head = (self.n, self.inner, self.inner - self.first, self.first)
-        numbers = (np.int32(spec.whole), np.int32(blocks), np.int32(runs), np.int32(0), float(spec.taus[-1]), float(spec.steeps[-1]))
+        numbers = (
+            np.int32(spec.whole),
+            np.int32(blocks),
+            np.int32(runs),
+            np.int32(0),
+            float(spec.taus[-1]),
+            float(spec.steeps[-1]),
+        )
         x, offset, P = (at(a) for a in self.of_leaves)
         arrays = (at(self.child), x, offset, at(self.held[4]), P, at(v) + 8 * self.first, at(lin) + 8 * self.first)
         ends = (self.inner, at(self.leaves), *where)
         return packed(
-            self.device, *(np.uint64(a) for a in head), *numbers, *(np.uint64(a) for a in arrays), *(np.uint64(a) for a in ends)
+            self.device,
+            *(np.uint64(a) for a in head),
+            *numbers,
+            *(np.uint64(a) for a in arrays),
+            *(np.uint64(a) for a in ends),
         )
 
     def _leaves(self, first: int, blocks: int, runs: int, v: Any, lin: Any, sums: Any, kept: Any) -> None:
@@ -202,7 +227,7 @@ class Runner:
             many = team.families.size
             args = (record, self.leaf_law, which, np.int64(many), self.seed, np.uint64(first))
             if team.kernel == "large_family":
-                kernel = Kernel(team.kernel, self.spec.kind, self.sources)
+                kernel = Kernel(team.kernel, self.macros, self.sources)
                 self.device.launch(kernel, (many, 1), 512, (*args, self.room), together=True)
             else:
                 self._launch(team.kernel, many * team.lanes, args)
@@ -211,7 +236,7 @@ class Runner:
         """Sums by class of each row of some values of leaves."""
         (order, starts), chunks = self.ordered[k], self.chunks[k]
         out = self.device.room((rows, chunks.owner.size))
-        kernel = Kernel("add_chunks", self.spec.kind, self.sources)
+        kernel = Kernel("add_chunks", self.macros, self.sources)
         args = (values, np.int64(self.n), order, starts, np.int32(chunks.owner.size), out)
         self.device.launch(kernel, (chunks.owner.size, rows), 256, args, together=True)
         return chunks.sums(self.device.get(out), many)
@@ -222,4 +247,4 @@ class Runner:
         totals.leaves[...] = self.device.get(self.leaves)
 
 
-__all__ = ["Runner", "refusal"]
+__all__ = ["Runner", "covers", "plan", "refusal"]

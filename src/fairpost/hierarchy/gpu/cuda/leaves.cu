@@ -1,6 +1,6 @@
 // Leaves: a family a team, its children in registers, the runs of some blocks in a loop, so that counts are read once and sums are
 // written once. Teams have 4 to 32 lanes, and a lane 2 to 8 leaves, in pairs that share a block of noise words; a family too large
-// for that has a block of threads and its measurements in memory.
+// for that has a block of threads and its measurements in memory. EXTRA: rounding, or areas that are followed run by run.
 
 struct Leaves {
     long long n, inner;  // leaves, and the nodes above them: leaf i is node inner + i
@@ -26,22 +26,51 @@ DEVICE void errors(const Leaves& s, double y, double x, float P, double v, doubl
 
 DEVICE double squared(const Leaves& s, double v, double e, double EE) {
     EE = fma(e, e, EE);
+#if EXTRA
     if (s.whole) {
         double f = v - floor(v);
         EE += f * (1.0 - f);
     }
+#endif
     return EE;
 }
 
+// A pair of leaves' noise; `guide` and `cuts` are nearer copies of the law's tables.
+DEVICE Two leaf_pair(const Noise& law, const unsigned char* guide, const double* cuts, u32 block, u64 run, u64 seed) {
+#if GUIDED
+    Words w = philox(block, 0, run, seed);
+    Two out;
+    out.a = (double)by_guide(w.a, guide, cuts);
+    out.b = (double)by_guide(w.b, guide, cuts);
+    return out;
+#else
+    return draw_pair(law, block, run, seed);
+#endif
+}
+
+#if GUIDED
+#define NEARER(law) \
+    __shared__ unsigned char guide[BINS]; \
+    __shared__ double cuts[CUTS]; \
+    TOGETHER(k, BINS) guide[k] = law.guide[k]; \
+    TOGETHER(k, CUTS) cuts[k] = law.cuts[k]; \
+    __syncthreads();
+#else
+#define NEARER(law) \
+    const unsigned char* guide = law.guide; \
+    const double* cuts = law.cuts;
+#endif
+
 template <int L, int P, bool PLAIN>
 DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, long long count, u64 seed, u64 first_run) {
-    long long g = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / L;
-    if (g >= count) return;
     const Leaves s = *leaves_;
     const Noise law = *noise;
+    NEARER(law)
+    long long g = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / L;
+    if (g >= count) return;
     Lanes<L> team;
     long long p = which[g], node = s.child[s.first + p], n = s.child[s.first + p + 1] - node, even = node & ~1LL;
-    double m = s.m[s.first + p], R[P], RR[P], EE[P], all[P], x[P];
+    double m = s.m[s.first + p], R[P], RR[P], EE[P], x[P];
     float chance[P];
 #pragma unroll
     for (int k = 0; k < P; k++) {
@@ -50,7 +79,6 @@ DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, 
         x[k] = mine ? s.x[node - s.inner + i] : -INFINITE;
         chance[k] = mine ? s.P[node - s.inner + i] : 0.0f;
         R[k] = 0.0;
-        all[k] = mine ? s.planes[node - s.inner + i] : 0.0;
         RR[k] = mine ? s.planes[s.n + node - s.inner + i] : 0.0;
         EE[k] = mine ? s.planes[2 * s.n + node - s.inner + i] : 0.0;
     }
@@ -59,7 +87,7 @@ DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, 
             double y[P], total = 0.0;
 #pragma unroll
             for (int k = 0; k < P; k += 2) {
-                Two both = draw_pair(law, (u32)((even >> 1) + team.rank() + L * (k / 2)), first_run + t, seed);
+                Two both = leaf_pair(law, guide, cuts, (u32)((even >> 1) + team.rank() + L * (k / 2)), first_run + t, seed);
                 y[k] = x[k] + both.a;
                 y[k + 1] = x[k + 1] + both.b;
                 total += (x[k] > -INFINITE ? y[k] : 0.0) + (x[k + 1] > -INFINITE ? y[k + 1] : 0.0);
@@ -109,18 +137,19 @@ DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, 
                 R[k] += r;
                 RR[k] = fma(r, r, RR[k]);
                 EE[k] = squared(s, v, e, EE[k]);
+#if EXTRA
                 if (s.kept != 0 && mine) {
                     long long i = even + 2 * (team.rank() + L * (k / 2)) + (k & 1) - s.inner;
                     s.kept[(2LL * t) * s.n + i] = r;
                     s.kept[(2LL * t + 1) * s.n + i] = e;
                 }
+#endif
             }
         }
 #pragma unroll
         for (int k = 0; k < P; k++) {
             long long i = even + 2 * (team.rank() + L * (k / 2)) + (k & 1) - s.inner;
-            if (x[k] > -INFINITE) s.sums[b * s.n + i] = R[k];
-            all[k] += R[k];
+            if (x[k] > -INFINITE) s.sums[b * s.n + i] = R[k], s.planes[i] += R[k];
             R[k] = 0.0;
         }
     }
@@ -128,10 +157,152 @@ DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, 
     for (int k = 0; k < P; k++) {
         long long i = even + 2 * (team.rank() + L * (k / 2)) + (k & 1) - s.inner;
         if (x[k] > -INFINITE) {
-            s.planes[i] = all[k];
             s.planes[s.n + i] = RR[k];
             s.planes[2 * s.n + i] = EE[k];
         }
+    }
+}
+
+// The same without a threshold, where noise and counts are whole numbers: measurements and their sums are ints (the host has seen that
+// they fit), a sum is exact in any order, y > m is y > floor m, and 1/K is looked up. Half the registers, half the work.
+#define ABSENT (-(1 << 30))
+#define WIDEST 257
+
+template <int L, int P>
+DEVICE void whole_leaves(const Leaves* leaves_, const Noise* noise, const int* which, long long count, u64 seed, u64 first_run) {
+    const Leaves& s = *leaves_;
+    const Noise& law = *noise;
+    NEARER(law)
+    __shared__ double one_over[WIDEST];
+    TOGETHER(k, WIDEST) one_over[k] = 1.0 / (double)(k > 0 ? k : 1);
+    __syncthreads();
+    long long g = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / L;
+    if (g >= count) return;
+    Lanes<L> team;
+    long long p = which[g], node = s.child[s.first + p];
+    int n = (int)(s.child[s.first + p + 1] - node), lead = (int)(node & 1), place = 2 * team.rank() - lead;
+    u32 block = (u32)(node >> 1) + team.rank();
+    double m = s.m[s.first + p], R[P], RR[P], EE[P];
+    int x[P];
+    float chance[P];
+    const double *truth = s.x + (node - s.inner), *V = s.V + p, *lin = s.lin + p;
+    const double* plane = s.planes + (node - s.inner);
+    const long long stride = s.stride;
+    const int runs = s.runs, blocks = s.blocks;
+#pragma unroll
+    for (int k = 0; k < P; k++) {
+        int i = place + 2 * L * (k / 2) + (k & 1);
+        bool mine = i >= 0 && i < n;
+        x[k] = mine ? (int)truth[i] : ABSENT;
+        chance[k] = mine ? s.P[node - s.inner + i] : 0.0f;
+        R[k] = 0.0;
+        RR[k] = mine ? plane[s.n + i] : 0.0;
+        EE[k] = mine ? plane[2 * s.n + i] : 0.0;
+    }
+    double share = one_over[n];
+    for (int b = 0; b < blocks; b++) {
+        for (int t = b * runs; t < (b + 1) * runs; t++) {
+            int y[P], total = 0;
+#pragma unroll
+            for (int k = 0; k < P; k += 2) {
+#if GUIDED
+                Words w = philox(block + L * (k / 2), 0, first_run + t, seed);
+                int first = by_guide(w.a, guide, cuts), second = by_guide(w.b, guide, cuts);
+#else
+                Two both = draw_pair(law, block + L * (k / 2), first_run + t, seed);
+                int first = (int)both.a, second = (int)both.b;
+#endif
+                y[k] = x[k] == ABSENT ? ABSENT : x[k] + first;
+                y[k + 1] = x[k + 1] == ABSENT ? ABSENT : x[k + 1] + second;
+                total += (x[k] == ABSENT ? 0 : y[k]) + (x[k + 1] == ABSENT ? 0 : y[k + 1]);
+            }
+            total = team.sum(total);
+            double target = V[t * stride], q = ((double)total - lin[t * stride]) * share;
+            double start = ((double)total - target) * share, M = m == INFINITE ? start : m + q;
+            bool lost = false;
+            if (target > 0.0) {
+                int before = -1;
+                for (int step = 0; step < 1000; step++) {
+                    int floor_m = __double2int_rd(M), above = 0, many = 0;
+#pragma unroll
+                    for (int k = 0; k < P; k++) {
+                        bool over = y[k] > floor_m;
+                        above += over ? y[k] : 0;
+                        many += over;
+                    }
+                    above = team.sum(above);
+                    many = team.sum(many);
+                    if (many == 0) {
+                        if (before >= 0 || M == start) {
+                            lost = true;
+                            break;
+                        }
+                        M = start;
+                        continue;
+                    }
+                    double next = ((double)above - target) * one_over[many];
+                    bool done = many == before || (before >= 0 && next <= M);
+                    M = next;
+                    before = many;
+                    if (done) break;
+                }
+            }
+            bool none = lost || !(target > 0.0);
+            int at = -1;
+            if (lost) {
+                double largest = -INFINITE, first = INFINITE;
+#pragma unroll
+                for (int k = 0; k < P; k++) largest = most_of(largest, (double)y[k]);
+                largest = team.most(largest);
+#pragma unroll
+                for (int k = 0; k < P; k++)
+                    if ((double)y[k] == largest) first = least_of(first, (double)(place + 2 * L * (k / 2) + (k & 1)));
+                at = (int)team.least(first);
+            }
+#pragma unroll
+            for (int k = 0; k < P; k++) {
+                int true_x = x[k];
+                float chance_k = chance[k];
+                FRESH_INT(true_x);
+                FRESH_FLOAT(chance_k);
+                double value = (double)y[k], d = value - M, b2 = value - m;
+                double v = d > 0.0 && !none ? d : 0.0;
+                if (lost && at == place + 2 * L * (k / 2) + (k & 1)) v = target;
+                double r = m == INFINITE ? v : v - (b2 > 0.0 ? b2 : 0.0) + (double)chance_k * q;
+                double e = true_x == ABSENT ? 0.0 : v - (double)true_x;
+                R[k] += r;  // an absent place has r = 0: its v, its chance and (y - m)_+ are 0
+                RR[k] = fma(r, r, RR[k]);
+                EE[k] = fma(e, e, EE[k]);
+#if EXTRA
+                if (s.whole) {
+                    double f = v - floor(v);
+                    EE[k] += f * (1.0 - f);
+                }
+                if (s.kept != 0 && x[k] != ABSENT) {
+                    long long i = node - s.inner + place + 2 * L * (k / 2) + (k & 1);
+                    s.kept[(2LL * t) * s.n + i] = r;
+                    s.kept[(2LL * t + 1) * s.n + i] = e;
+                }
+#endif
+            }
+        }
+        const Leaves* again = leaves_;
+        FRESH_LONG(again);
+        double *sums = again->sums + b * again->n + (node - again->inner), *total_of_r = again->planes + (node - again->inner);
+#pragma unroll
+        for (int k = 0; k < P; k++) {
+            int i = place + 2 * L * (k / 2) + (k & 1);
+            if (x[k] != ABSENT) sums[i] = R[k], total_of_r[i] += R[k];
+            R[k] = 0.0;
+        }
+    }
+    const Leaves* last = leaves_;
+    FRESH_LONG(last);
+    double *squares = last->planes + last->n + (node - last->inner), *errors_ = squares + last->n;
+#pragma unroll
+    for (int k = 0; k < P; k++) {
+        int i = place + 2 * L * (k / 2) + (k & 1);
+        if (x[k] != ABSENT) squares[i] = RR[k], errors_[i] = EE[k];
     }
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairpost.engines.montecarlo.backends.base import Asked, Block, Partial
 from fairpost.engines.montecarlo.backends.cpu.blocks import compiled
 from fairpost.engines.montecarlo.backends.gpu import device
-from fairpost.engines.montecarlo.backends.gpu.flat import Spec, refusal, run_block, specify
+from fairpost.engines.montecarlo.backends.gpu.flat import Spec, refusal, rows_at_once, run_block, specify
 
 
 class Gpu:
@@ -19,8 +19,10 @@ class Gpu:
 
     def specify(self, asked: Asked) -> Spec:
         """See `Backend`; an error where there is no GPU, or it does not cover what is asked."""
-        device.gpu()
-        return specify(asked)
+        there, spec = device.gpu(), specify(asked)
+        groups = max((one.starts.size - 1 for one in spec.grouped), default=0)
+        rows_at_once(asked.counts.n, 4, there.free(), spec.count, groups)
+        return spec
 
     def followed(self, spec: Spec, p: int) -> tuple[int, int] | None:
         """An entity of the smallest and one of the largest count, for rules on all entities together."""

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from fairpost.errors import UnsupportedError
 
 HERE = Path(__file__).parent / "cuda"
+PINNED = 2**16
+"""Bytes from which on a copy goes to pinned memory, which is faster."""
 NULL = np.uint64(0)
 """The pointer to nothing, as an argument of a kernel."""
 OPTIONS = ("--std=c++17", "--fmad=false")
@@ -46,7 +48,13 @@ class Device(Protocol):
         """Where an array is, for a structure that holds a pointer to it."""
 
     def launch(
-        self, kernel: Kernel, grid: tuple[int, int], block: int, args: tuple[Any, ...], room: int = 0, together: bool = False
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int],
+        block: int,
+        args: tuple[Any, ...],
+        room: int = 0,
+        together: bool = False,
     ) -> None:
         """Grid x block threads of a kernel, after all that was launched before.
 
@@ -58,10 +66,10 @@ class Device(Protocol):
 
 
 class Kernel:
-    """A kernel by its name, of some sources compiled for one kind of noise."""
+    """A kernel by its name, of some sources compiled with some macros (KIND=0: for Laplace noise)."""
 
-    def __init__(self, name: str, kind: int, sources: tuple[Path, ...]) -> None:
-        self.name, self.kind, self.sources = name, kind, sources
+    def __init__(self, name: str, macros: tuple[str, ...], sources: tuple[Path, ...]) -> None:
+        self.name, self.macros, self.sources = name, macros, sources
 
     @property
     def text(self) -> str:
@@ -73,9 +81,10 @@ class CupyDevice:
     """A CUDA device by CuPy; every thread of this process works in a stream of its own."""
 
     def __init__(self, cupy: Any) -> None:
-        self.cupy, self._mine, self._lock = cupy, threading.local(), threading.Lock()
-        self._modules: dict[tuple[int, tuple[Path, ...]], Any] = {}
-        self._functions: dict[tuple[str, int, tuple[Path, ...]], Any] = {}
+        self.cupy, self.cupyx = cupy, import_module("cupyx")
+        self._mine, self._lock = threading.local(), threading.Lock()
+        self._modules: dict[tuple[tuple[str, ...], tuple[Path, ...]], Any] = {}
+        self._functions: dict[tuple[str, tuple[str, ...], tuple[Path, ...]], Any] = {}
         self.name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
 
     @property
@@ -105,14 +114,24 @@ class CupyDevice:
     def get(self, array: Any) -> NDArray[Any]:
         """See `Device`."""
         with self.stream:
-            return np.asarray(array.get())
+            if array.nbytes < PINNED:
+                return np.asarray(array.get())
+            out: NDArray[Any] = self.cupyx.empty_pinned(array.shape, array.dtype)
+            array.get(out=out)
+            return out
 
     def address(self, array: Any) -> int:
         """See `Device`."""
         return int(array.data.ptr)
 
     def launch(
-        self, kernel: Kernel, grid: tuple[int, int], block: int, args: tuple[Any, ...], room: int = 0, together: bool = False
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int],
+        block: int,
+        args: tuple[Any, ...],
+        room: int = 0,
+        together: bool = False,
     ) -> None:
         """See `Device`."""
         with self.stream:
@@ -123,18 +142,18 @@ class CupyDevice:
         self.stream.synchronize()
 
     def _function(self, kernel: Kernel) -> Any:
-        key = (kernel.name, kernel.kind, kernel.sources)
+        key = (kernel.name, kernel.macros, kernel.sources)
         with self._lock:
             if key not in self._functions:
                 module = self._modules.get(key[1:])
                 if module is None:
-                    options = (*OPTIONS, f"-DKIND={kernel.kind}")
+                    options = (*OPTIONS, *(f"-D{macro}" for macro in kernel.macros))
                     module = self._modules[key[1:]] = self.cupy.RawModule(code=kernel.text, options=options)
                 self._functions[key] = module.get_function(kernel.name)
             return self._functions[key]
 
 
-class _clear:  # noqa: N801
+class _clear:
     """An allocation that fails as one line."""
 
     def __init__(self, device: CupyDevice) -> None:

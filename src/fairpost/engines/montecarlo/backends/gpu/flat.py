@@ -17,7 +17,7 @@ from fairpost.engines.montecarlo.backends.base import Asked, Block, Floats, Part
 from fairpost.engines.montecarlo.backends.cpu.blocks import Fast, _fast, compiled
 from fairpost.engines.montecarlo.backends.gpu.device import HERE, NULL, Device, Kernel, ceil_div
 from fairpost.engines.montecarlo.backends.gpu.grouped import Grouped, grouped, put_groups
-from fairpost.engines.montecarlo.backends.gpu.laws import Laws, tables_of
+from fairpost.engines.montecarlo.backends.gpu.laws import Laws
 from fairpost.errors import UnsupportedError
 
 SOURCES = tuple(HERE / name for name in ("noise.cu", "teams.cu", "flat.cu", "groups.cu"))
@@ -27,6 +27,8 @@ WIDE = 2**17
 """From so many entities on a run is added up by 1,024 threads, not in the processor's order of 64."""
 SHARE = 0.15
 """The part of the free memory that rows may take: several blocks are under way."""
+RULE = np.dtype([("code", "i4"), ("spare", "i4"), ("shift", "f8"), ("target", "f8"), ("whole", "f8"), ("w", "u8")])
+"""`Rule` of the kernels."""
 LARGEST = 2**31
 """Bytes of rows at a time: more would only wait for memory."""
 
@@ -76,8 +78,14 @@ class _Held:
     """The arrays of a specification, there."""
 
     def __init__(self, spec: Spec, device: Device) -> None:
-        self.laws = Laws.of(device, spec.kind, [spec.spread], tables_of(spec.kind, spec.spread))
-        self.x, self.weights = device.put(spec.x), [device.put(row) for row in spec.fast.weights]
+        self.laws = Laws.of(device, spec.kind, [spec.spread])
+        f = spec.fast
+        self.x, self.weights = device.put(spec.x), device.put(f.weights)
+        rules = np.zeros(f.codes.size, dtype=RULE)
+        for p, which in enumerate(f.which):
+            at = device.address(self.weights) + 8 * spec.x.size * int(which)
+            rules[p] = (f.codes[p], 0, f.shifts[p], f.targets[p], f.whole[which], at)
+        self.rules = device.put(np.frombuffer(rules.tobytes() or bytes(8), dtype=np.uint8).copy())
         self.who = device.put(spec.fast.who.astype(np.int32))
         self.groups = [put_groups(device, one) for one in spec.grouped]
 
@@ -123,7 +131,7 @@ class _Run:
         self.waiting: list[tuple[int, str, Any]] = []
 
     def kernel(self, name: str) -> Kernel:
-        return Kernel(name, self.spec.kind, SOURCES)
+        return Kernel(name, (f"KIND={self.spec.kind}",), SOURCES)
 
     def run(self) -> Partial:
         groups = max((one.count for one in self.held.groups), default=0)
@@ -141,9 +149,7 @@ class _Run:
         """The runs begin, ... of the block: rows in the order of the entities, then one order a partition."""
         spec, many = self.spec, int(self.spec.fast.codes.size)
         if many:
-            rows = self.rows(begin, runs, NULL)
-            for p in range(many):
-                self.fast(p, begin, runs, rows)
+            self.together(begin, runs, self.rows(begin, runs, NULL))
         order: Any = None
         for k, one in enumerate(spec.grouped):
             there = self.held.groups[k]
@@ -160,29 +166,25 @@ class _Run:
         self.device.launch(self.kernel("draw_rows"), grid, 256, args)
         return rows
 
-    def fast(self, p: int, begin: int, runs: int, rows: Any) -> None:
-        """One rule on all entities together."""
+    def together(self, begin: int, runs: int, rows: Any) -> None:
+        """The rules on all entities together."""
         f, n, device = self.spec.fast, np.int64(self.n), self.device
-        code, w = np.int32(f.codes[p]), self.held.weights[int(f.which[p])]
-        lanes = 1024 if self.n >= WIDE else 64
-        par, odd = device.room((runs, NUMBERS)), device.room((runs,), np.int32)
-        args = (
-            code, np.int32(lanes), n, self.held.x, w, rows, np.float64(f.shifts[p]), np.float64(f.targets[p]),
-            np.float64(f.whole[f.which[p]]), par, odd,
+        many, lanes, held = int(f.codes.size), 1024 if self.n >= WIDE else 64, self.held
+        par, odd = device.room((many, runs, NUMBERS)), device.room((many, runs), np.int32)
+        device.launch(
+            self.kernel("solve_flat"), (runs, many), lanes, (held.rules, np.int32(lanes), n, held.x, rows, par, odd), 16 * lanes,
+            together=True,
         )  # fmt: skip
-        device.launch(self.kernel("solve_flat"), (runs, 1), lanes, args, 16 * lanes, together=True)
-        more = (code, np.int32(runs), n, self.held.x, w, rows, par, np.int32(begin == 0), self.work[p])
-        device.launch(self.kernel("moments_flat"), (ceil_div(self.n, 64), 1), 64, more)
-        if int(code) > SIMPLEX:
-            self.waiting.append((p, "odd", odd))
-        elif f.who.size:
-            pair = device.room((runs, 2))
-            ends = (self.held.who, np.int32(f.who.size), np.int32(f.split))
-            device.launch(
-                self.kernel("pair_flat"), (ceil_div(runs, 64), 1), 64,
-                (np.int32(runs), n, self.held.x, rows, par, *ends, pair),
-            )  # fmt: skip
-            self.waiting.append((p, "pair", pair))
+        size = np.int64(self.pieces * WORK_PLANES * PIECE)
+        args = (held.rules, np.int32(runs), n, held.x, rows, par, np.int32(begin == 0), self.work, size)
+        device.launch(self.kernel("moments_flat"), (2 * ceil_div(self.n, 64), many), 64, args)
+        self.waiting += [(p, "odd", odd[p]) for p in range(many) if f.codes[p] > SIMPLEX]
+        if f.who.size and (f.codes <= SIMPLEX).any():
+            pair = device.room((many, runs, 2))
+            ends = (held.who, np.int32(f.who.size), np.int32(f.split))
+            args = (held.rules, np.int32(runs), n, held.x, rows, par, *ends, pair)
+            device.launch(self.kernel("pair_flat"), (ceil_div(runs, 64), many), 64, args)
+            self.waiting += [(p, "pair", pair[p]) for p in range(many) if f.codes[p] <= SIMPLEX]
 
     def by_group(self, p: int, begin: int, runs: int, rows: Any) -> None:
         """One rule by group or with a threshold."""
@@ -228,5 +230,7 @@ def run_block(spec: Spec, device: Device, seed: int, block: Block) -> Partial:
             there = planes.copy()
             planes = planes.copy()
             planes[:, one.order] = there[:, : one.order.size]
-            part.sums[many + k] = planes.reshape(PLANES, -1, PIECE).transpose(1, 0, 2).reshape(part.sums[many + k].shape)
+            part.sums[many + k] = (
+                planes.reshape(PLANES, -1, PIECE).transpose(1, 0, 2).reshape(part.sums[many + k].shape)
+            )
     return part

@@ -52,6 +52,7 @@ template <class Z> DEVICE double total_of(long long n, int lanes, double* lane, 
     long long stretch = 4LL * lanes, whole = n - n % stretch;
     for (int k = threadIdx.x; k < lanes; k += blockDim.x) {
         double s = 0.0;
+#pragma unroll 4
         for (long long at = k; at < whole; at += stretch)
             s += (z(at) + z(at + lanes)) + (z(at + 2 * lanes) + z(at + 3 * lanes));
         for (long long at = whole + k; at < n; at += lanes) s += z(at);
@@ -73,6 +74,7 @@ template <class Z> DEVICE Excess excess(long long n, int lanes, double* lane, do
     long long stretch = 4LL * lanes, whole = n - n % stretch;
     for (int k = threadIdx.x; k < lanes; k += blockDim.x) {
         double s = 0.0, c = 0.0;
+#pragma unroll 4
         for (long long at = k; at < whole; at += stretch) {
             double d0 = z(at) - m, d1 = z(at + lanes) - m, d2 = z(at + 2 * lanes) - m, d3 = z(at + 3 * lanes) - m;
             s += (over_of(d0) + over_of(d1)) + (over_of(d2) + over_of(d3));
@@ -114,26 +116,33 @@ template <class Z> DEVICE double newton(long long n, int lanes, double* lane, do
     return m;
 }
 
-// The numbers of one run a block of threads; lane has 2 * lanes doubles.
-extern "C" __global__ void solve_flat(
-    int code, int lanes, long long n, const double* x, const double* w, const double* rows, double shift, double target,
-    double whole, double* par, int* odd
-) {
+// One rule on all entities together.
+struct Rule {
+    int code, spare;
+    double shift, target, whole;  // whole: the sum of w
+    const double* w;
+};
+
+// The numbers of one run of one rule a block of threads; lane has 2 * lanes doubles.
+extern "C" __global__ void solve_flat(const Rule* rules, int lanes, long long n, const double* x, const double* rows, double* par, int* odd) {
     ROOM(lane);
-    const double* eta = rows + blockIdx.x * n;
-    double* out = par + (long long)blockIdx.x * NUMBERS;
+    const Rule rule = rules[blockIdx.y];
+    const double *eta = rows + blockIdx.x * n, *w = rule.w;
+    long long which = (long long)blockIdx.y * gridDim.x + blockIdx.x;
+    double* out = par + which * NUMBERS;
+    int code = rule.code;
     auto noise = [&](long long i) { return eta[i]; };
     auto z = [&](long long i) { return w[i] * (x[i] + eta[i]); };
     double a, b, c, d, e;
     int strange = 0;
     if (code <= SIMPLEX) {
         bool keeps = code != NONE && code != NONNEGATIVE, linear = code <= SUM;
-        double mean = keeps ? total_of(n, lanes, lane, noise) / (double)n : 0.0, q = mean - shift;
+        double mean = keeps ? total_of(n, lanes, lane, noise) / (double)n : 0.0, q = mean - rule.shift;
         a = b = q;
         c = mean;
         d = linear ? 0.0 : INFINITE;
         e = linear ? q : -INFINITE;
-        if (code == SIMPLEX) b = newton(n, lanes, lane, target, q, z);
+        if (code == SIMPLEX) b = newton(n, lanes, lane, rule.target, q, z);
     } else {
         double total = total_of(n, lanes, lane, z);
         bool turned = code == POS && total < 0.0;
@@ -147,14 +156,14 @@ extern "C" __global__ void solve_flat(
         double v = lost ? 0.0 : 1.0 / size;
         a = turned ? -v : v;
         b = m;
-        c = lost ? 1.0 / whole : 0.0;
+        c = lost ? 1.0 / rule.whole : 0.0;
         d = total - 1.0;
         e = m * v;
         strange = turned || lost;
     }
     if (threadIdx.x == 0) {
         out[0] = a, out[1] = b, out[2] = c, out[3] = d, out[4] = e;
-        odd[blockIdx.x] = strange;
+        odd[which] = strange;
     }
 }
 
@@ -195,58 +204,75 @@ struct Sums {
     }
 };
 
-// Sums over runs, an entity a thread, four runs at a time as on the processor; `begin`: these are the first runs of a block.
+// Sums over runs, two threads an entity (one adds d and the zeros, the other e), four runs at a time as on the processor; `begin`:
+// these are the first runs of a block. The numbers of TILE runs lie in the threads' shared memory.
+#define TILE 64
 extern "C" __global__ void moments_flat(
-    int code, int runs, long long n, const double* x, const double* w, const double* rows, const double* par, int begin, double* work
+    const Rule* rules, int runs, long long n, const double* x, const double* rows, const double* par, int begin, double* work, long long size
 ) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    double* piece = work + (i / PIECE) * WORK;
-    int at = (int)(i % PIECE);
-    double truth = x[i], weight = w[i];
-    bool release = code <= SIMPLEX;
-    Sums s;
-    s.load(piece, at);
-    if (begin) {
-        Error e = release ? release_error(rows[i], truth, par) : share_error(rows[i], truth, weight, par);
-        s.centre = e.d;
-    }
-    for (int t = 0; t < runs; t += 4) {
-        double u[4], v[4], o[4];
+    __shared__ double near[TILE * NUMBERS];
+    const Rule rule = rules[blockIdx.y];
+    par += (long long)blockIdx.y * runs * NUMBERS;
+    work += blockIdx.y * size;
+    long long j = (long long)blockIdx.x * blockDim.x + threadIdx.x, half = (long long)gridDim.x * blockDim.x / 2;
+    bool second = j >= half, release = rule.code <= SIMPLEX;
+    long long i = second ? j - half : j;
+    bool here = i < n;
+    if (!here) i = 0;
+    double* piece = work + (i / PIECE) * WORK + i % PIECE;
+    double truth = x[i], weight = rule.w[i], sum = piece[second ? MEAN_E : MEAN_D], squares = piece[second ? M2_E : M2_D];
+    double zeros = piece[ZEROS], centre = piece[CENTRE];
+    if (begin) centre = (release ? release_error(rows[i], truth, par) : share_error(rows[i], truth, weight, par)).d;
+    for (int tile = 0; tile < runs; tile += TILE) {
+        int many = runs - tile < TILE ? runs - tile : TILE;
+        bool lost = false;
+        __syncthreads();
+        TOGETHER(k, many * NUMBERS) near[k] = par[(long long)tile * NUMBERS + k];
+        __syncthreads();
+#pragma unroll 2
+        for (int t = 0; t < many; t += 4) {
+            double u[4], o[4];
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            bool here = t + k < runs;
-            const double* p = par + (long long)(here ? t + k : t) * NUMBERS;
-            double eta = rows[(long long)(here ? t + k : t) * n + i];
-            Error e = release ? release_error(eta, truth, p) : share_error(eta, truth, weight, p);
-            bool lost = !release && p[2] > 0.0;
-            double times = here && !lost ? 1.0 : 0.0;
-            u[k] = (e.d - s.centre) * times;
-            v[k] = (e.e - s.centre) * times;
-            o[k] = e.zero * times;
-        }
-        s.d += (u[0] + u[1]) + (u[2] + u[3]);
-        s.dd += fma(u[0], u[0], u[1] * u[1]) + fma(u[2], u[2], u[3] * u[3]);
-        s.e += (v[0] + v[1]) + (v[2] + v[3]);
-        s.ee += fma(v[0], v[0], v[1] * v[1]) + fma(v[2], v[2], v[3] * v[3]);
-        s.zeros += (o[0] + o[1]) + (o[2] + o[3]);
-        if (!release)
-            for (int k = 0; k < 4 && t + k < runs; k++) {  // draws without information
-                const double* p = par + (long long)(t + k) * NUMBERS;
-                if (!(p[2] > 0.0)) continue;
-                double eta = rows[(long long)(t + k) * n + i], share = p[2] * weight;
-                s.add((share - weight * (truth + eta)) + weight * truth * p[3], share - weight * truth, 0.0);
+            for (int k = 0; k < 4; k++) {
+                int at = t + k < many ? t + k : t;
+                const double* p = near + at * NUMBERS;
+                double eta = rows[(long long)(tile + at) * n + i];
+                Error e = release ? release_error(eta, truth, p) : share_error(eta, truth, weight, p);
+                bool without = !release && p[2] > 0.0;
+                lost = lost || without;
+                double times = t + k < many && !without ? 1.0 : 0.0;
+                u[k] = ((second ? e.e : e.d) - centre) * times;
+                o[k] = e.zero * times;
             }
+            sum += (u[0] + u[1]) + (u[2] + u[3]);
+            squares += fma(u[0], u[0], u[1] * u[1]) + fma(u[2], u[2], u[3] * u[3]);
+            zeros += (o[0] + o[1]) + (o[2] + o[3]);
+        }
+        for (int t = 0; lost && t < many; t++) {  // draws without information
+            const double* p = near + t * NUMBERS;
+            if (!(p[2] > 0.0)) continue;
+            double eta = rows[(long long)(tile + t) * n + i], share = p[2] * weight, e = share - weight * truth;
+            double d = (share - weight * (truth + eta)) + weight * truth * p[3], value = (second ? e : d) - centre;
+            sum += value;
+            squares += value * value;
+        }
     }
-    s.store(piece, at);
+    if (!here) return;
+    piece[second ? MEAN_E : MEAN_D] = sum;
+    piece[second ? M2_E : M2_D] = squares;
+    if (!second) piece[ZEROS] = zeros;
+    if (!second) piece[CENTRE] = centre;
 }
 
 // The pair that is followed, run by run: the mean of d and e over who[:split] less that over the rest.
 extern "C" __global__ void pair_flat(
-    int runs, long long n, const double* x, const double* rows, const double* par, const int* who, int many, int split, double* out
+    const Rule* rules, int runs, long long n, const double* x, const double* rows, const double* par, const int* who, int many, int split,
+    double* out
 ) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
-    if (t >= runs) return;
+    if (t >= runs || rules[blockIdx.y].code > SIMPLEX) return;
+    par += (long long)blockIdx.y * runs * NUMBERS;
+    out += (long long)blockIdx.y * runs * 2;
     double d = 0.0, e = 0.0;
     for (int k = 0; k < many; k++) {
         Error found = release_error(rows[(long long)t * n + who[k]], x[who[k]], par + (long long)t * NUMBERS);

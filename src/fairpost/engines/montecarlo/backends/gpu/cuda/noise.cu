@@ -2,7 +2,7 @@
 //
 // Compiled with --fmad=false: no product is fused into a sum unless `fma` says so, division and square root are correctly
 // rounded, and so every draw has the bits that the processor gives it. KIND is 0 Laplace, 1 Gaussian, 2 discrete Laplace,
-// 3 discrete Gaussian.
+// 3 discrete Gaussian; GUIDED says that leaves have a discrete Gaussian with a table.
 
 typedef unsigned long long u64;
 typedef unsigned int u32;
@@ -78,41 +78,50 @@ DEVICE Two normal_pair(Words w) {
     return out;
 }
 
-// What a level's noise is made of. `guide` and `cuts` serve the discrete Gaussian of sigma <= 6, `one` and `two` are the
-// shift of the discrete Laplace, or `zero` and `half` of the rejection (streams.py).
+// What a level's noise is made of. `guide` and `cuts` serve the discrete Gaussian of sigma <= 6 (as hierarchy/kernels/draw.py,
+// with BINS bins); `one`, `two`, `three` are the shift of the discrete Laplace, or `zero`, `half` and 1 / (1 - zero) of the rejection
+// (streams.py).
+#define BINS 4096
+#define CUTS 64
+#define BIN_SHIFT 52
+
 struct Noise {
-    double spread, one, two;
+    double spread, one, two, three;
     const unsigned char* guide;
     const double* cuts;
 };
 
-DEVICE double by_guide(u64 w, const Noise& law) {
-    int found = law.guide[w >> 54];
+DEVICE int by_guide(u64 w, const unsigned char* guide, const double* cuts) {
+    int found = guide[w >> BIN_SHIFT];
     if (found >= 128) {
         found -= 128;
         double u = uniform(w);
-        while (u <= law.cuts[found + 1]) found++;
+        while (u <= cuts[found + 1]) found++;
     }
-    return with_sign((double)found, w) + 0.0;
+    return (w & 1) ? -found : found;
 }
 
 // One attempt of the rejection: the draw; NaN if it is sent back.
 DEVICE double settle(double z, double v, const Noise& law) {
     double size = fabs(z), k = ceil(size);
-    double a = (v - law.one) * (1.0 / (1.0 - law.one)), x = (k - size) * (k + size) * law.two;
+    double a = (v - law.one) * law.three, x = (k - size) * (k + size) * law.two;
     if (!(a > 0.0)) return 0.0;
     bool kept = a <= 1.0 - x;
     if (!kept && a <= (1.0 - x) + 0.5 * x * x) kept = x <= neg_log(a);
     return kept ? copysign(k, z) + 0.0 : of_bits(0x7FF8000000000000ull);
 }
 
-DEVICE double again(int half, u32 block, const Noise& law, u64 run, u64 seed) {
-    for (u32 attempt = 1;; attempt++) {
+// Both draws of a block by rejection: attempt j reads Z from the words of 2 j and the decision from those of 2 j + 1.
+DEVICE Two by_rejection(u32 block, const Noise& law, u64 run, u64 seed) {
+    Two out;
+    out.a = out.b = of_bits(0x7FF8000000000000ull);
+    for (u32 attempt = 0; out.a != out.a || out.b != out.b; attempt++) {
         Two z = normal_pair(philox(block, 2 * attempt, run, seed));
         Words w = philox(block, 2 * attempt + 1, run, seed);
-        double value = settle(law.spread * (half ? z.b : z.a), uniform(half ? w.b : w.a), law);
-        if (value == value) return value;
+        if (out.a != out.a) out.a = settle(law.spread * z.a, uniform(w.a), law);
+        if (out.b != out.b) out.b = settle(law.spread * z.b, uniform(w.b), law);
     }
+    return out;
 }
 
 // The draws 2 block and 2 block + 1 of one run.
@@ -120,6 +129,9 @@ DEVICE Two draw_pair(const Noise& law, u32 block, u64 run, u64 seed) {
     Two out;
     out.a = out.b = 0.0;
     if (law.spread == 0.0) return out;
+#if KIND == 3
+    if (law.spread > 6.0) return by_rejection(block, law, run, seed);
+#endif
     Words w = philox(block, 0, run, seed);
 #if KIND == 0
     out.a = with_sign(law.spread * neg_log(uniform(w.a)), w.a);
@@ -132,17 +144,8 @@ DEVICE Two draw_pair(const Noise& law, u32 block, u64 run, u64 seed) {
     out.a = with_sign(floor(law.spread * (neg_log(uniform(w.a)) + law.one)), w.a) + 0.0;
     out.b = with_sign(floor(law.spread * (neg_log(uniform(w.b)) + law.one)), w.b) + 0.0;
 #else
-    if (law.spread <= 6.0) {
-        out.a = by_guide(w.a, law);
-        out.b = by_guide(w.b, law);
-    } else {
-        Two z = normal_pair(w);
-        Words v = philox(block, 1, run, seed);
-        out.a = settle(law.spread * z.a, uniform(v.a), law);
-        out.b = settle(law.spread * z.b, uniform(v.b), law);
-        if (out.a != out.a) out.a = again(0, block, law, run, seed);
-        if (out.b != out.b) out.b = again(1, block, law, run, seed);
-    }
+    out.a = (double)by_guide(w.a, law.guide, law.cuts);
+    out.b = (double)by_guide(w.b, law.guide, law.cuts);
 #endif
     return out;
 }

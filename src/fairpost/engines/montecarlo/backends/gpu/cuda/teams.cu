@@ -8,6 +8,19 @@
 #ifndef ROOM
 #define ROOM(name) extern __shared__ double name[]
 #endif
+// Registers are what teams are short of. A value that has passed through one of these is not known to the compiler any more, so it
+// does not keep what follows from it from one run to the next.
+#ifdef EMULATED
+#define FRESH_INT(a)
+#define FRESH_FLOAT(a)
+#define FRESH_LONG(a)
+#define TOGETHER(k, n) for (int k = 0; k < (n); k++)
+#else
+#define TOGETHER(k, n) for (int k = threadIdx.x; k < (n); k += blockDim.x)
+#define FRESH_INT(a) asm volatile("" : "+r"(a))
+#define FRESH_FLOAT(a) asm volatile("" : "+f"(a))
+#define FRESH_LONG(a) asm volatile("" : "+l"(a))
+#endif
 #define INFINITE of_bits(0x7FF0000000000000ull)
 
 DEVICE double least_of(double a, double b) { return a < b ? a : b; }
