@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 TEAMS = ((4, 2), (4, 4), (4, 6), (8, 4), (8, 6), (16, 4), (16, 6), (32, 4), (32, 6), (32, 8))
 """(lanes, leaves a lane): a team holds lanes x leaves in registers (`cuda/plain.cu`)."""
+CROWDS = ((128, 4), (128, 8))
+"""Likewise blocks of 128 threads, for whole numbers (`cuda/whole.cu`)."""
 SMALL = 16
 """Families of at most so many inner nodes have four lanes, the others a warp."""
 CHUNK = 4096
@@ -25,8 +27,8 @@ class Team:
     families: NDArray[np.int32]
 
 
-def leaf_teams(child: Ints, first: int, last: int) -> list[Team]:
-    """The parents of leaves, first <= p < last, by size; numbers begin at `first`.
+def leaf_teams(child: Ints, first: int, last: int, whole: bool) -> list[Team]:
+    """The parents of leaves, first <= p < last, by size; numbers begin at `first`. `whole`: there are kernels for whole numbers.
 
     Leaves are drawn in pairs of nodes 2j, 2j + 1, so a family that begins at an odd node needs a place more.
     """
@@ -34,9 +36,10 @@ def leaf_teams(child: Ints, first: int, last: int) -> list[Team]:
     need = sizes + odd
     out = [Team("only_children", 1, np.flatnonzero(sizes == 1).astype(np.int32))]
     low = 0
-    for lanes, each in TEAMS:
+    for lanes, each in (*TEAMS, *CROWDS) if whole else TEAMS:
         inside = np.flatnonzero((need > low) & (need <= lanes * each) & (sizes > 1))
-        out.append(Team(f"leaves_{lanes}_{each}", lanes, inside.astype(np.int32)))
+        name = "crowd" if (lanes, each) in CROWDS else "leaves"
+        out.append(Team(f"{name}_{lanes}_{each}", lanes, inside.astype(np.int32)))
         low = lanes * each
     out.append(Team("large_family", 0, np.flatnonzero(need > low).astype(np.int32)))
     return [team for team in out if team.families.size]

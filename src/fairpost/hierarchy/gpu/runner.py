@@ -112,7 +112,7 @@ class Runner:
         self.tree = packed(self.device, *head, *(np.uint64(self.device.address(a)) for a in self.held))
         self.of_leaves = [put(spec.x[inner:]), put(spec.offset[inner:]), put(spec.P)]
         self.levels = [self._level(k) for k in range(self.last)]
-        teams = leaf_teams(spec.child, self.first, inner)
+        teams = leaf_teams(spec.child, self.first, inner, self.sources[-1].name == "whole.cu")
         self.teams: list[tuple[Team, Any]] = [(team, put(team.families)) for team in teams]
         sizes = np.diff(spec.child[self.first : inner + 1])
         few = np.flatnonzero(sizes <= 32).astype(np.int32)
@@ -226,9 +226,11 @@ class Runner:
         for team, which in self.teams:
             many = team.families.size
             args = (record, self.leaf_law, which, np.int64(many), self.seed, np.uint64(first))
+            kernel = Kernel(team.kernel, self.macros, self.sources)
             if team.kernel == "large_family":
-                kernel = Kernel(team.kernel, self.macros, self.sources)
                 self.device.launch(kernel, (many, 1), 512, (*args, self.room), together=True)
+            elif team.lanes == THREADS:
+                self.device.launch(kernel, (many, 1), THREADS, args, together=True)
             else:
                 self._launch(team.kernel, many * team.lanes, args)
 

@@ -50,9 +50,10 @@ DEVICE Two leaf_pair(const Noise& law, const unsigned char* guide, const double*
 
 #if GUIDED
 #define NEARER(law) \
-    __shared__ unsigned char guide[BINS]; \
+    __shared__ u32 guide_words[BINS / 4]; \
     __shared__ double cuts[CUTS]; \
-    TOGETHER(k, BINS) guide[k] = law.guide[k]; \
+    const unsigned char* guide = (const unsigned char*)guide_words; \
+    TOGETHER(k, BINS / 4) guide_words[k] = ((const u32*)law.guide)[k]; \
     TOGETHER(k, CUTS) cuts[k] = law.cuts[k]; \
     __syncthreads();
 #else
@@ -166,19 +167,17 @@ DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, 
 // The same without a threshold, where noise and counts are whole numbers: measurements and their sums are ints (the host has seen that
 // they fit), a sum is exact in any order, y > m is y > floor m, and 1/K is looked up. Half the registers, half the work.
 #define ABSENT (-(1 << 30))
-#define WIDEST 257
 
-template <int L, int P>
-DEVICE void whole_leaves(const Leaves* leaves_, const Noise* noise, const int* which, long long count, u64 seed, u64 first_run) {
+template <class T, int L, int P>
+DEVICE void whole_leaves(const T& team, const Leaves* leaves_, const Noise* noise, const int* which, long long count, u64 seed, u64 first_run) {
     const Leaves& s = *leaves_;
     const Noise& law = *noise;
     NEARER(law)
-    __shared__ double one_over[WIDEST];
-    TOGETHER(k, WIDEST) one_over[k] = 1.0 / (double)(k > 0 ? k : 1);
+    __shared__ double one_over[L * P + 1];
+    TOGETHER(k, L * P + 1) one_over[k] = 1.0 / (double)(k > 0 ? k : 1);
     __syncthreads();
     long long g = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / L;
     if (g >= count) return;
-    Lanes<L> team;
     long long p = which[g], node = s.child[s.first + p];
     int n = (int)(s.child[s.first + p + 1] - node), lead = (int)(node & 1), place = 2 * team.rank() - lead;
     u32 block = (u32)(node >> 1) + team.rank();

@@ -1,7 +1,7 @@
 // Families of leaves projected without a threshold, by size: whole numbers.
 #define FAMILIES(L, P, BLOCKS) \
     extern "C" __global__ void __launch_bounds__(128, BLOCKS) leaves_##L##_##P(SIGNATURE) { \
-        whole_leaves<TEAM(L), P * L / TEAM(L)>(s, noise, which, count, seed, first_run); \
+        whole_leaves<Lanes<TEAM(L)>, TEAM(L), P * L / TEAM(L)>(Lanes<TEAM(L)>(), s, noise, which, count, seed, first_run); \
     }
 FAMILIES(4, 2, 8)
 FAMILIES(4, 4, 5)
@@ -13,3 +13,11 @@ FAMILIES(16, 6, 4)
 FAMILIES(32, 4, 5)
 FAMILIES(32, 6, 4)
 FAMILIES(32, 8, 3)
+// A block of 128 threads a family.
+#define CROWDS(L, P, BLOCKS) \
+    extern "C" __global__ void __launch_bounds__(128, BLOCKS) crowd_##L##_##P(SIGNATURE) { \
+        __shared__ double shared[64]; \
+        whole_leaves<Whole, TEAM(L), P * L / TEAM(L)>(Whole(shared), s, noise, which, count, seed, first_run); \
+    }
+CROWDS(128, 4, 5)
+CROWDS(128, 8, 3)
