@@ -19,6 +19,7 @@ from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
 from fairpost.hierarchy.blocks import Block, Totals, leaf_part, upper_part
 from fairpost.hierarchy.gpu import Runner
 from fairpost.hierarchy.nation import synthetic_nation
+from fairpost.hierarchy.rules import rule_of
 from fairpost.hierarchy.spec import specify
 from timing import districts, line
 
@@ -53,7 +54,9 @@ def noise(device) -> None:
     rows = device.room((64, 2**21))
     laws = Laws.of(device, 0, [10.0])
     args = (laws.records, np.uint64(1), np.uint64(0), np.int32(64), np.int64(2**21), np.uint64(0), rows)
-    took = seconds(device, lambda: device.launch(Kernel("draw_rows", ("KIND=0",), SOURCES), (2**20 // 256, 64), 256, args))
+    took = seconds(
+        device, lambda: device.launch(Kernel("draw_rows", ("KIND=0",), SOURCES), (2**20 // 256, 64), 256, args)
+    )
     line("  Laplace, written to memory", f"{64 * 2**21 / took:.2e} draws/s")
 
 
@@ -90,6 +93,24 @@ def nation(device) -> None:
     line(f"a synthetic nation of {tree.n:,} blocks, {tree.nodes:,} nodes", f"{time.perf_counter() - start:.1f} s")
     audit_hierarchy(made.counts, levels, "top-down", simulation=Simulation(runs=8, backend="gpu"))
     spec = specify(x, levels, TopDown(tree), None, None)
+    rates(spec, device)
+    blocks = [Block(k * spec.block, spec.block) for k in range(3)]
+    runs = 3 * spec.block
+    for name, rule in (("blue-down", "blue-down"), ("with thresholds", "blue-down-threshold")):
+        other = specify(x, levels, rule_of(rule, tree), None, None)
+        third = Runner(other, device, 0, Totals(other))
+        took = seconds(device, lambda r=third: r.run(blocks), 2) / runs
+        line(f"a run of {name}, all levels", f"{took * 1e3:.3f} ms")
+    start = time.perf_counter()
+    found = audit_hierarchy(made.counts, levels, "top-down", simulation=Simulation(runs=RUNS, backend="gpu"))
+    took = time.perf_counter() - start
+    line(f"audit of {RUNS:,} runs, end to end", f"{took:.2f} s", "at most 6 s", took <= 6)
+    line("  standard error of a block, median", f"{np.median(found.leaves._error):.5f}")
+    if "agree" in sys.argv:
+        agree(spec, device)
+
+
+def rates(spec, device) -> None:
     runner = Runner(spec, device, 0, Totals(spec))
     many = runner.blocks
     blocks = [Block(k * spec.block, spec.block) for k in range(many)]
@@ -111,21 +132,6 @@ def nation(device) -> None:
     core = (time.process_time() - start) / spec.block
     line("  one core of the processor, leaves", f"{core * 1e3:.1f} ms")
     line("  times one core", f"{core / leaf:.0f}", "300 (aim 1,000)", core / leaf >= 300)
-    for name, rule in (("blue-down", "blue-down"), ("with thresholds", "blue-down-threshold")):
-        from fairpost.hierarchy.rules import rule_of
-
-        other = specify(x, levels, rule_of(rule, tree), None, None)
-        third = Runner(other, device, 0, Totals(other))
-        took = seconds(device, lambda r=third: r.run(blocks), 2) / runs
-        line(f"a run of {name}, all levels", f"{took * 1e3:.3f} ms")
-    del runner, v, lin, sums
-    start = time.perf_counter()
-    found = audit_hierarchy(made.counts, levels, "top-down", simulation=Simulation(runs=RUNS, backend="gpu"))
-    took = time.perf_counter() - start
-    line(f"audit of {RUNS:,} runs, end to end", f"{took:.2f} s", "at most 6 s", took <= 6)
-    line("  standard error of a block, median", f"{np.median(found.leaves._error):.5f}")
-    if "agree" in sys.argv:
-        agree(spec, device)
 
 
 def agree(spec, device) -> None:

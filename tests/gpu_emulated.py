@@ -119,5 +119,9 @@ class Emulated:
         with _ONE_AT_A_TIME:  # blockIdx and its like are one set of globals
             call(*(ctypes.c_uint32(k) for k in numbers), *(_argument(a) for a in args))
 
+    def launch_all(self, launches):
+        for one in reversed(launches):  # in any order
+            self.launch(*one)
+
     def wait(self):
         pass

@@ -23,7 +23,7 @@ from fairpost.noise import Stream
 from fairpost.parallel import cores
 from fairpost.rules import PostProcessing
 
-FEEDERS = 4
+FEEDERS = 3
 """Threads that hand blocks to a GPU: enough that it never waits for one."""
 LEAST = 1000
 """No relative tolerance is tested below so many runs."""

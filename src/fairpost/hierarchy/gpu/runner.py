@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Kernel, ceil_div, gpu, packed
+from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Kernel, Launch, ceil_div, gpu, packed
 from fairpost.engines.montecarlo.backends.gpu.laws import RECORD, Laws
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
@@ -194,8 +194,8 @@ class Runner:
         for k in range(self.last, -1, -1):
             a, b = int(self.spec.offsets[k]), int(self.spec.offsets[k + 1])
             lanes = 4 if k == self.last or self.spec.offsets[k + 2] - b <= 16 * (b - a) else 32
-            args = (self.tree, np.int64(a), np.int64(b - a), np.int32(runs), np.int32(k == self.last), y, z, S)
-            self._launch(f"pool_{lanes}", (b - a) * runs * lanes, args)
+            more = (self.tree, np.int64(a), np.int64(b - a), np.int32(runs), np.int32(k == self.last), y, z, S)
+            self._launch(f"pool_{lanes}", (b - a) * runs * lanes, more)
 
     def _record(self, blocks: int, runs: int, v: Any, lin: Any, sums: Any, kept: Any) -> Any:
         """`Leaves` of the kernels."""
@@ -222,17 +222,19 @@ class Runner:
         )
 
     def _leaves(self, first: int, blocks: int, runs: int, v: Any, lin: Any, sums: Any, kept: Any) -> None:
-        record = self._record(blocks, runs, v, lin, sums, kept)
-        for team, which in self.teams:
-            many = team.families.size
+        """The families of leaves, those of each size side by side, the largest first."""
+        record, launches = self._record(blocks, runs, v, lin, sums, kept), []
+        for team, which in reversed(self.teams):
+            many = int(team.families.size)
             args = (record, self.leaf_law, which, np.int64(many), self.seed, np.uint64(first))
             kernel = Kernel(team.kernel, self.macros, self.sources)
             if team.kernel == "large_family":
-                self.device.launch(kernel, (many, 1), 512, (*args, self.room), together=True)
+                launches.append(Launch(kernel, (many, 1), 512, (*args, self.room), together=True))
             elif team.lanes == THREADS:
-                self.device.launch(kernel, (many, 1), THREADS, args, together=True)
+                launches.append(Launch(kernel, (many, 1), THREADS, args, together=True))
             else:
-                self._launch(team.kernel, many * team.lanes, args)
+                launches.append(Launch(kernel, (ceil_div(many * team.lanes, THREADS), 1), THREADS, args))
+        self.device.launch_all(launches)
 
     def _by_class(self, k: int, values: Any, rows: int, many: int) -> Floats:
         """Sums by class of each row of some values of leaves."""

@@ -165,10 +165,11 @@ DEVICE void leaves(const Leaves* leaves_, const Noise* noise, const int* which, 
 }
 
 // The same without a threshold, where noise and counts are whole numbers: measurements and their sums are ints (the host has seen that
-// they fit), a sum is exact in any order, y > m is y > floor m, and 1/K is looked up. Half the registers, half the work.
+// they fit), a sum is exact in any order, y > m is y > floor m, and 1/K is looked up. U runs go side by side, so that one searches
+// while the other waits.
 #define ABSENT (-(1 << 30))
 
-template <class T, int L, int P>
+template <class T, int L, int P, int U>
 DEVICE void whole_leaves(const T& team, const Leaves* leaves_, const Noise* noise, const int* which, long long count, u64 seed, u64 first_run) {
     const Leaves& s = *leaves_;
     const Noise& law = *noise;
@@ -200,89 +201,115 @@ DEVICE void whole_leaves(const T& team, const Leaves* leaves_, const Noise* nois
     }
     double share = one_over[n];
     for (int b = 0; b < blocks; b++) {
-        for (int t = b * runs; t < (b + 1) * runs; t++) {
-            int y[P], total = 0;
+        for (int t = b * runs; t < (b + 1) * runs; t += U) {
+            int y[U][P], total[U], before[U];
+            double target[U], q[U], start[U], M[U];
+            bool open[U], lost[U], none[U];
 #pragma unroll
-            for (int k = 0; k < P; k += 2) {
+            for (int u = 0; u < U; u++) {
+                int run = t + u < (b + 1) * runs ? t + u : t;  // after the last run of a block: once more, and not counted
+                total[u] = 0;
+#pragma unroll
+                for (int k = 0; k < P; k += 2) {
 #if GUIDED
-                Words w = philox(block + L * (k / 2), 0, first_run + t, seed);
-                int first = by_guide(w.a, guide, cuts), second = by_guide(w.b, guide, cuts);
+                    Words w = philox(block + L * (k / 2), 0, first_run + run, seed);
+                    int first = by_guide(w.a, guide, cuts), second = by_guide(w.b, guide, cuts);
 #else
-                Two both = draw_pair(law, block + L * (k / 2), first_run + t, seed);
-                int first = (int)both.a, second = (int)both.b;
+                    Two both = draw_pair(law, block + L * (k / 2), first_run + run, seed);
+                    int first = (int)both.a, second = (int)both.b;
 #endif
-                y[k] = x[k] == ABSENT ? ABSENT : x[k] + first;
-                y[k + 1] = x[k + 1] == ABSENT ? ABSENT : x[k + 1] + second;
-                total += (x[k] == ABSENT ? 0 : y[k]) + (x[k + 1] == ABSENT ? 0 : y[k + 1]);
+                    y[u][k] = x[k] == ABSENT ? ABSENT : x[k] + first;
+                    y[u][k + 1] = x[k + 1] == ABSENT ? ABSENT : x[k + 1] + second;
+                    total[u] += (x[k] == ABSENT ? 0 : y[u][k]) + (x[k + 1] == ABSENT ? 0 : y[u][k + 1]);
+                }
+                target[u] = V[run * stride];
+                q[u] = lin[run * stride];
             }
-            total = team.sum(total);
-            double target = V[t * stride], q = ((double)total - lin[t * stride]) * share;
-            double start = ((double)total - target) * share, M = m == INFINITE ? start : m + q;
-            bool lost = false;
-            if (target > 0.0) {
-                int before = -1;
-                for (int step = 0; step < 1000; step++) {
-                    int floor_m = __double2int_rd(M), above = 0, many = 0;
+#pragma unroll
+            for (int u = 0; u < U; u++) total[u] = team.sum(total[u]);
+#pragma unroll
+            for (int u = 0; u < U; u++) {
+                q[u] = ((double)total[u] - q[u]) * share;
+                start[u] = ((double)total[u] - target[u]) * share;
+                M[u] = m == INFINITE ? start[u] : m + q[u];
+                open[u] = target[u] > 0.0;
+                none[u] = !open[u];
+                lost[u] = false;
+                before[u] = -1;
+            }
+            for (int step = 0; step < 1000; step++) {
+                int above[U], many[U];
+                bool more = false;
+#pragma unroll
+                for (int u = 0; u < U; u++) {
+                    int floor_m = __double2int_rd(M[u]);
+                    above[u] = many[u] = 0;
 #pragma unroll
                     for (int k = 0; k < P; k++) {
-                        bool over = y[k] > floor_m;
-                        above += over ? y[k] : 0;
-                        many += over;
+                        bool over = y[u][k] > floor_m;
+                        above[u] += over ? y[u][k] : 0;
+                        many[u] += over;
                     }
-                    above = team.sum(above);
-                    many = team.sum(many);
-                    if (many == 0) {
-                        if (before >= 0 || M == start) {
-                            lost = true;
-                            break;
-                        }
-                        M = start;
-                        continue;
-                    }
-                    double next = ((double)above - target) * one_over[many];
-                    bool done = many == before || (before >= 0 && next <= M);
-                    M = next;
-                    before = many;
-                    if (done) break;
                 }
+#pragma unroll
+                for (int u = 0; u < U; u++) above[u] = team.sum(above[u]), many[u] = team.sum(many[u]);
+#pragma unroll
+                for (int u = 0; u < U; u++) {
+                    if (!open[u]) continue;
+                    if (many[u] == 0) {
+                        lost[u] = before[u] >= 0 || M[u] == start[u];
+                        open[u] = !lost[u];
+                        M[u] = start[u];
+                    } else {
+                        double next = ((double)above[u] - target[u]) * one_over[many[u]];
+                        open[u] = !(many[u] == before[u] || (before[u] >= 0 && next <= M[u]));
+                        M[u] = next;
+                        before[u] = many[u];
+                    }
+                    more = more || open[u];
+                }
+                if (!more) break;
             }
-            bool none = lost || !(target > 0.0);
-            int at = -1;
-            if (lost) {
-                double largest = -INFINITE, first = INFINITE;
 #pragma unroll
-                for (int k = 0; k < P; k++) largest = most_of(largest, (double)y[k]);
-                largest = team.most(largest);
+            for (int u = 0; u < U; u++) {
+                if (t + u >= (b + 1) * runs) break;
+                int at = -1;
+                if (lost[u]) {
+                    double largest = -INFINITE, first = INFINITE;
 #pragma unroll
-                for (int k = 0; k < P; k++)
-                    if ((double)y[k] == largest) first = least_of(first, (double)(place + 2 * L * (k / 2) + (k & 1)));
-                at = (int)team.least(first);
-            }
+                    for (int k = 0; k < P; k++) largest = most_of(largest, (double)y[u][k]);
+                    largest = team.most(largest);
 #pragma unroll
-            for (int k = 0; k < P; k++) {
-                int true_x = x[k];
-                float chance_k = chance[k];
-                FRESH_INT(true_x);
-                FRESH_FLOAT(chance_k);
-                double value = (double)y[k], d = value - M, b2 = value - m;
-                double v = d > 0.0 && !none ? d : 0.0;
-                if (lost && at == place + 2 * L * (k / 2) + (k & 1)) v = target;
-                double r = m == INFINITE ? v : v - (b2 > 0.0 ? b2 : 0.0) + (double)chance_k * q;
-                double e = true_x == ABSENT ? 0.0 : v - (double)true_x;
-                R[k] += r;  // an absent place has r = 0: its v, its chance and (y - m)_+ are 0
-                RR[k] = fma(r, r, RR[k]);
-                EE[k] = fma(e, e, EE[k]);
+                    for (int k = 0; k < P; k++)
+                        if ((double)y[u][k] == largest) first = least_of(first, (double)(place + 2 * L * (k / 2) + (k & 1)));
+                    at = (int)team.least(first);
+                }
+#pragma unroll
+                for (int k = 0; k < P; k++) {
+                    int true_x = x[k];
+                    float chance_k = chance[k];
+                    FRESH_INT(true_x);
+                    FRESH_FLOAT(chance_k);
+                    double value = (double)y[u][k], d = value - M[u], over_m = value - m;
+                    double v = d > 0.0 && !none[u] && !lost[u] ? d : 0.0;
+                    if (lost[u] && at == place + 2 * L * (k / 2) + (k & 1)) v = target[u];
+                    double r = m == INFINITE ? v : v - (over_m > 0.0 ? over_m : 0.0) + (double)chance_k * q[u];
+                    double e = true_x == ABSENT ? 0.0 : v - (double)true_x;
+                    R[k] += r;  // an absent place has r = 0: its v, its chance and (y - m)_+ are 0
+                    RR[k] = fma(r, r, RR[k]);
+                    EE[k] = fma(e, e, EE[k]);
 #if EXTRA
-                if (s.whole) {
-                    double f = v - floor(v);
-                    EE[k] += f * (1.0 - f);
-                }
-                if (s.kept != 0 && x[k] != ABSENT) {
-                    long long i = node - s.inner + place + 2 * L * (k / 2) + (k & 1);
-                    s.kept[(2LL * t) * s.n + i] = r;
-                    s.kept[(2LL * t + 1) * s.n + i] = e;
-                }
+                    if (s.whole) {
+                        double f = v - floor(v);
+                        EE[k] += f * (1.0 - f);
+                    }
+                    if (s.kept != 0 && x[k] != ABSENT) {
+                        long long i = node - s.inner + place + 2 * L * (k / 2) + (k & 1);
+                        s.kept[(2LL * (t + u)) * s.n + i] = r;
+                        s.kept[(2LL * (t + u) + 1) * s.n + i] = e;
+                    }
 #endif
+                }
             }
         }
         const Leaves* again = leaves_;

@@ -11,7 +11,7 @@ import threading
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from fairpost.errors import UnsupportedError
 HERE = Path(__file__).parent / "cuda"
 PINNED = 2**16
 """Bytes from which on a copy goes to pinned memory, which is faster."""
+BESIDE = 6
+"""Streams for launches side by side."""
 NULL = np.uint64(0)
 """The pointer to nothing, as an argument of a kernel."""
 OPTIONS = ("--std=c++17", "--fmad=false")
@@ -61,6 +63,9 @@ class Device(Protocol):
         `room`: bytes that the threads of a block share; `together`: whether these add up together.
         """
 
+    def launch_all(self, launches: list[Launch]) -> None:
+        """Launches that do not need each other, side by side: no one waits for the last threads of another."""
+
     def wait(self) -> None:
         """Until everything launched so far is done."""
 
@@ -75,6 +80,17 @@ class Kernel:
     def text(self) -> str:
         """The sources, one after the other."""
         return "\n".join(path.read_text() for path in self.sources)
+
+
+class Launch(NamedTuple):
+    """The arguments of `Device.launch`."""
+
+    kernel: Kernel
+    grid: tuple[int, int]
+    block: int
+    args: tuple[Any, ...]
+    room: int = 0
+    together: bool = False
 
 
 class CupyDevice:
@@ -136,6 +152,19 @@ class CupyDevice:
         """See `Device`."""
         with self.stream:
             self._function(kernel)((*grid, 1), (block, 1, 1), args, shared_mem=room)
+
+    def launch_all(self, launches: list[Launch]) -> None:
+        """See `Device`: in some streams beside this thread's own, which goes on when all are done."""
+        if not hasattr(self._mine, "beside"):
+            self._mine.beside = [self.cupy.cuda.Stream(non_blocking=True) for _ in range(BESIDE)]
+        beside, begun = self._mine.beside[: len(launches)], self.stream.record()
+        for stream in beside:
+            stream.wait_event(begun)
+        for k, one in enumerate(launches):
+            with beside[k % len(beside)]:
+                self._function(one.kernel)((*one.grid, 1), (one.block, 1, 1), one.args, shared_mem=one.room)
+        for stream in beside:
+            self.stream.wait_event(stream.record())
 
     def wait(self) -> None:
         """See `Device`."""

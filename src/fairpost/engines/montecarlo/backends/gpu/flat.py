@@ -172,7 +172,7 @@ class _Run:
         many, lanes, held = int(f.codes.size), 1024 if self.n >= WIDE else 64, self.held
         par, odd = device.room((many, runs, NUMBERS)), device.room((many, runs), np.int32)
         device.launch(
-            self.kernel("solve_flat"), (runs, many), lanes, (held.rules, np.int32(lanes), n, held.x, rows, par, odd), 16 * lanes,
+            self.kernel("solve_flat"), (runs, many), min(lanes, 512), (held.rules, np.int32(lanes), n, held.x, rows, par, odd), 16 * lanes,
             together=True,
         )  # fmt: skip
         size = np.int64(self.pieces * WORK_PLANES * PIECE)
@@ -182,8 +182,8 @@ class _Run:
         if f.who.size and (f.codes <= SIMPLEX).any():
             pair = device.room((many, runs, 2))
             ends = (held.who, np.int32(f.who.size), np.int32(f.split))
-            args = (held.rules, np.int32(runs), n, held.x, rows, par, *ends, pair)
-            device.launch(self.kernel("pair_flat"), (ceil_div(runs, 64), many), 64, args)
+            more = (held.rules, np.int32(runs), n, held.x, rows, par, *ends, pair)
+            device.launch(self.kernel("pair_flat"), (ceil_div(runs, 64), many), 64, more)
             self.waiting += [(p, "pair", pair[p]) for p in range(many) if f.codes[p] <= SIMPLEX]
 
     def by_group(self, p: int, begin: int, runs: int, rows: Any) -> None:

@@ -18,7 +18,7 @@ CODES: dict[type[PostProcessing], int] = {
     Sum: 1, SumClipped: 3, Simplex: 4, Baseline: 5, PoS: 6, SimplexThreshold: 7, PosThreshold: 8,
 }  # fmt: skip
 """The numbers of `cuda/flat.cu`."""
-THREADS = ((128, 32), (4096, 128), (2**31, 1024))
+THREADS = ((128, 32), (4096, 128), (2**31, 512))
 """(size of the largest group, threads that add it up)."""
 
 
