@@ -28,7 +28,7 @@ SHARE = 0.8
 MOST_BLOCKS = 64
 LARGE = 255
 """No team holds more leaves, where a family begins at an odd node."""
-ENOUGH = 2**28
+ENOUGH = 2**29
 """Nodes times runs that keep a GPU busy: no more blocks than that go at once."""
 
 
