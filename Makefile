@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture attack attack-numbers lint bench bench-nation docs paper browser clean
+.PHONY: demo test test-lowest mutate torture attack attack-numbers lint bench bench-nation bench-gpu docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -47,6 +47,9 @@ torture: .venv/.test  # processes killed at random, full disks, edited ledgers: 
 bench-nation: .venv/.bench  # 8.1 million blocks: some minutes, 2 GB
 	$(BIN)/python benchmarks/bench_nation.py
 
+bench-gpu: .venv/.gpu  # noise, Table 2 and a nation on a CUDA device; says so where there is none
+	$(BIN)/python benchmarks/bench_gpu.py agree
+
 clean:
 	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -72,6 +75,10 @@ clean:
 
 .venv/.paper: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[paper]'
+	touch $@
+
+.venv/.gpu: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
 	touch $@
 
 .venv/.bench: .venv/bin/python pyproject.toml

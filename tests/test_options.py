@@ -571,6 +571,16 @@ def threads(run, command):
     assert "`threads`" in bad.screen
 
 
+def device(run, command):
+    """auto says where the runs were made; the numbers are the same, to rounding where that was a GPU."""
+    plain, asked = (first(run(command, base(command, *SIM, *words)), command) for words in ([], ["--device", "auto"]))
+    assert asked["note"].startswith(f"{plain['note']}; simulated on the ")
+    assert asked["alpha"]["value"] == pytest.approx(plain["alpha"]["value"], rel=1e-9)
+    bad = run(command, base(command, "--method", "exact", "--device", "cpu"))
+    assert bad.code == 2
+    assert "--device is for simulation" in bad.screen
+
+
 def checkpoint(run, command):
     """A state is read where it is named: one that is none is refused, and not looked at otherwise."""
     Path("state").write_text("no state")
@@ -905,6 +915,7 @@ ENGINE = {
     "--confidence": partial(simulated, words=["--confidence", 0.6], engine=fp.MonteCarlo(400, confidence=0.6)),
     "--rtol": rtol,
     "--threads": threads,
+    "--device": device,
 }
 FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {"--csv-safe": csv_safe}
 WORDS = {

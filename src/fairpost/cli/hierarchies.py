@@ -198,6 +198,8 @@ def audit_levels(file: str, given: o.Given) -> int:
             )
         settings = ("runs", "seed", "confidence", "threads", "checkpoint", "cluster")
         typed = {name: given[name] for name in settings if given.get(name) is not None}
+        if given.get("device") is not None:
+            typed["backend"] = given["device"]
         how = Simulation(**({"runs": RUNS} | typed), progress=report)
         groups = leaves.labels.get(given["group"] or "group")
         areas = leaves.labels[given["areas"]] if given["areas"] else None

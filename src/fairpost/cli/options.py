@@ -166,6 +166,11 @@ ENGINE = together(
     click.option("--confidence", type=float, help="Simulation: how surely intervals cover.  [default: 0.95]"),
     click.option("--rtol", type=float, help="Relative tolerance on alpha.  [default: 1e-6 exact; simulation: none]"),
     click.option("--threads", type=int, help="Simulation: threads.  [default: one per core]"),
+    click.option(
+        "--device",
+        type=click.Choice(["cpu", "gpu", "auto"]),
+        help="Simulation: where runs are made. auto: on a GPU that covers them, else on the CPU, and says so.  [default: cpu]",
+    ),
 )
 LONG = together(
     click.option(
@@ -323,6 +328,9 @@ def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) 
     names = ("rtol", "runs", "seed", "confidence", "threads", "checkpoint", "cluster")
     settings = {name: given.get(name) for name in names}
     simulates = engines.MonteCarlo in engines.NAMES[given["method"]]
+    if given.get("device") is not None and not simulates:
+        raise ParameterError(f"--device is for simulation, got --method {given['method']}")
+    settings["backend"] = given.get("device")
     return engines.engine_of(given["method"], **settings, progress=progress if simulates else None)
 
 

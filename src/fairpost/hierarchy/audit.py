@@ -156,6 +156,7 @@ def _by_formula(
 
 def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any, how: Simulation) -> HierarchyAudit:
     spec = specify(x, noise, pi, groups, areas)
+    _, where = how.where(spec)
     totals, interrupted = how.run(spec)
     level, runs = 1.0 - how.confidence, totals.runs
     known = _known(spec, totals, noise, how.confidence, isinstance(pi, Joint))
@@ -176,7 +177,7 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
         seed=int(how.seed),
         confidence=how.confidence,
         interrupted=interrupted,
-        note=_note(runs, interrupted, isinstance(pi, Joint)),
+        note=_note(runs, interrupted, isinstance(pi, Joint), where),
     )
 
 
@@ -189,9 +190,10 @@ def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: floa
     return np.asarray(_student(level, totals.blocks - 1) * se)
 
 
-def _note(runs: int, interrupted: bool, joint: bool) -> str:
+def _note(runs: int, interrupted: bool, joint: bool, where: str | None) -> str:
     what = "simulated with the unclipped estimate as control" if joint else "the formula and its remainder, measured"
-    return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}"
+    made = "" if where is None else f" {where}"
+    return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}{made}"
 
 
 def _student(level: float, df: int) -> float:

@@ -38,10 +38,10 @@ class Upper:
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What a block adds to the totals; `leaves` is None where the leaves' sums were added in place."""
+    """What a block adds to the totals; `leaves` is None where the leaves' sums were added in place, `upper` likewise."""
 
     runs: int
-    upper: Floats
+    upper: Floats | None
     leaves: Floats | None
     cells: Floats
     areas: tuple[Floats, ...]
@@ -71,7 +71,8 @@ class Totals:
     def add(self, spec: Spec, part: Partial) -> None:
         """The next block. Unions keep the mean over runs and the squares between blocks (Chan, Golub and LeVeque 1979)."""
         done, more = float(self.tally[0]), float(part.runs)
-        self.upper += part.upper
+        if part.upper is not None:
+            self.upper += part.upper
         if part.leaves is not None:
             self.leaves += part.leaves
         step = spec.cells.sums(part.cells) / more - self.unions[0]

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from fairpost.engines.montecarlo.backends import NAMES
 from fairpost.engines.montecarlo.checkpoint import Checkpoint
 from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
-from fairpost.errors import LostError, ParameterError
+from fairpost.errors import LostError, ParameterError, UnsupportedError
 from fairpost.hierarchy.blocks import Block, Partial, Totals, leaf_part, run_block, upper_part
 from fairpost.hierarchy.checkpoint import fingerprint
 from fairpost.hierarchy.spec import Spec
@@ -46,6 +47,9 @@ class Simulation:
         A file to go on from and to write the state to, every `checkpoint_every` seconds and at the end.
     cluster
         A `distributed.Client`, or the address of a Dask scheduler, instead of threads.
+    backend
+        Where the runs are made: "cpu"; "gpu", a CUDA device by CuPy (the same noise, the same sums to rounding); or "auto": the
+        GPU where there is one that covers the tree and the rule, else the CPU, and the note says which and why.
 
     """
 
@@ -57,6 +61,7 @@ class Simulation:
     checkpoint: str | PathLike[str] | None = None
     checkpoint_every: float = 10.0
     cluster: Any = field(default=None, compare=False)
+    backend: str = "cpu"
 
     def __post_init__(self) -> None:
         Stream(self.seed)
@@ -68,6 +73,24 @@ class Simulation:
                 raise ParameterError(f"`{name}` must be a whole number, at least {least}, got {value!r}")
         if not 0 < self.confidence < 1:
             raise ParameterError(f"`confidence` must be above 0 and below 1, got {self.confidence!r}")
+        if self.backend not in NAMES:
+            raise ParameterError(f"`backend` must be one of {', '.join(NAMES)}, got {self.backend!r}")
+        if self.backend == "gpu" and self.cluster is not None:
+            raise ParameterError("a hierarchy is simulated on a cluster or on this machine's GPU, got both")
+
+    def where(self, spec: Spec) -> tuple[str, str | None]:
+        """cpu or gpu, and a word on it for the note."""
+        from fairpost.hierarchy.gpu import covers
+
+        if self.backend != "auto":
+            return self.backend, None if self.backend == "cpu" else "on the GPU"
+        try:
+            if self.cluster is not None:
+                raise UnsupportedError("a cluster was asked for")
+            covers(spec)
+        except UnsupportedError as error:
+            return "cpu", f"on the CPU: {error}"
+        return "gpu", "on the GPU"
 
     def run(self, spec: Spec) -> tuple[Totals, bool]:
         """The sums over all runs, and whether Ctrl-C ended them early (with at least one block done)."""
@@ -91,13 +114,14 @@ class _Job:
 
     def __init__(self, how: Simulation, spec: Spec) -> None:
         self.how, self.spec, self.totals = how, spec, Totals(spec)
+        self.where, _ = how.where(spec)
         self.stopped = False
         self.file: Checkpoint | None = None
         if how.checkpoint is not None:
             from fairpost import __version__
 
             self.file = Checkpoint(
-                Path(how.checkpoint), fingerprint(spec, int(how.seed), __version__), how.checkpoint_every
+                Path(how.checkpoint), fingerprint(spec, int(how.seed), __version__, self.where), how.checkpoint_every
             )
 
     def run(self) -> tuple[Totals, bool]:
@@ -110,7 +134,9 @@ class _Job:
         blocks = list(self._blocks())
         threads = cores() if self.how.threads is None else int(self.how.threads)
         with self._interrupts():
-            if self.how.cluster is not None:
+            if self.where == "gpu":
+                self._on_gpu(blocks)
+            elif self.how.cluster is not None:
                 self._whole(blocks, Cluster(self.how.cluster))
             elif self.spec.rule == "joint":  # it sees all nodes at once: a block per thread
                 self._whole(blocks, Threads(threads))
@@ -167,6 +193,30 @@ class _Job:
                 upper = upper_part(spec, seed, block) if ahead is None else ahead.result()
                 ahead = pool.submit(upper_part, spec, seed, blocks[k + 1]) if k + 1 < len(blocks) else None
             self._take(leaf_part(spec, seed, block, upper, self.totals.leaves, each))
+
+    def _on_gpu(self, blocks: list[Block]) -> None:
+        """Some blocks at a time; the sums of nodes stay on the device until a checkpoint is due, or the end."""
+        from fairpost.engines.montecarlo.backends.gpu.device import gpu
+        from fairpost.hierarchy.gpu import Runner
+
+        runner, at = Runner(self.spec, gpu(), int(self.how.seed), self.totals), 0
+        while at < len(blocks) and not self.stopped:
+            some = [b for b in blocks[at : at + runner.blocks] if b.runs == self.spec.block]
+            if not some:  # a shorter last block ends no longer simulation: the file keeps whole ones
+                some = blocks[at : at + 1]
+                self._fetch(runner, now=True)
+            for part in runner.run(some):
+                self.totals.add(self.spec, part)
+            at += len(some)
+            self._fetch(runner, now=False)
+            if self.how.progress is not None:
+                self.how.progress(self.totals.runs, int(self.how.runs))
+        runner.fetch(self.totals)
+
+    def _fetch(self, runner: Any, *, now: bool) -> None:
+        if self.file is not None and (now or self.file.due):
+            runner.fetch(self.totals)
+            self._save(now=True)
 
     def _whole(self, blocks: list[Block], executor: Executor) -> None:
         """Whole blocks elsewhere, a few under way, added in their order."""

@@ -127,9 +127,14 @@ class Checkpoint:
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost")
         return data[len(MAGIC) :]
 
+    @property
+    def due(self) -> bool:
+        """Whether `every` seconds have passed since the last time."""
+        return time.monotonic() - self._saved >= self.every
+
     def save(self, totals: Sums, *, now: bool = False) -> None:
         """Write the totals where `every` seconds have passed since the last time, or `now`."""
-        if not now and time.monotonic() - self._saved < self.every:
+        if not now and not self.due:
             return
         body = b"".join(array.tobytes() for array in totals.state().values())
         try:

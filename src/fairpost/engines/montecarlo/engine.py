@@ -12,7 +12,7 @@ import numpy as np
 
 from fairpost.accuracy import Accuracy
 from fairpost.engines.base import Answer, Question, Refusal
-from fairpost.engines.montecarlo.backends import Asked, Backend, Block, backend_of
+from fairpost.engines.montecarlo.backends import NAMES, Asked, Backend, Block, chosen
 from fairpost.engines.montecarlo.backends.base import One
 from fairpost.engines.montecarlo.checkpoint import LAYOUT, Checkpoint, fingerprint
 from fairpost.engines.montecarlo.estimates import Sampled, sampled
@@ -23,6 +23,8 @@ from fairpost.noise import Stream
 from fairpost.parallel import cores
 from fairpost.rules import PostProcessing
 
+FEEDERS = 3
+"""Threads that hand blocks to a GPU: enough that it never waits for one."""
 LEAST = 1000
 """No relative tolerance is tested below so many runs."""
 
@@ -55,7 +57,8 @@ class MonteCarlo:
     cluster
         The address of a Dask scheduler, or a `distributed.Client`, instead of threads.
     backend
-        Where blocks are computed: "cpu".
+        Where blocks are computed: "cpu"; "gpu", a CUDA device by CuPy (the same noise, the same sums to rounding); or "auto":
+        the GPU where there is one that covers what is asked, else the CPU, and the note says which and why.
 
     """
 
@@ -84,6 +87,8 @@ class MonteCarlo:
             raise ParameterError(f"`rtol` must be above 0 and below 1, got {self.rtol!r}")
         if not 0 < self.confidence < 1:
             raise ParameterError(f"`confidence` must be above 0 and below 1, got {self.confidence!r}")
+        if self.backend not in NAMES:
+            raise ParameterError(f"`backend` must be one of {', '.join(NAMES)}, got {self.backend!r}")
         if not self.checkpoint_every >= 0:
             raise ParameterError(f"`checkpoint_every` must be at least 0, got {self.checkpoint_every!r}")
 
@@ -98,17 +103,19 @@ class MonteCarlo:
         """
         made = zip(question.pis, question.truths, strict=True)
         ones = tuple(One(pi, truth, pi.control(question.counts, question.mechanism)) for pi, truth in made)
-        asked, backend = Asked(question.counts, question.mechanism, ones), backend_of(self.backend)
+        asked = Asked(question.counts, question.mechanism, ones)
+        backend, where = chosen(self.backend, asked)
         order = backend.order(asked)
         job = _Job(self, backend, replace(asked, ones=tuple(ones[i] for i in order)))
         interrupted = job.run()
-        found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi) for p in range(len(ones))]
+        found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi, where) for p in range(len(ones))]
         return tuple(found[order.index(i)] for i in range(len(ones)))
 
-    def _executor(self) -> Executor:
+    def _executor(self, backend: Backend) -> Executor:
         if self.cluster is not None:
             return Cluster(self.cluster)
-        return Threads(cores() if self.threads is None else self.threads)
+        most = FEEDERS if backend.name == "gpu" else cores()
+        return Threads(most if self.threads is None else self.threads)
 
 
 def default_block(n: int) -> int:
@@ -125,7 +132,7 @@ def _marks() -> Iterator[int]:
         power *= 2
 
 
-def _answer(s: Sampled, pi: PostProcessing) -> Answer:
+def _answer(s: Sampled, pi: PostProcessing, where: str | None) -> Answer:
     groups = 1 if pi.partition is None else len(pi.partition.labels)
     return Answer(
         method=MonteCarlo.name,
@@ -138,7 +145,7 @@ def _answer(s: Sampled, pi: PostProcessing) -> Answer:
         alpha=s.alpha,
         pair=s.pair,
         degenerate=s.degenerate / (s.runs * groups),
-        note=s.statement,
+        note=s.statement if where is None else f"{s.statement}; {where}",
         sample=s,
     )
 
@@ -159,7 +166,7 @@ class _Job:
         from fairpost import __version__
 
         counts, pis = self.asked.counts, [one.pi for one in self.asked.ones]
-        about = (__version__, LAYOUT, self.engine.backend, counts.values, counts.weights, self.asked.mechanism, pis)
+        about = (__version__, LAYOUT, self.backend.name, counts.values, counts.weights, self.asked.mechanism, pis)
         mark = fingerprint((*about, int(self.engine.seed), self.block))
         return Checkpoint(Path(self.engine.checkpoint), mark, self.engine.checkpoint_every)
 
@@ -172,8 +179,8 @@ class _Job:
                     f"`runs` must be at least the {self.totals.runs} of the checkpoint, got {self.engine.runs}"
                 )
         try:
-            job = Job(self.engine.backend, self.spec, int(self.engine.seed))
-            with self.engine._executor().session(job) as results:
+            job = Job(self.backend.name, self.spec, int(self.engine.seed))
+            with self.engine._executor(self.backend).session(job) as results:
                 while not self._done():
                     for part in results(self._next_blocks()):
                         self._take(part)

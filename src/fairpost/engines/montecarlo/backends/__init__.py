@@ -1,4 +1,4 @@
-"""Where blocks of runs are computed: one file per kind of device, behind one seam.
+"""Where blocks of runs are computed: one folder per kind of device, behind one seam.
 
 A backend turns what is asked into a specification (plain arrays, picklable) and runs a block of it:
 
@@ -9,18 +9,34 @@ Run r of a seed draws the noise of stream (seed, r) on every backend, a block ad
 merged in order (`totals`), so that the bits do not depend on who computes which block and when.
 """
 
+from dataclasses import replace
+
 from fairpost.engines.montecarlo.backends.base import Asked, Backend, Block, Partial
 from fairpost.engines.montecarlo.backends.cpu import Cpu
-from fairpost.errors import ParameterError
+from fairpost.engines.montecarlo.backends.gpu import Gpu
+from fairpost.errors import ParameterError, UnsupportedError
 
-BACKENDS: dict[str, type[Backend]] = {"cpu": Cpu}
+BACKENDS: dict[str, type[Backend]] = {"cpu": Cpu, "gpu": Gpu}
+NAMES = (*BACKENDS, "auto")
 
 
 def backend_of(name: str) -> Backend:
     """A backend by its name."""
     if name not in BACKENDS:
-        raise ParameterError(f"`backend` must be one of {', '.join(BACKENDS)}, got {name!r}")
+        raise ParameterError(f"`backend` must be one of {', '.join(NAMES)}, got {name!r}")
     return BACKENDS[name]()
 
 
-__all__ = ["BACKENDS", "Asked", "Backend", "Block", "Partial", "backend_of"]
+def chosen(name: str, asked: Asked) -> tuple[Backend, str | None]:
+    """The backend of a name, and a word on where the runs are made: "auto" is the GPU where it covers what is asked."""
+    if name != "auto":
+        return backend_of(name), None if name == "cpu" else "simulated on the GPU"
+    backend = Gpu()
+    try:
+        backend.specify(replace(asked, ones=tuple(asked.ones[i] for i in backend.order(asked))))
+    except UnsupportedError as error:
+        return Cpu(), f"simulated on the CPU: {error}"
+    return backend, "simulated on the GPU"
+
+
+__all__ = ["BACKENDS", "NAMES", "Asked", "Backend", "Block", "Partial", "backend_of", "chosen"]

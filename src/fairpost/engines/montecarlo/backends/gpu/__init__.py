@@ -1,0 +1,39 @@
+"""A CUDA device: the same noise words as the processor, the same controls and moments, agreement to rounding."""
+
+from __future__ import annotations
+
+from fairpost.engines.montecarlo.backends.base import Asked, Block, Partial
+from fairpost.engines.montecarlo.backends.cpu.blocks import compiled
+from fairpost.engines.montecarlo.backends.gpu import device
+from fairpost.engines.montecarlo.backends.gpu.flat import Spec, refusal, rows_at_once, run_block, specify
+
+
+class Gpu:
+    """The rules of all entities together first; then those by group and with a threshold."""
+
+    name = "gpu"
+
+    def order(self, asked: Asked) -> list[int]:
+        """Those on all entities together first."""
+        return sorted(range(len(asked.ones)), key=lambda i: not compiled(asked.ones[i].pi, asked))
+
+    def specify(self, asked: Asked) -> Spec:
+        """See `Backend`; an error where there is no GPU, or it does not cover what is asked."""
+        there, spec = device.gpu(), specify(asked)
+        groups = max((one.starts.size - 1 for one in spec.grouped), default=0)
+        rows_at_once(asked.counts.n, 4, there.free(), spec.count, groups)
+        return spec
+
+    def followed(self, spec: Spec, p: int) -> tuple[int, int] | None:
+        """An entity of the smallest and one of the largest count, for rules on all entities together."""
+        fast = spec.fast
+        if p >= fast.codes.size or fast.who.size == 0:
+            return None
+        return int(fast.who[0]), int(fast.who[fast.split])
+
+    def run(self, spec: Spec, seed: int, block: Block) -> Partial:
+        """See `Backend`."""
+        return run_block(spec, device.gpu(), seed, block)
+
+
+__all__ = ["Gpu", "refusal"]

@@ -1,0 +1,230 @@
+"""The GPU as four verbs: put an array there, make room, launch a kernel, take an array back.
+
+This is the only module that imports CuPy, and only when a GPU is asked for. The kernels are CUDA C++ in the folders `cuda`,
+compiled for the device at hand by NVRTC when first used (CuPy keeps the result on disk). Who wants to run them elsewhere gives
+another `Device`: the tests compile the same source for the processor, one thread a team.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.errors import UnsupportedError
+
+HERE = Path(__file__).parent / "cuda"
+PINNED = 2**16
+"""Bytes from which on a copy goes to pinned memory, which is faster."""
+BESIDE = 6
+"""Streams for launches side by side."""
+NULL = np.uint64(0)
+"""The pointer to nothing, as an argument of a kernel."""
+OPTIONS = ("--std=c++17", "--fmad=false")
+"""Nothing is fused but where the source says so: the bits of the noise are those of the processor."""
+
+
+class Device(Protocol):
+    """Something that runs the kernels."""
+
+    name: str
+
+    def free(self) -> int:
+        """Bytes of memory that can still be had."""
+
+    def put(self, array: NDArray[Any], *, wait: bool = True) -> Any:
+        """A copy of an array, there; without `wait` for this thread's own kernels alone."""
+
+    def room(self, shape: tuple[int, ...], dtype: Any = np.float64, *, zero: bool = False) -> Any:
+        """An array there, with zeros or with anything."""
+
+    def get(self, array: Any) -> NDArray[Any]:
+        """A copy of an array, here. Waits for what was launched before."""
+
+    def address(self, array: Any) -> int:
+        """Where an array is, for a structure that holds a pointer to it."""
+
+    def launch(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int],
+        block: int,
+        args: tuple[Any, ...],
+        room: int = 0,
+        together: bool = False,
+    ) -> None:
+        """Grid x block threads of a kernel, after all that was launched before.
+
+        `room`: bytes that the threads of a block share; `together`: whether these add up together.
+        """
+
+    def launch_all(self, launches: list[Launch]) -> None:
+        """Launches that do not need each other, side by side: no one waits for the last threads of another."""
+
+    def wait(self) -> None:
+        """Until everything launched so far is done."""
+
+
+class Kernel:
+    """A kernel by its name, of some sources compiled with some macros (KIND=0: for Laplace noise)."""
+
+    def __init__(self, name: str, macros: tuple[str, ...], sources: tuple[Path, ...]) -> None:
+        self.name, self.macros, self.sources = name, macros, sources
+
+    @property
+    def text(self) -> str:
+        """The sources, one after the other."""
+        return "\n".join(path.read_text() for path in self.sources)
+
+
+class Launch(NamedTuple):
+    """The arguments of `Device.launch`."""
+
+    kernel: Kernel
+    grid: tuple[int, int]
+    block: int
+    args: tuple[Any, ...]
+    room: int = 0
+    together: bool = False
+
+
+class CupyDevice:
+    """A CUDA device by CuPy; every thread of this process works in a stream of its own."""
+
+    def __init__(self, cupy: Any) -> None:
+        self.cupy, self.cupyx = cupy, import_module("cupyx")
+        self._mine, self._lock = threading.local(), threading.Lock()
+        self._modules: dict[tuple[tuple[str, ...], tuple[Path, ...]], Any] = {}
+        self._functions: dict[tuple[str, tuple[str, ...], tuple[Path, ...]], Any] = {}
+        self.name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+
+    @property
+    def stream(self) -> Any:
+        """The stream of this thread."""
+        if not hasattr(self._mine, "stream"):
+            self._mine.stream = self.cupy.cuda.Stream(non_blocking=True)
+        return self._mine.stream
+
+    def free(self) -> int:
+        """What the driver has left, and what CuPy holds unused."""
+        return int(self.cupy.cuda.runtime.memGetInfo()[0]) + int(self.cupy.get_default_memory_pool().free_bytes())
+
+    def put(self, array: NDArray[Any], *, wait: bool = True) -> Any:
+        """See `Device`. Who waits may hand the array to every stream."""
+        with self.stream, _clear(self):
+            out = self.cupy.asarray(array)
+            if wait:
+                self.stream.synchronize()
+        return out
+
+    def room(self, shape: tuple[int, ...], dtype: Any = np.float64, *, zero: bool = False) -> Any:
+        """See `Device`."""
+        with self.stream, _clear(self):
+            return (self.cupy.zeros if zero else self.cupy.empty)(shape, dtype)
+
+    def get(self, array: Any) -> NDArray[Any]:
+        """See `Device`."""
+        with self.stream:
+            if array.nbytes < PINNED:
+                return np.asarray(array.get())
+            out: NDArray[Any] = self.cupyx.empty_pinned(array.shape, array.dtype)
+            array.get(out=out)
+            return out
+
+    def address(self, array: Any) -> int:
+        """See `Device`."""
+        return int(array.data.ptr)
+
+    def launch(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int],
+        block: int,
+        args: tuple[Any, ...],
+        room: int = 0,
+        together: bool = False,
+    ) -> None:
+        """See `Device`."""
+        with self.stream:
+            self._function(kernel)((*grid, 1), (block, 1, 1), args, shared_mem=room)
+
+    def launch_all(self, launches: list[Launch]) -> None:
+        """See `Device`: in some streams beside this thread's own, which goes on when all are done."""
+        if not hasattr(self._mine, "beside"):
+            self._mine.beside = [self.cupy.cuda.Stream(non_blocking=True) for _ in range(BESIDE)]
+        beside, begun = self._mine.beside[: len(launches)], self.stream.record()
+        for stream in beside:
+            stream.wait_event(begun)
+        for k, one in enumerate(launches):
+            with beside[k % len(beside)]:
+                self._function(one.kernel)((*one.grid, 1), (one.block, 1, 1), one.args, shared_mem=one.room)
+        for stream in beside:
+            self.stream.wait_event(stream.record())
+
+    def wait(self) -> None:
+        """See `Device`."""
+        self.stream.synchronize()
+
+    def _function(self, kernel: Kernel) -> Any:
+        key = (kernel.name, kernel.macros, kernel.sources)
+        with self._lock:
+            if key not in self._functions:
+                module = self._modules.get(key[1:])
+                if module is None:
+                    options = (*OPTIONS, *(f"-D{macro}" for macro in kernel.macros))
+                    module = self._modules[key[1:]] = self.cupy.RawModule(code=kernel.text, options=options)
+                self._functions[key] = module.get_function(kernel.name)
+            return self._functions[key]
+
+
+class _clear:
+    """An allocation that fails as one line."""
+
+    def __init__(self, device: CupyDevice) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None and issubclass(kind, self.device.cupy.cuda.memory.OutOfMemoryError):
+            raise UnsupportedError(
+                f"the GPU {self.device.name} has too little memory: {self.device.free() // 2**20} MiB are free"
+            ) from None
+
+
+@cache
+def gpu() -> Device:
+    """The GPU of this machine, or one line on why there is none."""
+    try:
+        cupy = import_module("cupy")
+    except ImportError:
+        raise UnsupportedError("a GPU needs CuPy: install fairpost[gpu]") from None
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except Exception as error:  # the driver is missing, too old or denies access; CuPy has an exception for each
+        raise UnsupportedError(f"no GPU can be used: {_line(error)}") from None
+    if count == 0:
+        raise UnsupportedError("no GPU can be used: CUDA finds none")
+    return CupyDevice(cupy)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def packed(device: Device, *fields: Any) -> Any:
+    """A structure of ints (two of 4 bytes at a time), floats and addresses, there: what a kernel takes as one pointer."""
+    kinds = [("i4" if isinstance(f, np.int32) else "f8" if isinstance(f, float) else "u8") for f in fields]
+    record = np.array([tuple(fields)], dtype=[(f"f{k}", kind) for k, kind in enumerate(kinds)])
+    return device.put(np.frombuffer(record.tobytes(), dtype=np.uint8).copy(), wait=False)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
