@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import gpu_reference as reference
 from fairpost.engines.montecarlo.backends.gpu import device as devices
+from fairpost.engines.montecarlo.checkpoint import MAGIC
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, audit_hierarchy
 from fairpost.hierarchy.blocks import Block, Totals, run_block
@@ -255,9 +256,11 @@ def test_a_checkpoint_goes_on_and_ctrl_c_stops_between_blocks(pretended, tmp_pat
         audit(checkpoint=file)
     rarely = dict(backend="gpu", checkpoint=tmp_path / "other.npz", checkpoint_every=1e9)
     audit(**rarely)
-    with np.load(tmp_path / "other.npz") as held:  # the last block was a short one: the file has the whole ones
-        assert held["tally"].tolist() == [256, 4]
-        assert np.abs(held["leaves"]).max() > 0
+    body = (tmp_path / "other.npz").read_bytes()[len(MAGIC) + 64 :]
+    assert np.frombuffer(body, np.int64, 2).tolist() == [
+        256,
+        4,
+    ]  # the last block was a short one: the whole ones are kept
     longer = [
         audit_hierarchy(counts_of(SMALL), NOISE, "top-down", simulation=Simulation(runs=600, **how))
         for how in (rarely, {"backend": "gpu"})
