@@ -112,15 +112,17 @@ def runs(tree: Hierarchy, noise: LevelNoise, x: np.ndarray, counts: np.ndarray) 
 
 
 ALONE = """
-import resource, sys
+import sys
+from pathlib import Path
 import numpy as np
 from fairpost.hierarchy import Hierarchy, LevelNoise, Simulation, TopDown, audit_hierarchy
 from fairpost.hierarchy.nation import LEVELS
 geoids, counts = np.load(sys.argv[1]), np.load(sys.argv[2])
 tree = Hierarchy.from_geoids(geoids, LEVELS)
 audit_hierarchy(counts, LevelNoise.census2020(tree), TopDown(tree), simulation=Simulation(runs=8))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")) / 1024)
 """
+"""The peak is VmHWM: ru_maxrss keeps that of the process which started this one (getrusage(2): kept across execve)."""
 
 
 def memory(counts: np.ndarray, tree: Hierarchy) -> None:
