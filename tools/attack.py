@@ -1,8 +1,9 @@
 """Attack the command line with seeded nonsense: `make attack`, or python tools/attack.py --seconds 60 --seed 1.
 
-Four attackers in turn, each in this process so that thousands of cases fit into a minute: damaged text files, damaged binary
-files, option sets, damaged checkpoints. A violation is anything but a documented exit code: an exception, several lines of
-error, a warning, a left-over or half-written output. One table at the end; the exit code is 1 where there is a violation.
+Six attackers in turn: damaged text files, damaged Parquet files, damaged workbooks, option sets and damaged checkpoints in
+this process, so that thousands of cases fit into a minute, and signals sent to processes of their own at random times. A
+violation is anything but a documented exit code: an exception, several lines of error, a warning, a left-over or
+half-written output, more than 30 seconds. One table at the end; the exit code is 1 where there is a violation.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import gzip
 import io
 import os
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -41,6 +45,42 @@ PARTS = [
 ]
 NUMBERS = ["0", "-1", "1", "0.1", "1e-300", "1e300", "nan", "inf", "1e16", "3", "x", ""]
 CODES = {0, 2, 3, 130}
+READING = [
+    [], [], ["--drop-missing"], ["--decimal", ","], ["--decimal", "."], ["--delimiter", "semicolon"], ["--where", "count > 3"],
+    ["--where", "group = n"], ["--where", "id is not missing"], ["--where", "\x1b[2J"], ["--format", "txt"], ["--id", "ID"],
+]  # fmt: skip
+"""Options of reading."""
+TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
+LINKS = "http://schemas.openxmlformats.org/package/2006/relationships"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+SHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+ROWS = [("id", "count"), *((f"e{k}", 7.5 * k - 4) for k in range(12))]
+CELLS = "".join(
+    f'<row r="{r}">'
+    + "".join(
+        f'<c r="{"AB"[c]}{r}" t="inlineStr"><is><t>{v}</t></is></c>'
+        if isinstance(v, str)
+        else f'<c r="{"AB"[c]}{r}"><v>{v}</v></c>'
+        for c, v in enumerate(row)
+    )
+    + "</row>"
+    for r, row in enumerate(ROWS, 1)
+)
+BOOK = {
+    "[Content_Types].xml": f'<Types xmlns="{TYPES}"><Default Extension="rels" '
+    'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    f'<Override PartName="/xl/workbook.xml" ContentType="{SHEET}.sheet.main+xml"/>'
+    f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{SHEET}.worksheet+xml"/></Types>',
+    "_rels/.rels": f'<Relationships xmlns="{LINKS}"><Relationship Id="r1" Type="{OFFICE}/officeDocument" '
+    'Target="xl/workbook.xml"/></Relationships>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{LINKS}"><Relationship Id="r1" Type="{OFFICE}/worksheet" '
+    'Target="worksheets/sheet1.xml"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{OFFICE}"><sheets><sheet name="data" sheetId="1" r:id="r1"/>'
+    "</sheets></workbook>",
+    "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><sheetData>{CELLS}</sheetData></worksheet>',
+}
+"""The parts of a small workbook."""
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
@@ -78,14 +118,17 @@ def run(words: list[str]) -> tuple[int | str, str]:
 
 
 def text_file(rng: random.Random) -> list[str]:
-    """A damaged CSV, plain or gzipped."""
-    data, name = damaged(rng, GOOD), "in.csv"
+    """A damaged CSV with any separator, in any encoding, plain or gzipped."""
+    good = GOOD.replace(b",", rng.choice([b",", b";", b"\t", b"|"]))
     if rng.random() < 0.3:
-        data, name = gzip.compress(data), "in.csv.gz"
+        good = good.replace(b"1.5", rng.choice([b"1,5", b"1,234", b"1.234", b"NA", b""])).replace(b"d", b"\xe9")
+    data, name = damaged(rng, good), rng.choice(["in.csv", "in.txt", "in.tsv"])
+    if rng.random() < 0.3:
+        data, name = gzip.compress(data), f"{name}.gz"
         data = damaged(rng, data) if rng.random() < 0.5 else data
     Path(name).write_bytes(data)
     verb = rng.choice([["audit", "--epsilon", "1", "--postprocess", "nonnegative"], ["project"], ["allocate"]])
-    return [verb[0], name, *verb[1:], "--json", "out.json"]
+    return [verb[0], name, *verb[1:], *rng.choice(READING), "--json", "out.json"]
 
 
 def binary_file(rng: random.Random) -> list[str]:
@@ -96,6 +139,25 @@ def binary_file(rng: random.Random) -> list[str]:
     pl.read_csv(GOOD).write_parquet(held)
     Path("in.parquet").write_bytes(damaged(rng, held.getvalue()))
     return ["project", "in.parquet", "--json", "out.json"]
+
+
+def workbook(rng: random.Random) -> list[str]:
+    """A workbook with damaged bytes, or with damaged parts in a whole archive."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as parts:
+        for name, text in BOOK.items():
+            part = text.encode()
+            if rng.random() < 0.3:
+                part = damaged(rng, part)
+            if rng.random() < 0.05:
+                part = part.replace(
+                    b"</sheetData>", b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+                )
+            parts.writestr(name, part)
+    data = out.getvalue()
+    Path("in.xlsx").write_bytes(damaged(rng, data) if rng.random() < 0.3 else data)
+    more = rng.choice([[], ["--sheet", rng.choice(["1", "2", "data", "x", ""])], ["--header", rng.choice(NUMBERS)]])
+    return ["project", "in.xlsx", *more, *rng.choice(READING), "--json", "out.json"]
 
 
 def options(rng: random.Random) -> list[str]:
@@ -124,7 +186,48 @@ def checkpoint(rng: random.Random) -> list[str]:
     return words
 
 
-ATTACKS = {"text files": text_file, "binary files": binary_file, "options": options, "checkpoints": checkpoint}
+def signals(rng: random.Random) -> tuple[int | str, str]:
+    """A process that gets SIGINT or SIGKILL at a random time; the next run must end well and leave nothing behind."""
+    Path("in.xlsx").write_bytes(whole_book())
+    words = [sys.executable, "-m", "fairpost", "project", "in.xlsx", "--json", "out.json", "--force"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(words, **quiet)  # type: ignore[call-overload]
+    time.sleep(rng.uniform(0, 3))
+    which = rng.choice([signal.SIGINT, signal.SIGKILL])
+    process.send_signal(which)
+    try:
+        said = process.communicate(timeout=30)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"still there 30 s after {which.name}", ""
+    if which == signal.SIGINT and process.returncode not in (0, 130):
+        return f"ended with {process.returncode} after SIGINT: {said!r}", ""
+    if Path("out.json").exists() and not Path("out.json").read_text().endswith("}\n"):
+        return f"a half-written output after {which.name}", ""
+    done = subprocess.run(words, check=False, timeout=60, **quiet)  # type: ignore[call-overload]
+    return done.returncode, done.stderr if done.returncode else ""
+
+
+def whole_book() -> bytes:
+    """The workbook as it should be."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as parts:
+        for name, text in BOOK.items():
+            parts.writestr(name, text)
+    return out.getvalue()
+
+
+ATTACKS = {
+    "text files": text_file,
+    "binary files": binary_file,
+    "workbooks": workbook,
+    "options": options,
+    "checkpoints": checkpoint,
+    "signals": signals,
+}
+LONGEST = 30.0
+"""Seconds that a case may take."""
 
 
 def judged(code: int | str, said: str) -> str:
@@ -149,9 +252,13 @@ def attack(name: str, seed: int, seconds: float) -> tuple[Counter[str], list[str
     while time.monotonic() < ends:
         for path in Path().iterdir():
             path.unlink()
-        words = ATTACKS[name](rng)
-        code, said = run(words)
+        begun = time.monotonic()
+        made = ATTACKS[name](rng)
+        words, (code, said) = (["a signal"], made) if isinstance(made, tuple) else (made, run(made))
         wrong = judged(code, said)
+        took = time.monotonic() - begun
+        if not wrong and took > (3 if name == "signals" else 1) * LONGEST:  # a signal has three processes and a wait
+            wrong = f"took {took:.0f} s"
         counts["cases"] += 1
         counts[f"exit {code}" if isinstance(code, int) else "exception"] += 1
         if wrong:
