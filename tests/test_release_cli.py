@@ -168,6 +168,7 @@ BAD = {
     "infinite": TABLE.replace("8264917", "inf"),
     "far": TABLE.replace("8264917", "8264917e30"),
     "latin": TABLE.encode() + b"t\xff,6417283\n",
+    "semicolons": TABLE.replace(",", ";"),
     "binary": b"PAR1" + TABLE.encode(),
 }
 

@@ -32,9 +32,11 @@ def test_one_total():
     assert found.rounding is None
     assert fp.project(NOISY).sum() == pytest.approx(sum(NOISY))
     assert fp.project(NOISY).totals == {"all": sum(NOISY)}
-    labels = fp.project(NOISY, groups=GROUPS)  # labels alone change nothing
-    assert labels.values.tolist() == fp.project(NOISY).values.tolist()
+    labels = fp.project(NOISY, total=20.0, groups=GROUPS)  # with one total, groups are labels
+    assert labels.values.tolist() == found.values.tolist()
     assert labels.groups == tuple(GROUPS)
+    own = fp.project(NOISY, groups=GROUPS)  # without any, each group keeps its own sum
+    assert own.totals == {"a": sum(NOISY[:3]), "b": sum(NOISY[3:])}
 
 
 @pytest.mark.parametrize("totals", [{"a": 10, "b": 4}, [10, 4], np.array([10.0, 4.0]), {"b": 4, "a": 10}])

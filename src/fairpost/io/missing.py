@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fairpost.errors import InputError
 from fairpost.io.columns import missing
+from fairpost.io.reading import Skipped
 from fairpost.io.table import Table, kept, value
 
 MOST_NAMED = 10
@@ -29,10 +30,8 @@ def without_missing(table: Table, columns: Mapping[str, str | None]) -> Table:
         )
     rows = lost.arg_true().to_list()
     lacks = ", ".join(f"{role} in {int(mask.sum()):,}" for role, mask in gone.items() if mask.any())
-    table.say(
-        f"{table.name}: {len(rows):,} of {table.height:,} rows are skipped, with entries missing ({lacks}): "
-        f"{_named(table, rows, roles.get('id'))}"
-    )
+    skipped = f"{len(rows):,} of {table.height:,} rows are skipped, with entries missing ({lacks})"
+    table.say(Skipped(f"{table.name}: {skipped}: {_named(table, rows, roles.get('id'))}"))
     return kept(table, ~lost)
 
 

@@ -31,6 +31,12 @@ class Options(TypedDict, total=False):
     say: Say | None
 
 
+class Skipped(str):
+    """A note about what was asked for; any other note is about what was found and not told."""
+
+    __slots__ = ()
+
+
 def noted(note: str) -> None:
     """Where notes go by default: to the log, which Python prints on stderr unless it was told otherwise."""
     logging.getLogger("fairpost").warning("%s", note)

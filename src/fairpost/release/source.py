@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,17 +90,32 @@ def read_source(given: Any, **columns: Any) -> Source:
         return Source(_whole(given.values, "the counts"), tuple(given.ids), groups, weights, None)
     name = str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
     found, told = None, None
+    notes: list[str] = []
     try:
         from fairpost.io import read_rows  # the one place where this room meets the readers
 
-        found = read_rows(given, **columns)
+        found = read_rows(given, **(columns | {"say": notes.append}))
     except FairpostError as error:
         told = _told(name, str(error), type(error))
     if found is None:
         assert told is not None
         raise told
+    _say(notes, name, columns.get("say"))
     weights = None if bool(np.all(found.weights == 1)) else found.weights
     return Source(_whole(found.values, name), found.ids, found.groups, weights, found.totals)
+
+
+def _say(notes: list[str], name: str, say: Callable[[str], None] | None) -> None:
+    """What was skipped on request is passed on; what was found and not told is refused: a charge cannot be taken back."""
+    from fairpost.io.reading import Skipped, noted
+
+    for note in notes:
+        if not isinstance(note, Skipped):
+            plain = re.sub("'[^']*'", "...", note.removeprefix(f"{name}: "))
+            raise InputError(
+                f"{name}: a release guesses nothing (give the option, or save the file as it says): {plain}"
+            )
+        (say or noted)(note)
 
 
 def _told(name: str, said: str, kind: type[FairpostError]) -> FairpostError:
