@@ -162,8 +162,10 @@ class Counts:
         """
         if self.n <= 2:
             return None
-        close = np.flatnonzero((np.abs(2 * self.values - self.total) <= SUMS * self.values) & (self.values > 0))
-        return next((int(i) for i in close if _sum_name(self.ids[i]) or _sum_name(self.name(i))), None)
+        near = (np.abs(2 * self.values - self.total) <= SUMS * self.values) & (self.values > 0)
+        return next(
+            (i for i in np.flatnonzero(near).tolist() if _sum_name(self.ids[i]) or _sum_name(self.name(i))), None
+        )
 
     def __len__(self) -> int:
         return int(self.values.size)
