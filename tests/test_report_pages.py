@@ -289,6 +289,41 @@ def test_a_phone_scrolls_down_only(visit, results, tree_results, kind):  # noqa:
     assert visit[1] == []
 
 
+@pytest.mark.parametrize("kind", ["audit", "allocate", "project", "levels"])
+def test_no_button_leaves_the_page(browser, tmp_path, results, tree_results, kind):  # noqa: F811
+    """With a network that answers nothing and counts everything: whatever is clicked, no request and no window."""
+    (tmp_path / "page.html").write_text(PAGES[kind](results, tree_results), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    asked, windows = [], []
+
+    def refuse(route):
+        asked.append(route.request.url)
+        route.abort()
+
+    context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), refuse)
+    page = context.new_page()
+    context.on("page", lambda opened: windows.append(opened))  # noqa: PLW0108 (a bound method of a list is refused)
+    page.goto((tmp_path / "page.html").as_uri())
+    until(page, "document.documentElement.classList.contains('ready')")
+    page.evaluate(
+        "() => { window.sent = []; for (const m of ['submit', 'requestSubmit']) HTMLFormElement.prototype[m] = () => sent.push(m); }"
+    )
+    saved = 0
+    for button in page.locator("button:visible").all():
+        if not button.is_visible() or not button.is_enabled():
+            continue
+        if button.text_content().startswith("Save"):
+            with page.expect_download() as one:
+                button.dispatch_event("click")
+            assert one.value.url.startswith("blob:")
+            saved += 1
+        else:
+            button.dispatch_event("click")
+    assert saved >= 3  # two forms of the picture, and the rows
+    assert (asked, windows, page.evaluate("window.sent")) == ([], [], [])
+    context.close()
+
+
 # ---- maps ---------------------------------------------------------------------------------------------------------
 
 
