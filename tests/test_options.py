@@ -164,9 +164,10 @@ def csv_safe(run, command):
         "id,count\n" + "".join(f"{mark}{r['id']},{r['count']}\n" for mark, r in zip("=+-@", made, strict=True))
     )
     one, two = (run(command, base(command, *w), file="formulas.csv") for w in ([], ["--csv-safe"]))
-    name = "loses_most" if command in ("plan", "sweep") else "id"
-    assert two.column(name) == ["'" + text for text in one.column(name)]
-    for other in set(one.rows[0]) - {name}:
+    names = {"loses_most", "loses_most_relatively"} if command in ("plan", "sweep") else {"id"}
+    for name in names:
+        assert two.column(name) == ["'" + text for text in one.column(name)]
+    for other in set(one.rows[0]) - names:
         assert two.column(other) == one.column(other)
 
 
@@ -536,6 +537,9 @@ def entities(run, command):
                 "due": r.truth[i],
                 "bias": r.bias[i],
                 "half_width": r.half_width[i],
+                "relative_bias": r.bias[i] / r.truth[i],
+                # four entities: (2 * 4 + 4) eps of rounding
+                "relative_half_width": r.half_width[i] / r.truth[i] + 12 * 2.0**-52 * abs(r.bias[i] / r.truth[i]),
                 "accuracy": r.accuracy.kind,
                 "standard_error": None if r.standard_error is None else r.standard_error[i],
                 "standard_deviation": np.sqrt(r.mse[i] - r.bias[i] ** 2),
@@ -988,18 +992,21 @@ SCREENS = {
     "allocate": ("allocate", ["--scale", 2, "--replicates", 2, "--postprocess", "baseline", "--budget", 1000]),
     "project": ("project", ["--group-total", "t", "--round", "--seed", 1]),
 }
-HEADS = "post-processing alpha gains most loses most cost of privacy RMSE P(0) by"
-CURVE_HEADS = "post-processing epsilon noise alpha largest loss cost of privacy RMSE P(0) by"
-EXPLANATION = (
-    "alpha: the largest difference between two entities' biases. RMSE: root mean squared error per entity. "
-    "P(0): the mean chance of receiving 0."
+HEADS = "post-processing alpha gains most loses most of its due cost of privacy RMSE P(0) by"
+CURVE_HEADS = "post-processing epsilon noise alpha largest loss largest in % of due cost of privacy RMSE P(0) by"
+GROUP_HEADS = "group n due bias of due alpha inside smallest bias of its due"
+EXPLANATION = (  # wrapped
+    "alpha: the largest difference between two entities' biases. Of its due: what the entity that loses most loses, in percent of "
+    "what it is due. RMSE:",
+    "root mean squared error per entity. P(0): the mean chance of receiving 0.",
 )
-IN_MONEY = (  # wrapped
-    "alpha: the largest difference between two entities' biases, in money. RMSE: root mean squared error per entity, in "
-    "money. P(0): the mean chance of",
-    "receiving 0.",
+IN_MONEY = (
+    "alpha: the largest difference between two entities' biases, in money. Of its due: what the entity that loses most loses, in "
+    "percent of what it is due.",
+    "RMSE: root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
 )
 MARK = "confidential: computed from true counts"
+# Of what is due: 3.70409 of 3 are 123 %, 0.0123938 of 60 are 0.0207 %, 18.309 of 732 (240 of 328 parts of 1000) are 2.50 %.
 # By hand: nonnegative at scale 10 has the biases 5 e^{-x/10}: 3.70409 for 3 and 0.0123938 for 60, a chance of 0 of
 # e^{-x/10} / 2 each, 17.10 % on average. The other numbers were recorded from the commands: they guard the layout and the
 # places of the numbers; whether the numbers are right is for the tests of the engines. Bounds and ends of intervals are rounded
@@ -1009,58 +1016,89 @@ SHOWN = {
     "release": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.6917 a +3.7041 d +0.012394 - 12.266 17.10 % exact",
-        "simplex 4.8277 a +2.6321 d −2.1956 - 9.9847 18.89 % exact",
+        "nonnegative 3.6917 a +3.7041 d +0.012394 +0.0207 % - 12.266 17.10 % exact",
+        "simplex 4.8277 a +2.6321 d −2.1956 −3.66 % - 9.9847 18.89 % exact",
         "nonnegative: in expectation a gets +3.7041 and d +0.012394, compared with the truth.",
+        "d is overcounted by 0.0124, 0.0207 % of its count of 60; a is overcounted by 3.70, 123 % of its count of 3.",
         "simplex: in expectation a gets +2.6321 and d −2.1956, compared with the truth.",
         "Theorem 1: alpha is between 3.2604 and 9.1181; with E[T], Lemma 3 gives at most 5.4585.",
-        EXPLANATION,
+        "d is undercounted by 2.20, 3.66 % of its count of 60; a is overcounted by 2.63, 87.7 % of its count of 3.",
+        "The largest loss in percent: b is undercounted by 2.16, 5.40 % of its count of 40.",
+        "nonnegative, by group",
+        GROUP_HEADS,
+        "n 2 43 +3.7957 +8.83 % 3.6125 b +0.091578 +0.229 %",
+        "s 2 65 +3.0450 +4.68 % 3.0203 d +0.012394 +0.0207 %",
+        "simplex, by group",
+        GROUP_HEADS,
+        "n 2 43 +0.47246 +1.10 % 4.7918 b −2.1597 −5.40 %",
+        "s 2 65 −0.47246 −0.727 % 3.9187 d −2.1956 −3.66 %",
+        *EXPLANATION,
         MARK,
     ],
     "money": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline $29.2 a +$10.9 d −$18.3 $19.8 $67.4 17.10 % exact",
+        "baseline $29.2 a +$10.9 d −$18.3 −2.50 % $19.8 $67.4 17.10 % exact",
         "baseline: in expectation a gets +$10.9 and d −$18.3, compared with the truth.",
+        "d loses $18.3, 2.50 % of the $732 it is due; a gains $10.9, 119 % of the $9.15 it is due.",
         "It would take $19.8 more for nobody to expect less than their due (cost of privacy).",
         "0.0001275 % of the draws are degenerate and take the documented convention.",
+        "baseline, by group",
+        GROUP_HEADS,
+        "n 2 $253 +$9.44 +3.73 % $12.4 b −$1.48 −0.605 %",
+        "s 2 $747 −$9.44 −1.26 % $27.2 d −$18.3 −2.50 %",
         *IN_MONEY,
         MARK,
     ],
     "shares": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline 2.9226 % a +1.0917 % d −1.8309 % 1.979 % of the budget 6.7379 % 17.10 % exact",
+        "baseline 2.9226 % a +1.0917 % d −1.8309 % −2.50 % 1.979 % of the budget 6.7379 % 17.10 % exact",
         "baseline: in expectation a gets +1.0917 % and d −1.8309 %, compared with the truth.",
+        "d loses 1.83 % of the budget, 2.50 % of the 73.2 % it is due; a gains 1.09 % of the budget, 119 % of the 0.915 % it is due.",
         "It would take 1.979 % of the budget more for nobody to expect less than their due (cost of privacy).",
         "0.0001275 % of the draws are degenerate and take the documented convention.",
-        EXPLANATION,
+        "baseline, by group",
+        GROUP_HEADS,
+        "n 2 25.305 % +0.94403 % +3.73 % 1.2394 % b −0.14768 % −0.605 %",
+        "s 2 74.695 % −0.94403 % −1.26 % 2.7178 % d −1.8309 % −2.50 %",
+        *EXPLANATION,
         MARK,
     ],
     "simulated": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 - 11.933 17.50 % 400 runs",
+        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
         "nonnegative: in expectation a gets +3.7 and d 0, compared with the truth.",
+        "a is overcounted by 4, 120 % of its count of 3.",
         "Control variates cut the variance by 3.41 times.",
         "alpha is 3.69505, from 2.73965 to 4.65045 with 95 % confidence, at 400 runs.",
-        EXPLANATION,
+        "nonnegative, by group",
+        GROUP_HEADS,
+        "n 2 43 +3.9 +9.0 % (+5.1 % to +12.8 %) 3.5 (1.8 to 5.2) b +0.17 +0.4 % (−0.6 % to +1.5 %)",
+        "s 2 65 +3.1 +4.7 % (+2.9 % to +6.6 %) 3.1 (1.8 to 4.3) d 0 0 % (−0.30 % to +0.30 %)",
+        *EXPLANATION,
         MARK,
     ],
     "sweep": [
         "4 entities, laplace noise",
         CURVE_HEADS,
-        "baseline 0.2 5 $9.43 $5.44 d $6.56 $31.9 11.46 % exact",
-        "baseline 0.1 10 $29.2 $18.3 d $19.8 $67.4 17.10 % exact",
-        *IN_MONEY,
+        "baseline 0.2 5 $9.43 $5.44 d 0.744 % d $6.56 $31.9 11.46 % exact",
+        "baseline 0.1 10 $29.2 $18.3 d 2.50 % d $19.8 $67.4 17.10 % exact",
+        "alpha: the largest difference between two entities' biases, in money. Largest in % of due: the largest loss relative to what the "
+        "entity is due. RMSE:",
+        "root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
         MARK,
     ],
     "plan": [
-        "The most noise that meets the target, laplace",
+        "nonnegative meets alpha 2 people at epsilon 0.157.",
+        "The most noise that meets the targets, laplace",
         CURVE_HEADS,
-        "nonnegative 0.15637 6.39512 2.0000 0 d - 7.9945 13.56 % exact",
-        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2.",
-        EXPLANATION,
+        "nonnegative 0.15637 6.39512 2.0000 0 d 0 % d - 7.9945 13.56 % exact",
+        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2 people.",
+        "alpha: the largest difference between two entities' biases. Largest in % of due: the largest loss relative to what the entity is "
+        "due. RMSE: root mean",
+        "squared error per entity. P(0): the mean chance of receiving 0.",
         MARK,
     ],
     "allocate": [
@@ -1070,6 +1108,10 @@ SHOWN = {
         "b 40.25 $246 $169 to $379",
         "c 5 $15.3 $0 to $46.2",
         "a -3.5 $0 $0 to $10.6",
+        "By group",
+        "group n noisy sum baseline",
+        "s 2 65.5 $754",
+        "n 2 36.75 $246",
         "baseline: the largest and smallest bias, estimated from noisy counts: a +$3.1 ± $0.171, d −$2.69 ± $0.0699.",
         "1 of 4 noisy counts are negative (25.00 %).",
     ],
@@ -1103,7 +1145,9 @@ def test_counts_beside_money_are_not_said_to_be_in_money(run, command):
 def test_a_plan_that_nothing_meets_says_so_and_ends_with_3(run):
     done = run("plan", base("plan", "--max-alpha", 1e-9)[2:])
     assert done.code == 3
-    assert "no noise in the range keeps alpha at or below 1e-09: the least noise already exceeds it." in done.screen
+    assert (
+        "no noise in the range keeps alpha at or below 1e-09 people: the least noise already exceeds it." in done.screen
+    )
     assert done.data["plans"][0]["found"] is None
 
 
@@ -1121,16 +1165,23 @@ def test_the_columns_of_a_sweep(run, how, extra):
     done = run("sweep", base("sweep", "--budget", 1000, "--postprocess", "pos", how=how))
     for row, scale in zip([r for r in done.rows if r["postprocess"] == how], (5.0, 10.0), strict=True):
         r = fp.audit(counts(), fp.Laplace(scale), how, **({"budget": 1000.0} if how == "baseline" else {}))
-        loss, loser = r.largest_loss
-        loss = loss.scaled(1000.0) if how == "baseline" else loss
-        cost = r.cost_of_privacy
+        cash = 1000.0 if how == "baseline" else 1.0  # all of it is in money where there is some
+        (loss, loser), (part, worst), cost = r.largest_loss, r.largest_relative_loss, r.cost_of_privacy
         want = {
-            "postprocess": how, "epsilon": 1 / scale, "spread": scale, "method": "exact", "alpha": r.alpha.value,
-            "alpha_low": r.alpha.low, "alpha_high": r.alpha.high, "largest_loss": loss.value, "largest_loss_low": loss.low,
-            "largest_loss_high": loss.high, "loses_most": loser, "rmse": np.sqrt(np.mean(r.mse)), "zero": np.mean(r.zero),
-            "cost_share": cost.share.value if cost else "", "cost_amount": cost.amount.value if cost else "",
-            "confidential": "computed from true counts",
+            "postprocess": how, "epsilon": 1 / scale, "spread": scale, "method": "exact",
+            "unit": "money" if how == "baseline" else "people", "loses_most": loser, "loses_most_relatively": worst,
+            "zero": np.mean(r.zero), "cost_share": cost.share.value if cost else "",
+            "cost_amount": cost.amount.value if cost else "", "confidential": "computed from true counts",
         }  # fmt: skip
+        mean, half = np.mean(r.mse), np.mean(r.mse_accuracy.half_width)
+        root = fp.Estimate(*np.sqrt([mean, mean - half, mean + half]).tolist())
+        for name, e in (
+            ("alpha", r.alpha.scaled(cash)),
+            ("largest_loss", loss.scaled(cash)),
+            ("largest_relative_loss", part),
+            ("rmse", root.scaled(cash)),
+        ):
+            want |= {name: e.value, f"{name}_low": e.low, f"{name}_high": e.high}
         assert set(row) == set(want)
         for key, value in want.items():
             assert (float(row[key]) if isinstance(value, float) else row[key]) == value, key

@@ -48,7 +48,10 @@ def against_due(result: Audit, label: str, currency: str = "$", *, who: str | No
     bias, relative = result.bias_of(i), result.relative_of(i)
     amount = unit.brief(abs(bias.value) * factor, half(bias) * factor)
     verb = _verb(result, bias.value)
-    start = f"{result.counts.name(i) if who is None else who} {verb} {amount}"
+    of = ""
+    if result.task == "allocation" and result.unit != "money":
+        of = " of its group's budget" if result.grouped else " of the budget"
+    start = f"{result.counts.name(i) if who is None else who} {verb} {amount}{of}"
     if relative is None:
         nothing = "its true count is 0" if result.task == "release" else "it is due nothing"
         return f"{start} ({nothing})"
