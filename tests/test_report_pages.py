@@ -79,6 +79,24 @@ def test_three_findings_by_hand():
     assert alone[2].startswith("A single result under baseline is typically off by €122,376. Or €65,600 more")
 
 
+def test_a_law_that_decides_tells_its_wrong_decisions(visit):  # noqa: F811
+    counts = fp.Counts([40.0, 300.0, 900.0, 12_000.0], base=[4000.0, 5000.0, 9000.0, 100_000.0])
+    result = fp.audit(counts, fp.DiscreteLaplace(30.0), "as-written", programme="section-203")
+    page = audit_page([result], noun="counties")
+    heads = re.findall(r"<li><h3>([^<]+)</h3>", page)
+    assert heads[:3] == ["Who pays", "Wrong decisions", "What does better"] or heads[:3] == [
+        "Who gains",
+        "Wrong decisions",
+        "What does better",
+    ]
+    due = int(np.count_nonzero(result.truth))
+    assert f"as-written: Of {due} eligible counties" in words(page)
+    opened = visit[0](page, viewport={"width": 1200, "height": 900})
+    assert opened.locator("#plot-size .ytitle").text_content() == "change of the chance to be let in"
+    assert "of what is due" not in opened.locator("#table").text_content()
+    assert visit[1] == []
+
+
 def test_nothing_due_is_said():
     free = fp.compare(fp.Counts([0, 10, 1000]), fp.Laplace(5.0), ["baseline"], budget=1e6)
     assert re.search(r"0 gains \$[\d,]+ with nothing due\.", words(audit_page(free)))

@@ -137,6 +137,7 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "name": clean(view.name),
         "place": view.place,
         "task": r.task,
+        "about": view.about,
         "simulated": view.simulated,
         "kind": view.kind,
         "unit": view.unit.data(),
