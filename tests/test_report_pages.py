@@ -79,6 +79,24 @@ def test_three_findings_by_hand():
     assert alone[2].startswith("A single result under baseline is typically off by €122,376. Or €65,600 more")
 
 
+def test_a_law_that_decides_tells_its_wrong_decisions(visit):  # noqa: F811
+    counts = fp.Counts([40.0, 300.0, 900.0, 12_000.0], base=[4000.0, 5000.0, 9000.0, 100_000.0])
+    result = fp.audit(counts, fp.DiscreteLaplace(30.0), "as-written", programme="section-203")
+    page = audit_page([result], noun="counties")
+    heads = re.findall(r"<li><h3>([^<]+)</h3>", page)
+    assert heads[:3] == ["Who pays", "Wrong decisions", "What does better"] or heads[:3] == [
+        "Who gains",
+        "Wrong decisions",
+        "What does better",
+    ]
+    due = int(np.count_nonzero(result.truth))
+    assert f"as-written: Of {due} eligible counties" in words(page)
+    opened = visit[0](page, viewport={"width": 1200, "height": 900})
+    assert opened.locator("#plot-size .ytitle").text_content() == "change of the chance to be let in"
+    assert "of what is due" not in opened.locator("#table").text_content()
+    assert visit[1] == []
+
+
 def test_nothing_due_is_said():
     free = fp.compare(fp.Counts([0, 10, 1000]), fp.Laplace(5.0), ["baseline"], budget=1e6)
     assert re.search(r"0 gains \$[\d,]+ with nothing due\.", words(audit_page(free)))
@@ -287,6 +305,41 @@ def test_a_phone_scrolls_down_only(visit, results, tree_results, kind):  # noqa:
         return !bar || !legend || bar.getBoundingClientRect().top >= legend.getBoundingClientRect().bottom; })"""
     assert page.evaluate(apart)
     assert visit[1] == []
+
+
+@pytest.mark.parametrize("kind", ["audit", "allocate", "project", "levels"])
+def test_no_button_leaves_the_page(browser, tmp_path, results, tree_results, kind):  # noqa: F811
+    """With a network that answers nothing and counts everything: whatever is clicked, no request and no window."""
+    (tmp_path / "page.html").write_text(PAGES[kind](results, tree_results), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    asked, windows = [], []
+
+    def refuse(route):
+        asked.append(route.request.url)
+        route.abort()
+
+    context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), refuse)
+    page = context.new_page()
+    context.on("page", lambda opened: windows.append(opened))  # noqa: PLW0108 (a bound method of a list is refused)
+    page.goto((tmp_path / "page.html").as_uri())
+    until(page, "document.documentElement.classList.contains('ready')")
+    page.evaluate(
+        "() => { window.sent = []; for (const m of ['submit', 'requestSubmit']) HTMLFormElement.prototype[m] = () => sent.push(m); }"
+    )
+    saved = 0
+    for button in page.locator("button:visible").all():
+        if not button.is_visible() or not button.is_enabled():
+            continue
+        if button.text_content().startswith("Save"):
+            with page.expect_download() as one:
+                button.dispatch_event("click")
+            assert one.value.url.startswith("blob:")
+            saved += 1
+        else:
+            button.dispatch_event("click")
+    assert saved >= 3  # two forms of the picture, and the rows
+    assert (asked, windows, page.evaluate("window.sent")) == ([], [], [])
+    context.close()
 
 
 # ---- maps ---------------------------------------------------------------------------------------------------------

@@ -578,6 +578,7 @@ def test_the_payload_of_an_audit():
         "points": 5,
         "unit": "pupils",
         "noun": "districts",
+        "which": None,
         "ids": list(IDS),
         "names": None,
         "mark": "confidential",
@@ -595,17 +596,18 @@ def test_the_payload_of_an_audit():
     places = {"simplex": 0, "pos": 0, "baseline": 1, "simplex-threshold": 2}  # blue, vermilion, green
     for sent, r in zip(data["results"], (SIMPLEX, THRESHOLD, BASELINE, POS), strict=True):
         drawn, share = r.simulated, r.task == "allocation"
-        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in ("name", "task", "kind")} == {
+        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in ("name", "task", "about", "kind")} == {
             "name": r.postprocess,
             "place": places[r.postprocess],
             "task": r.task,
+            "about": r.task,
             "kind": r.accuracy.kind,
             "simulated": drawn,
             "unit": percent if share else people,
             "money": cash if share else None,
             "budget": 4e6 if share else None,
         } | ({} if drawn else {"half": None})
-        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in ("name", "task", "kind")}
+        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in ("name", "task", "about", "kind")}
         assert set(packed) == {"truth", "bias", "error", "deviation", "zero"} | ({"half"} if drawn else set())
         assert unpacked(sent["truth"], "f8") == r.truth.tolist()
         assert unpacked(sent["bias"], "f8") == r.bias.tolist()
