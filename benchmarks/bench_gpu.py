@@ -85,6 +85,26 @@ def table2(device) -> None:
             line(f"  alpha, epsilon {epsilon}, {result.postprocess}", f"{a.value:.4e}", f"{a.low:.3e} {a.high:.3e}")
 
 
+def lists(device) -> None:
+    """Thresholds and groups: microseconds a run of all rules together, beside the processor's on all its cores."""
+    _, counts = districts()
+    states = [f"state {k}" for k in np.sort(np.random.default_rng(0).integers(0, 51, counts.n))]
+    cases = (
+        ("both thresholds", None, ["simplex-threshold", "pos-threshold"]),
+        ("51 groups: sum-clipped, simplex, baseline, pos", states, ["sum-clipped", "simplex", "baseline", "pos"]),
+        ("51 groups: both thresholds", states, ["simplex-threshold", "pos-threshold"]),
+    )
+    for name, groups, rules in cases:
+        x, took = fp.Counts(counts.values, groups=groups), {}
+        for backend, runs in (("gpu", 16384), ("cpu", 1024)):
+            for many in (64, runs):
+                engine = fp.MonteCarlo(runs=many, backend=backend)
+                start = time.perf_counter()
+                fp.compare(x, fp.Laplace(10.0), rules, by_group=groups is not None, engine=engine)
+                took[backend] = (time.perf_counter() - start) / many * 1e6
+        line(f"13,184 districts, {name}", f"{took['gpu']:.1f} us a run", f"CPU {took['cpu']:.0f} us")
+
+
 def nation(device) -> None:
     start = time.perf_counter()
     made = synthetic_nation(0, SCALE)
@@ -158,7 +178,7 @@ def main() -> None:
     line("device", device.name)
     line("date; load of the machine, cores", f"{time.strftime('%Y-%m-%d')}; {os.getloadavg()[0]:.1f}, {os.cpu_count()}")
     which = [a for a in sys.argv[1:] if a != "agree"]
-    for name, part in (("noise", noise), ("table2", table2), ("nation", nation)):
+    for name, part in (("noise", noise), ("table2", table2), ("lists", lists), ("nation", nation)):
         if not which or name in which:
             part(device)
 

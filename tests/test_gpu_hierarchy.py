@@ -222,11 +222,11 @@ NOISE = LevelNoise(SMALL, sigmas=[0, 1.5, 1.1, 3.1])
 
 
 @pytest.fixture
-def pretended(monkeypatch):
-    there = Emulated()
-    monkeypatch.setattr(devices, "gpu", lambda: there)
-    monkeypatch.setattr(runner, "gpu", lambda: there)
-    return there
+def pretended(device, monkeypatch):
+    """What the simulation takes for its GPU: the processor in its place, or a real one."""
+    monkeypatch.setattr(devices, "gpu", lambda: device)
+    monkeypatch.setattr(runner, "gpu", lambda: device)
+    return device
 
 
 def audit(rule="top-down", **how):
@@ -315,3 +315,5 @@ def test_the_option_device_with_levels(pretended, tmp_path, monkeypatch):
     assert [done.exit_code for done in seen.values()] == [0, 0], seen["gpu"].output
     assert "on the GPU" in seen["gpu"].output
     assert "on the GPU" not in seen["cpu"].output
+    bad = CliRunner().invoke(main, [*words, "gpu", "--method", "mean-field"])
+    assert (bad.exit_code, "--device is for simulation" in bad.output) == (2, True)

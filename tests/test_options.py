@@ -1034,11 +1034,12 @@ def test_the_options_of_paper_reach_the_reproduction(monkeypatch, tmp_path):
         "--weights": ("weights", "money", "money"),
         "--quick": ("quick", None, True),
         "--seed": ("seed", "3", 3),
+        "--device": ("device", "gpu", "gpu"),
         "--force": ("force", None, True),
     }
     assert options_of("paper") == set(changes)
     usual = {"out": Path("paper"), "saipe": None, "format": None, "id": "leaid", "column": "poor_5_17", "weights": "1"}
-    usual |= {"quick": False, "seed": 0, "force": False}
+    usual |= {"quick": False, "seed": 0, "device": "cpu", "force": False}
     for option, (name, word, value) in changes.items():
         done = CliRunner().invoke(main, ["paper", option, *([] if word is None else [word])])
         assert (done.exit_code, "seen enough" in done.output) == (3, True)

@@ -196,11 +196,7 @@ def audit_levels(file: str, given: o.Given) -> int:
             raise ParameterError(
                 "an audit with --levels needs its noise: --level-sigma, or --rho and --split, got none"
             )
-        settings = ("runs", "seed", "confidence", "threads", "checkpoint", "cluster")
-        typed = {name: given[name] for name in settings if given.get(name) is not None}
-        if given.get("device") is not None:
-            typed["backend"] = given["device"]
-        how = Simulation(**({"runs": RUNS} | typed), progress=report)
+        how = _simulation(given, method, report)
         groups = leaves.labels.get(given["group"] or "group")
         areas = leaves.labels[given["areas"]] if given["areas"] else None
         same: dict[str, Any] = {"method": method, "groups": groups, "areas": areas, "simulation": how}
@@ -226,6 +222,17 @@ def audit_levels(file: str, given: o.Given) -> int:
         click.echo(as_json(data()), nl=False)
     _write(outputs, results, leaves.ids, data, page)
     return 130 if any(r.interrupted for r in results) else 0
+
+
+def _simulation(given: o.Given, method: str, report: Callable[[int, int], None]) -> Simulation:
+    """How to simulate; what was not typed stays at its default."""
+    names = ("runs", "seed", "confidence", "threads", "checkpoint", "cluster")
+    typed = {name: given[name] for name in names if given.get(name) is not None}
+    if given.get("device") is not None:
+        if method == "mean-field":
+            raise ParameterError(f"--device is for simulation, got --method {method}")
+        typed["backend"] = given["device"]
+    return Simulation(**({"runs": RUNS} | typed), progress=report)
 
 
 def _histograms(

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 @click.option("--weights", default="1", show_default=True, metavar="1|COL", help="1, or a column (expenditure).")
 @click.option("--quick", is_flag=True, help="Fewer simulated runs: half a minute instead of minutes.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the simulations.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "gpu", "auto"]),
+    default="cpu",
+    show_default=True,
+    help="Where simulations run.",
+)
 @click.option("--force", is_flag=True, help="Replace what an earlier run has written.")
 def paper(**given: Any) -> int:
     """Reproduce the paper: tables, figures, examples, theorems, and where published values differ and why.
@@ -48,6 +55,7 @@ def paper(**given: Any) -> int:
             force=given["force"],
             id=given["id"],
             format=given["format"],
+            device=given["device"],
         )
     _show(found)
     return 0

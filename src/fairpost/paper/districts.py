@@ -59,7 +59,7 @@ class Allocation:
 Cells = dict[tuple[float, str], Allocation]
 
 
-def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], None]) -> Cells:
+def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], None], device: str = "cpu") -> Cells:
     """Every cell of Table 2."""
     found: Cells = {}
     for k, epsilon in enumerate(EPSILONS):
@@ -68,7 +68,7 @@ def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], N
         def report(done: int, most: int, k: int = k) -> None:
             tick((k + done / most) / len(EPSILONS))
 
-        engine = MonteCarlo(runs=runs.shares, seed=seed, progress=report)
+        engine = MonteCarlo(runs=runs.shares, seed=seed, progress=report, backend=device)
         simulated = compare(counts, mechanism, list(NAMES), engine=engine, budget=BUDGET)
         for result in simulated:
             computed, refusal = _computed(counts, mechanism, result.postprocess)

@@ -80,11 +80,15 @@ def plain_half_width(mechanism: Mechanism, runs: int) -> float:
     return float(Z95 * mechanism.deviation * np.sqrt(2 / runs))
 
 
-def counties(runs: int, seed: int, tick: Callable[[float], None]) -> tuple[County, ...]:
+def counties(runs: int, seed: int, tick: Callable[[float], None], device: str = "cpu") -> tuple[County, ...]:
     """Both rows of Table 1."""
     found = []
     for k, mechanism in enumerate(MECHANISMS):
-        engine = MonteCarlo(runs=runs, seed=seed, progress=lambda done, most, k=k: tick((k + done / most) / 2))  # type: ignore[misc]
+
+        def report(done: int, most: int, k: int = k) -> None:
+            tick((k + done / most) / 2)
+
+        engine = MonteCarlo(runs=runs, seed=seed, progress=report, backend=device)
         exact = audit(hawaii(), mechanism, "simplex", engine="exact")
         simulated, clipped = compare(hawaii(), mechanism, ["simplex", "sum-clipped"], engine=engine)
         found.append(County(exact, simulated, clipped))

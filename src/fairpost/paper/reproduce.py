@@ -107,11 +107,13 @@ def district_data(
     return Data(counts, f"{Path(saipe).name}, {counts.n:,} districts, column {column}, weights {weights}", False)
 
 
-def compute(data: Data, runs: Runs, *, quick: bool, seed: int = 0, progress: Progress | None = None) -> Findings:
+def compute(
+    data: Data, runs: Runs, *, quick: bool, seed: int = 0, progress: Progress | None = None, device: str = "cpu"
+) -> Findings:
     """Everything but the files."""
     report = _silent if progress is None else progress
-    rows = hawaii.counties(runs.hawaii, seed, _within(report, "Hawaii"))
-    cells = districts.allocations(data.counts, runs, seed, _within(report, "school districts"))
+    rows = hawaii.counties(runs.hawaii, seed, _within(report, "Hawaii"), device)
+    cells = districts.allocations(data.counts, runs, seed, _within(report, "school districts"), device)
     numbered = examples.examples(rows)
     computed = {
         **hawaii.values(rows),
@@ -157,6 +159,7 @@ def reproduce(
     force: bool = False,
     id: str = "leaid",
     format: str | None = None,
+    device: str = "cpu",
 ) -> Reproduction:
     """The paper, into the folder `target`, which is written whole or not at all.
 
@@ -177,12 +180,14 @@ def reproduce(
         Called as progress(step, part of the whole that is done).
     force
         Whether to replace what an earlier run has written.
+    device
+        Where the simulations run: cpu, gpu or auto.
 
     """
     figures.require_matplotlib()
     place = folder.check(Path(target), force=force)
     data = district_data(saipe, column, weights, id, format)
-    found = compute(data, QUICK if quick else FULL, quick=quick, seed=seed, progress=progress)
+    found = compute(data, QUICK if quick else FULL, quick=quick, seed=seed, progress=progress, device=device)
     report = _silent if progress is None else progress
     report(STEPS[-1][0], 1 - STEPS[-1][1])
     drawn = drawings(found)

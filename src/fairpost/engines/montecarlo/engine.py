@@ -104,7 +104,8 @@ class MonteCarlo:
         made = zip(question.pis, question.truths, strict=True)
         ones = tuple(One(pi, truth, pi.control(question.counts, question.mechanism)) for pi, truth in made)
         asked = Asked(question.counts, question.mechanism, ones)
-        backend, where = chosen(self.backend, asked)
+        local = self.backend if self.cluster is None or self.backend != "auto" else "cpu"  # workers may have none
+        backend, where = chosen(local, asked)
         order = backend.order(asked)
         job = _Job(self, backend, replace(asked, ones=tuple(ones[i] for i in order)))
         interrupted = job.run()
