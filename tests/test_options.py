@@ -466,7 +466,9 @@ def group_budget(run, command):
         said = first(done, command) if command == "audit" else done.data
         assert said["group_budgets"]["amounts"] == budgets
         assert done.data["budget"] == 400.0
-        assert first(done, command)["alpha"] == known(result.alpha if command == "audit" else result.alpha.scaled(400.0))
+        assert first(done, command)["alpha"] == known(
+            result.alpha if command == "audit" else result.alpha.scaled(400.0)
+        )
         assert first(done, command)["cost_of_privacy"]["amount"] == result.cost_of_privacy.amount.value
     for more, said in (
         (["--by-group", "--budget", 5], "money is given by --budget or by --group-budget, got both"),

@@ -578,6 +578,7 @@ def test_the_payload_of_an_audit():
         "points": 5,
         "unit": "pupils",
         "noun": "districts",
+        "which": None,
         "ids": list(IDS),
         "names": None,
         "mark": "confidential",

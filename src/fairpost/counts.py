@@ -153,7 +153,7 @@ class Counts:
         name, label = self.name(i), self.ids[i]
         return label if name == label else f"{name} ({label})"
 
-    @cached_property
+    @property
     def sum_row(self) -> int | None:
         """The position of a row that is called a total and is the sum of the others; None where there is none.
 
@@ -162,8 +162,10 @@ class Counts:
         """
         if self.n <= 2:
             return None
-        close = np.flatnonzero((np.abs(2 * self.values - self.total) <= SUMS * self.values) & (self.values > 0))
-        return next((int(i) for i in close if _sum_name(self.ids[i]) or _sum_name(self.name(i))), None)
+        close = np.flatnonzero(
+            (np.abs(2 * self.values - self.total) <= SUMS * self.values) & (self.values > 0)
+        ).tolist()
+        return next((i for i in close if _sum_name(self.ids[i]) or _sum_name(self.name(i))), None)
 
     def __len__(self) -> int:
         return int(self.values.size)

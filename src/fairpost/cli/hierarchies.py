@@ -13,6 +13,7 @@ import numpy as np
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, as_json, now, to_stdout
+from fairpost.cli.recipes import levels_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
@@ -187,7 +188,7 @@ def audit_levels(file: str, given: o.Given) -> int:
                 break
     if not outputs.to_stdout:
         show(results)
-    page = partial(_page, file, results, given)
+    page = partial(_page, file, results, levels, given)
     if outputs.to_stdout == "html":
         to_stdout(page())
     elif outputs.to_stdout:
@@ -217,7 +218,7 @@ def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], obje
     return write
 
 
-def _page(file: str, results: list[HierarchyAudit], given: o.Given) -> str:
+def _page(file: str, results: list[HierarchyAudit], levels: dict[str, int] | list[str], given: o.Given) -> str:
     from fairpost.report import levels_page
 
     return levels_page(
@@ -227,6 +228,9 @@ def _page(file: str, results: list[HierarchyAudit], given: o.Given) -> str:
         title=given["title"],
         unit=given["unit"],
         source=o.source_of(file),
+        lines=levels_lines(
+            file, given, levels, results[0].noise.kind, [r.postprocess for r in results], given["runs"] or RUNS
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairpost import palette
-from fairpost.report.entities import Column, Content, Drawing, Series, Summary, page_of
+from fairpost.report.entities import Column, Content, Drawing, Series, Summary, entities_page
 from fairpost.report.findings import Finding
 from fairpost.report.numbers import Html, Unit, clean, html, name, tagged
 from fairpost.results import Check
@@ -55,7 +55,7 @@ def check_page(
         mark=found.mark,
         tables=_tables(found),
     )
-    return page_of(content, clean(noun), command, made, lines)
+    return entities_page(content, clean(noun), command, made, lines)
 
 
 def _lead(found: Check, noun: str, source: str | None) -> Html:

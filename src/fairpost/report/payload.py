@@ -111,6 +111,7 @@ def audit_data(views: Sequence[View]) -> dict[str, Any]:
         "points": int(found.first.size),
         "unit": clean(views[0].words.unit),
         "noun": clean(views[0].words.noun),
+        "which": None if who.size == counts.n else who.tolist(),
         "ids": [clean(counts.ids[i]) for i in who],
         "names": None if counts.names is None else [clean(counts.names[i]) for i in who],
         "mark": clean(results[0].mark.split(":")[0]),

@@ -121,9 +121,11 @@ function tableModel() {
     if (D.weight) list.push(numbers("weight", "Weight", D.weight, (v) => show(PLAIN, v)));
     if (r.money) list.push({ key: "due", name: "Due", value: (i) => r.truth[c(i)] * r.per, cell: (td, i) => { td.textContent = show(r.money, r.truth[c(i)] * r.per); td.title = String(r.truth[c(i)] * r.per); } });
     if (r.money) list.push({ key: "money", name: "Gain or loss", value: (i) => r.bias[c(i)] * r.per, cell: (td, i) => { td.textContent = show(r.money, r.bias[c(i)] * r.per, r.error[c(i)] * r.per, true); td.title = String(r.bias[c(i)] * r.per); } });
+    const part = numbers("relative", r.task === "release" ? "In % of the true count" : "In % of what is due", r.relative, (v, k) => (Number.isFinite(v) ? show(RELATIVE, v, r.truth[k] > 0 ? r.error[k] / r.truth[k] : 0, true) : "nothing due"));
+    if (r.money) list.push(part);
     list.push({ key: "effect", name: "Effect", bar: true, value: (i) => Math.abs(r.bias[c(i)]), cell: (td, i) => effect(td, r, r.bias[c(i)]) });
     if (!r.money) list.push(numbers("bias", r.bare === r.unit ? "Bias" : `Bias, ${D.unit}`, r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
-    list.push(numbers("relative", r.task === "release" ? "In % of the true count" : "In % of what is due", r.relative, (v, k) => (Number.isFinite(v) ? show(RELATIVE, v, r.truth[k] > 0 ? r.error[k] / r.truth[k] : 0, true) : "nothing due")));
+    if (!r.money) list.push(part);
     if (r.money) list.push(numbers("bias", "Share of the budget", r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
     list.push(numbers("error", { bound: "Error bound", expansion: "Error, about", interval: "Standard error" }[r.kind], r.error, (v) => above(rough(r.bare), v)));
     list.push(numbers("deviation", "Standard deviation", r.deviation, (v) => show(Object.assign({}, r.bare, { digits: 3 }), v)));
