@@ -180,7 +180,8 @@ def levels_lines(
     """The lines of `fairpost audit --levels`; `kind` is the noise and `runs` the number of runs that it took."""
     group, areas = given["group"], given["areas"]
     labels = [*(levels if isinstance(levels, list) else ()), *(c for c in (areas, group) if c)]
-    named = {"id": given["id"], "count": given["count"], "labels": labels, "format": given["format"]}
+    named = {"id": given["id"], "count": given["count"], "labels": labels}
+    named |= {k: list(v) if isinstance(v, tuple) else v for k, v in o.reading(given).items() if k != "say"}
     read = _call("read_leaves", repr(file), **{k: v for k, v in named.items() if v})
     tree = f"fp.Hierarchy.from_geoids(leaves.ids, {levels!r})"
     if isinstance(levels, list):
