@@ -12,7 +12,7 @@ from fairpost.budgets import Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.engines import engine_of
 from fairpost.engines.base import Answer, Engine, Question, Refusal
-from fairpost.errors import ParameterError
+from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
@@ -130,10 +130,19 @@ def outcomes(
         raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
-    found = finder.evaluate(question)
-    return tuple(
-        one if isinstance(one, Refusal) else _result(question, i, one, *money[i]) for i, one in enumerate(found)
-    )
+
+    def results(found: Sequence[Answer | Refusal | None]) -> tuple[Any, ...]:
+        return tuple(
+            _result(question, i, one, *money[i]) if isinstance(one, Answer) else one for i, one in enumerate(found)
+        )
+
+    answers: tuple[Answer | Refusal, ...] | None = None
+    try:
+        answers = finder.evaluate(question)
+        return results(answers)
+    except Cancelled as error:
+        error.reaching(lambda some: results(some or answers or ()) or None)
+        raise
 
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:

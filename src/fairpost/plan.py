@@ -9,10 +9,11 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairpost import cancel
 from fairpost.audit import Asked, Chosen, outcomes
 from fairpost.counts import Counts
 from fairpost.engines.base import Refusal
-from fairpost.errors import ParameterError
+from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Mechanism
 from fairpost.results.curves import TARGETS, Curve, Plan, Point, Refused
 
@@ -39,13 +40,22 @@ def sweep(
     progress: Progress | None = None,
     **asked: Unpack[Asked],
 ) -> Curve:
-    """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`."""
+    """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`.
+
+    A question that is withdrawn (`cancel`) raises `Cancelled` with the curve so far.
+    """
     x = Counts.of(counts)
     points: list[Point] = []
     refused: list[Refused] = []
     for k, mechanism in enumerate(mechanisms):
         promise = None if epsilon is None else epsilon(mechanism)
-        for which, found in zip(postprocesses, outcomes(x, mechanism, postprocesses, **asked), strict=True):
+        try:
+            cancel.check()
+            answers = outcomes(x, mechanism, postprocesses, **asked)
+        except Cancelled as error:
+            error.reaching(lambda _: Curve(tuple(points), tuple(refused)) if points or refused else None)
+            raise
+        for which, found in zip(postprocesses, answers, strict=True):
             if isinstance(found, Refusal):
                 refused.append(Refused(mechanism, promise, str(which), found.reason))
             else:
@@ -85,7 +95,11 @@ def plan(
         return sweep(x, made, [postprocess], epsilon=epsilon, progress=progress, **asked)
 
     def excess(spread: float) -> tuple[float, Point | None]:
-        points = at([spread]).points
+        try:
+            points = at([spread]).points
+        except Cancelled as error:
+            error.reaching(lambda _: found)
+            raise
         quantity = points[0].quantity(target) if points else None
         return (math.inf, None) if quantity is None else (quantity.high - limit, points[0])
 

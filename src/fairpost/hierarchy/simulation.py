@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.blocks import Block, Partial, Totals, joint_part, leaf_part, run_block, upper_part
 from fairpost.hierarchy.checkpoint import Checkpoint, fingerprint
@@ -103,8 +104,14 @@ class _Job:
                     self._on_threads(blocks, pool)
             self._save(now=True)
         if self.stopped and self.totals.runs < 2:
+            cancel.check()
             raise KeyboardInterrupt
         return self.totals, self.stopped
+
+    def _stopped(self) -> bool:
+        """Between two blocks: whether Ctrl-C was pressed or the question withdrawn."""
+        self.stopped = self.stopped or cancel.requested()
+        return self.stopped
 
     @contextmanager
     def _interrupts(self) -> Iterator[None]:
@@ -144,7 +151,7 @@ class _Job:
             return
         ahead = None
         for k, block in enumerate(blocks):
-            if self.stopped:
+            if self._stopped():
                 break
             if block.runs < spec.block:
                 self._save(now=True)  # a shorter last block ends no longer simulation: the file keeps whole ones
@@ -179,12 +186,12 @@ class _Job:
                     while waiting and not self.stopped:
                         self._take(waiting.popleft().result())
                     self._save(now=True)
-                if self.stopped:
+                if self._stopped():
                     break
                 waiting.append(submit(block))
                 if len(waiting) >= window:
                     self._take(waiting.popleft().result())
-            while waiting and not self.stopped:
+            while waiting and not self._stopped():
                 self._take(waiting.popleft().result())
         finally:
             for future in waiting:

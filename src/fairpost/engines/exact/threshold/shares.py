@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import unclipped
@@ -200,6 +201,7 @@ def _saddles(f: Field, t: Floats, side: float) -> Floats:
     limit = (0.75 if not np.isinf(f.noise.strip) else 8.0) / float(np.max(f.a))
     low, high = np.full(t.size, math.log(1e-7 * limit)), np.full(t.size, math.log(limit))
     for _ in range(9):
+        cancel.check()
         middle = 0.5 * (low + high)
         past = side * _slope(f, t, side * np.exp(middle))[1] * np.exp(middle) > 1
         low, high = np.where(past, low, middle), np.where(past, middle, high)
@@ -222,6 +224,7 @@ def shares(x: Floats, a: Floats, times: Counted, truth: Floats, noise: Law, tau:
     bias0, mse0 = unclipped(problem, inverse)
     before: tuple[Floats, Floats, Floats] | None = None
     for level in LEVELS:
+        cancel.check()
         gamma, zero, square, root = _level(problem, win, inverse, tau, level)
         mean = float(np.sum(problem.times * gamma)) / problem.n
         bias = bias0 + gamma - mean
@@ -326,6 +329,7 @@ def _tilt(f: Field, t: Floats, weight: Floats, edges: Floats, path: Upright, the
 
     def some(which: slice) -> None:
         for b in blocks[which]:
+            cancel.check()
             s, ds, pole = path.at(b)
             found, still = tilted(f, t[b], s, theta), tilted(f, t[b], np.zeros((s.shape[0], 1)), theta)
             q = np.exp(found.log) * ds / s
