@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
     from fairpost.io import read_counts
     from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Stream
-    from fairpost.plan import plan, sweep
+    from fairpost.plan import frontier, plan, sweep
     from fairpost.problems import Programme, Proportional
     from fairpost.project import project
     from fairpost.release import Ledger, PublicTotal, Release, release
-    from fairpost.results import Allocation, Audit, Comparison, Curve, Plan, Projection
+    from fairpost.results import Allocation, Audit, Comparison, Curve, Frontier, Plan, Plans, Projection, Targets
     from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
 
 __version__ = "0.1.0"
@@ -56,6 +56,7 @@ __all__ = [
     "Expansion",
     "FairpostError",
     "FirstOf",
+    "Frontier",
     "Gaussian",
     "Hierarchy",
     "InputError",
@@ -64,6 +65,7 @@ __all__ = [
     "LevelNoise",
     "MonteCarlo",
     "Plan",
+    "Plans",
     "PoS",
     "Programme",
     "Projection",
@@ -72,6 +74,7 @@ __all__ = [
     "Release",
     "Simplex",
     "Stream",
+    "Targets",
     "ToleranceError",
     "TopDown",
     "UnsupportedError",
@@ -79,6 +82,7 @@ __all__ = [
     "audit",
     "audit_hierarchy",
     "compare",
+    "frontier",
     "plan",
     "project",
     "project_simplex",
@@ -132,6 +136,7 @@ _HOME = {
         "Stream",
     ),
     "fairpost.plan": (
+        "frontier",
         "plan",
         "sweep",
     ),
@@ -151,8 +156,11 @@ _HOME = {
         "Audit",
         "Comparison",
         "Curve",
+        "Frontier",
         "Plan",
+        "Plans",
         "Projection",
+        "Targets",
     ),
     "fairpost.rules": (
         "Affine",

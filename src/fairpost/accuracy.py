@@ -7,6 +7,7 @@ interval    the error is at most half_width with a stated confidence: from simul
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,10 +81,12 @@ class Estimate:
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.kind)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {"value": self.value, "low": self.low, "high": self.high, "accuracy": self.kind}
+        """Plain data, for JSON, which has no infinity: None for an upper end that nobody knows."""
+        high = None if self.high == math.inf else self.high
+        return {"value": self.value, "low": self.low, "high": high, "accuracy": self.kind}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Estimate:
         """The inverse of `to_dict`."""
-        return cls(data["value"], data["low"], data["high"], data["accuracy"])
+        high = math.inf if data["high"] is None else data["high"]
+        return cls(data["value"], data["low"], high, data["accuracy"])

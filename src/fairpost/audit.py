@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -17,6 +17,7 @@ from fairpost.noise import Mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
 from fairpost.results.comparison import Comparison
+from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
 from fairpost.rules.programme import Paying
 
@@ -53,10 +54,16 @@ class Asked(TypedDict, total=False):
     confidence: float
 
 
+class Judged(Asked, total=False):
+    """What `audit` and `compare` take in addition."""
+
+    targets: Targets | Mapping[str, float] | None
+
+
 @overload
 def audit(counts: Any, mechanism: LevelNoise, postprocess: TreeRule | str, **asked: Any) -> HierarchyAudit: ...
 @overload
-def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen, **asked: Unpack[Asked]) -> Audit: ...
+def audit(counts: Counts | ArrayLike, mechanism: Mechanism, postprocess: Chosen, **asked: Unpack[Judged]) -> Audit: ...
 def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  # noqa: D417
     """The bias B = E[pi(M(x))] - P(x), alpha, the cost of privacy and the bounds of one post-processing.
 
@@ -89,6 +96,8 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
         package. Its rates are of `counts.base`.
     last
         With hold-harmless: last year's payments, as shares of this year's appropriation.
+    targets
+        What must not be exceeded, a `Targets` or a mapping such as {"max_loss": 500}; `result.verdicts` says whether it is.
 
     """
     if isinstance(mechanism, Mechanism):
@@ -97,7 +106,7 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
 
 
 def compare(
-    counts: Counts | ArrayLike, mechanism: Mechanism, postprocesses: Sequence[Chosen], **asked: Unpack[Asked]
+    counts: Counts | ArrayLike, mechanism: Mechanism, postprocesses: Sequence[Chosen], **asked: Unpack[Judged]
 ) -> Comparison:
     """`audit` for several post-processings; those that are simulated see the same noise (common random numbers)."""
     found = outcomes(counts, mechanism, postprocesses, **asked)
@@ -118,11 +127,12 @@ def outcomes(
     by_group: bool = False,
     programme: Programme | str | None = None,
     last: ArrayLike | None = None,
+    targets: Targets | Mapping[str, float] | None = None,
     **settings: Any,
 ) -> tuple[Audit | Refusal, ...]:
     """A result for each post-processing, or the engine's refusal."""
     x = Counts.of(counts)
-    finder = engine_of(engine, **settings)
+    finder, wanted = engine_of(engine, **settings), Targets.of(targets)
     given: Problem = {"total": total, "by_group": by_group, "programme": programme, "last": last}
     pis = [postprocessing(which, x, **given) for which in postprocesses]
     _all_used(pis, postprocesses, total, budget)
@@ -130,10 +140,13 @@ def outcomes(
         raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
     question = Question.ask(x, mechanism, pis)
     money = [_money(pi, x, budget) for pi in question.pis]
+    if wanted.max_cost is not None and not all(pi.problem.shares for pi in pis):
+        name = next(pi.name for pi in pis if not pi.problem.shares)
+        raise ParameterError(f"`max_cost` limits the cost of privacy, which is for allocations, got {name}")
 
     def results(found: Sequence[Answer | Refusal | None]) -> tuple[Any, ...]:
         return tuple(
-            _result(question, i, one, *money[i]) if isinstance(one, Answer) else one for i, one in enumerate(found)
+            _result(question, i, one, *money[i], wanted) if isinstance(one, Answer) else one for i, one in enumerate(found)
         )
 
     answers: tuple[Answer | Refusal, ...] | None = None
@@ -192,8 +205,15 @@ def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> tuple[f
     return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition, due)
 
 
-def _result(question: Question, i: int, answer: Answer, budget: float | None, budgets: GroupBudgets | None) -> Audit:
+def _result(
+    question: Question,
+    i: int,
+    answer: Answer,
+    budget: float | None,
+    budgets: GroupBudgets | None,
+    targets: Targets,
+) -> Audit:
     truth = question.truths[i]
     if budgets is not None:
         answer, truth = answer.rescaled(budgets.part), truth * budgets.part
-    return Audit.of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets)
+    return Audit.of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets, targets)

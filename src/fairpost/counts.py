@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,13 @@ from fairpost.errors import CountsError
 from fairpost.magnitudes import COUNTED, RANGES, meant
 
 Floats = NDArray[np.float64]
+SUMS = 1e-3
+"""A row that is called a total is one where it agrees with the sum of the others to this part."""
+SUM_NAMES = frozenset(
+    ["all", "all entities", "everything", "grand totals", "nation", "national", "overall", "sum", "totals",
+     "us", "usa", "united states", "united states of america"]
+)  # fmt: skip
+"""What rows are called that are the sum of the others, in lower case and without punctuation."""
 
 
 def _numbers(name: str, given: ArrayLike) -> Floats:
@@ -84,6 +91,8 @@ class Counts:
     base
         The population that each count is a part of (all children, where the counts are poor children), for programmes with
         rates: finite and at least 0. Default: none.
+    kept
+        Columns by name, one entry per entity, that tables and JSON carry along and nothing is computed from.
 
     """
 
@@ -93,6 +102,7 @@ class Counts:
     groups: Sequence[str] | None
     names: Sequence[str] | None
     base: Floats | None
+    kept: Mapping[str, Sequence[Any]]
 
     def __init__(
         self,
@@ -103,6 +113,7 @@ class Counts:
         *,
         names: Iterable[Any] | None = None,
         base: ArrayLike | None = None,
+        kept: Mapping[str, Iterable[Any]] | None = None,
     ) -> None:
         x = _numbers("values", values)
         if x.size == 0:
@@ -124,6 +135,9 @@ class Counts:
         object.__setattr__(self, "groups", None if groups is None else _text("groups", groups, n))
         object.__setattr__(self, "names", None if names is None else _text("names", names, n))
         object.__setattr__(self, "base", None if base is None else _base(base, n))
+        object.__setattr__(
+            self, "kept", {str(name): _carried(str(name), some, n) for name, some in (kept or {}).items()}
+        )
 
     @classmethod
     def of(cls, given: Counts | ArrayLike) -> Counts:
@@ -133,6 +147,22 @@ class Counts:
     def name(self, i: int) -> str:
         """What people call entity i."""
         return self.ids[i] if self.names is None else self.names[i]
+
+    def called(self, i: int) -> str:
+        """The name with the id behind it, where they differ: "New York City (3620580)"."""
+        name, label = self.name(i), self.ids[i]
+        return label if name == label else f"{name} ({label})"
+
+    @property
+    def sum_row(self) -> int | None:
+        """The position of a row that is called a total and is the sum of the others; None where there is none.
+
+        Such a row counts everybody twice, and is the largest entity of all. Published sums may be rounded, so they need
+        agree to `SUMS` only; the name decides as well.
+        """
+        called = (i for i in range(self.n) if _sum_name(self.ids[i]) or _sum_name(self.name(i)))
+        close = (i for i in called if abs(2 * self.values[i] - self.total) <= SUMS * self.values[i])
+        return next((i for i in close if self.n > 2 and self.values[i] > 0), None)
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -159,6 +189,23 @@ class Counts:
         Sorted by count, then by weight.
         """
         return distinct_pairs(self.values, self.weights)
+
+
+def _carried(name: str, given: Iterable[Any], n: int) -> tuple[Any, ...]:
+    """A column that is carried along: text, numbers, or None where an entry is missing; NaN is missing."""
+    plain = (e.item() if isinstance(e, np.generic) else e for e in given)
+    entries = tuple(None if isinstance(e, float) and np.isnan(e) else e for e in plain)
+    if isinstance(given, (str, bytes)) or len(entries) != n:
+        raise CountsError(f"the kept column {name!r} must have one entry per count: {n} counts, {len(entries)} entries")
+    return entries
+
+
+def _sum_name(text: str) -> bool:
+    """Whether a row is called a total: "Total", "United States", "US total", "All districts", ..."""
+    words = "".join(c if c.isalnum() else " " for c in text.casefold().replace(".", "")).split()
+    return (
+        " ".join(words) in SUM_NAMES or words[:1] == ["total"] or words[-1:] == ["total"] or words[:2] == ["sum", "of"]
+    )
 
 
 def _base(given: ArrayLike, n: int) -> Floats:

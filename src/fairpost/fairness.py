@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.accuracy import Accuracy, Estimate
+from fairpost.accuracy import Accuracy, Estimate, Kind
 from fairpost.errors import CountsError, ParameterError
 from fairpost.magnitudes import refuse
 
@@ -67,6 +67,41 @@ def loss_interval(bias: Floats, known: Accuracy) -> Estimate:
     error = known.half_width
     value, low, high = (max(0.0, float(np.max(-(bias + s * error)))) for s in (0.0, 1.0, -1.0))
     return Estimate(value, low, high, known.kind)
+
+
+def relative_to(bias: Floats, due: Floats, known: Accuracy, n: int) -> tuple[Floats, Floats]:
+    """B_i / P_i and its half-width; NaN where nothing is due: a gain on nothing has no percentage.
+
+    P(x)_i is a quotient of sums of n positive numbers, with a relative rounding error of at most (2n + 4) eps (see
+    `Answer.rescaled`), which is added to the half-width.
+    """
+    some = due > 0
+    unit = np.where(some, due, 1.0)
+    relative = np.where(some, bias / unit, np.nan)
+    rounding = (2 * n + 4) * np.finfo(np.float64).eps * np.abs(relative)
+    return relative, np.where(some, known.half_width / unit, np.nan) + rounding
+
+
+def relative_loss_interval(relative: Floats, half_width: Floats, kind: Kind) -> tuple[Estimate, int | None]:
+    """The largest loss relative to what is due, max(0, -B_i / P_i), and whose it is; None where nobody is due anything."""
+    due = np.isfinite(relative)
+    if not due.any():
+        return Estimate(0.0, 0.0, 0.0, kind), None
+    who = np.flatnonzero(due)
+    value, low, high = (max(0.0, float(np.max(-(relative + s * half_width)[who]))) for s in (0.0, 1.0, -1.0))
+    return Estimate(value, low, high, kind), int(who[np.argmin(relative[who])])
+
+
+def mean_interval(values: Floats, known: Accuracy, most: float = np.inf) -> Estimate:
+    """The mean over entities of numbers from 0 to `most`, each known to within `known.half_width`."""
+    mean, half = float(np.mean(values)), float(np.mean(known.half_width))
+    return Estimate(mean, min(max(0.0, mean - half), mean), max(min(most, mean + half), mean), known.kind)
+
+
+def rmse_interval(mse: Floats, known: Accuracy) -> Estimate:
+    """sqrt of the mean over entities of the mean squared error; the root is monotone, so the ends are the roots of the ends."""
+    mean = mean_interval(mse, known)
+    return Estimate(float(np.sqrt(mean.value)), float(np.sqrt(mean.low)), float(np.sqrt(mean.high)), known.kind)
 
 
 def misallocation(bias: ArrayLike, budget: float) -> Floats:

@@ -1,25 +1,39 @@
-"""How much noise is too much: the quantities of an audit against the noise, and the most noise that meets a target."""
+"""How much noise is too much: the quantities of an audit against the noise, and the most noise that meets all targets.
+
+And how much fairness costs: alpha against the error as the threshold of `pos-threshold` (`simplex-threshold`) grows.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Unpack
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairpost import cancel
-from fairpost.audit import Asked, Chosen, outcomes
+from fairpost.audit import Asked, Chosen, outcomes, postprocessing
+from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.counts import Counts
+from fairpost.engines import Engine, Exact, Expansion, FirstOf
 from fairpost.engines.base import Refusal
 from fairpost.errors import Cancelled, ParameterError
-from fairpost.noise import Mechanism
-from fairpost.results.curves import TARGETS, Curve, Plan, Point, Refused
+from fairpost.noise import Law, Mechanism, Threshold
+from fairpost.results.audit import Audit
+from fairpost.results.curves import Basis, Curve
+from fairpost.results.frontier import Frontier, Tradeoff
+from fairpost.results.plans import SHORT, Ending, Plan, Plans, rounded
+from fairpost.results.points import Point, Refused
+from fairpost.results.targets import Targets
 
 Progress = Callable[[int, int], None]
+Promise = Callable[[Mechanism], float | None]
 STEP = 1e-6
 """The noise that meets a target is known to this relative accuracy, from below."""
+DUST = 1e-12
+"""A number this close to a short one is that one."""
 
 
 def grid(least: float, most: float, points: int = 25) -> tuple[float, ...]:
@@ -36,8 +50,9 @@ def sweep(
     mechanisms: Sequence[Mechanism],
     postprocesses: Sequence[Chosen],
     *,
-    epsilon: Callable[[Mechanism], float | None] | None = None,
+    epsilon: Promise | None = None,
     progress: Progress | None = None,
+    currency: str = "$",
     **asked: Unpack[Asked],
 ) -> Curve:
     """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`.
@@ -47,120 +62,288 @@ def sweep(
     x = Counts.of(counts)
     points: list[Point] = []
     refused: list[Refused] = []
+    budgets: GroupBudgets | None = None
+
+    def so_far() -> Curve:
+        return Curve(tuple(points), tuple(refused), Basis.of(x, _whole(asked.get("budget")), budgets, currency))
+
     for k, mechanism in enumerate(mechanisms):
         promise = None if epsilon is None else epsilon(mechanism)
         try:
             cancel.check()
             answers = outcomes(x, mechanism, postprocesses, **asked)
         except Cancelled as error:
-            error.reaching(lambda _: Curve(tuple(points), tuple(refused)) if points or refused else None)
+            error.reaching(lambda _: so_far() if points or refused else None)
             raise
         for which, found in zip(postprocesses, answers, strict=True):
             if isinstance(found, Refusal):
                 refused.append(Refused(mechanism, promise, str(which), found.reason))
             else:
                 points.append(Point.of(found, promise))
+                budgets = budgets or found.budgets
         if progress is not None:
             progress(k + 1, len(mechanisms))
-    return Curve(tuple(points), tuple(refused))
+    return so_far()
 
 
+def _whole(budget: Budget | None) -> float | None:
+    return None if budget is None else whole(budget)
+
+
+@overload
+def plan(
+    counts: Counts | ArrayLike, kind: type[Mechanism], postprocess: Chosen, *, spreads: Sequence[float], **asked: Any
+) -> Plan: ...
+@overload
 def plan(
     counts: Counts | ArrayLike,
     kind: type[Mechanism],
-    postprocess: Chosen,
+    postprocess: Sequence[Chosen],
     *,
-    target: str,
-    limit: float,
     spreads: Sequence[float],
-    epsilon: Callable[[Mechanism], float | None] | None = None,
+    **asked: Any,
+) -> Plans: ...
+def plan(
+    counts: Counts | ArrayLike,
+    kind: type[Mechanism],
+    postprocess: Chosen | Sequence[Chosen],
+    *,
+    spreads: Sequence[float],
+    max_alpha: float | None = None,
+    max_loss: float | None = None,
+    max_relative_loss: float | None = None,
+    max_cost: float | None = None,
+    max_rmse: float | None = None,
+    epsilon: Promise | None = None,
     progress: Progress | None = None,
-    **asked: Unpack[Asked],
-) -> Plan:
-    """The largest noise (smallest epsilon) in the range of `spreads` at which `target` stays at or below `limit`.
+    currency: str = "$",
+    **asked: Any,
+) -> Plan | Plans:
+    """The largest noise (smallest epsilon) in the range of `spreads` at which all targets are met.
 
-    "At or below" is said of the upper end of the interval, so the numerical error is on the safe side. No quantity
-    is proven to grow with the noise everywhere, so the whole range is looked at: the answer is the largest noise such
-    that the target is met there and at every smaller level of the curve; between two levels the place is found by
-    Brent's method. `kind` is the class of the mechanism, made from one spread (b or sigma). For `asked` see `audit`.
+    "Met" is said of the upper end of each interval, so the numerical error is on the safe side. No quantity is proven to
+    grow with the noise everywhere, so the whole range is looked at: the answer is the largest noise such that the targets
+    are met there and at every smaller level of the curve; between two levels the place is found by Brent's method.
+
+    Parameters
+    ----------
+    counts, asked
+        As in `audit`.
+    kind
+        The class of the mechanism, made from one spread (b or sigma).
+    postprocess
+        One post-processing gives a `Plan`, a list of them `Plans`, whose `verdict` compares them.
+    spreads
+        The levels of noise to look at, such as `grid(1, 1000)`.
+    max_alpha, max_loss, max_cost, max_rmse
+        Limits, in money with a budget, else in counts or shares of 1; for their meaning see `Targets`.
+    max_relative_loss
+        In percent of what the entity is due: 2.5 is 2.5 %.
+    epsilon
+        From a mechanism to its epsilon, such as `Neighbours(sensitivity=2).epsilon`; without one plans speak of noise.
+    progress, currency
+        Called with (levels done, levels); the sign of money in sentences.
+
     """
-    if target not in TARGETS:
-        raise ParameterError(f"`target` must be one of {', '.join(TARGETS)}, got {target!r}")
-    if not 0 < limit < math.inf:
-        raise ParameterError(f"the limit on {target} must be > 0 and finite, got {limit!r}")
+    wanted = Targets(max_alpha, max_loss, max_relative_loss, max_cost, max_rmse)
+    if not wanted:
+        raise ParameterError(
+            "a plan must have a target: max_alpha, max_loss, max_relative_loss, max_cost or max_rmse, got none"
+        )
     x = Counts.of(counts)
+    several = isinstance(postprocess, Sequence) and not isinstance(postprocess, str)
+    rules: Sequence[Chosen] = postprocess if several else [postprocess]  # type: ignore[assignment,list-item]
+    same = {"epsilon": epsilon, "currency": currency}
+    made = [
+        _Search(x, kind, which, wanted, same | asked | _unused(which, rules, x, asked)).run(spreads, progress)
+        for which in rules
+    ]
+    budget = _whole(asked.get("budget"))
+    found = [replace(p, basis=replace(p.basis, budget=budget)) for p in made]
+    return Plans(tuple(found)) if several else found[0]
 
-    def at(spreads: Sequence[float], progress: Progress | None = None) -> Curve:
-        made = [kind(s) for s in spreads]  # type: ignore[call-arg]
-        return sweep(x, made, [postprocess], epsilon=epsilon, progress=progress, **asked)
 
-    def excess(spread: float) -> tuple[float, Point | None]:
+def _unused(which: Chosen, rules: Sequence[Chosen], counts: Counts, asked: Any) -> dict[str, None]:
+    """What this rule does not look at and another one does: a total, a budget."""
+    if len(rules) == 1:
+        return {}
+    given = {k: asked.get(k) for k in ("programme", "last") if asked.get(k) is not None}
+    given |= {"by_group": asked.get("by_group", False)}
+    pis = {id(one): postprocessing(one, counts, **(given if isinstance(one, str) else {})) for one in rules}
+    own = pis[id(which)]
+    total = not own.keeps_total and any(pi.keeps_total for pi in pis.values())
+    budget = not own.problem.shares and any(pi.problem.shares for pi in pis.values())
+    return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
+
+
+class _Search:
+    """The search for one post-processing."""
+
+    def __init__(self, x: Counts, kind: type[Mechanism], which: Chosen, targets: Targets, same: dict[str, Any]) -> None:
+        self.x, self.kind, self.which, self.targets, self.same = x, kind, which, targets, same
+        self.epsilon: Promise | None = same["epsilon"]
+
+    def at(self, spreads: Sequence[float], progress: Progress | None = None) -> Curve:
+        made = [self.kind(s) for s in spreads]  # type: ignore[call-arg]
+        return sweep(self.x, made, [self.which], progress=progress, **self.same)
+
+    def excess(self, spread: float) -> tuple[float, Point | None]:
+        points = self.at([spread]).points
+        return (self.targets.excess(points[0]), points[0]) if points else (math.inf, None)
+
+    def meets(self, point: Point | None) -> bool:
+        return point is not None and self.targets.excess(point) <= 0
+
+    def run(self, spreads: Sequence[float], progress: Progress | None) -> Plan:
+        seen = self.at(sorted(spreads), progress)
+        if not seen.points:
+            return Plan(self.targets, None, None, (), seen.refused, "refused", basis=seen.basis)
+        self.targets.judge(seen.points[0])  # a target that has no meaning here is refused before the search
         try:
-            points = at([spread]).points
+            best, ending, again = self._largest(seen)
+            stated = None if best is None else self._stated(best)
         except Cancelled as error:
-            error.reaching(lambda _: found)
+            error.reaching(lambda _: seen)
             raise
-        quantity = points[0].quantity(target) if points else None
-        return (math.inf, None) if quantity is None else (quantity.high - limit, points[0])
+        return Plan(self.targets, best, stated, seen.points, seen.refused, ending, again, seen.basis)
 
-    found = at(sorted(spreads), progress)
-    curve, refused = found.points, found.refused
-    if not curve:
-        why = f"the engine refused every level of noise: {refused[0].reason}"
-        return Plan(target, limit, None, (), refused, why, plain=False)
-    if curve[0].quantity(target) is None:
-        raise ParameterError(f"the cost of privacy is for allocations, got the post-processing {curve[0].postprocess}")
-    best, why, plain = _largest(curve, refused, target, limit, excess)
-    return Plan(target, limit, best, curve, refused, why, plain)
+    def _largest(self, seen: Curve) -> tuple[Point | None, Ending, bool]:
+        """The point, how the search ended, and whether more noise meets the targets again further on."""
+        levels: list[tuple[float, Point | None]] = [(p.mechanism.spread, p) for p in seen.points]
+        levels += [(r.mechanism.spread, None) for r in seen.refused]
+        levels.sort(key=lambda level: level[0])
+        good = 0
+        while good < len(levels) and self.meets(levels[good][1]):
+            good += 1
+        if good == 0:
+            return None, "none", False
+        if good == len(levels):
+            return levels[-1][1], "all", False
+        again = any(self.meets(p) for _, p in levels[good + 1 :])
+        low, high = levels[good - 1], levels[good]
+        if high[1] is None:
+            return low[1], "edge", again
+        return self._between(low[0], high[0], low[1]), "found", again
+
+    def _between(self, low: float, high: float, known: Point | None) -> Point | None:
+        """The root of `excess` in log noise, approached from the side that meets the targets; `known` meets them at `low`."""
+        from scipy.optimize import brentq
+
+        best: list[tuple[float, Point | None]] = [(math.log(low), known)]
+
+        def f(u: float) -> float:
+            value, point = self.excess(math.exp(u))
+            if value <= 0 and u > best[0][0]:
+                best[0] = (u, point)
+            return min(value, 1e300)
+
+        root = brentq(f, math.log(low), math.log(high), xtol=STEP / 4, rtol=8.9e-16)
+        if best[0][0] < root - STEP / 2:
+            f(root - STEP / 2)
+        return best[0][1]
+
+    def _stated(self, best: Point) -> Point:
+        """The point at the shortest number on the safe side that meets the targets too; at worst the point itself."""
+        for mechanism, epsilon in self._short(best):
+            points = sweep(self.x, [mechanism], [self.which], **self.same).points
+            if points and self.meets(points[0]):
+                return replace(points[0], epsilon=epsilon)
+        return best
+
+    def _short(self, best: Point) -> Iterator[tuple[Mechanism, float | None]]:
+        """Noise of a short epsilon from the one that was found upwards; without one, short noise from it downwards."""
+        spread = best.mechanism.spread
+        for digits in range(SHORT, 8):
+            if best.epsilon is None or self.epsilon is None:
+                yield self.kind(_near(spread, digits, up=False)), None  # type: ignore[call-arg]
+                continue
+            short = _near(best.epsilon, digits, up=True)
+            yield self._with_epsilon(short, spread), short
+
+    def _with_epsilon(self, epsilon: float, start: float) -> Mechanism:
+        """The most noise (to rounding) that promises `epsilon`, which is at or a little above that of the spread `start`."""
+        assert self.epsilon is not None
+
+        def keeps(spread: float) -> bool:
+            promise = self.epsilon(self.kind(spread))  # type: ignore[call-arg,misc]
+            return promise is not None and promise <= epsilon
+
+        low, high = start / 2, start * (1 + 2 * DUST)
+        while not math.isclose(low, high, rel_tol=1e-15):
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if keeps(middle) else (low, middle)
+        return self.kind(low)  # type: ignore[call-arg]
 
 
-def _largest(
-    curve: tuple[Point, ...],
-    refused: tuple[Refused, ...],
-    target: str,
-    limit: float,
-    excess: Callable[[float], tuple[float, Point | None]],
-) -> tuple[Point | None, str, bool]:
-    """The point, the sentence, and whether the sentence is the usual one."""
-    levels = [(p.mechanism.spread, p) for p in curve] + [(r.mechanism.spread, None) for r in refused]
-    levels.sort(key=lambda level: level[0])
-    keeps = f"keeps {TARGETS[target]} at or below {limit:g}"
-    good = 0
-    while good < len(levels) and _meets(levels[good][1], target, limit):
-        good += 1
-    if good == 0:
-        return None, f"no noise in the range {keeps}: the least noise already exceeds it", False
-    if good == len(levels):
-        return levels[-1][1], f"every noise in the range {keeps}; more may be possible", False
-    later = any(_meets(p, target, limit) for _, p in levels[good + 1 :])
-    aside = "; more noise meets it again further on, which is left aside" if later else ""
-    low, high = levels[good - 1], levels[good]
-    if high[1] is None:
-        return low[1], f"the engine refuses the next level of noise, so this is the most that is known{aside}", False
-    found = _between(low[0], high[0], low[1], excess)
-    return found, f"this is the most noise, and the smallest epsilon, that {keeps}{aside}", not later
+def _near(value: float, digits: int, *, up: bool) -> float:
+    """`value` in so many digits, rounded one way; the nearest where it differs by rounding of floats alone."""
+    nearest = float(f"{value:.{digits}g}")
+    return nearest if abs(nearest - value) <= DUST * value else rounded(value, digits, up=up)
 
 
-def _meets(point: Point | None, target: str, limit: float) -> bool:
-    quantity = None if point is None else point.quantity(target)
-    return quantity is not None and quantity.high <= limit
+def frontier(
+    counts: Counts | ArrayLike,
+    mechanism: Law,
+    rule: str = "pos-threshold",
+    *,
+    points: int = 21,
+    beside: Sequence[Audit] | Sequence[Chosen] | None = None,
+    engine: Engine | None = None,
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+) -> Frontier:
+    """Alpha against the root mean squared error as the threshold grows from 0 to the best one for this noise.
+
+    Parameters
+    ----------
+    counts, mechanism, total, budget, by_group
+        As in `audit`.
+    rule
+        "pos-threshold" (shares, from pos) or "simplex-threshold" (counts, from simplex).
+    points
+        Levels of the threshold, evenly spaced.
+    beside
+        Rules to compare with, by name, or audits that are there already. Default: the usual ones of this task.
+    engine
+        Default: the expansion, which takes some 0.02 s per point, and where it refuses the exact engine.
+
+    """
+    if rule not in NAMED:
+        raise ParameterError(f"a frontier is of {' or '.join(NAMED)}, got {rule!r}")
+    if points < 2:
+        raise ParameterError(f"a frontier must have at least 2 points, got {points!r}")
+    x, best = Counts.of(counts), mechanism.best_threshold()
+    pi: Any = postprocessing(rule, x, total=total, by_group=by_group)
+    finder = FirstOf((Expansion(), Exact())) if engine is None else engine
+    path, refused = [], []
+    for level in np.linspace(0.0, best.level, points).tolist():
+        steep = best.steepness if best.steepness == math.inf else level + 1.0
+        (found,) = outcomes(
+            x, mechanism, [replace(pi, threshold=Threshold(level, steep))], engine=finder, budget=budget
+        )
+        if isinstance(found, Refusal):
+            refused.append(f"threshold {level:.4g}: {found.reason}")
+        else:
+            path.append(Tradeoff(level, Point.of(found)))
+    return Frontier(
+        rule, tuple(path), _named(x, mechanism, beside or NAMED[rule], total, budget, by_group), tuple(refused)
+    )
 
 
-def _between(
-    low: float, high: float, known: Point | None, excess: Callable[[float], tuple[float, Point | None]]
-) -> Point | None:
-    """The root of `excess` in log noise, approached from the side that meets the target; `known` meets it at `low`."""
-    from scipy.optimize import brentq
+NAMED = {
+    "pos-threshold": ("baseline", "pos", "pos-threshold"),
+    "simplex-threshold": ("nonnegative", "simplex", "simplex-threshold"),
+}
+"""The rules that a frontier goes between, and others of the same task."""
 
-    best: list[tuple[float, Point | None]] = [(math.log(low), known)]
 
-    def f(u: float) -> float:
-        value, point = excess(math.exp(u))
-        if value <= 0 and u > best[0][0]:
-            best[0] = (u, point)
-        return min(value, 1e300)
-
-    root = brentq(f, math.log(low), math.log(high), xtol=STEP / 4, rtol=8.9e-16)
-    if best[0][0] < root - STEP / 2:
-        f(root - STEP / 2)
-    return best[0][1]
+def _named(
+    x: Counts, mechanism: Law, beside: Sequence[Any], total: float | None, budget: Budget | None, by_group: bool
+) -> tuple[Point, ...]:
+    if all(isinstance(one, Audit) for one in beside):
+        return tuple(Point.of(one) for one in beside)
+    found = outcomes(x, mechanism, beside, total=total, budget=budget, by_group=by_group)
+    return tuple(Point.of(one) for one in found if isinstance(one, Audit))

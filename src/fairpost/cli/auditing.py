@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -12,13 +13,18 @@ from fairpost.cli import hierarchies, screen
 from fairpost.cli import options as o
 from fairpost.cli.outputs import Outputs, now
 from fairpost.errors import ParameterError
+from fairpost.io.rows import columns_csv
+from fairpost.noise import Law
+from fairpost.plan import frontier
 from fairpost.problems import Programme
-from fairpost.results import CONFIDENTIAL, Audit, Comparison
+from fairpost.results import CONFIDENTIAL, Audit, Comparison, Frontier, Targets
 
 
 @click.command()
 @o.FILE
 @o.COLUMNS
+@o.LABEL
+@o.KEEP
 @o.NOISE
 @click.option(
     "--statement",
@@ -28,6 +34,7 @@ from fairpost.results import CONFIDENTIAL, Audit, Comparison
 )
 @o.POSTPROCESS
 @o.PROBLEM
+@o.LIMITS
 @hierarchies.LEVELS
 @hierarchies.AREAS
 @o.ENGINE
@@ -35,6 +42,16 @@ from fairpost.results import CONFIDENTIAL, Audit, Comparison
 @o.JSON
 @click.option("--entities", is_flag=True, help="Every entity in the JSON.")
 @o.CSV
+@click.option(
+    "--csv-groups",
+    "csv_groups",
+    type=click.Path(path_type=str),
+    metavar="PATH|-",
+    help="One row per group; -: to stdout.",
+)
+@click.option(
+    "--frontier", is_flag=True, help="Alpha against RMSE as the threshold grows to its best: screen, JSON, report."
+)
 @o.HTML
 @o.WORDS
 @o.NOUN
@@ -43,7 +60,8 @@ def audit(file: str, **given: Any) -> int:
     """Who gains and who loses from post-processing, from a FILE of true counts.
 
     FILE is CSV, TSV, either gzipped, Parquet, or a SAIPE file. The result is computed from true counts and is
-    confidential: publishing it spends privacy.
+    confidential: publishing it spends privacy. With targets (--max-loss, ...) every post-processing gets a verdict: it passes,
+    fails, or is unsure where the error of its numbers leaves that open. The exit code does not depend on it.
 
     \b
     Example: how a $6.5 billion programme shares out by school district at epsilon 0.01
@@ -53,8 +71,10 @@ def audit(file: str, **given: Any) -> int:
     given = with_statement(given)
     o.check_numbers(given)
     if given["levels"] is not None:
+        _no_levels(given)
         return hierarchies.audit_levels(file, given)
     hierarchies.need_levels(given)
+    targets = o.targets_of(given)
     mechanism = o.noise_of(given)
     outputs = Outputs(given, [file])
     with screen.progress("reading") as report:
@@ -70,12 +90,42 @@ def audit(file: str, **given: Any) -> int:
             total=given["total"],
             budget=budget,
             by_group=given["by_group"],
+            targets=targets,
             **law,
         )
+        if given["frontier"]:
+            report(0, None, "fairness against accuracy")
+            results = replace(results, frontier=_frontier(results, given, budget))
     if not outputs.to_stdout:
         show(results, given["currency"])
     write(outputs, results, given)
     return 130 if any(r.interrupted for r in results) else 0
+
+
+def _no_levels(given: o.Given) -> None:
+    """What an audit of a hierarchy does not look at is refused, not left aside."""
+    names = ("label", "keep", "frontier", "csv_groups", *(f.name for f in fields(Targets)))
+    typed = [name for name in names if given[name]]
+    if typed:
+        raise ParameterError(f"--{typed[0].replace('_', '-')} is for audits without --levels, got both")
+
+
+def _frontier(results: Comparison, given: o.Given, budget: Budget | None) -> Frontier:
+    """Of the task of the results, beside them."""
+    if isinstance(results.first.problem, Programme) or not isinstance(results.first.mechanism, Law):
+        raise ParameterError("--frontier is for shares in proportion and for counts, got a programme")
+    task = results.first.task
+    mine = [r for r in results if r.task == task]
+    rule = "pos-threshold" if task == "allocation" else "simplex-threshold"
+    return frontier(
+        results.first.counts,
+        results.first.mechanism,
+        rule,
+        beside=mine,
+        total=given["total"],
+        budget=budget if task == "allocation" else None,
+        by_group=given["by_group"],
+    )
 
 
 def with_statement(given: o.Given) -> o.Given:
@@ -112,6 +162,9 @@ def default_choice(budget: Budget | None, law: o.Given | None = None) -> tuple[s
 def show(results: Comparison, currency: str) -> None:
     """Tables and sentences on the screen."""
     out = screen.console()
+    for r in results:
+        for line in screen.verdict_lines(r, currency):
+            screen.say(out, line)
     for task in dict.fromkeys(r.task for r in results):
         some = tuple(r for r in results if r.task == task)
         screen.show(out, screen.comparison(some, currency))
@@ -120,9 +173,17 @@ def show(results: Comparison, currency: str) -> None:
                 screen.say(out, line)
             for line in _seats(r):
                 screen.say(out, line)
+        for grid in (screen.groups(r, currency) for r in some):
+            if grid is not None:
+                screen.show(out, grid)
         divided = next((r for r in some if r.budgets is not None), None)
         if divided is not None and divided.budgets is not None and divided.budget is not None:
             screen.say(out, screen.whose(divided.budgets, divided.budget, currency))
+    if results.frontier is not None:
+        screen.show(out, screen.path(results.frontier, currency))
+        if results.frontier.refused:
+            many = len(results.frontier.refused)
+            screen.say(out, f"{many:,} thresholds have no point: {results.frontier.refused[0]}")
     screen.say(out, screen.explanation(all(r.money is not None for r in results)), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
 
@@ -151,6 +212,7 @@ def write(outputs: Outputs, results: Comparison, given: o.Given) -> None:
     outputs.write(
         json=lambda: results.to_dict(entities=given["entities"], neighbours=o.neighbours_of(given)),
         csv=lambda: entities_csv(results),
+        csv_groups=lambda: columns_csv(results.group_columns()),
         html=lambda: audit_page(
             results,
             command=o.command_line(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import click
@@ -18,6 +19,8 @@ from fairpost.fairness import checked_budget
 from fairpost.hierarchy.rules import RULES
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
+from fairpost.results.comparison import warnings_of
+from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total
 
@@ -59,6 +62,8 @@ COLUMNS = together(
         help="What FILE is; saipe: the Census Bureau's text or Excel file as it comes.  [default: by its name]",
     ),
 )
+LABEL = click.option("--label", metavar="COL", help="Column of names for people, shown with the ids.")
+KEEP = click.option("--keep", metavar="COL", multiple=True, help="A column carried into CSV and JSON. Repeatable.")
 MECHANISM = click.option(
     "--mechanism", type=click.Choice(list(MECHANISMS)), default="laplace", show_default=True, help="The noise."
 )
@@ -103,6 +108,20 @@ PROBLEM = together(
         help="Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
     ),
     click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares its own budget."),
+)
+LIMITS = together(
+    click.option(
+        "--max-alpha", type=float, help="Target: alpha at most this; in money with a budget, else in counts or shares."
+    ),
+    click.option("--max-loss", type=float, help="Target: no entity expects to lose more; in the same unit."),
+    click.option(
+        "--max-relative-loss",
+        type=float,
+        metavar="PERCENT",
+        help="Target: no entity expects to lose more than so many percent of what it is due.",
+    ),
+    click.option("--max-cost", type=float, help="Target: cost of privacy at most this; in money, else a share."),
+    click.option("--max-rmse", type=float, help="Target: root mean squared error per entity; in the unit of alpha."),
 )
 ENGINE = together(
     click.option(
@@ -156,6 +175,20 @@ def columns(given: Given) -> dict[str, Any]:
     return {k: v for k, v in named.items() if v is not None} | {"format": given["format"]}
 
 
+def names(given: Given) -> dict[str, Any]:
+    """The keyword arguments of the readers for what people call the entities, and for what is carried along."""
+    return {"label": given.get("label"), "keep": given.get("keep") or ()}
+
+
+def targets_of(given: Given) -> Targets:
+    """The limits that were typed."""
+    limits = {f.name: given[f.name] for f in fields(Targets) if given.get(f.name) is not None}
+    for name, limit in limits.items():
+        if not 0 < limit < float("inf"):
+            raise ParameterError(f"--{name.replace('_', '-')} must be > 0 and finite, got {limit:g}")
+    return Targets(**limits)
+
+
 def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
     """The law and, with hold-harmless, last year's payments, as arguments of `audit`; nothing without --programme."""
     if given.get("programme") is None:
@@ -180,8 +213,19 @@ def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
     from fairpost.io.tables import read_group_budgets
 
     if given["group_budget"] is None:
-        return read_counts(file, **columns(given)), given["budget"]
-    return read_group_budgets(file, given["group_budget"], **columns(given))
+        counts, budget = read_counts(file, **columns(given), **names(given)), given["budget"]
+    else:
+        counts, budget = read_group_budgets(file, given["group_budget"], **columns(given), **names(given))
+    warn(counts)
+    return counts, budget
+
+
+def warn(counts: Counts) -> None:
+    """One line on stderr for each thing about the counts that is probably not meant."""
+    from fairpost.cli.layout import remark
+
+    for line in warnings_of(counts):
+        remark(f"warning: {line}.")
 
 
 def group_budgets(

@@ -34,7 +34,8 @@ class Outputs:
 
     def __init__(self, given: Given, inputs: list[str], *, public: bool = False) -> None:
         self.public = public
-        paths = {"json": given.get("json_"), "csv": given.get("csv_"), "html": given.get("html")}
+        options = {"json": "json_", "csv": "csv_", "csv-groups": "csv_groups", "html": "html"}
+        paths = {kind: given.get(option) for kind, option in options.items()}
         piped = [kind for kind, path in paths.items() if path == STDOUT]
         if len(piped) > 1:
             raise ParameterError(f"one output can go to stdout, got {' and '.join(f'--{k} -' for k in piped)}")
@@ -52,10 +53,16 @@ class Outputs:
         )
 
     def write(
-        self, *, json: Callable[[], dict[str, Any]], csv: Content | None = None, html: Content | None = None
+        self,
+        *,
+        json: Callable[[], dict[str, Any]],
+        csv: Content | None = None,
+        csv_groups: Content | None = None,
+        html: Content | None = None,
     ) -> None:
         """Make and write what was asked for."""
-        made: dict[str, Content | None] = {"json": lambda: as_json(json()), "csv": self._table(csv), "html": html}
+        made: dict[str, Content | None] = {"json": lambda: as_json(json()), "html": html}
+        made |= {"csv": self._table(csv), "csv-groups": self._table(csv_groups)}
         files: dict[str | PathLike[str], Any] = {path: _made(made[kind]) for kind, path in self.paths.items()}
         if self.to_stdout:
             to_stdout(_made(made[self.to_stdout]))

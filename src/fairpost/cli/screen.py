@@ -10,12 +10,16 @@ from fairpost.budgets import GroupBudgets
 from fairpost.cli.layout import Grid, console, remark, say, show
 from fairpost.report.numbers import PERCENT, Unit, half, money
 from fairpost.report.programme import programme_lines
+from fairpost.report.verdicts import COUNTS, PARTS, SHARES, named, part, relative_lines, unit_of, verdict_lines
+from fairpost.results import Frontier, Point
 from fairpost.results.audit import Audit
 
-__all__ = ["Grid", "console", "remark", "say", "show"]
+__all__ = ["COUNTS", "SHARES", "Grid", "console", "remark", "say", "show", "unit_of", "verdict_lines"]
 
-COUNTS = Unit(digits=5)
-SHARES = Unit(100.0, "", " %", 5)
+GROUPS = 5
+"""Groups on the screen, those that gain or lose most; all of them are in the files."""
+WIDE = 32
+"""A name longer than this is shortened in a table."""
 RARE = 1e-12
 """A chance of degenerate draws below this is not worth a line."""
 
@@ -49,15 +53,6 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
         yield lambda done, most, label=what: bar.update(task, completed=done, total=most, description=label)
 
 
-def unit_of(result: Audit, currency: str = "$") -> tuple[Unit, float]:
-    """How the biases of a result are shown, and the factor from bias to that unit."""
-    if result.money is not None and result.budget is not None:
-        return money(currency), result.budget
-    if result.problem.unit == "decision":
-        return PERCENT, 1.0
-    return (SHARES if result.task == "allocation" else COUNTS), 1.0
-
-
 def shown(unit: Unit, estimate: Estimate) -> str:
     """The value, and its interval where that is wide enough to see."""
     error = half(estimate)
@@ -71,7 +66,17 @@ def shown(unit: Unit, estimate: Estimate) -> str:
 def comparison(results: Sequence[Audit], currency: str) -> Grid:
     """One row per post-processing: the harm, and its price beside it, both in money where there is some."""
     mechanism = results[0].mechanism
-    heads = ("post-processing", "alpha", "gains most", "loses most", "cost of privacy", "RMSE", "P(0)", "by")
+    heads = (
+        "post-processing",
+        "alpha",
+        "gains most",
+        "loses most",
+        "of its due",
+        "cost of privacy",
+        "RMSE",
+        "P(0)",
+        "by",
+    )
     return Grid(
         f"{mechanism.name} noise, {mechanism.parameter} {mechanism.spread:g}",
         heads,
@@ -84,12 +89,78 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
     return (
         r.postprocess,
         shown(unit, r.alpha.scaled(factor)),
-        *(f"{label} {bias}" for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)),
+        *(f"{cut(r, label)} {bias}" for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)),
+        _relative(r),
         cost(r, currency),
-        unit.show(r.price["root_mean_squared_error"] * factor),
-        PERCENT.show(r.price["mean_probability_of_zero"], 1e-5),
+        error(unit, r.rmse.scaled(factor)),
+        PERCENT.show(r.mean_zero.value, 1e-5),
         r.method if r.runs is None else f"{r.runs:,} runs",
     )
+
+
+def cut(result: Audit, label: str) -> str:
+    """A name for a table, shortened; an id, which must stay whole, where there are no names."""
+    name = result.name_of(label)
+    return name if name == label or len(name) <= WIDE else f"{name[: WIDE - 1].rstrip()}…"
+
+
+def _relative(r: Audit) -> str:
+    """What the entity that loses most loses, in percent of what it is due; "-" where nothing is due."""
+    found = None if r.problem.unit == "decision" else r.relative_of(r.counts.ids.index(r.alpha_pair[1]))
+    return "-" if found is None else shown_part(found)
+
+
+def shown_part(estimate: Estimate) -> str:
+    """A relative bias with its sign; with its interval where that is wide enough to see."""
+    if half(estimate) <= 1e-3 * abs(estimate.value):
+        return part(estimate, signed=True)
+    low, high = PARTS.show(estimate.low, toward=-1, signed=True), PARTS.show(estimate.high, toward=1, signed=True)
+    return f"{part(estimate, signed=True)} ({low} to {high})"
+
+
+def error(unit: Unit, rmse: Estimate) -> str:
+    """A root mean squared error with no more digits than its accuracy supports."""
+    return unit.show(rmse.value, half(rmse) / 10)
+
+
+def groups(result: Audit, currency: str) -> Grid | None:
+    """What the groups gain or lose that do so most, and who in each loses most; None where there are no groups."""
+    found = sorted(result.groups, key=lambda g: -abs(g.bias.value))
+    if not found:
+        return None
+    unit, factor = unit_of(result, currency)
+    rows = [
+        (
+            g.group,
+            f"{g.n:,}",
+            unit.show(g.due * factor),
+            unit.show(g.bias.value * factor, half(g.bias) * factor / 10, signed=True),
+            "-" if g.relative is None else shown_part(g.relative),
+            shown(unit, g.alpha.scaled(factor)),
+            f"{cut(result, g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
+            "-" if g.worst_relative is None else shown_part(g.worst_relative),
+        )
+        for g in found[:GROUPS]
+    ]
+    many = f"the {GROUPS} of {len(found):,} groups that gain or lose most" if len(found) > GROUPS else "by group"
+    heads = ("group", "n", "due", "bias", "of due", "alpha inside", "loses most", "of its due")
+    return Grid(f"{result.postprocess}, {many}", heads, rows)
+
+
+def path(found: Frontier, currency: str) -> Grid:
+    """Fairness against accuracy at five thresholds, then the named rules."""
+    unit = {"money": money(currency), "share": SHARES}.get(found.unit, COUNTS)
+    last = len(found.path) - 1
+    steps = [found.path[k] for k in sorted({round(last * q / 4) for q in range(5)})]
+    rows = [(f"threshold {COUNTS.show(t.threshold)}", *_tradeoff(unit, t.point)) for t in steps]
+    rows += [(p.postprocess, *_tradeoff(unit, p)) for p in found.named]
+    return Grid(
+        f"Fairness against accuracy: {found.rule} as its threshold grows", ("rule", "alpha", "RMSE", "P(0)", "by"), rows
+    )
+
+
+def _tradeoff(unit: Unit, p: Point) -> tuple[str, ...]:
+    return shown(unit, p.alpha), error(unit, p.rmse), PERCENT.show(p.zero.value, 1e-5), p.method
 
 
 def ends(result: Audit, currency: str) -> tuple[str, str]:
@@ -113,8 +184,9 @@ def cost(result: Audit, currency: str) -> str:
 def sentences(result: Audit, currency: str) -> list[str]:
     """What the numbers of one result mean."""
     most, least = ends(result, currency)
-    gainer, loser = result.alpha_pair
+    gainer, loser = (named(result, label) for label in result.alpha_pair)
     lines = [f"{result.postprocess}: in expectation {gainer} gets {most} and {loser} {least}, compared with the truth."]
+    lines += [f"  {line}" for line in relative_lines(result, currency)]
     if result.bounds is not None:
         b = result.bounds
         least, most = COUNTS.show(b.lower, toward=-1), COUNTS.show(b.theorem, toward=1)
@@ -128,7 +200,8 @@ def sentences(result: Audit, currency: str) -> list[str]:
     lines += [f"  {line}" for line in programme_lines(result, currency)]
     if result.degenerate > RARE:
         rate = PERCENT.show(result.degenerate)
-        lines.append(f"  {rate} of the draws are degenerate and take the documented convention.")
+        each = " per group, on average over groups," if result.grouped else ""
+        lines.append(f"  {rate} of the draws{each} are degenerate and take the documented convention.")
     if result.variance_reduction is not None and result.variance_reduction > 1:
         lines.append(f"  Control variates cut the variance by {result.variance_reduction:,.3g} times.")
     if result.note:
@@ -160,6 +233,7 @@ def explanation(in_money: bool) -> str:
     """What the columns mean."""
     unit = ", in money" if in_money else ""
     return (
-        f"alpha: the largest difference between two entities' biases{unit}. RMSE: root mean squared error per entity{unit}. "
+        f"alpha: the largest difference between two entities' biases{unit}. Of its due: what the entity that loses most loses, "
+        f"in percent of what it is due. RMSE: root mean squared error per entity{unit}. "
         "P(0): the mean chance of receiving 0."
     )

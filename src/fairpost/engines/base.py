@@ -78,7 +78,10 @@ class Answer:
     expected_T: Estimate | None = None
     """E[T] of Lemma 2, for the projection onto the simplex."""
     degenerate: float = 0.0
-    """The probability (simulated: the share of runs and groups) of a draw that takes the documented convention."""
+    """The probability that a draw takes the documented convention; by group of a draw in one group, the mean over groups.
+
+    Simulation counts the same: the share of (draw, group) pairs.
+    """
     note: str | None = None
     sample: Sampled | None = None
     """Simulation: everything else that it has shown."""

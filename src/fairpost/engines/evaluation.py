@@ -192,12 +192,14 @@ class Evaluation:
 
 
 def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Moments:
-    """The moments of all groups. `rtol` of the largest alpha is reached because each group reaches its own.
+    """The moments of all groups; the chance of a degenerate draw is the mean over groups, as simulation counts it.
+
+    `rtol` of the largest alpha is reached because each group reaches its own.
 
     Groups are independent: they are dealt to the threads in order, and inside a thread the kernels do not split again.
     """
     arrays: dict[str, Any] = {name: np.empty(n) for name in ("bias", "error", "mse", "zero", "mse_error", "zero_error")}
-    regular, nodes = 1.0, 0
+    convention, nodes = 0.0, 0
 
     def some(part: slice) -> list[Moments]:
         found = []
@@ -211,9 +213,9 @@ def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Momen
         found = _stated(answer)
         for name, values in arrays.items():
             values[who] = getattr(found, name)
-        regular *= 1 - found.degenerate
+        convention += found.degenerate / len(works)
         nodes = max(nodes, found.nodes)
-    return Moments(**arrays, degenerate=1 - regular, nodes=nodes)
+    return Moments(**arrays, degenerate=convention, nodes=nodes)
 
 
 def _stated(m: Moments) -> Moments:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,10 @@ class Noisy:
     """For each entity the total of its group (of the file, without groups), at least 0."""
     base: Floats | None = None
     """The public population that each count is a part of."""
+    names: tuple[str, ...] | None = None
+    """What people call each entity."""
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns that outputs carry along."""
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -55,6 +60,8 @@ def read_counts(
     weight: str | None = None,
     group: str | None = None,
     base: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
     format: str | None = None,
 ) -> Counts:
     """True counts from a file or a data frame.
@@ -71,13 +78,24 @@ def read_counts(
         leaid, the group the state's FIPS code, and the count poor_5_17 unless pop or pop_5_17 is named.
     base
         The column of the population that each count is a part of, for programmes with rates.
+    label, keep
+        The column of what people call each entity, and columns that tables and JSON carry along.
     format
         "csv", "tsv", "parquet" or "saipe"; by default the end of the file's name decides.
 
     """
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base}
-    fields = _read(source, roles, format, least=0.0)
-    return Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups, base=fields.base)
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base, **carried(label, keep)}
+    return _counts(_read(source, roles, format, least=0.0))
+
+
+def carried(label: str | None, keep: Sequence[str]) -> dict[str, str | None]:
+    """The roles of the label and of the columns that are kept."""
+    return {"label": label} | {f"keep:{name}": name for name in keep}
+
+
+def _counts(rows: Noisy) -> Counts:
+    """True counts from checked rows."""
+    return Counts(rows.values, rows.ids, rows.weights, rows.groups, base=rows.base, names=rows.names, kept=rows.kept)
 
 
 def read_noisy(
@@ -89,6 +107,8 @@ def read_noisy(
     group: str | None = None,
     total: str | None = None,
     base: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
     format: str | None = None,
 ) -> Noisy:
     """Noisy counts, which may be negative; the rest as in `read_counts`.
@@ -97,6 +117,7 @@ def read_noisy(
     there are no groups), finite and at least 0.
     """
     roles = {"id": id, "count": count, "weight": weight, "group": group, "total": total, "base": base}
+    roles |= carried(label, keep)
     return _read(source, roles, format, least=None)
 
 
@@ -109,6 +130,8 @@ def read_group_budgets(
     weight: str | None = None,
     group: str | None = None,
     base: str | None = None,
+    label: str | None = None,
+    keep: Sequence[str] = (),
     format: str | None = None,
 ) -> tuple[Counts, dict[str, float]]:
     """True counts as in `read_counts`, and the budget of each group.
@@ -117,13 +140,14 @@ def read_group_budgets(
     group and budget.
     """
     roles = {"id": id, "count": count, "weight": weight, "group": group, "total": given, "base": base}
+    roles |= carried(label, keep)
     table, roles = _table(source, roles, format)
     own = given in table.data
     with translated(table.name):
         fields = _fields(table, roles if own else roles | {"total": None}, 0.0)
     if fields.groups is None:
         raise InputError(f"{table.name}: budgets by group need a column of groups (name it with --group), got none")
-    counts = Counts(fields.values, ids=fields.ids, weights=fields.weights, groups=fields.groups, base=fields.base)
+    counts = _counts(fields)
     if fields.totals is not None:
         return counts, dict(zip(fields.groups, fields.totals.tolist(), strict=True))
     if given != STDIN and not os.path.exists(given):
@@ -198,9 +222,10 @@ def _column(table: Table, roles: dict[str, str | None], role: str) -> str | None
         here = role in OPTIONAL and role in table.data
         return role if here and not (role == "group" and empty(table.data[role])) else None
     if chosen not in table.data:
+        what = role.partition(":")[0]
         raise InputError(
-            f"{table.name}: the {role} column must be one of {listed(table.columns)}, got {value(chosen)} "
-            f"(name it with --{role}){table.hint}"
+            f"{table.name}: the {what} column must be one of {listed(table.columns)}, got {value(chosen)} "
+            f"(name it with --{what}){table.hint}"
         )
     return chosen
 
@@ -224,6 +249,9 @@ def _fields(table: Table, roles: dict[str, str | None], least: float | None) -> 
     totals = None if total is None else constant(table, total, numbers(table, total, "total", 0.0), groups)
     weights = np.ones(table.height) if weights is None else weights
     bases = None if base is None else numbers(table, base, "base", 0.0)
+    label = _column(table, roles, "label")
+    names = None if label is None else tuple(texts(table, label, "label").to_list())
+    kept = {c: table.data[c].to_list() for r in roles if r.startswith("keep:") and (c := _column(table, roles, r))}
     for array in (values, weights, totals, bases):
         if array is not None:
             array.flags.writeable = False
@@ -234,4 +262,6 @@ def _fields(table: Table, roles: dict[str, str | None], least: float | None) -> 
         groups=None if groups is None else tuple(groups.to_list()),
         totals=totals,
         base=bases,
+        names=names,
+        kept=kept,
     )

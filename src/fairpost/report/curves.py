@@ -29,7 +29,9 @@ class Style:
 
     def of(self, key: str, p: Point) -> Unit:
         """The unit of a quantity: money where the points have some."""
-        if key != "alpha" and p.cost is not None and p.cost.amount is not None:
+        if key == "relative_loss":
+            return Unit(1.0, "", PERCENT.suffix)
+        if p.unit == "money":
             return money(self.currency)
         return PERCENT if p.task == "allocation" else Unit(suffix=f" {self.unit}")
 
@@ -211,15 +213,14 @@ def _cell(key: str, p: Point, style: Style) -> tuple[Html, Html]:
 
 
 def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequence[Point], style: Style) -> Row:
-    plain = PERCENT if p.task == "allocation" else Unit(suffix=f" {style.unit}")
     return Row(
         x=tagged(Unit(digits=4), at(p, x)),
         postprocess=clean(p.postprocess),
         place=names[p.postprocess] % 8,
         cells=[_cell(k, p, style) for k in keys],
         loser=clean(p.loser) if p.loss.value > 0 else "nobody",
-        rmse=tagged(plain, p.rmse),
-        zero=tagged(CHANCE, p.zero),
+        rmse=tagged(style.of("rmse", p), p.rmse.value, half(p.rmse)),
+        zero=tagged(CHANCE, p.zero.value, half(p.zero)),
         method=way(p),
         found=any(p is f for f in found),
     )

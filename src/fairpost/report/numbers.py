@@ -62,7 +62,7 @@ class Unit:
     def place(self, x: float, error: float) -> int:
         """The power of ten of the last digit: the leading digit of the error, or as `digits` says."""
         want = 0 if self.whole and abs(x) >= 100 else math.floor(math.log10(abs(x))) - self.digits + 1
-        return max(want, math.floor(math.log10(error))) if error > 0 else want
+        return max(want, math.floor(math.log10(error))) if 0 < error < math.inf else want
 
     def show(self, value: float, error: float = 0.0, *, signed: bool = False, toward: int = 0) -> str:
         """The number as text: "+$1,234", "−0.0076 %".

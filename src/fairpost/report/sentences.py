@@ -209,10 +209,17 @@ def _less(worst: View, view: View) -> Html:
 
 
 def _ratio(worst: View, view: View) -> str:
-    """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open."""
+    """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open.
+
+    Below twice it is told in percent: "at least 1 times less" says nothing.
+    """
     a, b = worst.result.alpha, view.result.alpha
-    sure = a.low / b.high
-    return times(a.value / b.value) if sure >= 0.9 * a.value / b.value else f"at least {times(sure, -1)}"
+    sure, ratio = a.low / b.high, a.value / b.value
+    if ratio < 2 or (sure < 2 and sure < 0.9 * ratio):
+        known = 1 - 1 / sure >= 0.9 * (1 - 1 / ratio)
+        less = CHANCE.show(1 - 1 / (ratio if known else sure), toward=0 if known else -1)
+        return less if known else f"at least {less}"
+    return times(ratio) if sure >= 0.9 * ratio else f"at least {times(sure, -1)}"
 
 
 def _loss(view: View) -> Html:

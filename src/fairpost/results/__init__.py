@@ -5,20 +5,33 @@ from fairpost.results.audit import Audit
 from fairpost.results.base import CONFIDENTIAL
 from fairpost.results.comparison import Comparison
 from fairpost.results.cost import CostOfPrivacy
-from fairpost.results.curves import Curve, Plan, Point, Refused
+from fairpost.results.curves import Basis, Curve
+from fairpost.results.frontier import Frontier, Tradeoff
+from fairpost.results.groups import GroupOutcome
+from fairpost.results.plans import Plan, Plans
+from fairpost.results.points import Point, Refused
 from fairpost.results.projection import Projection
 from fairpost.results.schema import schema
+from fairpost.results.targets import TARGETS, Targets, Verdict
 
 __all__ = [
     "CONFIDENTIAL",
+    "TARGETS",
     "Allocation",
     "Audit",
+    "Basis",
     "Comparison",
     "CostOfPrivacy",
     "Curve",
+    "Frontier",
+    "GroupOutcome",
     "Plan",
+    "Plans",
     "Point",
     "Projection",
     "Refused",
+    "Targets",
+    "Tradeoff",
+    "Verdict",
     "schema",
 ]

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.engines.base import Answer
 from fairpost.errors import InputError, ToleranceError
-from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
 from fairpost.problems import Problem
 from fairpost.results.base import CONFIDENTIAL, Columns, Result, known, label, noise_words, number
-from fairpost.results.columns import about, reason, whole_numbers
+from fairpost.results.columns import about, beside, or_none, reason, whole_numbers
 from fairpost.results.cost import CostOfPrivacy
 from fairpost.results.figures import Series, drawn
+from fairpost.results.measures import Measures
 from fairpost.results.reading import audit_fields, one_line
+from fairpost.results.targets import NONE, Targets
 from fairpost.results.writing import audit_entry
 from fairpost.rules import PostProcessing
 
@@ -51,7 +51,7 @@ def _refuse_nan(name: str, answer: Answer) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit(Result):
+class Audit(Measures, Result):
     """The bias of one post-processing, entity by entity, and what follows from it.
 
     Biases are in counts for a release, in shares of the budget for an allocation (by group without a budget: in shares of
@@ -87,7 +87,10 @@ class Audit(Result):
     expected_T: Estimate | None = None
     """E[T] of Lemma 2, for the projection onto the simplex."""
     degenerate: float = 0.0
-    """The share (exact: the probability) of degenerate draws."""
+    """How often the documented convention was needed: the probability of a degenerate draw (simulated: the share of draws).
+
+    By group: of a group and a draw, the mean over groups; not the chance that some group has one.
+    """
     grouped: bool = False
     """Whether each group has its own problem: its own total, or its own budget to share."""
     budget: float | None = None
@@ -112,6 +115,8 @@ class Audit(Result):
     """Why this engine and not another, and what the runs have shown."""
     sample: Sampled | None = None
     """Simulation: everything the engine found (plain estimator too); not part of the JSON."""
+    targets: Targets = NONE
+    """What must not be exceeded; `verdicts` says whether it is."""
     mark: str = CONFIDENTIAL
 
     @classmethod
@@ -124,6 +129,7 @@ class Audit(Result):
         truth: Floats,
         budget: float | None = None,
         budgets: GroupBudgets | None = None,
+        targets: Targets = NONE,
     ) -> Audit:
         """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
         s = answer.sample
@@ -160,84 +166,8 @@ class Audit(Result):
             interrupted=s is not None and s.interrupted,
             note=answer.note,
             sample=s,
+            targets=targets,
         )
-
-    @property
-    def task(self) -> str:
-        """Whether the output is counts ("release") or shares of a budget ("allocation")."""
-        return self.problem.task
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the biases are estimates from runs."""
-        return self.accuracy.kind == "interval"
-
-    @property
-    def half_width(self) -> Floats:
-        """Every bias lies within bias +- half_width, in the sense of `accuracy.kind`; simulated: all together."""
-        return self.accuracy.half_width
-
-    @property
-    def deviation(self) -> Floats:
-        """The standard deviation of each output."""
-        return np.sqrt(np.maximum(self.mse - self.bias**2, 0.0))
-
-    @property
-    def money(self) -> Floats | None:
-        """What each entity gains or loses in expectation, in the unit of the budget; None for a release of counts."""
-        if self.budget is None or not self.problem.shares:
-            return None
-        return fairness.misallocation(self.bias, self.budget)
-
-    @property
-    def relative(self) -> Floats:
-        """B_i / P(x)_i: the bias relative to what is due; infinite where nothing is due and something is expected."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.bias == 0, 0.0, self.bias / self.truth)
-
-    @property
-    def cost_of_privacy(self) -> CostOfPrivacy | None:
-        """Definition 5, for an allocation."""
-        if not self.problem.shares:
-            return None
-        share = fairness.cost_interval(self.bias, self.accuracy)
-        return CostOfPrivacy(share, None if self.budget is None else share.scaled(self.budget))
-
-    @property
-    def largest_loss(self) -> tuple[Estimate, str]:
-        """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
-        return fairness.loss_interval(self.bias, self.accuracy), self.alpha_pair[1]
-
-    @property
-    def price(self) -> dict[str, float]:
-        """What fairness costs in accuracy, over all entities, in the unit of the bias (the last one is a chance)."""
-        return {
-            "root_mean_squared_error": float(np.sqrt(np.mean(self.mse))),
-            "mean_standard_deviation": float(np.mean(self.deviation)),
-            "mean_probability_of_zero": float(np.mean(self.zero)),
-        }
-
-    @property
-    def wrong_chance(self) -> Floats | None:
-        """The chance that noise leaves out an entity that is due something, or lets in one that is not; else None."""
-        return np.where(self.truth != 0, self.zero, 1.0 - self.zero) if self.problem.decides else None
-
-    @property
-    def wrong(self) -> dict[str, float] | None:
-        """How many entities are expected to be wrongly left out and let in; None where the problem decides nothing."""
-        chance = self.wrong_chance
-        if chance is None:
-            return None
-        due = self.truth != 0
-        return {"out": float(chance[due].sum()), "in": float(chance[~due].sum())}
-
-    def by_group(self) -> tuple[Summary, ...]:
-        """The biases by group, every group listed; empty where the counts have no groups."""
-        return () if self.counts.groups is None else fairness.by_group(self.bias, self.counts.groups)
-
-    def by_size(self, edges: list[float] | None = None) -> tuple[Summary, ...]:
-        """The biases by size of the true count."""
-        return fairness.by_size(self.bias, self.counts.values, edges)
 
     def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
         """The entry of `results` in the JSON of `fairpost audit`; with every entity, `from_dict` reads it back."""
@@ -258,7 +188,7 @@ class Audit(Result):
     def columns(self) -> Columns:
         """One row per entity: what it is, what it is due, its bias and how well that is known; in the unit of the bias."""
         said = {self.problem.column: whole_numbers(self.truth)} | self.own_columns()
-        return about(self.counts) | said | {"confidential": [reason(self.mark)] * self.counts.n}
+        return beside(self.counts, about(self.counts) | said | {"confidential": [reason(self.mark)] * self.counts.n})
 
     def own_columns(self, prefix: str = "") -> Columns:
         """The columns that differ from one post-processing to the next."""
@@ -270,6 +200,8 @@ class Audit(Result):
             "standard_deviation": self.deviation,
             "zero": self.zero,
             "money": self.money,
+            "relative_bias": or_none(self.relative),
+            "relative_half_width": or_none(self.relative_half_width),
         }
         return {f"{prefix}{name}": values for name, values in found.items() if values is not None}
 

@@ -35,3 +35,21 @@ def whole_numbers(values: Floats) -> NDArray[Any]:
 def reason(mark: str) -> str:
     """What stands in the column `confidential` of every table."""
     return mark.partition(": ")[2] or mark
+
+
+def beside(counts: Counts, columns: Columns) -> Columns:
+    """The columns with those that are kept behind the counts' own; a kept one whose name is taken is called kept_NAME."""
+    own = list(about(counts))
+    kept: Columns = {}
+    for name, values in counts.kept.items():
+        free = name
+        while free in columns or free in kept:
+            free = f"kept_{free}"
+        kept[free] = list(values)
+    head = {name: columns[name] for name in own if name in columns}
+    return head | kept | {name: values for name, values in columns.items() if name not in head}
+
+
+def or_none(values: Floats) -> list[float | None]:
+    """A column in which NaN is an empty field."""
+    return [None if np.isnan(v) else v for v in values.tolist()]

@@ -14,10 +14,13 @@ from fairpost.errors import InputError, ParameterError
 from fairpost.noise import Neighbours
 from fairpost.results.audit import Audit
 from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, label, noise_words, number
-from fairpost.results.columns import about, reason, whole_numbers
+from fairpost.results.columns import about, beside, reason, whole_numbers
 from fairpost.results.figures import Series, drawn
+from fairpost.results.frontier import Frontier
+from fairpost.results.groups import group_columns
 from fairpost.results.reading import counts_from, mechanism_from, neighbours_from, one_line
 from fairpost.results.schema import checked_schema, document
+from fairpost.results.targets import Targets
 from fairpost.results.writing import counts_data
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ class Comparison(Result, Sequence[Audit]):
     audits: tuple[Audit, ...]
     neighbours: Neighbours = field(default_factory=Neighbours)
     """What the promise of the noise is about: sensitivity 1 and no delta, where nobody says otherwise."""
+    frontier: Frontier | None = None
+    """Fairness against accuracy as the threshold grows, where it was asked for."""
     mark: str = CONFIDENTIAL
 
     def __post_init__(self) -> None:
@@ -75,6 +80,23 @@ class Comparison(Result, Sequence[Audit]):
         """Money to share, in all."""
         return self.first.budget
 
+    @property
+    def targets(self) -> Targets:
+        """What no post-processing should exceed."""
+        return self.first.targets
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What about the counts themselves a reader should look at, one line each."""
+        return warnings_of(self.first.counts)
+
+    def group_columns(self) -> Columns:
+        """One row per group, columns per post-processing: the table of `--csv-groups`."""
+        if self.first.counts.groups is None:
+            raise InputError("a table of groups needs counts with groups, got counts without")
+        columns = group_columns(self.audits, names_of(self.audits))
+        return columns | {"confidential": [reason(self.mark)] * len(columns["group"])}
+
     def to_dict(self, *, entities: bool = False, neighbours: Neighbours | None = None) -> dict[str, Any]:
         """The JSON of `fairpost audit`. With every entity, `from_dict` reads it back to the last bit."""
         counts, about = self.first.counts, self.neighbours if neighbours is None else neighbours
@@ -83,7 +105,10 @@ class Comparison(Result, Sequence[Audit]):
             "counts": {"n": counts.n, "total": counts.total},
             "mechanism": about.describe(self.first.mechanism),
             "budget": self.budget,
+            "targets": self.targets.to_dict() or None,
+            "warnings": list(self.warnings),
             "results": [r.to_dict(entities=entities) for r in self.audits],
+            "frontier": None if self.frontier is None else self.frontier.to_dict(),
         }
         return out | ({"entities": counts_data(counts)} if entities else {})
 
@@ -95,8 +120,11 @@ class Comparison(Result, Sequence[Audit]):
             raise InputError("this audit cannot be read back: it has no entities, write it with --entities")
         with one_line("this audit"):
             counts, mechanism = counts_from(data["entities"]), mechanism_from(data["mechanism"])
+            wanted = Targets.of(data["targets"])
             read = (Audit.from_dict(r, counts, mechanism, budget=data["budget"]) for r in data["results"])
-            return cls(tuple(read), neighbours_from(data["mechanism"]), data["mark"])
+            audits = tuple(replace(r, targets=wanted) for r in read)
+            path = None if data["frontier"] is None else Frontier.from_dict(data["frontier"])
+            return cls(audits, neighbours_from(data["mechanism"]), path, data["mark"])
 
     def columns(self) -> Columns:
         """The table of `--csv`: one row per entity, columns per post-processing."""
@@ -142,6 +170,18 @@ def _row(r: Audit) -> tuple[str, ...]:
     )
 
 
+def warnings_of(counts: Counts) -> tuple[str, ...]:
+    """One line for each thing about these counts that is probably not meant."""
+    i = counts.sum_row
+    if i is None:
+        return ()
+    n = f"{counts.n - 1:,}"
+    return (
+        f"{counts.called(i)} looks like a total: its count {number(float(counts.values[i]))} is the sum of the other {n}; "
+        "leave that row out, or everybody is counted twice",
+    )
+
+
 def alike(a: Counts, b: Counts) -> bool:
     """Whether two sets of counts say the same."""
     if a is b:
@@ -157,15 +197,16 @@ def wide(results: Sequence[Audit]) -> Columns:
     half_width; for simulation all of them together, with the stated confidence); _accuracy, what the half-width is:
     "bound" on the numerical error, error that an "expansion" states, or simulated "interval"; _standard_error, for
     simulation only; _standard_deviation; _zero (the probability of receiving 0); and, for an allocation with a budget,
-    _money. Biases are in counts for a release and in shares of 1 for an allocation. The last column, `confidential`, says
-    in every row that the table was computed from true counts.
+    _money; _relative_bias and _relative_half_width, the bias relative to what the entity is due (empty where nothing is).
+    Columns that were kept stand behind those of the counts. Biases are in counts for a release and in shares of 1 for an
+    allocation. The last column, `confidential`, says in every row that the table was computed from true counts.
     """
     _same_entities(results)
     counts = results[0].counts
     columns = about(counts) | {r.problem.column: whole_numbers(r.truth) for r in results}
     for name, result in zip(names_of(results), results, strict=True):
         columns |= result.own_columns(f"{name}_")
-    return columns | {"confidential": [reason(results[0].mark)] * counts.n}
+    return beside(counts, columns | {"confidential": [reason(results[0].mark)] * counts.n})
 
 
 def _same_entities(results: Sequence[Audit]) -> None:

@@ -106,6 +106,7 @@ def counts_from(entities: Sequence[Data]) -> Counts:
         groups=column("group"),
         names=column("name"),
         base=column("base"),
+        kept={name: [e["kept"][name] for e in entities] for name in (entities[0].get("kept") or {})},
     )
 
 

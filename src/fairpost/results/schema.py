@@ -11,7 +11,7 @@ from typing import Any
 
 from fairpost.errors import InputError, ParameterError
 
-VERSIONS: dict[str, int] = {"audit": 1, "sweep": 1, "plan": 1, "project": 1, "allocate": 1}
+VERSIONS: dict[str, int] = {"audit": 1, "sweep": 2, "plan": 2, "project": 1, "allocate": 1}
 """The commands with `--json`, and the number of the schema of each."""
 
 

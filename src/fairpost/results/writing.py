@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.accuracy import Estimate
 from fairpost.counts import Counts
-from fairpost.partition import Partition
+from fairpost.results.columns import or_none
 
 if TYPE_CHECKING:
     from fairpost.results.audit import Audit
@@ -45,32 +46,23 @@ def audit_entry(r: Audit, *, entities: bool) -> dict[str, Any]:
         "cost_of_privacy": None if cost is None else cost.to_dict(),
         "wrong": r.wrong,
         "price": r.price,
+        "rmse": r.rmse.to_dict(),
+        "largest_loss": _loss(*r.largest_loss, r),
+        "largest_relative_loss": _loss(*r.largest_relative_loss, r),
+        "outcome": r.outcome,
+        "verdicts": [v.to_dict() for v in r.verdicts],
         "expected_T": None if r.expected_T is None else r.expected_T.to_dict(),
         "degenerate": r.degenerate,
         "variance_reduction": r.variance_reduction,
         "note": r.note,
-        "groups": _groups(r),
+        "groups": None if r.counts.groups is None else [g.to_dict() for g in r.groups],
         "mark": r.mark,
     }
     return out | ({"entities": _entities(r)} if entities else {})
 
 
-def _groups(r: Audit) -> list[dict[str, Any]] | None:
-    """What each group gains as a whole; the mean squared error is per entity, as everywhere.
-
-    All biases lie in their intervals together, so their sum lies within the sum of the half-widths.
-    """
-    if r.counts.groups is None:
-        return None
-    parts = Partition.of(r.counts.groups)
-    columns = {
-        "group": list(parts.labels),
-        "n": parts.sizes.tolist(),
-        "bias": parts.sums(parts.gather(r.bias)).tolist(),
-        "half_width": parts.sums(parts.gather(r.half_width)).tolist(),
-        "root_mean_squared_error": np.sqrt(parts.sums(parts.gather(r.mse)) / parts.sizes).tolist(),
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+def _loss(found: Estimate, who: str | None, r: Audit) -> dict[str, Any]:
+    return found.to_dict() | {"id": who, "name": None if who is None else r.name_of(who)}
 
 
 def _entities(r: Audit) -> list[dict[str, Any]]:
@@ -79,6 +71,8 @@ def _entities(r: Audit) -> list[dict[str, Any]]:
         "due": r.truth.tolist(),
         "bias": r.bias.tolist(),
         "half_width": r.half_width.tolist(),
+        "relative_bias": or_none(r.relative),
+        "relative_half_width": or_none(r.relative_half_width),
         "accuracy": [r.accuracy.kind] * r.counts.n,
         "standard_error": [None] * r.counts.n if r.standard_error is None else r.standard_error.tolist(),
         "standard_deviation": r.deviation.tolist(),
@@ -99,6 +93,8 @@ def _finite(values: Floats) -> list[float | None]:
 
 def counts_data(counts: Counts) -> list[dict[str, Any]]:
     """x with all that belongs to it; `reading.counts_from` is the inverse."""
+    rows = zip(*counts.kept.values(), strict=True)
+    kept = [dict(zip(counts.kept, row, strict=True)) for row in rows] if counts.kept else None
     columns: dict[str, Any] = {
         "id": list(counts.ids),
         "count": counts.values.tolist(),
@@ -106,6 +102,7 @@ def counts_data(counts: Counts) -> list[dict[str, Any]]:
         "group": counts.groups,
         "name": counts.names,
         "base": None if counts.base is None else counts.base.tolist(),
+        "kept": kept,
     }
     columns = {name: values for name, values in columns.items() if values is not None}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,143 @@
+"""Who gains and who loses, relative to what is due, and who meets the targets: plain sentences for screens and pages.
+
+Text without markup; a page escapes it. Numbers have no more digits than their error supports, and a number that is set
+against a limit is rounded away from what is claimed: what passes is at most what is shown, what fails is at least that.
+"""
+
+from __future__ import annotations
+
+from fairpost.accuracy import Estimate
+from fairpost.report.numbers import PERCENT, Unit, half, money
+from fairpost.results.audit import Audit
+from fairpost.results.targets import TARGETS, Verdict
+
+COUNTS = Unit(digits=5)
+SHARES = Unit(100.0, "", " %", 5)
+PARTS = Unit(100.0, "", " %", 3)
+"""Relative to what is due."""
+STRAIGHT = Unit(1.0, "", " %", 3)
+"""A number that is in percent already."""
+
+
+def unit_of(result: Audit, currency: str = "$") -> tuple[Unit, float]:
+    """How the biases of a result are shown, and the factor from bias to that unit."""
+    if result.unit == "money":
+        return money(currency), result.per
+    if result.problem.unit == "decision":
+        return PERCENT, 1.0
+    return (SHARES if result.task == "allocation" else COUNTS), 1.0
+
+
+def named(result: Audit, label: str) -> str:
+    """What people call an entity, with its id behind it where that is something else."""
+    return result.counts.called(result.counts.ids.index(label))
+
+
+def part(estimate: Estimate, *, signed: bool = False) -> str:
+    """A bias relative to what is due: "2.46 %"."""
+    return PARTS.show(estimate.value, half(estimate), signed=signed)
+
+
+def against_due(result: Audit, label: str, currency: str = "$", *, who: str | None = None) -> str:
+    """What an entity gains or loses, in percent of what it is due.
+
+    "New York City loses $4.87 million, 2.46 % of the $198 million it is due"; of one that is due nothing the gain alone.
+    """
+    i = result.counts.ids.index(label)
+    unit, factor = unit_of(result, currency)
+    bias, relative = result.bias_of(i), result.relative_of(i)
+    amount = unit.brief(abs(bias.value) * factor, half(bias) * factor)
+    verb = _verb(result, bias.value)
+    start = f"{result.counts.name(i) if who is None else who} {verb} {amount}"
+    if relative is None:
+        nothing = "its true count is 0" if result.task == "release" else "it is due nothing"
+        return f"{start} ({nothing})"
+    due = unit.brief(float(result.truth[i]) * factor)
+    whole = f"its count of {due}" if result.task == "release" else f"the {due} it is due"
+    return f"{start}, {part(Estimate(abs(relative.value), *_ends(relative), relative.kind))} of {whole}"
+
+
+def _ends(e: Estimate) -> tuple[float, float]:
+    """The interval of |value|: wide enough for either sign."""
+    return min(abs(e.value), max(0.0, abs(e.value) - half(e))), abs(e.value) + half(e)
+
+
+def _verb(result: Audit, bias: float) -> str:
+    if result.task == "release":
+        return "is overcounted by" if bias > 0 else "is undercounted by"
+    return "gains" if bias > 0 else "loses"
+
+
+def relative_lines(result: Audit, currency: str = "$") -> list[str]:
+    """The two ends relative to what they are due, and who loses most in percent where that is somebody else."""
+    if result.problem.unit == "decision":
+        return []
+    gainer, loser = result.alpha_pair
+    places = {label: result.counts.ids.index(label) for label in (loser, gainer)}
+    told = [label for label, i in places.items() if abs(result.bias[i]) > result.half_width[i]]
+    lines = ["; ".join(against_due(result, label, currency) for label in told) + "."] if told else []
+    worst, who = result.largest_relative_loss
+    if who is not None and who != loser and worst.low > 0:
+        lines.append(
+            f"In percent the largest loss is another: {against_due(result, who, currency, who=named(result, who))}."
+        )
+    return lines
+
+
+def limit_unit(verdict: Verdict, result: Audit, currency: str = "$") -> Unit:
+    """How the limit and what was reached are shown: both are in the unit of the verdict already."""
+    if verdict.unit == "percent":
+        return STRAIGHT
+    return money(currency) if verdict.unit == "money" else unit_of(result, currency)[0]
+
+
+def typed(unit: Unit, limit: float) -> str:
+    """A limit as it was given: no digit more, none less."""
+    return f"{unit.prefix}{limit * unit.factor:,.12g}{unit.suffix}"
+
+
+def verdict_line(verdict: Verdict, result: Audit, currency: str = "$") -> str:
+    """One target: "fails: the largest expected loss is at least $4,869,102 (New York City), over the limit of $500"."""
+    unit = limit_unit(verdict, result, currency)
+    limit = typed(unit, verdict.limit)
+    who = "" if verdict.who is None or verdict.reached.high == 0 else f" ({result.name_of(verdict.who)})"
+    what, e = TARGETS[verdict.target], verdict.reached
+    if verdict.outcome == "passes":
+        return f"passes: {what} is at most {unit.show(e.high, toward=1)}{who}, within the limit of {limit}"
+    if verdict.outcome == "fails":
+        return f"fails: {what} is at least {_apart(unit, e.low, limit)}{who}, over the limit of {limit}"
+    low, high = unit.show(e.low, toward=-1), unit.show(e.high, toward=1)
+    return f"unsure: {what} is between {low} and {high}{who}, and the limit of {limit} lies between"
+
+
+def _apart(unit: Unit, value: float, limit: str) -> str:
+    """A number above a limit, rounded down, in as many digits as tell the two apart."""
+    text = unit.show(value, toward=-1)
+    for digits in range(unit.digits, 16):
+        if text.rstrip("0.") not in (limit, limit.rstrip("0.")):
+            break
+        text = Unit(unit.factor, unit.prefix, unit.suffix, digits).show(value, toward=-1)
+    return text
+
+
+def verdict_lines(result: Audit, currency: str = "$") -> list[str]:
+    """The verdict on one rule: in one line where there is one target, else a line for all and one for each."""
+    found = result.verdicts
+    if not found:
+        return []
+    if len(found) == 1:
+        return [f"{result.postprocess} {verdict_line(found[0], result, currency)}."]
+    return [
+        f"{result.postprocess} {_all(result)}",
+        *(f"  {verdict_line(v, result, currency)}." for v in found),
+    ]
+
+
+def _all(result: Audit) -> str:
+    found = result.verdicts
+    failed = sum(v.outcome == "fails" for v in found)
+    if result.outcome == "fails":
+        return f"fails {failed} of {len(found)} targets:"
+    return (
+        f"passes all {len(found)} targets:" if result.outcome == "passes" else "is unsure: an interval holds its limit:"
+    )

@@ -1,0 +1,310 @@
+"""What `plan` returns: the most noise that meets all targets, for one post-processing or for several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from fairpost.errors import ParameterError
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words
+from fairpost.results.curves import Basis, figure
+from fairpost.results.points import Point, Refused, curve_columns, point_grid
+from fairpost.results.reading import one_line
+from fairpost.results.schema import checked_schema, document
+from fairpost.results.targets import TARGETS, Targets, Verdict, unit_of
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Ending = Literal["found", "none", "all", "edge", "refused"]
+"""found: the targets are met here and not with a little more noise; none: by no noise in the range; all: by every noise in the
+range; edge: the engine refuses the next level; refused: the engine refused every level."""
+UNITS = {"percent": " %"}
+"""What stands behind a number that was reached, where `Plan.message` does not say it."""
+SHORT = 3
+"""Digits of the epsilon that sentences state."""
+
+
+def rounded(value: float, digits: int, *, up: bool) -> float:
+    """`digits` significant digits, rounded one way; what is short already stays: 0.2 is 0.2, whatever its last bits."""
+    way = ROUND_CEILING if up else ROUND_FLOOR
+    return float(Context(prec=digits, rounding=way).create_decimal(repr(value)))
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Result):
+    """The most noise at which one post-processing meets all targets, with the curve that shows it."""
+
+    targets: Targets
+    found: Point | None
+    """The point with the most noise; None where no noise in the range meets the targets."""
+    stated: Point | None
+    """The same with epsilon rounded up (without one: noise rounded down) to `SHORT` digits, or to more where only those meet
+    the targets: evaluated there, so that what a sentence states meets them too."""
+    curve: tuple[Point, ...]
+    """From little noise to much."""
+    refused: tuple[Refused, ...]
+    ending: Ending
+    again: bool = False
+    """Whether more noise meets the targets again further on, which is left aside."""
+    basis: Basis = field(default_factory=Basis)
+    mark: str = CONFIDENTIAL
+
+    @property
+    def postprocess(self) -> str:
+        """The name of pi."""
+        return self.curve[0].postprocess if self.curve else self.refused[0].postprocess
+
+    @property
+    def unit(self) -> str:
+        """What limits are in: people, share, money, ..."""
+        return self.curve[0].unit if self.curve else "share"
+
+    @property
+    def binding(self) -> str | None:
+        """The target that stops the noise from growing; None where none does (every noise will do, or the engine stops it).
+
+        Where no noise meets the targets: the one that the least noise exceeds most.
+        """
+        if self.ending == "none" and self.curve:
+            return self.targets.binding(self.curve[0])
+        return None if self.found is None or self.ending != "found" else self.targets.binding(self.found)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What is reached at the point that was found, target by target."""
+        return () if self.found is None else self.targets.judge(self.found)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the sentence says no more than that the targets are met here and not with more noise."""
+        return self.ending == "found" and not self.again
+
+    def wanted(self, only: str | None = None) -> str:
+        """The targets in words: "the largest expected loss at or below $500"."""
+        parts = [
+            f"{TARGETS[target]} at or below {self.basis.amount(limit, unit_of(target, self.unit))}"
+            for target, limit in self.targets.limits.items()
+            if only in (None, target)
+        ]
+        return " and ".join(parts)
+
+    @property
+    def message(self) -> str:
+        """One sentence, with money in the currency of `basis`."""
+        keeps = f"keeps {self.wanted()}"
+        aside = "; more noise meets it again further on, which is left aside" if self.again else ""
+        if self.ending == "refused":
+            return f"the engine refused every level of noise: {self.refused[0].reason}"
+        if self.ending == "none":
+            why = f": the least noise already exceeds {self._which()}" if self.binding else ""
+            return f"no noise in the range {keeps}{why}"
+        if self.ending == "all":
+            return f"every noise in the range {keeps}; more may be possible"
+        if self.ending == "edge":
+            return f"the engine refuses the next level of noise, so this is the most that is known{aside}"
+        binds = f"; {self._which()} binds" if len(self.targets.limits) > 1 else ""
+        return f"this is the most noise, and the smallest epsilon, that {keeps}{binds}{aside}"
+
+    def _which(self) -> str:
+        binding = self.binding
+        return "it" if binding is None or len(self.targets.limits) == 1 else f"the limit on {TARGETS[binding]}"
+
+    def columns(self) -> Columns:
+        """One row per point of the curve: the table of `--csv`."""
+        return curve_columns(self.curve, self.mark)
+
+    def entry(self) -> dict[str, Any]:
+        """The entry of `plans` in the JSON of `fairpost plan`."""
+        return {
+            "postprocess": self.postprocess,
+            "found": None if self.found is None else self.found.to_dict(),
+            "stated": None if self.stated is None else self.stated.to_dict(),
+            "ending": self.ending,
+            "again": self.again,
+            "binding": self.binding,
+            "verdicts": [v.to_dict() for v in self.verdicts],
+            "message": self.message,
+            "plain": self.plain,
+            "curve": [p.to_dict() for p in self.curve],
+            "refused": [r.to_dict() for r in self.refused],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `fairpost plan` for this rule alone."""
+        return Plans((self,)).to_dict()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """The inverse of `to_dict`; a document with several plans is read by `Plans`."""
+        plans = Plans.from_dict(data)
+        if len(plans) != 1:
+            raise ParameterError(f"this document has {len(plans)} plans: read it with Plans.from_dict")
+        return plans[0]
+
+    def plot(self, target: str | None = None) -> go.Figure:
+        """A target (by default the one that binds) against epsilon or the noise, with its limit."""
+        shown = target or self.binding or next(iter(self.targets.limits))
+        return figure(f"{self._head()}; {self.mark}", shown, self.curve, self.targets.limits.get(shown))
+
+    def _head(self) -> str:
+        return f"Plan for {self.postprocess}: {self.wanted().replace(' at or below ', ' at most ')}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [("answer", self.message)]
+        if self.found is not None:
+            p = self.found
+            epsilon = "" if p.epsilon is None else f", epsilon {rounded(p.epsilon, 5, up=True):.5g}"
+            facts.append(("most noise", f"{noise_words(p.mechanism)}{epsilon}"))
+            facts += [
+                ("reached", f"{TARGETS[v.target]} {known(v.reached, UNITS.get(v.unit, ''))}") for v in self.verdicts
+            ]
+            facts.append(("loses most", f"{label(p.name(p.loser))} {self.basis.amount(p.loss.value, p.unit)}"))
+        return facts + [("warning", line) for line in self.basis.warnings]
+
+    def _grid(self) -> Grid:
+        return point_grid(self.curve)
+
+
+@dataclass(frozen=True, repr=False)
+class Plans(Result, Sequence[Plan]):
+    """Plans of several post-processings for the same targets: a sequence, in the order asked for."""
+
+    plans: tuple[Plan, ...]
+    mark: str = CONFIDENTIAL
+
+    def __post_init__(self) -> None:
+        if not self.plans:
+            raise ParameterError("there must be at least one plan, got none")
+        if any(p.targets != self.plans[0].targets for p in self.plans):
+            raise ParameterError("the plans of one answer must have the same targets, got others")
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    @overload
+    def __getitem__(self, place: int) -> Plan: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Plans: ...
+
+    def __getitem__(self, place: int | slice) -> Plan | Plans:
+        return Plans(self.plans[place], self.mark) if isinstance(place, slice) else self.plans[place]
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self.plans)
+
+    @property
+    def targets(self) -> Targets:
+        """What all of them must meet."""
+        return self.plans[0].targets
+
+    @property
+    def basis(self) -> Basis:
+        """What they were computed from."""
+        return self.plans[0].basis
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence: "pos-threshold meets $500 at epsilon 0.0331, baseline needs 1.32".
+
+        What is stated is rounded up (noise: down) and meets the targets. The rule that needs least comes first.
+        """
+        ranked = sorted((p for p in self.plans if p.stated is not None), key=_need)
+        rest = [p.postprocess for p in self.plans if p.stated is None]
+        if not ranked:
+            return f"no rule meets {self._wanted()} in the range: {', '.join(rest)}"
+        first = ranked[0]
+        parts = [f"{first.postprocess} meets {self._wanted()} {_at(first)}"]
+        parts += [f"{p.postprocess} needs {_short(p)}" for p in ranked[1:]]
+        return ", ".join(parts) + (f"; not in the range: {', '.join(rest)}" if rest else "")
+
+    def _wanted(self) -> str:
+        limits, basis = self.targets.limits, self.basis
+        unit = next((p.unit for p in self.plans if p.curve), "share")
+        if list(limits) == ["loss"]:
+            return basis.amount(limits["loss"], unit)
+        amounts = (f"{SHORTLY[t]} {basis.amount(v, unit_of(t, unit))}" for t, v in limits.items())
+        return " and ".join(amounts)
+
+    def columns(self) -> Columns:
+        """One row per point of every curve: the table of `--csv`."""
+        return curve_columns(tuple(p for plan in self.plans for p in plan.curve), self.mark)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of `fairpost plan`."""
+        return (
+            document("plan")
+            | {"mark": self.mark}
+            | self.basis.to_dict()
+            | {"targets": self.targets.to_dict(), "verdict": self.verdict, "plans": [p.entry() for p in self.plans]}
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plans:
+        """The inverse of `to_dict`: everything that `fairpost plan --json` writes."""
+        checked_schema(data, "plan")
+        with one_line("this plan"):
+            basis, targets, mark = Basis.from_dict(data), Targets.of(data["targets"]), data["mark"]
+            return cls(tuple(_read(p, targets, basis, mark) for p in data["plans"]), mark)
+
+    def plot(self, target: str | None = None) -> go.Figure:
+        """A target (by default the first) against epsilon or the noise, one line per rule, with its limit."""
+        shown = target or next(iter(self.targets.limits))
+        points = [p for plan in self.plans for p in plan.curve]
+        return figure(f"{self._head()}; {self.mark}", shown, points, self.targets.limits.get(shown))
+
+    def _head(self) -> str:
+        return f"Plans: {self.verdict}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [(p.postprocess, p.message) for p in self.plans[:6]]
+
+    def _grid(self) -> Grid:
+        return point_grid([p.found for p in self.plans if p.found is not None])
+
+
+SHORTLY = {
+    "alpha": "alpha", "loss": "loss", "relative_loss": "relative loss", "cost": "cost of privacy", "rmse": "RMSE",
+}  # fmt: skip
+"""What is limited, in a word or two."""
+
+
+def _need(p: Plan) -> tuple[float, float]:
+    """What a plan needs: its epsilon; without one the less noise, the more it needs."""
+    assert p.stated is not None
+    epsilon = math.inf if p.stated.epsilon is None else p.stated.epsilon
+    return epsilon, -p.stated.mechanism.spread
+
+
+def _short(p: Plan) -> str:
+    """The number that a sentence states: of `stated`, in as many digits as it was rounded to."""
+    assert p.stated is not None
+    s = p.stated
+    return f"{s.mechanism.parameter} {s.mechanism.spread:.12g}" if s.epsilon is None else f"{s.epsilon:.12g}"
+
+
+def _at(p: Plan) -> str:
+    assert p.stated is not None
+    more = " (the least in the range)" if p.ending == "all" else ""
+    return f"at {'' if p.stated.epsilon is None else 'epsilon '}{_short(p)}{more}"
+
+
+def _read(data: Mapping[str, Any], targets: Targets, basis: Basis, mark: str) -> Plan:
+    def point(name: str) -> Point | None:
+        return None if data[name] is None else Point.from_dict(data[name])
+
+    return Plan(
+        targets=targets,
+        found=point("found"),
+        stated=point("stated"),
+        curve=tuple(Point.from_dict(p) for p in data["curve"]),
+        refused=tuple(Refused.from_dict(r) for r in data["refused"]),
+        ending=data["ending"],
+        again=data["again"],
+        basis=basis,
+        mark=mark,
+    )

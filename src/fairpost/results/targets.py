@@ -1,0 +1,163 @@
+"""Targets: what a post-processing must not exceed, and whether it does.
+
+A quantity is known to lie between `low` and `high`. With a limit L it
+
+    passes  where high <= L: whatever the true value is, it is within the limit,
+    fails   where low > L,
+    unsure  otherwise: the limit lies inside the interval, and a sharper method or more runs would tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Protocol
+
+from fairpost.accuracy import Estimate
+from fairpost.errors import ParameterError
+
+Outcome = Literal["passes", "fails", "unsure"]
+TARGETS = {
+    "alpha": "alpha",
+    "loss": "the largest expected loss",
+    "relative_loss": "the largest loss relative to what is due",
+    "cost": "the cost of privacy",
+    "rmse": "the root mean squared error",
+}
+"""What can be limited, in words."""
+PERCENT = "percent"
+
+
+class Measured(Protocol):
+    """Something with quantities that can be limited: an audit, or a point of a curve."""
+
+    @property
+    def postprocess(self) -> str:
+        """The name of pi."""
+
+    @property
+    def unit(self) -> str:
+        """What the quantities are in: people, share, money, ..."""
+
+    def quantity(self, target: str) -> Estimate | None:
+        """One of TARGETS in the unit of its limit; None where it has no meaning."""
+
+    def whose(self, target: str) -> str | None:
+        """The id of the entity that attains it, where one does."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one quantity of one post-processing keeps to its limit."""
+
+    target: str
+    limit: float
+    unit: str
+    """Of the limit and of what was reached: people, share, money, percent (of what is due), ..."""
+    reached: Estimate
+    who: str | None
+    """The id of the entity that attains it, where one does."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """See the head of this module."""
+        if self.reached.high <= self.limit:
+            return "passes"
+        return "fails" if self.reached.low > self.limit else "unsure"
+
+    @property
+    def excess(self) -> float:
+        """How far the upper end is above the limit, in parts of the limit."""
+        return (self.reached.high - self.limit) / self.limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "target": self.target,
+            "limit": self.limit,
+            "unit": self.unit,
+            "outcome": self.outcome,
+            "reached": self.reached.to_dict(),
+            "id": self.who,
+        }
+
+
+def together(outcomes: Iterable[Outcome]) -> Outcome:
+    """All must hold: one that fails fails all, else one that is unsure leaves all unsure."""
+    found = set(outcomes)
+    return "fails" if "fails" in found else "unsure" if "unsure" in found else "passes"
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Limits that must all hold. Money where there is a budget, else the unit of the output (counts, or shares of 1)."""
+
+    max_alpha: float | None = None
+    """On the largest difference between two entities' biases."""
+    max_loss: float | None = None
+    """On what any entity expects to lose."""
+    max_relative_loss: float | None = None
+    """On the same in percent of what the entity is due: 2.5 is 2.5 %."""
+    max_cost: float | None = None
+    """On the cost of privacy, for allocations; in money with a budget, else as a share of it."""
+    max_rmse: float | None = None
+    """On the root mean squared error per entity."""
+
+    def __post_init__(self) -> None:
+        for name, limit in self.to_dict().items():
+            if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < math.inf:
+                raise ParameterError(f"the limit `{name}` must be > 0 and finite, got {limit!r}")
+
+    def __bool__(self) -> bool:
+        return bool(self.to_dict())
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that were given, by what they limit."""
+        return {name.removeprefix("max_"): float(limit) for name, limit in self.to_dict().items()}
+
+    def to_dict(self) -> dict[str, float]:
+        """The limits that were given, by their names: plain data, for JSON and for `Targets(**data)`."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: limit for name, limit in given.items() if limit is not None}
+
+    @classmethod
+    def of(cls, given: Targets | Mapping[str, float] | None) -> Targets:
+        """Targets as they are, from a mapping, or none."""
+        if isinstance(given, Targets):
+            return given
+        known = {f.name for f in fields(cls)}
+        for name in given or {}:
+            if name not in known:
+                raise ParameterError(f"a target must be one of {', '.join(sorted(known))}, got {name!r}")
+        return cls(**(given or {}))
+
+    def judge(self, found: Measured) -> tuple[Verdict, ...]:
+        """A verdict for every limit that was given."""
+        return tuple(self._one(found, target, limit) for target, limit in self.limits.items())
+
+    def _one(self, found: Measured, target: str, limit: float) -> Verdict:
+        reached = found.quantity(target)
+        if reached is None:
+            raise ParameterError(
+                f"{TARGETS[target]} is for allocations, got the limit `max_{target}` and the post-processing {found.postprocess}"
+            )
+        return Verdict(target, limit, unit_of(target, found.unit), reached, found.whose(target))
+
+    def excess(self, found: Measured) -> float:
+        """How far above its limit the worst quantity is, in parts of the limit: at most 0 where all targets are met."""
+        return max(v.excess for v in self.judge(found))
+
+    def binding(self, found: Measured) -> str:
+        """The target that is nearest to its limit (or farthest above it)."""
+        return max(self.judge(found), key=lambda v: v.excess).target
+
+
+def unit_of(target: str, unit: str) -> str:
+    """The unit of a limit, where quantities are in `unit`."""
+    return PERCENT if target == "relative_loss" else unit
+
+
+NONE = Targets()
+"""No limits."""
