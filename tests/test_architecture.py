@@ -10,7 +10,7 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "magnitudes", "whole", "cancel",
+    "errors", "magnitudes", "whole", "cancel", "palette",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project",
     "io", "report", "release", "paper", "__init__", "cli", "__main__",

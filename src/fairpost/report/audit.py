@@ -10,9 +10,11 @@ from fairpost.counts import Counts
 from fairpost.errors import ParameterError
 from fairpost.noise import Neighbours
 from fairpost.report import sentences, tables
-from fairpost.report.numbers import clean, count
+from fairpost.report.findings import findings, lead
+from fairpost.report.numbers import clean, clean_lines, count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
+from fairpost.report.shapes import Shapes
 from fairpost.report.views import Words, by_task
 from fairpost.results.audit import Audit
 
@@ -27,6 +29,9 @@ def audit_page(
     currency: str = "$",
     noun: str = "entities",
     neighbours: Neighbours | None = None,
+    source: str | None = None,
+    lines: str | None = None,
+    shapes: Shapes | None = None,
 ) -> str:
     """One self-contained HTML file about one or more post-processings of the same noisy counts.
 
@@ -40,15 +45,20 @@ def audit_page(
         The headline; what is counted ("households"), what has a count ("districts"), both plural; the sign of money.
     neighbours
         What epsilon is about: sensitivity and delta. Default: sensitivity 1, no delta.
+    source, lines
+        What the data are called (a file's name), and the Python lines that find the same numbers.
+    shapes
+        The areas of the entities, for a map (`fairpost.report.shapes.Shapes`).
 
     """
     _same(results)
     tasks = by_task(results, Words(clean(unit), clean(noun), clean(currency)))
     views = [v for found in tasks.values() for v in found]
+    drawn = None if shapes is None else shapes.of(results[0].counts)
     marks = dict.fromkeys(clean(r.mark) for r in results)
     return render(
         "audit.html",
-        audit_data(views) | {"page": "audit"},
+        audit_data(views) | {"page": "audit", "map": None if drawn is None else drawn.data()},
         title=clean(title or "What post-processing does to whom"),
         mark="; ".join(marks),
         command=None if command is None else clean(command),
@@ -57,6 +67,11 @@ def audit_page(
         views=views,
         counts=results[0].counts,
         total=count(results[0].counts.total),
+        lead=lead(views, None if source is None else clean(source)),
+        findings=findings,
+        verdicts=[],
+        lines=None if lines is None else clean_lines(lines),
+        shapes=None if drawn is None else drawn.words(views[0].words.noun),
         first=next((k for k, v in enumerate(views) if v.result.alpha.value > 0), 0),
         most=MOST,
         say=sentences,

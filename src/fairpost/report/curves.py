@@ -1,4 +1,4 @@
-"""The page of `plan` and `sweep`: alpha, cost of privacy and largest loss against the noise."""
+"""The page of `plan` and `sweep`: fairness, accuracy and money against the noise, the verdict first."""
 
 from __future__ import annotations
 
@@ -6,26 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairpost import palette
 from fairpost.accuracy import Estimate
 from fairpost.errors import ParameterError
-from fairpost.report.numbers import CHANCE, PERCENT, Html, Unit, certainty, clean, half, html, money, name, tagged
+from fairpost.report.numbers import (
+    CHANCE,
+    PERCENT,
+    Html,
+    Unit,
+    certainty,
+    clean,
+    clean_lines,
+    half,
+    html,
+    money,
+    name,
+    tagged,
+)
 from fairpost.report.page import render
 from fairpost.results import Point
 from fairpost.results.audit import CONFIDENTIAL
 
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),
-    "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
+    "rmse": ("Typical error", "How far a single result is off, for an average entity. Lower is more accurate."),
     "loss": ("Largest expected loss", "What the entity that loses most loses in expectation."),
+    "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
 }
+"""Fairness and accuracy stand side by side, then the two losses."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the quantities of these points are shown."""
+    """How the quantities of these points are shown: in money where there is a budget."""
 
     unit: str
     currency: str
+    budget: float | None = None
 
     def of(self, key: str, p: Point) -> Unit:
         """The unit of a quantity: money where the points have some."""
@@ -34,6 +51,16 @@ class Style:
         if p.unit == "money":
             return money(self.currency)
         return PERCENT if p.task == "allocation" else Unit(suffix=f" {self.unit}")
+
+    def per(self, key: str, p: Point) -> float:
+        """From a quantity as a point has it to the unit shown: losses and costs are in money already."""
+        scaled = key in ("alpha", "rmse") and p.task == "allocation" and self.budget is not None
+        return self.budget if scaled and self.budget is not None else 1.0
+
+    def quantity(self, key: str, p: Point) -> Estimate | None:
+        """The quantity of a point in the unit shown."""
+        found = p.quantity(key)
+        return None if found is None else found.scaled(self.per(key, p))
 
 
 @dataclass(frozen=True)
@@ -45,7 +72,6 @@ class Row:
     place: int
     cells: list[tuple[Html, Html]]
     loser: str
-    rmse: Html
     zero: Html
     method: str
     found: bool
@@ -64,6 +90,9 @@ def curves_page(
     unit: str = "people",
     currency: str = "$",
     budgets: str | None = None,
+    budget: float | None = None,
+    data: str | None = None,
+    lines: str | None = None,
 ) -> str:
     """One self-contained HTML file with one curve per post-processing.
 
@@ -80,29 +109,33 @@ def curves_page(
     command, made, title
         The command line and the date for the provenance, and the headline.
     unit, currency
-        What is counted, plural; the sign of money.
-    budgets
-        Whose budget it is, in words, where every group shares its own.
+        What is counted, plural, and the sign of money.
+    budgets, budget
+        How groups share the budget, as a sentence, and the whole of it: with it everything is shown in money.
+    data, lines
+        What was looked at, in one line, and the Python lines that find the same numbers.
 
     """
     if not points:
-        raise ParameterError("a page of curves needs at least one point, got none")
-    style = Style(clean(unit), clean(currency))
-    names = {n: k for k, n in enumerate(dict.fromkeys(p.postprocess for p in points))}
-    keys = [k for k in QUANTITIES if any(p.quantity(k) is not None for p in points)]
-    ordered = sorted(points, key=lambda p: (names[p.postprocess], at(p, x)))
+        raise ParameterError("a page needs at least one point, got none")
+    style = Style(clean(unit), clean(currency), budget)
+    ordered = sorted(points, key=lambda p: (at(p, x), p.postprocess))
+    rules = list(dict.fromkeys(p.postprocess for p in points))
+    names = dict(zip(rules, palette.slots(rules), strict=True))
+    keys = [k for k in QUANTITIES if any(style.quantity(k, p) is not None for p in points)]
     quantities = [_quantity(k, ordered, names, x, target, found, style) for k in keys]
     return render(
         "curves.html",
         {"page": "curves", "x": clean(x), "quantities": quantities},
-        title=clean(title or f"Fairness against {x}"),
+        title=clean(title or ("How much noise is fair enough" if target else f"Fairness and accuracy against {x}")),
         mark=CONFIDENTIAL,
         command=None if command is None else clean(command),
+        lines=None if lines is None else clean_lines(lines),
         made=None if made is None else clean(made),
+        data_words=None if data is None else clean(data),
         message=None if message is None else _sentence(message),
-        target=None if target is None else _sentence(f"Target: {target[2]}"),
-        summary=_ends(ordered, x, style),
-        found=[_found(p, x, keys, style) for p in found],
+        verdicts=[] if target is None else _verdicts(rules, found, x, clean(target[2]), keys, style),
+        summary=_ends(ordered, x, style) if target is None else [],
         quantities=[(k, *QUANTITIES[k]) for k in keys],
         x=clean(x),
         rows=[_row(p, names, keys, x, found, style) for p in ordered],
@@ -118,22 +151,49 @@ def _sentence(text: str) -> str:
     return kept[:1].upper() + kept[1:] + ("" if kept.endswith(".") else ".")
 
 
-def _ends(points: list[Point], x: str, style: Style) -> list[Html]:
-    """Who is fairest and who is not, at the most and at the least noise."""
-    sentences = []
+def _verdicts(
+    rules: list[str], found: Sequence[Point], x: str, target: str, keys: list[str], style: Style
+) -> list[tuple[bool, Html]]:
+    """One line per rule: where it meets the target, the one that allows the most noise first.
+
+    Epsilon is rounded up and noise down, so that what is printed meets the target too.
+    """
+    toward = 1 if x == "epsilon" else -1
+    said = []
+    for k, p in enumerate(sorted(found, key=lambda p: -p.mechanism.spread)):
+        pattern = "{pp} meets it at {x} {at}" if k else "{pp} meets the target at {x} {at}: {target}"
+        value = tagged(Unit(digits=3), at(p, x), toward=toward)
+        said.append(
+            (
+                True,
+                html(
+                    pattern + ". {there}",
+                    pp=name(p.postprocess),
+                    x=x,
+                    at=value,
+                    target=target,
+                    there=_there(p, keys, style),
+                ),
+            )
+        )
+    met = {p.postprocess for p in found}
+    for rule in rules:
+        if rule not in met:
+            pattern = "{pp} is not known to meet it in this range{target}."
+            tail = "" if said else f": {target}"
+            said.append((False, html(pattern, pp=name(rule), target=tail)))
+    return said
+
+
+def _ends(points: list[Point], x: str, style: Style) -> list[tuple[str, Html]]:
+    """Who is fairest and who is not, at the most and at the least noise: a heading and a sentence each."""
+    said = []
     for spread, word in sorted(zip(_limits(points), ("least", "most"), strict=True), reverse=True):
         here = sorted((p for p in points if p.mechanism.spread == spread), key=lambda p: p.alpha.value)
         parts = [html("{a} under {pp}", a=_cell("alpha", p, style)[0], pp=name(p.postprocess)) for p in here]
-        sentences.append(
-            html(
-                "At {x} {at}, the {word} noise, alpha is {parts}.",
-                x=x,
-                at=f"{at(here[0], x):.4g}",
-                word=word,
-                parts=Html(", ".join(parts)),
-            )
-        )
-    return sentences
+        head = f"The {word} noise, {x} {at(here[0], x):.4g}"
+        said.append((head, html("alpha is {parts}.", parts=Html(", ".join(parts)))))
+    return said
 
 
 def _limits(points: list[Point]) -> tuple[float, float]:
@@ -162,21 +222,23 @@ def _quantity(
     """One plot: a line for every post-processing that has the quantity."""
     lines = []
     for label, place in names.items():
-        mine = [(p, q) for p in points if p.postprocess == label and (q := p.quantity(key)) is not None]
+        mine = [(p, q) for p in points if p.postprocess == label and (q := style.quantity(key, p)) is not None]
         if mine:
             lines.append(_line(key, label, place, mine, x, style))
-    stars = [(p, q) for p in found if (q := p.quantity(key)) is not None]
+    stars = [(p, q) for p in found if (q := style.quantity(key, p)) is not None]
     shown = style.of(key, points[0])
-    suffix = {PERCENT: "share of the budget"}.get(shown, shown.prefix or shown.suffix.strip())
+    suffix = "share of the budget" if shown is PERCENT else shown.prefix or shown.suffix.strip()
+    limit = target[1] * style.per(key, points[0]) if target is not None and target[0] == key else None
     return {
         "axis": f"{QUANTITIES[key][0].lower()}, {suffix}",
-        "target": target[1] if target is not None and target[0] == key else None,
+        "unit": shown.data(),
+        "target": limit,
         "lines": lines,
         "found": [
             {
                 "x": at(p, x),
                 "y": q.value,
-                "text": clean(f"{p.postprocess}: {x} {at(p, x):.6g}, {shown.show(q.value, half(q))}"),
+                "text": [clean(p.postprocess), f"{x} {at(p, x):.6g}", shown.show(q.value, half(q))],
             }
             for p, q in stars
         ],
@@ -198,42 +260,39 @@ def _line(key: str, label: str, place: int, mine: list[tuple[Point, Estimate]], 
         "low": [q.low for _, q in mine],
         "high": [q.high for _, q in mine],
         "text": [
-            clean(f"{label}, {x} {at(p, x):.4g}: {style.of(key, p).show(q.value, half(q) / 5)} ({p.method})")
+            [clean(label), f"{x} {at(p, x):.4g}", f"{style.of(key, p).show(q.value, half(q) / 5)} ({p.method})"]
             for p, q in mine
         ],
     }
 
 
 def _cell(key: str, p: Point, style: Style) -> tuple[Html, Html]:
-    q = p.quantity(key)
+    q = style.quantity(key, p)
     if q is None:
         return Html("–"), Html("")
     shown = style.of(key, p)
-    return tagged(shown, q.value, (q.high - q.low) / 2), certainty(shown, q)
+    return tagged(shown, q.value, (q.high - q.low) / 2), Html("") if key == "rmse" else certainty(shown, q)
 
 
 def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequence[Point], style: Style) -> Row:
     return Row(
         x=tagged(Unit(digits=4), at(p, x)),
         postprocess=clean(p.postprocess),
-        place=names[p.postprocess] % 8,
+        place=names[p.postprocess],
         cells=[_cell(k, p, style) for k in keys],
         loser=clean(p.loser) if p.loss.value > 0 else "nobody",
-        rmse=tagged(style.of("rmse", p), p.rmse.value, half(p.rmse)),
         zero=tagged(CHANCE, p.zero.value, half(p.zero)),
         method=way(p),
         found=any(p is f for f in found),
     )
 
 
-def _found(p: Point, x: str, keys: list[str], style: Style) -> Html:
-    """The answer of a plan, in one sentence."""
+def _there(p: Point, keys: list[str], style: Style) -> Html:
+    """What a plan's answer brings with it, in one line."""
     parts = [
         html("{what} {value}", what=QUANTITIES[k][0].lower(), value=_cell(k, p, style)[0])
         for k in keys
-        if p.quantity(k) is not None
+        if style.quantity(k, p) is not None
     ]
-    return html(
-        "At {x} {at} under {pp}: {parts}. {loser} loses most.",
-        x=x, at=tagged(Unit(digits=6), at(p, x)), pp=name(p.postprocess), parts=Html("; ".join(parts)), loser=name(p.loser),
-    )  # fmt: skip
+    loser = html("; {loser} loses most", loser=name(p.loser)) if p.loss.value > 0 else Html("")
+    return html("<small>There: {parts}{loser}.</small>", parts=Html("; ".join(parts)), loser=loser)

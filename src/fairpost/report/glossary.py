@@ -163,6 +163,12 @@ TERMS = (
         "The money that would have to be added to the budget so that no entity expects less than its due: the sum"
         " of all expected losses.",
     ),
+    Term(
+        "relative",
+        "Relative to what is due",
+        "A gain or loss in percent of what the entity should get: $4.87 million are 2.5 % of $198 million. Where nothing is "
+        "due there is no percentage.",
+    ),
     Term("loss", "Largest expected loss", "The loss of the entity that loses most in expectation."),
     Term(
         "bounds",

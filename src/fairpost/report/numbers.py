@@ -34,8 +34,15 @@ class Html(str):
 
 def clean(text: object) -> str:
     """Text that can be written as UTF-8: lone surrogates and control characters (C0, DEL, C1) become U+FFFD."""
+    if isinstance(text, str) and text.isprintable():  # nearly all of them: no surrogate and no control character
+        return str(text)
     kept = str(text).encode("utf-8", "replace").decode("utf-8")
     return "".join("�" if c < " " or "\x7f" <= c < "\xa0" or c in "\u2028\u2029" else c for c in kept)
+
+
+def clean_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def html(pattern: str, **values: object) -> Html:
@@ -113,6 +120,8 @@ def digits(x: float, place: int) -> str:
 
 
 PERCENT = Unit(100.0, "", "\u00a0%")
+RELATIVE = Unit(100.0, "", "\u00a0%", 3)
+"""Relative to what is due."""
 CHANCE = Unit(100.0, "", "\u00a0%", 3)
 
 

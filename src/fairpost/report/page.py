@@ -1,7 +1,8 @@
 """From data and a template to one file: everything inline, nothing fetched.
 
-The page forbids itself to load anything (Content-Security-Policy: default-src 'none') and runs only the two scripts
-whose hashes it names, so that text of the user's could not become a program even if it escaped its place.
+The page forbids itself to load anything (Content-Security-Policy: default-src 'none') and runs only the one script
+whose hash it names, so that text of the user's could not become a program even if it escaped its place. The script draws
+without a library: Plotly's alone is 4.8 MB (2.0 MB packed), draws 13,000 dots in seconds and once offered to upload them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 from importlib import metadata, resources
 from typing import Any
 
+from fairpost import palette
 from fairpost.report.glossary import TERMS
 from fairpost.report.numbers import Html
 from fairpost.report.payload import embed
@@ -22,12 +24,19 @@ def file(name: str) -> str:
     return resources.files("fairpost.report").joinpath("files").joinpath(name).read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=1)
-def plotly() -> str:
-    """The drawing library, as one script."""
-    from plotly.offline import get_plotlyjs
+SCRIPTS = ("core.js", "plot.js", "table.js", "audit.js", "map.js", "curves.js", "entities.js")
+"""The pieces of the script, in order; a page that is written whole adds `start.js`."""
 
-    return str(get_plotlyjs())
+
+@lru_cache(maxsize=2)
+def script(*more: str) -> str:
+    """The program of every page: the pieces in a scope of their own."""
+    return '"use strict";\n(() => {\n' + "\n".join(file(name) for name in (*SCRIPTS, *more)) + "})();\n"
+
+
+def style() -> str:
+    """The style of every page, with the colours of the rules."""
+    return palette.sheet() + file("report.css")
 
 
 def digest(script: str) -> str:
@@ -35,12 +44,11 @@ def digest(script: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
 
 
-def policy(scripts: list[str]) -> str:
-    """Nothing is fetched; these scripts run and no others ('unsafe-eval': the drawing library compiles its shaders)."""
-    allowed = " ".join(digest(s) for s in scripts)
+def policy(program: str) -> str:
+    """Nothing is fetched; this script runs and no other."""
     return (
-        f"default-src 'none'; script-src {allowed} 'unsafe-eval'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; form-action 'none'; base-uri 'none'"
+        f"default-src 'none'; script-src {digest(program)}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "form-action 'none'; base-uri 'none'"
     )
 
 
@@ -60,12 +68,12 @@ def render(template: str, data: dict[str, Any], **context: object) -> str:
     space = Environment(
         loader=FunctionLoader(file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    scripts = [plotly(), file("report.js")]
+    program = script("start.js")
+    mark = context["mark"]
     return space.get_template(template).render(
-        policy=policy(scripts),
-        plotly=Html(scripts[0]),
-        script=Html(scripts[1]),
-        style=Html(file("report.css") + header(str(context["mark"]))),
+        policy=policy(program),
+        script=Html(program),
+        style=Html(style() + ("" if mark is None else header(str(mark)))),
         data=Html(embed(data)),
         terms=TERMS,
         version=metadata.version("fairpost"),

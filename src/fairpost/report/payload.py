@@ -100,9 +100,6 @@ def audit_data(views: Sequence[View]) -> dict[str, Any]:
     results = [v.result for v in views]
     counts = results[0].counts
     found = classes(counts, results)
-    order = np.lexsort((counts.weights[found.first], counts.values[found.first]))
-    start = np.empty(order.size)
-    start[order] = np.cumsum(found.times[order]) - found.times[order]
     kept = chosen(results, found, counts.values)
     who = entities(results, found, kept)
     place = np.full(found.first.size, -1)
@@ -115,11 +112,12 @@ def audit_data(views: Sequence[View]) -> dict[str, Any]:
         "unit": clean(views[0].words.unit),
         "noun": clean(views[0].words.noun),
         "ids": [clean(counts.ids[i]) for i in who],
+        "names": None if counts.names is None else [clean(counts.names[i]) for i in who],
+        "mark": clean(results[0].mark.split(":")[0]),
         "groups": None if counts.groups is None else _groups(counts.groups, who),
         "of": pack(place[found.of[who]], "i4"),
-        "example": [clean(counts.ids[i]) for i in rows],
+        "example": [clean(counts.name(i)) for i in rows],
         "times": pack(found.times[kept], "i4"),
-        "start": pack(start[kept], "f8"),
         "count": pack(counts.values[rows], "f8"),
         "weight": pack(counts.weights[rows], "f8") if weighted else None,
         "results": [_result(v, rows) for v in views],
@@ -127,8 +125,8 @@ def audit_data(views: Sequence[View]) -> dict[str, Any]:
 
 
 def _groups(groups: Sequence[str], who: Ints) -> dict[str, Any]:
-    names: dict[str, int] = {}
-    of = np.fromiter((names.setdefault(groups[i], len(names)) for i in who), np.int64, who.size)
+    names = {g: k for k, g in enumerate(dict.fromkeys(groups))}  # of all entities, as in the table of groups
+    of = np.fromiter((names[groups[i]] for i in who), np.int64, who.size)
     return {"names": [clean(g) for g in names], "of": pack(of, "i4")}
 
 
@@ -136,6 +134,7 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
     r = view.result
     return {
         "name": clean(view.name),
+        "place": view.place,
         "task": r.task,
         "simulated": view.simulated,
         "kind": view.kind,

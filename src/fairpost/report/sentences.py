@@ -204,11 +204,11 @@ def _less(worst: View, view: View) -> Html:
     if b.value == 0:
         return Html("has no unfairness at all")
     if a.low > b.high:
-        return html("is {times} less unfair ({loss})", times=_ratio(worst, view), loss=_loss(view))
+        return html("is {times} less unfair ({loss})", times=ratio(worst, view), loss=_loss(view))
     return Html("cannot be told apart from it") if a.high > a.low or b.high > b.low else Html("is as unfair")
 
 
-def _ratio(worst: View, view: View) -> str:
+def ratio(worst: View, view: View) -> str:
     """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open.
 
     Below twice it is told in percent: "at least 1 times less" says nothing.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairpost import fairness
 from fairpost.fairness import Summary
 from fairpost.noise import Neighbours
-from fairpost.report.numbers import CHANCE, Html, Unit, below, certainty, html, name, tagged
+from fairpost.report.numbers import CHANCE, RELATIVE, Html, Unit, below, certainty, html, name, tagged
 from fairpost.report.views import Extreme, View
 
 LISTED = 300
@@ -27,6 +27,7 @@ class Row:
     cost: Html
     cost_sure: Html
     loss: Html
+    relative: Html
     gain: Html
     rmse: Html
     deviation: Html
@@ -51,6 +52,7 @@ def _row(v: View) -> Row:
         cost=Html("–") if cost is None else v.cell(cost.share.value, (cost.share.high - cost.share.low) / 2),
         cost_sure=Html("") if cost is None else v.certain(cost.share, bare=True),
         loss=_end(v, v.least, -1),
+        relative=_relative(v),
         gain=_end(v, v.most, 1),
         rmse=v.cell(v.rmse),
         deviation=v.cell(v.deviation),
@@ -65,7 +67,23 @@ def _end(v: View, end: Extreme, sign: int) -> Html:
         return Html("nobody")
     if not end.resolved:
         return Html("not resolved")
-    return html("{x} <small>{who}</small>", x=v.cell(end.bias, end.error, signed=True), who=name(end.who))
+    part = v.part(end, signed=True)
+    return html(
+        "{x}{part} <small>{who}</small>",
+        x=v.cell(end.bias, end.error, signed=True),
+        part=html(" <small>{part}</small>", part=part) if part else "",
+        who=name(end.who),
+    )
+
+
+def _relative(v: View) -> Html:
+    """Whoever loses most in relation to what is due."""
+    end = v.hardest
+    if end is None or end.relative is None or end.relative >= 0:
+        return Html("nobody")
+    if not end.resolved:
+        return Html("not resolved")
+    return html("{x} <small>{who}</small>", x=v.part(end, signed=True), who=name(end.who))
 
 
 def method(v: View) -> Html:
@@ -94,6 +112,10 @@ class Bin:
     least: Html
     most: Html
     bar: float
+    relative: Html
+    """The sum relative to what all of them are due."""
+    place: int | None = None
+    """Of a group: its place among the groups of the page."""
 
 
 def groups(v: View) -> tuple[list[Bin], int]:
@@ -102,16 +124,23 @@ def groups(v: View) -> tuple[list[Bin], int]:
     if groups is None:
         return [], 0
     found = v.result.by_group()
-    errors = [s.total for s in fairness.by_group(v.result.half_width, groups)]
-    return _bins(v, found, errors, [s.label for s in found])
+    place = {label: k for k, label in enumerate(dict.fromkeys(groups))}
+    of = np.fromiter((place[g] for g in groups), np.int64, len(groups))
+    errors, due = (
+        [float(sums[place[s.label]]) for s in found]
+        for sums in (np.bincount(of, w) for w in (v.result.half_width, v.result.truth))
+    )
+    rows, more = _bins(v, found, errors, due, [s.label for s in found])
+    return [replace(b, place=place[b.label]) for b in rows], more
 
 
 def sizes(v: View) -> list[Bin]:
     """The size bins that are not empty."""
     found = v.result.by_size()
-    errors = [s.total for s in fairness.by_size(v.result.half_width, v.result.counts.values)]
-    whole = bool(np.all(v.result.counts.values == np.round(v.result.counts.values)))
-    return _bins(v, found, errors, [between(s.label, whole) for s in found])[0]
+    size = v.result.counts.values
+    errors, due = ([s.total for s in fairness.by_size(w, size)] for w in (v.result.half_width, v.result.truth))
+    whole = bool(np.all(size == np.round(size)))
+    return _bins(v, found, errors, due, [between(s.label, whole) for s in found])[0]
 
 
 def between(label: str, whole: bool) -> str:
@@ -122,18 +151,21 @@ def between(label: str, whole: bool) -> str:
     return f"{low:,.15g} to under {high:,.15g}"
 
 
-def _bins(v: View, found: tuple[Summary, ...], errors: list[float], labels: list[str]) -> tuple[list[Bin], int]:
-    full = [(s, e, label) for s, e, label in zip(found, errors, labels, strict=True) if s.n]
-    top = max((abs(s.total) for s, _, _ in full), default=0.0) or 1.0
-    cut = sorted((abs(s.total) for s, _, _ in full), reverse=True)[LISTED - 1 : LISTED]
+def _bins(
+    v: View, found: tuple[Summary, ...], errors: list[float], due: list[float], labels: list[str]
+) -> tuple[list[Bin], int]:
+    full = [(s, e, d, label) for s, e, d, label in zip(found, errors, due, labels, strict=True) if s.n]
+    top = max((abs(s.total) for s, *_ in full), default=0.0) or 1.0
+    cut = sorted((abs(s.total) for s, *_ in full), reverse=True)[LISTED - 1 : LISTED]
     kept = [f for f in full if not cut or abs(f[0].total) >= cut[0]][:LISTED]
-    return [_bin(v, s, e, label, top) for s, e, label in kept], len(full) - len(kept)
+    return [_bin(v, s, e, d, label, top) for s, e, d, label in kept], len(full) - len(kept)
 
 
-def _bin(v: View, s: Summary, error: float, label: str, top: float) -> Bin:
+def _bin(v: View, s: Summary, error: float, due: float, label: str, top: float) -> Bin:
     each = error / s.n
     mean, least, most = (v.cell(x or 0.0, each, signed=True) for x in (s.mean, s.least, s.most))
-    return Bin(label, s.n, v.cell(s.total, error, signed=True), mean, least, most, 50 * s.total / top)
+    part = tagged(RELATIVE, s.total / due, error / due, signed=True) if due > 0 else Html("nothing due")
+    return Bin(label, s.n, v.cell(s.total, error, signed=True), mean, least, most, 50 * s.total / top, part)
 
 
 def provenance(v: View) -> list[tuple[str, Html]]:

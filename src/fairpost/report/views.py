@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import palette
 from fairpost.accuracy import Estimate, Kind
-from fairpost.report.numbers import PERCENT, Html, Unit, certainty, count, html, money, name, tagged
+from fairpost.report.numbers import PERCENT, RELATIVE, Html, Unit, certainty, count, html, money, name, tagged
 from fairpost.results.audit import Audit
 
 Floats = NDArray[np.float64]
@@ -34,7 +35,11 @@ class Extreme:
     """The entity that gains or loses most in expectation."""
 
     who: str
+    """Its name, or its id where it has none."""
+    id: str
     count: float
+    due: float
+    """P(x): the true count, or the true share."""
     bias: float
     error: float
     alike: int
@@ -45,6 +50,11 @@ class Extreme:
         """Whether the bias is told from zero."""
         return abs(self.bias) > self.error
 
+    @property
+    def relative(self) -> float | None:
+        """The bias relative to what is due; None where nothing is."""
+        return self.bias / self.due if self.due > 0 else None
+
 
 @dataclass(frozen=True)
 class View:
@@ -52,6 +62,7 @@ class View:
 
     result: Audit
     place: int
+    """Its colour: the place in the palette."""
     words: Words
 
     @property
@@ -142,7 +153,19 @@ class View:
         i = r.counts.ids.index(r.alpha_pair[which])
         same = (r.counts.values == r.counts.values[i]) & (r.counts.weights == r.counts.weights[i])
         alike = int(np.sum(same & (r.bias == r.bias[i]))) - 1
-        return Extreme(r.counts.ids[i], float(r.counts.values[i]), float(r.bias[i]), float(r.half_width[i]), alike)
+        return self._one(i, alike)
+
+    def _one(self, i: int, alike: int = 0) -> Extreme:
+        r, x = self.result, float(self.result.counts.values[i])
+        bias, half, due = (float(v[i]) for v in (r.bias, r.half_width, r.truth))
+        return Extreme(r.counts.name(i), r.counts.ids[i], x, due, bias, half, alike)
+
+    def part(self, extreme: Extreme, *, signed: bool = False) -> Html:
+        """Its bias relative to what is due, without a sign unless `signed`; empty where nothing is due."""
+        if extreme.relative is None:
+            return Html("")
+        value = extreme.relative if signed else abs(extreme.relative)
+        return tagged(RELATIVE, value, extreme.error / extreme.due, signed=signed)
 
     @cached_property
     def most(self) -> Extreme:
@@ -153,6 +176,15 @@ class View:
     def least(self) -> Extreme:
         """Who has the smallest bias."""
         return self._extreme(1)
+
+    @cached_property
+    def hardest(self) -> Extreme | None:
+        """Who has the smallest bias relative to what is due; None where nobody is due anything."""
+        r = self.result
+        due = r.truth > 0
+        if not due.any():
+            return None
+        return self._one(int(np.argmin(np.where(due, r.bias / np.where(due, r.truth, 1.0), np.inf))))
 
     @cached_property
     def size(self) -> Floats:
@@ -187,7 +219,14 @@ class View:
     def label(self, extreme: Extreme) -> Html:
         """An entity with its count: "Kalawao (53 people)"."""
         size = count(extreme.count)
-        who = html("{who} ({count} {unit})", who=name(extreme.who), count=size, unit=self.words.unit)
+        named = extreme.who not in (extreme.id, "")
+        who = html(
+            "{who} ({id}{count} {unit})",
+            who=name(extreme.who if named else extreme.id),
+            id=html("{id}, ", id=name(extreme.id)) if named else "",
+            count=size,
+            unit=self.words.unit,
+        )
         if not extreme.alike:
             return who
         others = "one other" if extreme.alike == 1 else f"{extreme.alike:,} others"
@@ -230,6 +269,7 @@ def split(size: Floats, bias: Floats, half_width: Floats) -> tuple[float, float]
 def by_task(results: Sequence[Audit], words: Words) -> dict[str, list[View]]:
     """The views, release first, each task in the order given."""
     ordered = sorted(results, key=lambda r: r.task != "release")
-    views = [View(r, k, words) for k, r in enumerate(ordered)]
+    places = palette.slots([r.postprocess for r in ordered])
+    views = [View(r, place, words) for r, place in zip(ordered, places, strict=True)]
     tasks = {task: [v for v in views if v.result.task == task] for task in ("release", "allocation")}
     return {task: found for task, found in tasks.items() if found}
