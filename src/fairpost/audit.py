@@ -146,7 +146,8 @@ def outcomes(
 
     def results(found: Sequence[Answer | Refusal | None]) -> tuple[Any, ...]:
         return tuple(
-            _result(question, i, one, *money[i], wanted) if isinstance(one, Answer) else one for i, one in enumerate(found)
+            _result(question, i, one, *money[i], wanted) if isinstance(one, Answer) else one
+            for i, one in enumerate(found)
         )
 
     answers: tuple[Answer | Refusal, ...] | None = None
