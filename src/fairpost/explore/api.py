@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any
 
@@ -105,7 +106,7 @@ async def answered(
     return StreamingResponse(stream(), media_type=STREAM)
 
 
-def _last(future: Any) -> bytes:
+def _last(future: Future[bytes]) -> bytes:
     try:
         return b'{"event":"done","result":' + future.result() + b"}"
     except Cancelled as error:
@@ -138,7 +139,7 @@ async def get_state(request: Request) -> Response:
 
 
 async def get_openapi(request: Request) -> Response:
-    """This document."""
+    """The OpenAPI document."""
     return reply(openapi.document())
 
 
@@ -166,7 +167,7 @@ async def post_columns(request: Request) -> Response:
             given: dict[str, Any] = {k: v for k, v in sent.items() if v != ""}
     else:
         given = await body(request)
-    words = {k: text(k, given.pop(k)) for k in ("unit", "noun", "currency") if k in given}
+    words: dict[str, Any] = {k: text(k, given.pop(k)) for k in ("unit", "noun", "currency") if k in given}
     await asyncio.to_thread(session.map, given)
     session.defaults |= words
     return RedirectResponse("/", 303) if form else reply(work.state(session))
@@ -272,7 +273,7 @@ def _exported(session: Session, choices: Choices, kind: str) -> bytes:
         return export.python(data, choices).encode(errors="backslashreplace")
     results = work.audits(session, choices)
     if kind == "json":
-        return dumps(work.Comparison(results, choices.neighbours).to_dict(entities=True))
+        return dumps(work.audit_document(session, choices, True))
     if kind == "csv":
         from fairpost.io import entities_csv
 

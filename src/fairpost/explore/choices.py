@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from fairpost.errors import ParameterError
@@ -93,6 +93,10 @@ class Choices:
         """M."""
         given = {k: getattr(self, k) for k in ("epsilon", "rho", "scale", "sigma")}
         return mechanism_of(self.mechanism, **given, neighbours=self.neighbours)
+
+    def at(self, epsilon: float) -> Choices:
+        """The same at another epsilon."""
+        return replace(self, epsilon=epsilon, scale=None, sigma=None, rho=None)
 
     @property
     def settings(self) -> dict[str, Any]:

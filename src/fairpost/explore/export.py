@@ -20,7 +20,6 @@ NAMES = {
     "python": ("fairpost_lines.py", "text/plain"),
 }
 NOISE = ("epsilon", "scale", "sigma", "rho", "delta")
-ENGINE = ("runs", "seed", "confidence")
 
 
 def file_of(data: Data) -> str:
@@ -32,31 +31,25 @@ def command(data: Data, choices: Choices, verb: str = "audit", outputs: Sequence
     """The command line that finds the same numbers."""
     words = ["fairpost", verb, file_of(data)]
     for role, column in data.columns.items():
-        if role != "base" or choices.programme is not None:
-            words += [f"--{role}", column]
-    if data.format is not None:
-        words += ["--format", data.format]
-    if choices.mechanism != "laplace":
-        words += ["--mechanism", choices.mechanism]
+        words += [f"--{role}", column] if role != "base" or choices.programme is not None else []
+    words += _option("format", data.format)
+    words += _option("mechanism", None if choices.mechanism == "laplace" else choices.mechanism)
     for name in NOISE if verb != "plan" else ("delta",):
         words += _option(name, getattr(choices, name))
-    if choices.sensitivity != 1.0:
-        words += _option("sensitivity", choices.sensitivity)
-    for rule in choices.rules:
-        words += ["--postprocess", rule]
-    words += _option("programme", choices.programme)
-    words += _option("total", choices.problem["total"]) + _option("budget", choices.problem["budget"])
-    if choices.by_group:
-        words.append("--by-group")
-    for name, limit in choices.targets.items():
-        words += _option(name, limit)
-    if choices.method != "auto":
-        words += ["--method", choices.method]
-    for name in ENGINE:
-        words += _option(name, choices.settings.get(name))
-    for name, usual in (("unit", "people"), ("noun", "entities"), ("currency", "$")):
-        if getattr(choices, name) != usual and not (name == "noun" and verb == "plan"):
-            words += [f"--{name}", getattr(choices, name)]
+    words += _option("sensitivity", None if choices.sensitivity == 1.0 else choices.sensitivity)
+    words += [word for rule in choices.rules for word in ("--postprocess", rule)]
+    asked: dict[str, Any] = {
+        "programme": choices.programme,
+        "total": choices.problem["total"],
+        "budget": choices.problem["budget"],
+    }
+    asked |= dict(choices.targets) | {"method": None if choices.method == "auto" else choices.method} | choices.settings
+    for name, value in asked.items():
+        words += _option(name, value)
+    words += ["--by-group"] if choices.by_group else []
+    usual = {"unit": "people", "currency": "$"} | ({} if verb == "plan" else {"noun": "entities"})
+    for name, word in usual.items():
+        words += _option(name, None if getattr(choices, name) == word else getattr(choices, name))
     return shlex.join([*words, *outputs])
 
 

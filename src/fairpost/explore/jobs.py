@@ -9,17 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from fairpost import cancel
-from fairpost.errors import Cancelled, ParameterError
+from fairpost.errors import ParameterError
 
 T = TypeVar("T")
 NEWER = "a newer request of this tab took its place"
 STOPPED = "stopped by the reader"
 GONE = "the data were forgotten"
-THREADS = 4
+BEHIND = ("plan", "sweep", "frontier")
+"""Lanes that prepare or follow; whoever moves the slider goes first."""
+THREADS = 6
 TABS = 64
 """Tabs whose requests may be under way at once."""
 
@@ -35,7 +37,7 @@ class Jobs:
         self._shown = 0
 
     def submit(self, tab: str, lane: str, work: Callable[[], T], token: cancel.Token) -> Future[T]:
-        """Begin, after withdrawing what this tab had under way in this lane."""
+        """Begin, after withdrawing what this tab had under way in this lane; the lanes in BEHIND give way to all others."""
         with self._lock:
             before = self._running.get((tab, lane))
             if before is None and len(self._running) >= TABS:
@@ -45,7 +47,7 @@ class Jobs:
             before.cancel(NEWER)
 
         def run() -> T:
-            with self._in_front(), cancel.by(token):
+            with nullcontext() if lane in BEHIND else self._in_front(), cancel.by(token):
                 try:
                     cancel.check()
                     return work()
@@ -87,13 +89,12 @@ class Jobs:
                 self._shown -= 1
                 self._idle.notify_all()
 
-    def behind(self, token: cancel.Token) -> None:
+    def behind(self) -> None:
         """Preparation waits here until no reader waits; `Cancelled` once it is withdrawn."""
         with self._idle:
-            while self._shown > 0 and not token.cancelled:
+            while self._shown > 0 and not cancel.requested():
                 self._idle.wait(0.05)
-        if token.cancelled:
-            raise Cancelled(token.reason)
+        cancel.check()
 
 
 def event(name: str, **more: Any) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _post(said: str, given: str | None, result: str, *, streams: bool = True) ->
 
 def _responses(good: dict[str, Any], status: str = "200") -> dict[str, Any]:
     error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
-    refused = {"content": {"text/plain": {}}}
+    refused: dict[str, Any] = {"content": {"text/plain": {}}}
     return {
         status: good,
         "400": {"description": "The input breaks a rule: one line.", **error},

@@ -41,8 +41,12 @@ def _space() -> Any:
     )
 
 
-def _render(name: str, **context: object) -> str:
-    made = _space().get_template(name).render(version=__version__, **({"confidential": False, "held": False} | context))
+def _render(template: str, **context: object) -> str:
+    made = (
+        _space()
+        .get_template(template)
+        .render(version=__version__, **({"confidential": False, "held": False} | context))
+    )
     return str(made)
 
 

@@ -244,7 +244,8 @@ def sentence(data: Data, choices: Choices, noise: Mechanism) -> str:
     x, said = data.x, noise_words(noise, choices)
     promise = "" if said["epsilon"] is None else f" at epsilon {said['epsilon']:.4g}"
     delta = "" if choices.delta is None else f", delta {choices.delta:g}"
-    what = f"{data.name}: {x.n:,} {choices.noun} with {count(x.total)} {choices.unit}, {choices.mechanism} noise{promise}{delta} ({said['words']})"
+    noisy = f"{choices.mechanism} noise{promise}{delta} ({said['words']})"
+    what = f"{data.name}: {x.n:,} {choices.noun} with {count(x.total)} {choices.unit}, {noisy}"
     rules = f"post-processing by {', '.join(choices.rules)}"
     if choices.programme is not None:
         rules += f" under {choices.programme}"

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from fairpost import cancel
 from fairpost.audit import outcomes
 from fairpost.counts import Counts
-from fairpost.engines import engine_of
+from fairpost.engines import Engine, Exact, Expansion, FirstOf, engine_of
 from fairpost.errors import Cancelled, FairpostError, ParameterError
 from fairpost.explore import between
 from fairpost.explore.between import Sweep
@@ -146,7 +146,7 @@ class Session:
         columns = {k: text(k, v) for k, v in chosen.items() if k in ROLES and v not in (None, "")}
         levels = levels_of(text("levels", chosen["levels"])) if chosen.get("levels") else None
         read = read_counts if self.mode == "officer" else read_noisy
-        found: Any = read(self.table, **columns, format=self.format)  # type: ignore[arg-type]
+        found: Any = read(self.table, **columns, format=self.format)
         counts, noisy = (found, None) if isinstance(found, Counts) else (None, found)
         with self._lock:
             self._number += 1
@@ -161,22 +161,25 @@ class Session:
         return data
 
     # ---- what is computed
-    def engine(self, choices: Choices, progress: Callable[[int, int], None] | None = None) -> Remembering:
-        """The engine of these choices, which keeps its answers."""
+    def engine(
+        self, choices: Choices, progress: Callable[[int, int], None] | None = None, *, behind: bool = False
+    ) -> Remembering:
+        """The engine of these choices, which keeps its answers; `behind` others it waits for them before it computes one."""
         simulates = choices.method in ("auto", "monte-carlo")
         inner = engine_of(choices.method, **choices.settings, progress=progress if simulates else None)
-        return Remembering(inner, self.memory, (self.mapped.number, choices.answers))
+        before = self.jobs.behind if behind else None
+        return Remembering(inner, self.memory, (self.mapped.number, choices.answers), before)
 
     def results(
-        self, choices: Choices, progress: Callable[[int, int], None] | None = None, *, targets: bool = True
+        self, choices: Choices, progress: Callable[[int, int], None] | None = None, *, engine: Engine | None = None
     ) -> tuple[Audit, ...]:
-        """One audit per rule; the first refusal is raised."""
-        limits = choices.targets if targets else {}
+        """One audit per rule; the first refusal is raised. With an engine of its own it is a sweep, which knows no targets."""
+        limits = choices.targets if engine is None else {}
         found = outcomes(
             self.mapped.x,
             choices.noise,
             choices.rules,
-            engine=self.engine(choices, progress),
+            engine=self.engine(choices, progress) if engine is None else engine,
             **choices.problem,
             **given(limits),
         )
@@ -184,6 +187,16 @@ class Session:
             if not isinstance(one, Audit):
                 raise one.error
         return tuple(one for one in found if isinstance(one, Audit))
+
+    def swept(self, choices: Choices, tell: Callable[[int, int], None]) -> None:
+        """Wait for the sweep of these choices, which is soon there and which the slider needs; the search comes after it."""
+        found, last = self.sweep(choices), -1
+        while found.done < between.POINTS and found is self.sweep(choices):
+            cancel.check()
+            if found.done != last:
+                last = found.done
+                tell(last, between.POINTS)
+            time.sleep(0.02)
 
     def sweep(self, choices: Choices) -> Sweep:
         """The sweep of these choices; it is begun if there is none, and the one for other choices ends."""
@@ -203,15 +216,13 @@ class Session:
 
     def _prepare(self, choices: Choices, sweep: Sweep, token: cancel.Token, key: Any) -> None:
         epsilons = between.levels()
-        plain = {"epsilon": None, "scale": None, "sigma": None, "rho": None}
+        rough = FirstOf((Expansion(), Exact())) if choices.method == "auto" else self.engine(choices)
         try:
             with cancel.by(token):
                 for level in between.order():
-                    self.jobs.behind(token)
+                    self.jobs.behind()
                     try:
-                        sweep.put(
-                            level, self.results(replace(choices, **plain | {"epsilon": epsilons[level]}), targets=False)
-                        )  # type: ignore[arg-type]
+                        sweep.put(level, self.results(choices.at(epsilons[level]), engine=rough))
                     except Cancelled:
                         raise
                     except FairpostError:

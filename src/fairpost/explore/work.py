@@ -28,6 +28,7 @@ from fairpost.problems.programme import NAMES, builtin
 from fairpost.results.allocation import Allocation, allocation_data
 from fairpost.results.audit import CONFIDENTIAL, Audit
 from fairpost.results.comparison import Comparison
+from fairpost.results.targets import Targets
 from fairpost.rules import PAYING
 
 Tell = Callable[[int, int], None]
@@ -66,7 +67,14 @@ def audit_document(session: Session, choices: Choices, entities: bool, tell: Tel
 def picture_of(session: Session, choices: Choices, have: str | None, tell: Tell = silent) -> dict[str, Any]:
     """The picture, computed."""
     session.sweep(choices)
-    return picture.exact(session.mapped, choices, audits(session, choices, tell), have)
+    return picture.exact(session.mapped, choices, audits(session, choices, tell), have) | {
+        "prepared": prepared(session, choices)
+    }
+
+
+def prepared(session: Session, choices: Choices) -> dict[str, int]:
+    """How far the sweep behind the slider has come."""
+    return {"done": session.sweep(choices).done, "of": between.POINTS}
 
 
 def quick_picture(session: Session, choices: Choices, have: str | None) -> dict[str, Any] | None:
@@ -74,24 +82,30 @@ def quick_picture(session: Session, choices: Choices, have: str | None) -> dict[
     found = session.sweep(choices)
     epsilon = choices.neighbours.epsilon(choices.noise)
     curves = None if epsilon is None else found.at(epsilon)
-    return None if curves is None else picture.interpolated(session.mapped, choices, found, curves, have)
+    if curves is None:
+        return None
+    return picture.interpolated(session.mapped, choices, found, curves, have) | {"prepared": prepared(session, choices)}
 
 
 def spreads(choices: Choices) -> list[float]:
-    """The levels of noise of a plan or a sweep: those behind the slider, from little noise to much."""
+    """The levels of noise of a plan or a sweep, from little noise to much: every second one of those behind the slider."""
     about = choices.neighbours
-    return sorted(mechanism_of(choices.mechanism, epsilon=e, neighbours=about).spread for e in between.levels())
+    return sorted(mechanism_of(choices.mechanism, epsilon=e, neighbours=about).spread for e in between.levels()[::2])
 
 
 def _same(session: Session, choices: Choices, tell: Tell) -> dict[str, Any]:
     return choices.problem | {
-        "engine": session.engine(choices), "epsilon": choices.neighbours.epsilon, "progress": tell, "currency": choices.currency
+        "engine": session.engine(choices, behind=True), "epsilon": choices.neighbours.epsilon, "progress": tell, "currency": choices.currency
     }  # fmt: skip
 
 
 def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> dict[str, Any]:
     """The JSON of `fairpost plan`: the smallest epsilon that meets the targets, for each rule."""
     kind: Any = choices.kind
+    Targets.of(choices.targets)
+    if not choices.targets:
+        raise ParameterError('a plan needs `targets`, such as {"max_loss": 500}, got none')
+    session.swept(choices, tell)
     found = plan(
         session.mapped.x,
         kind,
@@ -127,7 +141,7 @@ def frontier_document(session: Session, choices: Choices) -> dict[str, Any]:
     usual = {k: problem[k] for k in ("by_group",)} | (
         {"budget": problem["budget"]} if rule == "pos-threshold" else {"total": problem["total"]}
     )
-    beside = outcomes(session.mapped.x, noise, names, engine=session.engine(choices), **usual)
+    beside = outcomes(session.mapped.x, noise, names, engine=session.engine(choices, behind=True), **usual)
     named = [one for one in beside if isinstance(one, Audit)]
     found = frontier(session.mapped.x, noise, rule, points=11, beside=named or None, **usual)
     return found.to_dict()

@@ -88,6 +88,7 @@ function again() {
 }
 function settled(c, result) {
   const by = [...new Set(result.figures.map((f) => f.method))].join(", ");
+  root.dataset.prepared = String(result.prepared.done);
   busy(result.interrupted ? "Stopped: what the finished runs have shown." : `Computed (${by}).`);
   result.notes.slice(0, 2).forEach((line) => { $("said").textContent += ` ${line}.`; });
   plan(c);
@@ -226,8 +227,8 @@ async function startLive() {
   document.querySelectorAll("input[name=rule]").forEach((b) => { b.checked = usual.includes(b.value); });
   if (!about.base) { $("programme").disabled = true; document.querySelectorAll("[data-programme]").forEach((b) => { b.disabled = true; }); }
   setEpsilon(d.epsilon || 0.1);
-  $("epsilon").addEventListener("input", () => { setEpsilon(toEpsilon(Number($("epsilon").value))); want(true); clearTimeout(live.settle); live.settle = setTimeout(() => want(false), 250); });
-  $("epsilon").addEventListener("change", () => { clearTimeout(live.settle); want(false); });
+  $("epsilon").addEventListener("input", () => { setEpsilon(toEpsilon(Number($("epsilon").value))); want(true); clearTimeout(live.settle); live.settle = setTimeout(() => want(false), 300); });
+  $("epsilon").addEventListener("change", () => { clearTimeout(live.settle); live.settle = setTimeout(() => want(false), 300); });
   $("epsilon-number").addEventListener("change", () => { const e = typed("epsilon-number"); if (e > 0) setEpsilon(e); want(false); });
   $("choices").addEventListener("submit", (e) => e.preventDefault());
   $("choices").addEventListener("change", (e) => {
