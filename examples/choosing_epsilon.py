@@ -13,8 +13,7 @@ for rule in ("nonnegative", "simplex"):
         counts,
         fp.Laplace,
         rule,
-        target="alpha",
-        limit=1.0,  # no two counties may differ by more than one household in what they gain
+        max_alpha=1.0,  # no two counties may differ by more than one household in what they gain
         spreads=[1.0, 5.0, 25.0, 125.0],
         epsilon=lambda noise: noise.epsilon(),
     )

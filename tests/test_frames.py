@@ -39,7 +39,7 @@ def found():
         "empty": exact[:0],
         "curve": fp.sweep(X, points, ["nonnegative"], epsilon=lambda m: 1 / m.scale),
         "refused": fp.sweep(X, points[:3], ["simplex"], engine="expansion"),
-        "plan": fp.plan(X, fp.Laplace, "pos", target="loss", limit=60.0, spreads=[2.0, 9.0, 30.0], budget=54321.0),
+        "plan": fp.plan(X, fp.Laplace, "pos", max_loss=60.0, spreads=[2.0, 9.0, 30.0], budget=54321.0),
         "projection": fp.project(NOISY, ids=NASTY, groups=list("nsns"), total={"n": 820, "s": 22}, round=True, seed=5),
         "allocation": fp.allocate(
             NOISY, X.weights, "pos", NOISE, ids=NASTY, budget=54321.0, estimate_bias=True, replicates=2
@@ -82,7 +82,7 @@ def test_what_a_repr_says(found):
     assert "monte-carlo, 300 runs, seed 0" in drawn
     assert "simulated, because the exact engine covers 'pos'" in " ".join(drawn.split())
     plan = repr(found["plan"])
-    assert "Plan for pos: the largest expected loss at most 60" in plan
+    assert "Plan for pos: the largest expected loss at most $60" in plan
     assert f"scale {found['plan'].found.mechanism.scale:g}" in plan
     for r in found["comparison"]:
         (line,) = (line for line in repr(found["comparison"]).splitlines() if line.startswith(f"  {r.postprocess} "))
@@ -166,7 +166,9 @@ def test_a_comparison_is_about_one_thing(found):
 def test_the_json_of_a_comparison(found):
     c = found["comparison"]
     data = json.loads(json.dumps(c.to_dict()))
-    assert list(data) == ["version", "schema", "mark", "counts", "mechanism", "budget", "results"]
+    assert list(data) == [
+        "version", "schema", "mark", "counts", "mechanism", "budget", "targets", "warnings", "results", "frontier",
+    ]  # fmt: skip
     assert "entities" not in data["results"][0]
     assert data["counts"] == {"n": 4, "total": 870.0}
     assert data["mechanism"]["epsilon"] == 1 / 8
@@ -349,7 +351,7 @@ def test_the_figures_of_curves_and_plans(found):
     axis = Axis.of("y", *([getattr(p.alpha, k) for p in points] for k in ("value", "low", "high")))
     assert list(figure.data[0].y) == axis.place([p.alpha.value for p in points]).tolist()
     assert axis.threshold is not None  # many decades
-    with pytest.raises(ParameterError, match="alpha, loss, cost, got 'harm'"):
+    with pytest.raises(ParameterError, match="alpha, loss, relative_loss, cost, rmse, got 'harm'"):
         found["curve"].plot("harm")
     plan = found["plan"].plot()
     assert plan.layout.xaxis.title.text == "noise"  # nobody said what epsilon is

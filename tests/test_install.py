@@ -43,7 +43,7 @@ assert groups.cost_of_privacy.amount.value > 0
 threshold = fp.audit(towns, noise, "pos-threshold", runs=200)
 tree = fp.AffineNonnegative([[1, 1, 1, 1, 1, 1]], [1085.0])([-9.5, 21.0, 3.5, 31.0, 126.0, 893.0])
 assert abs(tree.sum() - 1085) < 1e-6
-plan = fp.plan(towns, fp.Laplace, "simplex", target="alpha", limit=1.0, spreads=grid(0.5, 20.0, 3))
+plan = fp.plan(towns, fp.Laplace, "simplex", max_alpha=1.0, spreads=grid(0.5, 20.0, 3))
 assert plan.found.alpha.high <= 1
 curve = fp.sweep(towns, [noise], ["simplex"])
 noisy = [-9.5, 21.0, 3.5, 31.0, 126.0, 893.0]

@@ -1,5 +1,7 @@
 """plan and sweep: the answer meets its target, a little more noise does not, and refusals are told."""
 
+import json
+import re
 import sys
 
 import numpy as np
@@ -21,7 +23,7 @@ NEAR = 1e-6
     [
         ("pos", "loss", 2e4, fp.Laplace),
         ("pos", "cost", 5e6, fp.Laplace),
-        ("baseline", "alpha", 1e-4, fp.Gaussian),
+        ("baseline", "alpha", 1e-4 * 6.5e9, fp.Gaussian),
         ("baseline", "cost", 1e6, fp.DiscreteLaplace),
         ("pos-threshold", "loss", 1e4, fp.Laplace),
     ],
@@ -29,7 +31,7 @@ NEAR = 1e-6
 def test_the_answer_meets_the_target_and_a_little_more_noise_does_not(which, target, limit, kind):
     engine = "expansion" if which == "pos-threshold" else "exact"
     found = plan(
-        DISTRICTS, kind, which, target=target, limit=limit, spreads=grid(1, 300, 7), budget=6.5e9, engine=engine
+        DISTRICTS, kind, which, **{f"max_{target}": limit}, spreads=grid(1, 300, 7), budget=6.5e9, engine=engine
     )
     assert found.found is not None
     assert found.found.quantity(target).high <= limit
@@ -40,7 +42,7 @@ def test_the_answer_meets_the_target_and_a_little_more_noise_does_not(which, tar
 
 def test_the_answer_agrees_with_an_independent_bisection():
     limit = 0.5
-    found = plan(hawaii(), fp.Gaussian, "simplex", target="alpha", limit=limit, spreads=grid(5, 200, 9), engine="exact")
+    found = plan(hawaii(), fp.Gaussian, "simplex", max_alpha=limit, spreads=grid(5, 200, 9), engine="exact")
     low, high = 5.0, 200.0
     for _ in range(40):
         middle = np.sqrt(low * high)
@@ -51,10 +53,10 @@ def test_the_answer_agrees_with_an_independent_bisection():
 
 
 def test_no_noise_can_and_every_noise_can():
-    none = plan(DISTRICTS, fp.Laplace, "baseline", target="loss", limit=1e-30, spreads=grid(1, 10, 3), engine="exact")
+    none = plan(DISTRICTS, fp.Laplace, "baseline", max_loss=1e-30, spreads=grid(1, 10, 3), engine="exact")
     assert none.found is None
     assert "no noise in the range" in none.message
-    every = plan(DISTRICTS, fp.Laplace, "baseline", target="loss", limit=1.0, spreads=grid(1, 10, 3), engine="exact")
+    every = plan(DISTRICTS, fp.Laplace, "baseline", max_loss=1.0, spreads=grid(1, 10, 3), engine="exact")
     assert every.found.mechanism.spread == 10.0
     assert "every noise in the range" in every.message
 
@@ -66,7 +68,7 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
     from fairpost.accuracy import Estimate
     from fairpost.results import Curve
 
-    base = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1e9, spreads=grid(1, 2, 2)).curve[0]
+    base = plan(hawaii(), fp.Laplace, "simplex", max_alpha=1e9, spreads=grid(1, 2, 2)).curve[0]
 
     def fake(counts, mechanisms, postprocesses, *, progress=None, **_):
         def bump(s):
@@ -76,7 +78,7 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
         return Curve(made, ())
 
     monkeypatch.setattr(sys.modules["fairpost.plan"], "sweep", fake)
-    found = plan(hawaii(), fp.Laplace, "simplex", target="alpha", limit=1.5, spreads=grid(1, 20, 40))
+    found = plan(hawaii(), fp.Laplace, "simplex", max_alpha=1.5, spreads=grid(1, 20, 40))
     assert "meets it again" in found.message
     assert 4 * np.log(found.found.mechanism.spread) == pytest.approx(np.pi / 6, abs=1e-4)
 
@@ -107,14 +109,17 @@ def test_points_carry_their_promise_and_the_largest_loss():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (dict(target="fun"), "`target`"),
-        (dict(limit=0.0), "limit"),
-        (dict(limit=float("nan")), "limit"),
-        (dict(target="cost"), "for allocations"),
+        (dict(max_alpha=None), "a plan must have a target"),
+        (dict(max_alpha=0.0), "`max_alpha` must be > 0"),
+        (dict(max_alpha=float("nan")), "`max_alpha` must be > 0"),
+        (dict(max_loss=float("inf")), "`max_loss` must be > 0 and finite"),
+        (dict(max_rmse="many"), "`max_rmse` must be"),
+        (dict(max_relative_loss=True), "`max_relative_loss` must be"),
+        (dict(max_cost=1.0), "for allocations"),
     ],
 )
 def test_bad_plans_are_named(change, says):
-    given = dict(target="alpha", limit=1.0, spreads=grid(1, 2, 2)) | change
+    given = dict(max_alpha=1.0, spreads=grid(1, 2, 2)) | change
     with pytest.raises(ParameterError, match=says):
         plan(hawaii(), fp.Laplace, "simplex", **given)
 
@@ -138,17 +143,132 @@ def test_the_epsilon_and_the_noise_that_a_plan_prints_meet_its_target(tmp_path, 
     words = ["plan", str(table), "--postprocess", "baseline", "--max-alpha", str(limit), "--points", "9"]
     done = CliRunner().invoke(main, words, env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
-    row = next(line for line in done.output.splitlines() if line.strip(" │|").startswith("baseline") and "0." in line)
+    lines = [line.strip(" │|") for line in done.output.splitlines()]
+    row = next(line for line in lines if line.startswith("baseline") and "exact" in line)
     epsilon, scale = [float(word) for word in row.replace("│", " ").replace("|", " ").split()[1:3]]
     for mechanism in (fp.Laplace.from_epsilon(epsilon), fp.Laplace(scale)):
         alpha = fp.audit(fp.Counts(x), mechanism, "baseline").alpha
         assert limit * (1 - 1e-4) <= alpha.high <= limit
+    # the first line states three digits, rounded up: alpha is at most some 2 * 5e-3 below its limit there (it grows about as b^2)
+    stated = re.fullmatch(rf"baseline meets alpha {limit:g} share at epsilon (0\.\d{{2,5}})\.", lines[0])
+    short = float(stated[1])
+    assert epsilon <= short < epsilon * 1.01
+    assert 0.97 * limit < fp.audit(fp.Counts(x), fp.Laplace.from_epsilon(short), "baseline").alpha.high <= limit
 
 
 def test_rounding_one_way_keeps_what_is_short():
-    from decimal import ROUND_CEILING, ROUND_FLOOR
+    from fairpost.results.plans import rounded
 
-    from fairpost.cli.planning import _rounded
+    assert [rounded(v, 6, up=True) for v in (0.2, 0.12345612, 3.0, 1e-7)] == [0.2, 0.123457, 3.0, 1e-7]
+    assert [rounded(v, 6, up=False) for v in (0.1, 0.1234569, 12345678.9)] == [0.1, 0.123456, 12345600.0]
 
-    assert [_rounded(v, ROUND_CEILING) for v in (0.2, 0.12345612, 3.0, 1e-7)] == ["0.2", "0.123457", "3", "1e-07"]
-    assert [_rounded(v, ROUND_FLOOR) for v in (0.1, 0.1234569, 12345678.9)] == ["0.1", "0.123456", "1.23456e+07"]
+
+# ---- several targets, several rules -------------------------------------------------------------------------------
+
+TARGETS = dict(max_loss=2e4, max_relative_loss=1.0, max_rmse=4e5)
+"""At 400 synthetic districts and $6.5 billion; alone they allow pos noise of some 23.5, 17.8 and 19.7."""
+
+
+@pytest.fixture(scope="module")
+def together():
+    same = dict(spreads=grid(1, 300, 7), budget=6.5e9, epsilon=Neighbours().epsilon)
+    alone = {k: plan(DISTRICTS, fp.Laplace, "pos", **{k: v}, **same) for k, v in TARGETS.items()}
+    return alone, plan(DISTRICTS, fp.Laplace, ["baseline", "pos"], **TARGETS, **same)
+
+
+def test_several_targets_are_met_at_the_least_of_what_each_allows(together):
+    alone, both = together
+    baseline, pos = both
+    spreads = {k: p.found.mechanism.spread for k, p in alone.items()}
+    least = min(spreads, key=spreads.__getitem__)
+    assert len({round(s, 3) for s in spreads.values()}) == len(spreads)  # they differ, so one binds
+    assert pos.found.mechanism.spread == pytest.approx(spreads[least], rel=2 * NEAR)
+    assert pos.binding == least.removeprefix("max_")
+    assert all(p.binding == k.removeprefix("max_") for k, p in alone.items())
+    assert [v.outcome for p in both for v in p.verdicts] == ["passes"] * 6
+    assert pos.message.endswith("; the limit on the largest loss relative to what is due binds")
+    assert "the largest expected loss at or below $20,000 and" in pos.message
+    assert baseline.found.mechanism.spread != pos.found.mechanism.spread
+
+
+def test_what_the_verdict_states_is_short_rounded_up_and_meets_the_targets(together):
+    _, both = together
+    ranked = sorted(both, key=lambda p: p.stated.epsilon)
+    said = re.fullmatch(
+        r"(\S+) meets loss \$20,000 and relative loss 1 % and RMSE \$400,000 at epsilon (\S+), (\S+) needs (\S+)",
+        both.verdict,
+    )
+    assert [said[1], said[3]] == [p.postprocess for p in ranked]
+    for p, text in zip(ranked, (said[2], said[4]), strict=True):
+        short = float(text)
+        assert len(text.replace("0.", "").lstrip("0")) <= 3
+        assert p.found.epsilon <= short <= p.found.epsilon * 1.01
+        given = fp.audit(DISTRICTS, fp.Laplace.from_epsilon(short), p.postprocess, budget=6.5e9, targets=TARGETS)
+        assert given.outcome == "passes"
+        assert p.stated.epsilon == short
+        assert p.stated.alpha.value == pytest.approx(given.alpha.value * 6.5e9, rel=1e-9)
+
+
+def test_without_epsilon_the_noise_is_stated_rounded_down():
+    found = plan(hawaii(), fp.Laplace, ["simplex"], max_alpha=0.05, spreads=grid(1, 100, 5), engine="exact")
+    (only,) = found
+    assert only.stated.epsilon is None
+    scale = only.stated.mechanism.scale
+    assert f"{scale:.3g}" == f"{scale:.12g}"
+    assert 0.99 * only.found.mechanism.scale < scale <= only.found.mechanism.scale
+    assert found.verdict == f"simplex meets alpha 0.05 people at scale {scale:g}"
+
+
+def test_a_rule_that_no_noise_helps_is_told_in_the_verdict(together):
+    same = dict(spreads=grid(1, 300, 3), budget=6.5e9, epsilon=Neighbours().epsilon)
+    some = plan(DISTRICTS, fp.Laplace, ["pos", "baseline"], max_loss=400.0, **same)
+    none = plan(DISTRICTS, fp.Laplace, ["baseline"], max_loss=1e-9, max_alpha=1e12, **same)
+    assert none[0].found is None
+    assert none[0].binding == "loss"
+    assert none.verdict == "no rule meets alpha $1,000,000,000,000 and loss $1e-09 in the range: baseline"
+    assert "the least noise already exceeds the limit on the largest expected loss" in none[0].message
+    for p in some:
+        assert (p.postprocess in some.verdict.partition("not in the range")[2]) == (p.found is None)
+
+
+def test_plans_restore_everything(together):
+    _, both = together
+    data = json.loads(json.dumps(both.to_dict()))
+    again = fp.Plans.from_dict(data)
+    assert json.loads(json.dumps(again.to_dict())) == data
+    assert again.verdict == both.verdict
+    assert again[1].curve == both[1].curve
+    assert again[0].stated == both[0].stated
+    assert again.basis == both.basis
+    one = fp.Plan.from_dict(json.loads(json.dumps(both[0].to_dict())))
+    assert (one.message, one.found, one.targets) == (both[0].message, both[0].found, both[0].targets)
+
+
+def test_a_curve_says_its_unit_and_restores_everything():
+    """alpha, the losses and the error of an allocation with a budget are all in money; without one in shares."""
+    x = fp.Counts([3, 8, 20, 55], ids=list("abcd"), names=["Ash", "Birch", "Cedar", "Dogwood"])
+    cash, plain = (
+        fp.sweep(x, [fp.Laplace(4.0)], ["pos", "simplex"][:k], budget=b) for k, b in ((1, 1000.0), (2, None))
+    )
+    (money,), (share, people) = cash.points, plain.points
+    assert (money.unit, share.unit, people.unit) == ("money", "share", "people")
+    for name in ("alpha", "loss", "rmse"):
+        assert getattr(money, name).value == pytest.approx(1000 * getattr(share, name).value, rel=1e-12)
+        assert getattr(money, name).high == pytest.approx(1000 * getattr(share, name).high, rel=1e-12)
+    assert money.relative_loss == share.relative_loss
+    assert money.name(money.loser) in x.names
+    again = fp.Curve.from_dict(json.loads(json.dumps(cash.to_dict())))
+    assert again.points == cash.points
+    assert (again.basis, again.mark) == (cash.basis, cash.mark)
+    assert again.basis.budget == 1000.0
+    with pytest.raises(ParameterError, match="one figure has one unit, got share and people"):
+        plain.plot("alpha")
+
+
+def test_rules_of_two_tasks_in_one_plan():
+    """A budget is for shares, a total for counts: each rule is given what it looks at."""
+    x = hawaii()
+    both = plan(x, fp.Laplace, ["simplex", "pos"], max_alpha=1.0, spreads=grid(1, 50, 3), budget=1e6, total=x.total)
+    assert [p.unit for p in both] == ["people", "money"]
+    alone = plan(x, fp.Laplace, "pos", max_alpha=1.0, spreads=grid(1, 50, 3), budget=1e6)
+    assert both[1].found == alone.found

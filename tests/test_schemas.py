@@ -20,6 +20,12 @@ from fairpost.results.schema import VERSIONS, name_of, schema
 ROOT = Path(__file__).parents[1]
 TRUE = "id,count,weight,group\n007,3,1.3,north\nBirch,11,0.7,south\nCedar,47,1.1,north\nElm,820,1.7,south\n"
 NOISY = "id,count,weight,group,total\n007,-4.25,1.3,north,45\nBirch,13.5,0.7,south,830\nCedar,49.75,1.1,north,45\nElm,824,1.7,south,830\n"
+NAMED = """id,name,zip,note,count,group
+007,Ash,00001,,3,north
+008,Birch,00002,b,11,south
+009,Cedar,00003,c,47,north
+010,All,00004,d,61,south
+"""
 MONEY = ["--budget", "54321"]
 RUNS = {
     "exact": "audit true.csv --scale 8 --postprocess nonnegative --postprocess simplex --postprocess pos --entities --budget 54321",
@@ -29,17 +35,23 @@ RUNS = {
     "gaussian": "audit true.csv --mechanism gaussian --sigma 9 --delta 1e-6 --postprocess none --entities",
     "grouped": "audit true.csv --scale 8 --postprocess pos --by-group --budget 54321 --entities",
     "grouped counts": "audit true.csv --scale 8 --postprocess simplex --by-group --entities",
+    "judged": "audit named.csv --label name --keep zip --keep note --scale 8 --postprocess pos --postprocess baseline --budget 54321 "
+    "--max-loss 190 --max-relative-loss 3 --frontier --entities",
     "sweep": "sweep true.csv --spreads 4 9 --points 2 --postprocess nonnegative --postprocess pos --budget 54321",
     "sweep by group": "sweep true.csv --spreads 4 9 --points 2 --postprocess pos --budget 54321 --by-group",
     "sweep refused": "sweep true.csv --spreads 4 9 --points 2 --mechanism discrete-laplace --method exact "
     "--postprocess pos --postprocess none",
     "plan": "plan true.csv --max-loss 60 --budget 54321 --spreads 2 30 --points 3 --postprocess pos --postprocess baseline",
+    "plan with targets": "plan named.csv --label name --max-loss 60 --max-relative-loss 5 --max-rmse 900 --max-alpha 400 --max-cost 500 "
+    "--budget 54321 --spreads 2 30 --points 3 --postprocess pos",
     "plan without answer": "plan true.csv --max-alpha 1e-300 --spreads 2 30 --points 2 --postprocess simplex",
     "project": "project noisy.csv --total 900",
     "project rounded": "project noisy.csv --group-total total --round --seed 3",
     "project without total": "project noisy.csv --postprocess nonnegative",
     "allocate": "allocate noisy.csv --scale 8 --budget 54321 --replicates 2",
     "allocate without noise": "allocate noisy.csv",
+    "allocate by group": "allocate noisy.csv --label id --keep total --scale 8 --by-group --budget 54321 --replicates 2",
+    "allocate group budgets": "allocate noisy.csv --by-group --group-budget total",
 }
 
 
@@ -56,6 +68,7 @@ def documents(tmp_path_factory):
     folder = tmp_path_factory.mktemp("schemas")
     (folder / "true.csv").write_text(TRUE)
     (folder / "noisy.csv").write_text(NOISY)
+    (folder / "named.csv").write_text(NAMED)
     many = "".join(f"d{k},{40 + 7 * k}\n" for k in range(400))  # enough entities for an expansion in 1/n
     (folder / "wide.csv").write_text(f"id,count\n{many}")
     made = {}
@@ -159,10 +172,16 @@ def change(data, path, value):
         ("exact", ["entities", 0, "weight"], 0),
         ("exact", ["mechanism", "sensitivity"], KeyError),
         ("sweep", ["points", 0, "largest_loss", "id"], KeyError),
-        ("sweep", ["points", 0, "rmse"], None),
+        ("sweep", ["points", 0, "rmse"], 3.0),
+        ("sweep", ["points", 0, "unit"], KeyError),
         ("sweep refused", ["refused", 0, "reason"], KeyError),
-        ("plan", ["target"], "fairness"),
-        ("plan", ["limit"], 0),
+        ("plan", ["targets"], {"max_fairness": 1}),
+        ("plan", ["targets"], {"max_loss": 0}),
+        ("plan", ["plans", 0, "binding"], "fairness"),
+        ("plan", ["plans", 0, "verdicts", 0, "outcome"], "perhaps"),
+        ("judged", ["results", 0, "verdicts", 0, "unit"], "dollars"),
+        ("judged", ["results", 0, "groups", 0, "worst", "id"], KeyError),
+        ("judged", ["frontier", "path", 0, "threshold"], -1.0),
         ("plan", ["plans", 0, "curve", 0, "alpha"], 3.0),
         ("project", ["changes", "negative_after"], 0.5),
         ("project rounded", ["rounding", "seed"], None),
@@ -179,7 +198,9 @@ def test_wrong_documents_fail(documents, which, path, value):
         validator(RUNS[which].split()[0]).validate(data)
 
 
-@pytest.mark.parametrize("which", ["exact", "expansion", "simulated", "gaussian", "grouped", "grouped counts"])
+@pytest.mark.parametrize(
+    "which", ["exact", "expansion", "simulated", "gaussian", "grouped", "grouped counts", "judged"]
+)
 def test_an_audit_is_read_back_to_the_last_bit(documents, which):
     data = documents(which)
     again = json.loads(json.dumps(fp.Comparison.from_dict(data).to_dict(entities=True)))
@@ -190,7 +211,7 @@ def test_an_audit_is_read_back_to_the_last_bit(documents, which):
 def test_an_audit_without_entities_says_what_is_missing(documents):
     with pytest.raises(InputError, match="--entities"):
         fp.Comparison.from_dict(documents("discrete"))
-    with pytest.raises(InputError, match="schema 'fairpost/audit/1', got 'fairpost/sweep/1'"):
+    with pytest.raises(InputError, match="schema 'fairpost/audit/1', got 'fairpost/sweep/2'"):
         fp.Comparison.from_dict(documents("sweep"))
     for broken in ({}, [], {"schema": "fairpost/audit/1", "entities": []}):
         with pytest.raises(InputError) as told:
@@ -212,16 +233,22 @@ def test_a_document_that_lacks_a_key_is_refused_in_one_line(documents, path):
         fp.Comparison.from_dict(data)
 
 
-@pytest.mark.parametrize("which", ["sweep", "sweep refused", "plan"])
+@pytest.mark.parametrize(
+    "which", ["sweep", "sweep by group", "sweep refused", "plan", "plan with targets", "plan without answer"]
+)
 def test_curves_and_plans_are_read_back(documents, which):
     data = documents(which)
+    read = (fp.Plans if which.startswith("plan") else fp.Curve).from_dict(data)
+    again = json.loads(json.dumps(read.to_dict()))
+    del data["command"]
+    assert again == data
+    assert read.basis.n == 4
     if which == "plan":
-        plans = [fp.Plan.from_dict(p, data["target"], data["limit"]) for p in data["plans"]]
-        assert json.loads(json.dumps([p.to_dict() for p in plans])) == data["plans"]
-        assert plans[0].found.quantity("loss").high <= 60
-    else:
-        again = json.loads(json.dumps(fp.Curve.from_dict(data).to_dict()))
-        assert again == {k: data[k] for k in ("points", "refused")}
+        assert read[0].found.quantity("loss").high <= 60
+        with pytest.raises(ParameterError, match=r"Plans\.from_dict"):
+            fp.Plan.from_dict(data)
+    if which == "plan without answer":
+        assert fp.Plan.from_dict(data).message == read[0].message
 
 
 def test_the_page_of_the_schemas_is_up_to_date():

@@ -24,6 +24,10 @@ The schemas are shipped with the package (JSON Schema, draft 2020-12), and the t
 'fairpost/audit/1'
 ```
 
+`sweep` and `plan` are at number 2: alpha, losses and errors of a point are in one unit, which `unit` names (money where there is a
+budget), each with its interval, and a plan has several `targets` in place of `target` and `limit`. In an audit `degenerate` by group is
+now the mean over groups for every engine. Losses relative to what is due, targets, verdicts and warnings came as new keys.
+
 With `--entities` an audit can be read back, to the last bit, as the result that Python gives:
 
 ```python
@@ -43,7 +47,7 @@ def kind(s: dict[str, Any]) -> str:
     if "const" in s:
         return f"`{s['const']}`"
     if "enum" in s:
-        return " or ".join(f"`{v}`" for v in s["enum"])
+        return " or ".join("null" if v is None else f"`{v}`" for v in s["enum"])
     if "$ref" in s:
         name = s["$ref"].rpartition("/")[2]
         return f"[{name}](#{{command}}-{name.replace('_', '-')})"

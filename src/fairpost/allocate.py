@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost.budgets import GIVEN, NOISY, Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
 from fairpost.estimate import law_interval, law_plug_in, plug_in, share_interval
 from fairpost.fairness import checked_budget
 from fairpost.noise import Law, Mechanism
+from fairpost.partition import Partition
 from fairpost.problems import Programme
 from fairpost.results.allocation import Allocation, PlugIn
 from fairpost.rules import PAYING, POSTPROCESSINGS
@@ -30,9 +32,12 @@ def allocate(
     how: str = "pos",
     mechanism: Mechanism | None = None,
     *,
-    budget: float | None = None,
+    budget: Budget | None = None,
     ids: Iterable[Any] | None = None,
     groups: Iterable[Any] | None = None,
+    by_group: bool = False,
+    names: Iterable[Any] | None = None,
+    kept: Mapping[str, Iterable[Any]] | None = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
     estimate_bias: bool = False,
@@ -54,9 +59,12 @@ def allocate(
     mechanism
         The noise that was added. With its law known, each entity gets an interval for its true share.
     budget
-        Money to share, for results in money.
-    ids, groups
-        Labels, one per entity, for tables. Default: the positions, and no groups.
+        Money to share, for results in money. With `by_group` one number is split among the groups by the shares of their
+        noisy sums; a mapping from group to amount (or a sequence in the order of first appearance) gives each its own.
+    ids, groups, names, kept
+        Labels, one per entity, for tables; what people call each; columns to carry along. Default: the positions, no groups.
+    by_group
+        Whether each group shares a budget of its own. Shares are then of the whole budget, or without one of each group's.
     confidence, simultaneous
         How surely an interval covers its own true share, or with `simultaneous` all of them together.
     estimate_bias, replicates, seed
@@ -65,34 +73,74 @@ def allocate(
     """
     if how not in ALLOCATIONS:
         raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
-    pi = POSTPROCESSINGS[how](weights)  # type: ignore[call-arg]
-    if pi.needs_noise and mechanism is None:
+    if POSTPROCESSINGS[how].needs_noise and mechanism is None:
         raise ParameterError(
             f"{how} needs the noise: give `mechanism` (one of --epsilon, --scale, --sigma and --rho), got none"
         )
     rows = finite_rows(noisy)
-    about = Counts(np.zeros(rows.shape[-1]), ids=ids, weights=weights, groups=groups)  # the labels, checked
+    about = Counts(np.zeros(rows.shape[-1]), ids=ids, weights=weights, groups=groups, names=names, kept=kept)  # checked
     law = mechanism if isinstance(mechanism, Law) else None
     _possible(rows, law, mechanism, simultaneous, estimate_bias)
+    parts = _partition(about, rows, budget, by_group)
+    pi = POSTPROCESSINGS[how](weights, parts)  # type: ignore[call-arg]
     shares = (pi if mechanism is None else pi.for_mechanism(mechanism))(rows)
+    budgets = None if parts is None or budget is None else divided(budget, rows, about.weights, parts)
     interval, bias, missing = None, None, None
     if law is not None and rows.ndim == 1:
-        interval = share_interval(rows, law, weights, confidence=confidence, simultaneous=simultaneous)
+        given = GIVEN in ("" if budgets is None else budgets.words) or (parts is not None and budgets is None)
+        within = parts if given else None  # one budget, split: what is due is the same as without groups
+        interval = share_interval(rows, law, weights, confidence=confidence, simultaneous=simultaneous, within=within)
+        if budgets is not None and given:
+            interval = interval.scaled(budgets.part)
     if law is not None and estimate_bias:
-        bias, missing = _estimated(rows, law, weights, how, replicates, seed)
+        bias, missing = _estimated(rows, law, about, how, parts, replicates, seed)
+        bias = bias if bias is None or budgets is None else bias.scaled(budgets.part)
     return Allocation(
         how=how,
         noisy=_frozen(rows),
-        shares=shares,
+        shares=shares if budgets is None else shares * budgets.part,
         weights=about.weights,
         ids=tuple(about.ids),
         groups=None if about.groups is None else tuple(about.groups),
         mechanism=mechanism,
-        budget=None if budget is None else checked_budget(budget),
+        budget=None if budget is None else whole(budget),
+        budgets=budgets,
+        grouped=by_group,
+        names=None if about.names is None else tuple(about.names),
+        kept=about.kept,
         interval=interval,
         bias=bias,
         missing=missing,
     )
+
+
+def _partition(about: Counts, rows: Floats, budget: Budget | None, by_group: bool) -> Partition | None:
+    """The groups that share a budget of their own, where they do."""
+    if not by_group:
+        if budget is not None and several(budget):
+            raise ParameterError("budgets by group need `by_group`, got none")
+        return None
+    if about.groups is None:
+        raise CountsError("shares by group need `groups`, got none")
+    if rows.ndim != 1:
+        raise ParameterError(f"shares by group are for one vector of noisy counts, got {len(rows)} rows")
+    return Partition.of(about.groups)
+
+
+def divided(budget: Budget, noisy: Floats, weights: Floats, parts: Partition) -> GroupBudgets:
+    """Each group's part of the budget: as given, or by the shares of the noisy group sums.
+
+    A group's sum is much better known than its entities' counts: its error grows as the root of how many they are. A sum
+    below 0 counts as 0, as a group cannot owe money.
+    """
+    if several(budget):
+        return among_groups(budget, Counts(np.zeros(noisy.size), weights=weights), parts)
+    sums = np.maximum(parts.sums(parts.gather(noisy * weights)), 0.0)
+    if not sums.sum() > 0:
+        raise CountsError("one budget is split by the noisy sums of the groups, got none above 0")
+    total, share = whole(budget), sums / sums.sum()
+    amounts = dict(zip(parts.labels, (total * share).tolist(), strict=True))
+    return GroupBudgets(amounts, parts.scatter(np.asarray(parts.spread(share), dtype=np.float64)), NOISY)
 
 
 class Published(Protocol):
@@ -117,6 +165,14 @@ class Published(Protocol):
     @property
     def base(self) -> Floats | None:
         """The population that each count is a part of."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What people call each entity."""
+
+    @property
+    def kept(self) -> Mapping[str, Sequence[Any]]:
+        """Columns that are carried along."""
 
 
 def by_law(
@@ -157,6 +213,8 @@ def by_law(
         groups=None if cut.groups is None else tuple(cut.groups),
         mechanism=mechanism,
         budget=None if budget is None else checked_budget(budget),
+        names=noisy.names,
+        kept=noisy.kept,
         interval=interval,
         bias=bias,
         missing=missing,
@@ -174,11 +232,11 @@ def _possible(rows: Floats, law: Law | None, mechanism: Mechanism | None, simult
 
 
 def _estimated(
-    y: Floats, law: Law, weights: ArrayLike | None, how: str, replicates: int, seed: int
+    y: Floats, law: Law, about: Counts, how: str, parts: Partition | None, replicates: int, seed: int
 ) -> tuple[PlugIn | None, str | None]:
-    """The estimate, or why there is none."""
+    """The estimate, or why there is none; by group of the shares inside each group, with the split as it came out."""
     try:
-        return plug_in(y, law, weights, how, replicates=replicates, seed=seed), None
+        return plug_in(y, law, about.weights, how, within=parts, replicates=replicates, seed=seed), None
     except CountsError as why:
         return None, str(why)
 

@@ -35,6 +35,7 @@ Floats = NDArray[np.float64]
 Budget = float | Mapping[str, float] | Sequence[float] | Floats
 """Money to share: one number, or one per group, by label or in the order of first appearance."""
 SPLIT = "one budget, split among the groups in proportion to their true shares"
+NOISY = "one budget, split among the groups in proportion to their noisy sums"
 GIVEN = "every group has a budget of its own, as given"
 
 

@@ -160,9 +160,12 @@ class Counts:
         Such a row counts everybody twice, and is the largest entity of all. Published sums may be rounded, so they need
         agree to `SUMS` only; the name decides as well.
         """
-        called = (i for i in range(self.n) if _sum_name(self.ids[i]) or _sum_name(self.name(i)))
-        close = (i for i in called if abs(2 * self.values[i] - self.total) <= SUMS * self.values[i])
-        return next((i for i in close if self.n > 2 and self.values[i] > 0), None)
+        if self.n <= 2:
+            return None
+        close = np.flatnonzero(
+            (np.abs(2 * self.values - self.total) <= SUMS * self.values) & (self.values > 0)
+        ).tolist()
+        return next((i for i in close if _sum_name(self.ids[i]) or _sum_name(self.name(i))), None)
 
     def __len__(self) -> int:
         return int(self.values.size)

@@ -27,6 +27,7 @@ from fairpost.counts import Counts, positive_weights
 from fairpost.engines import Engine
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.noise import Law, Stream
+from fairpost.partition import Partition
 from fairpost.problems import Programme
 from fairpost.results.allocation import ESTIMATED, Interval, PlugIn
 from fairpost.rules import PAYING, project_simplex
@@ -43,19 +44,35 @@ def share_interval(
     *,
     confidence: float = 0.95,
     simultaneous: bool = False,
+    within: Partition | None = None,
 ) -> Interval:
-    """An interval for each entity's true share a_i x_i / sum_j a_j x_j, from noisy counts and the law of the noise."""
+    """An interval for each entity's true share a_i x_i / sum_j a_j x_j, from noisy counts and the law of the noise.
+
+    `within`: of the share inside the entity's group. All together then hold with a chance of at least `confidence` because
+    each group fails with its part of 1 - confidence, in proportion to its size.
+    """
     y, a = _given(noisy, weights)
     if not 0 < confidence < 1:
         raise ParameterError(f"`confidence` must be above 0 and below 1, got {confidence!r}")
-    beta = 1 - confidence
+    if within is not None:
+        low, high = np.empty(y.size), np.empty(y.size)
+        for g in range(len(within.labels)):
+            who = within.of_group(g)
+            beta = (1 - confidence) * (who.size / y.size if simultaneous else 1.0)
+            low[who], high[who] = _ends(y[who], a[who], mechanism, beta, simultaneous)
+        return Interval(low, high, confidence, simultaneous)
+    return Interval(*_ends(y, a, mechanism, 1 - confidence, simultaneous), confidence, simultaneous)
+
+
+def _ends(y: Floats, a: Floats, mechanism: Law, beta: float, simultaneous: bool) -> tuple[Floats, Floats]:
+    """The ends of the intervals of entities that share one whole; they fail with chance beta, each or all together."""
     own = 0.99 * beta / (y.size if simultaneous else 1)
     q = _quantile(mechanism, own / 2)
     r = _chernoff(mechanism, a, 0.01 * beta) if y.size > 1 else 0.0  # a single entity has nobody beside it
     rest = float(np.sum(a * y)) - a * y
     low, high = a * np.maximum(y - q, 0.0), a * np.maximum(y + q, 0.0)
     least, most = np.maximum(rest - r, 0.0), np.maximum(rest + r, 0.0)
-    return Interval(_share(low, most, 0.0), _share(high, least, 1.0), confidence, simultaneous)
+    return _share(low, most, 0.0), _share(high, least, 1.0)
 
 
 def _share(own: Floats, rest: Floats, otherwise: float) -> Floats:
@@ -98,20 +115,29 @@ def plug_in(
     how: str = "pos",
     *,
     engine: str | Engine = "auto",
+    within: Partition | None = None,
     replicates: int = 10,
     seed: int = 0,
 ) -> PlugIn:
-    """The bias of the shares by `how`, estimated from noisy counts; `replicates` bootstrap draws tell its error."""
+    """The bias of the shares by `how`, estimated from noisy counts; `replicates` bootstrap draws tell its error.
+
+    `within`: of the shares inside each group; the plugged-in counts keep the noisy sum of each.
+    """
     y, a = _given(noisy, weights)
     if replicates < 2:
         raise ParameterError(f"`replicates` must be at least 2, got {replicates!r}")
 
+    labels = None
+    if within is not None:
+        labels = within.scatter(np.asarray(within.spread(np.arange(len(within.labels))), dtype=np.float64)).tolist()
+
     def estimate(noisy: Floats) -> tuple[Floats, Floats, str]:
-        result = audit(Counts(_plugged(noisy), weights=a), mechanism, how, engine=engine)
+        counts = Counts(_plugged(noisy, within), weights=a, groups=labels)
+        result = audit(counts, mechanism, how, engine=engine, by_group=within is not None)
         return result.bias, result.deviation, result.method
 
     bias, deviation, method = estimate(y)
-    x = _plugged(y)
+    x = _plugged(y, within)
     squares = np.zeros_like(bias)
     for k in range(replicates):
         again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)))
@@ -167,7 +193,13 @@ def law_plug_in(
     return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
 
 
-def _plugged(y: Floats) -> Floats:
+def _plugged(y: Floats, within: Partition | None = None) -> Floats:
+    if within is not None:
+        out = np.empty_like(y)
+        for g in range(len(within.labels)):
+            who = within.of_group(g)
+            out[who] = _plugged(np.ascontiguousarray(y[who]))
+        return out
     total = float(np.sum(y))
     if total <= 0:
         raise CountsError(f"an estimate of the bias needs noisy counts with a sum above 0, got {total:g}")

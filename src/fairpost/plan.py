@@ -261,20 +261,17 @@ class _Search:
             yield self._with_epsilon(short, spread), short
 
     def _with_epsilon(self, epsilon: float, start: float) -> Mechanism:
-        """The most noise (to rounding) that promises `epsilon`, which is at or a little above that of the spread `start`."""
+        """The least noise (to rounding) that promises `epsilon`, which is at or a little above that of the spread `start`."""
         assert self.epsilon is not None
 
         def keeps(spread: float) -> bool:
             promise = self.epsilon(self.kind(spread))  # type: ignore[call-arg,misc]
             return promise is not None and promise <= epsilon
 
-        low, high = start / 2, start * (1 + 2 * DUST)
-        while not math.isclose(low, high, rel_tol=1e-15):
-            middle = (low + high) / 2
-            if middle in (low, high):
-                break
-            low, high = (middle, high) if keeps(middle) else (low, middle)
-        return self.kind(low)  # type: ignore[call-arg]
+        low, high = start / 2, start * (1 + 2 * DUST)  # less noise promises less, more noise more
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return self.kind(high)  # type: ignore[call-arg]
 
 
 def _near(value: float, digits: int, *, up: bool) -> float:

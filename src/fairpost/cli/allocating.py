@@ -9,11 +9,15 @@ import numpy as np
 
 from fairpost.allocate import ALLOCATIONS, by_law
 from fairpost.allocate import allocate as shares_of
+from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
-from fairpost.cli.outputs import Outputs
+from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.recipes import allocate_lines
+from fairpost.errors import ParameterError
 from fairpost.io import Noisy, read_noisy
 from fairpost.io.rows import columns_csv
+from fairpost.io.tables import read_noisy_budgets
 from fairpost.noise import Law
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.results import Allocation
@@ -30,6 +34,8 @@ TOP = 10
 @click.command()
 @o.FILE
 @o.COLUMNS
+@o.LABEL
+@o.KEEP
 @o.NOISE
 @click.option(
     "--postprocess",
@@ -38,14 +44,24 @@ TOP = 10
     help="Repeatable.  [default: all, pos-threshold only where the noise is given; with --programme: as-written]",
 )
 @o.LAW
-@click.option("--budget", type=float, help="Money to share.")
+@click.option(
+    "--budget", type=float, help="Money to share; by group it is split by the shares of the groups' noisy sums."
+)
+@click.option(
+    "--group-budget",
+    metavar="FILE|COL",
+    help="Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
+)
+@click.option("--by-group", is_flag=True, help="Each group shares its own budget.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="How surely an interval covers.")
 @click.option("--simultaneous", is_flag=True, help="Intervals that cover all entities together.")
 @click.option("--replicates", type=int, default=10, show_default=True, help="Bootstrap draws for the error of a bias.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap.")
 @o.JSON
 @o.CSV
-@click.option("--currency", default="$", show_default=True, help="The sign of money.")
+@o.HTML
+@o.WORDS
+@o.NOUN
 @o.FORCE
 def allocate(file: str, **given: Any) -> int:
     """Shares of a budget from a FILE of noisy counts: all that an outside analyst has.
@@ -61,18 +77,44 @@ def allocate(file: str, **given: Any) -> int:
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file], public=True)
     law = o.law_of(file, given, given["budget"])
-    noisy = read_noisy(file, **o.columns(given))
-    found = _allocate(noisy, mechanism, given) if not law else _by_law(noisy, mechanism, given, law)
+    if law and given["by_group"]:
+        raise ParameterError("--by-group shares in proportion to counts, got --programme")
+    noisy, budget = _read(file, given)
+    found = _allocate(noisy, mechanism, given, budget) if not law else _by_law(noisy, mechanism, given, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
     outputs.write(
         json=lambda: allocation_data(found, neighbours=o.neighbours_of(given), replicates=given["replicates"]),
         csv=lambda: columns_csv(allocation_columns(found)),
+        html=lambda: _page(found, file, given, mechanism),
     )
     return 0
 
 
-def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Allocation]:
+def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | None) -> str:
+    from fairpost.report import allocation_page
+
+    return allocation_page(
+        found,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        currency=given["currency"],
+        noun=given["noun"],
+        source=o.source_of(file),
+        lines=allocate_lines(file, given, mechanism, [a.how for a in found]),
+    )
+
+
+def _read(file: str, given: o.Given) -> tuple[Noisy, Budget | None]:
+    """The noisy counts, and the money to share: one budget, or one per group."""
+    if given["group_budget"] is None:
+        return read_noisy(file, **o.columns(given), **o.names(given)), given["budget"]
+    return read_noisy_budgets(file, given["group_budget"], **o.columns(given), **o.names(given))
+
+
+def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given, budget: Budget | None) -> list[Allocation]:
     """Every rule that was asked for."""
     rules = given["postprocess"] or tuple(k for k in ALLOCATIONS if k != "pos-threshold" or mechanism is not None)
     settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
@@ -85,9 +127,12 @@ def _allocate(noisy: Noisy, mechanism: Law | None, given: o.Given) -> list[Alloc
                     noisy.weights,
                     how,
                     mechanism,
-                    budget=given["budget"],
+                    budget=budget,
                     ids=noisy.ids,
                     groups=noisy.groups,
+                    by_group=given["by_group"],
+                    names=noisy.names,
+                    kept=noisy.kept,
                     estimate_bias=mechanism is not None,
                     **settings,
                 )
@@ -109,12 +154,12 @@ def _show(found: list[Allocation], currency: str) -> None:
     first = found[0]
     out, unit = screen.console(), screen.SHARES if first.budget is None else money(currency)
     factor = 1.0 if first.budget is None else first.budget
-    heads = ["id", "noisy count", *(a.how for a in found)]
+    heads = ["id" if first.names is None else "name", "noisy count", *(a.how for a in found)]
     if first.interval is not None:
         heads.append(f"{100 * first.interval.confidence:g} % interval of the true value")
     rows = []
     for i in np.argsort(-first.shares, kind="stable")[:TOP]:
-        cells = [first.ids[i], f"{first.noisy[i]:,.6g}"]
+        cells = [first.name(i), f"{first.noisy[i]:,.6g}"]
         cells += [unit.show(float(a.shares[i]) * factor) for a in found]
         if first.interval is not None:
             sides = ((first.interval.low, -1), (first.interval.high, 1))
@@ -122,6 +167,10 @@ def _show(found: list[Allocation], currency: str) -> None:
         rows.append(tuple(cells))
     title = f"The {min(TOP, first.n)} largest of {first.n:,}"
     screen.show(out, screen.Grid(title, tuple(heads), rows))
+    if first.groups is not None:
+        _show_groups(out, found, unit, factor)
+    if first.budgets is not None and first.budget is not None:
+        screen.say(out, screen.whose(first.budgets, first.budget, currency))
     for a in found:
         _show_bias(out, a, unit, factor)
     for a in found:
@@ -137,14 +186,28 @@ def _show(found: list[Allocation], currency: str) -> None:
     screen.say(out, f"{negative:,} of {first.n:,} noisy counts are negative ({part}).")
 
 
+def _show_groups(out: Console, found: list[Allocation], unit: Unit, factor: float) -> None:
+    """What the groups get that get most, by every rule."""
+    tables = [a.by_group() for a in found]
+    first = tables[0]
+    ranked = sorted(first, key=lambda g: -first[g][2])[: screen.GROUPS]
+    rows = [
+        (g, f"{first[g][0]:,}", f"{first[g][1]:,.6g}", *(unit.show(table[g][2] * factor) for table in tables))
+        for g in ranked
+    ]
+    many = f"The {screen.GROUPS} of {len(first):,} groups that get most" if len(first) > screen.GROUPS else "By group"
+    screen.show(out, screen.Grid(many, ("group", "n", "noisy sum", *(a.how for a in found)), rows))
+
+
 def _show_bias(out: Console, a: Allocation, unit: Unit, factor: float) -> None:
     if a.bias is None:
         return
     p = a.bias
     worst, best = int(np.argmin(p.bias)), int(np.argmax(p.bias))
     ends = (
-        f"{a.ids[i]} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
+        f"{a.name(i)} {unit.show(float(p.bias[i]) * factor, float(p.error[i]) * factor, signed=True)} "
         f"± {unit.show(float(p.error[i]) * factor, toward=1)}"
         for i in (best, worst)
     )
-    screen.say(out, f"{a.how}: the largest and smallest bias, {ESTIMATED}: {', '.join(ends)}.")
+    where = " of sharing inside the groups" if a.grouped else ""
+    screen.say(out, f"{a.how}: the largest and smallest bias{where}, {ESTIMATED}: {', '.join(ends)}.")

@@ -12,11 +12,13 @@ from fairpost.budgets import Budget
 from fairpost.cli import hierarchies, screen
 from fairpost.cli import options as o
 from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.recipes import audit_lines
 from fairpost.errors import ParameterError
 from fairpost.io.rows import columns_csv
 from fairpost.noise import Law
 from fairpost.plan import frontier
 from fairpost.problems import Programme
+from fairpost.report.shapes import Shapes
 from fairpost.results import CONFIDENTIAL, Audit, Comparison, Frontier, Targets
 
 
@@ -53,6 +55,18 @@ from fairpost.results import CONFIDENTIAL, Audit, Comparison, Frontier, Targets
     "--frontier", is_flag=True, help="Alpha against RMSE as the threshold grows to its best: screen, JSON, report."
 )
 @o.HTML
+@click.option(
+    "--map",
+    "map_",
+    type=click.Path(path_type=str),
+    metavar="FILE.geojson",
+    help="Areas of the entities: the report gets a map of the bias, drawn from this file alone.",
+)
+@click.option(
+    "--map-key",
+    metavar="PROPERTY",
+    help="The property of an area that has the id.  [default: the area's own id, then id, GEOID, leaid]",
+)
 @o.WORDS
 @o.NOUN
 @o.FORCE
@@ -76,16 +90,19 @@ def audit(file: str, **given: Any) -> int:
     hierarchies.need_levels(given)
     targets = o.targets_of(given)
     mechanism = o.noise_of(given)
-    outputs = Outputs(given, [file])
+    outputs = Outputs(given, [file, *([] if given["map_"] is None else [given["map_"]])])
+    shapes = _shapes(given)
     with screen.progress("reading") as report:
         engine = o.engine_of(given, lambda done, most: report(done, most, "simulating"))
         counts, budget = o.counts_of(file, given)
         law = o.law_of(file, given, budget)
+        rules = given["postprocess"] or default_choice(budget, law)
+        areas = None if shapes is None else shapes.of(counts)
         report(0, None, "simulating" if given["method"] == "monte-carlo" else "integrating")
         results = compare(
             counts,
             mechanism,
-            given["postprocess"] or default_choice(budget, law),
+            rules,
             engine=engine,
             total=given["total"],
             budget=budget,
@@ -98,16 +115,28 @@ def audit(file: str, **given: Any) -> int:
             results = replace(results, frontier=_frontier(results, given, budget))
     if not outputs.to_stdout:
         show(results, given["currency"])
-    write(outputs, results, given)
+    lines = audit_lines(file, given, mechanism, rules, law)
+    write(outputs, results, given, source=o.source_of(file), lines=lines, shapes=areas)
     return 130 if any(r.interrupted for r in results) else 0
+
+
+def _shapes(given: o.Given) -> Shapes | None:
+    """The areas of --map, which is for the report alone."""
+    if given["map_"] is None:
+        if given["map_key"] is not None:
+            raise ParameterError("--map-key is for --map, got no --map")
+        return None
+    if given["html"] is None:
+        raise ParameterError("--map is for the report, got no --html")
+    return Shapes.read(given["map_"], given["map_key"])
 
 
 def _no_levels(given: o.Given) -> None:
     """What an audit of a hierarchy does not look at is refused, not left aside."""
-    names = ("label", "keep", "frontier", "csv_groups", *(f.name for f in fields(Targets)))
+    names = ("label", "keep", "frontier", "csv_groups", "map_", "map_key", *(f.name for f in fields(Targets)))
     typed = [name for name in names if given[name]]
     if typed:
-        raise ParameterError(f"--{typed[0].replace('_', '-')} is for audits without --levels, got both")
+        raise ParameterError(f"--{typed[0].rstrip('_').replace('_', '-')} is for audits without --levels, got both")
 
 
 def _frontier(results: Comparison, given: o.Given, budget: Budget | None) -> Frontier:
@@ -204,8 +233,8 @@ def _seats(r: Audit) -> list[str]:
     return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
 
 
-def write(outputs: Outputs, results: Comparison, given: o.Given) -> None:
-    """The files of an audit."""
+def write(outputs: Outputs, results: Comparison, given: o.Given, **page: Any) -> None:
+    """The files of an audit; `page`: what only the report shows."""
     from fairpost.io import entities_csv
     from fairpost.report import audit_page
 
@@ -222,5 +251,6 @@ def write(outputs: Outputs, results: Comparison, given: o.Given) -> None:
             noun=given["noun"],
             currency=given["currency"],
             neighbours=o.neighbours_of(given),
+            **page,
         ),
     )

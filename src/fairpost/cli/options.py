@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -166,6 +167,11 @@ WORDS = together(
     click.option("--currency", default="$", show_default=True, help="The sign of money."),
 )
 NOUN = click.option("--noun", default="entities", show_default=True, help="What has a count, for the report.")
+
+
+def source_of(file: str) -> str:
+    """What a page calls the data: the file's name."""
+    return "standard input" if file == "-" else Path(file).name
 
 
 def columns(given: Given) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.auditing import default_choice
 from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.recipes import plan_lines, sweep_lines
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.rows import columns_csv
@@ -39,7 +40,7 @@ RANGE = o.together(
 )
 
 FIRST = o.together(o.FILE, o.COLUMNS, o.LABEL, o.MECHANISM, o.PROMISE, RANGE)
-LAST = o.together(o.POSTPROCESS, o.PROBLEM, o.ENGINE, o.JSON, o.CSV, o.HTML, o.WORDS, o.FORCE)
+LAST = o.together(o.POSTPROCESS, o.PROBLEM, o.ENGINE, o.JSON, o.CSV, o.HTML, o.WORDS, o.NOUN, o.FORCE)
 
 
 def spreads_of(given: o.Given) -> tuple[float, ...]:
@@ -101,7 +102,9 @@ def sweep(file: str, **given: Any) -> int:
     outputs.write(
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),
-        html=lambda: _page(found.points, given, cash, None),
+        html=lambda: _page(
+            found.points, file, given, cash, lines=sweep_lines(file, given, spreads, chosen, law), basis=found.basis
+        ),
     )
     return 0
 
@@ -147,7 +150,14 @@ def plan(file: str, **given: Any) -> int:
     outputs.write(
         json=plans.to_dict,
         csv=lambda: columns_csv(plans.columns()),
-        html=lambda: _page(tuple(x for p in plans for x in p.curve), given, cash, plans),
+        html=lambda: _page(
+            tuple(x for p in plans for x in p.curve),
+            file,
+            given,
+            cash,
+            lines=plan_lines(file, given, spreads, chosen, law),
+            plans=plans,
+        ),
     )
     return 0 if any(p.found for p in plans) else 3
 
@@ -233,26 +243,20 @@ def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     screen.say(out, CONFIDENTIAL, style="bold")
 
 
-def _page(points: tuple[Point, ...], given: o.Given, cash: _Cash, plans: Plans | None) -> str:
+def _page(points: tuple[Point, ...], file: str, given: o.Given, cash: _Cash, **more: Any) -> str:
     from fairpost.report import curves_page
 
     x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[given["mechanism"]].parameter
-    target, found, message = None, [], None
-    if plans is not None:
-        first, limit = next(iter(plans.targets.limits.items()))
-        target = (first, limit, next(p for p in plans if p.curve).wanted().replace(" at or below ", " at most "))
-        found = [p.found for p in plans if p.found is not None]
-        message = " ".join([f"{plans.verdict}.", *(f"{p.postprocess}: {p.message}." for p in plans if not p.plain)])
     return curves_page(
         points,
         x=x,
-        target=target,
-        found=found,
-        message=message,
         command=o.command_line(),
         made=now(),
         title=given["title"],
         unit=given["unit"],
         currency=given["currency"],
+        noun=given["noun"],
         budgets=cash.words,
+        source=o.source_of(file),
+        **more,
     )

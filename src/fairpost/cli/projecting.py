@@ -9,7 +9,8 @@ import click
 from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli.layout import remark
-from fairpost.cli.outputs import Outputs, to_stdout, without_formulas
+from fairpost.cli.outputs import Outputs, now, to_stdout, without_formulas
+from fairpost.cli.recipes import project_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Noisy, read_noisy
@@ -22,6 +23,7 @@ from fairpost.results import Projection
 @click.command()
 @o.FILE
 @o.COLUMNS
+@o.LABEL
 @click.option(
     "--postprocess",
     type=click.Choice([*RELEASES, *RULES]),
@@ -41,6 +43,10 @@ from fairpost.results import Projection
 @o.NOISE
 @o.CSV
 @o.JSON
+@o.HTML
+@click.option("--title", help="The headline of the report.")
+@click.option("--unit", default="people", show_default=True, help="What is counted, for the report.")
+@o.NOUN
 @o.FORCE
 def project(file: str, **given: Any) -> int:
     """Noisy counts to counts that are not negative and add up, from a FILE of noisy counts.
@@ -56,18 +62,41 @@ def project(file: str, **given: Any) -> int:
     if given["levels"] is not None:
         from fairpost.cli.tree_release import project_levels
 
+        for name in ("html", "label"):
+            if given[name] is not None:
+                raise ParameterError(f"--{name} is for projections without --levels, got both")
         return project_levels(file, given)
     hierarchies.need_levels(given)
     outputs = Outputs(given, [file], public=True)
-    noisy = read_noisy(file, **o.columns(given), total=given["group_total"])
+    noisy = read_noisy(file, **o.columns(given), total=given["group_total"], label=given["label"])
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
         _summary(found)
     if "csv" not in outputs.paths and not outputs.to_stdout:
         text = columns_csv(found.columns())
         to_stdout(without_formulas(text) if outputs.safe else text)
-    outputs.write(json=found.to_dict, csv=lambda: columns_csv(found.columns()))
+    outputs.write(
+        json=found.to_dict,
+        csv=lambda: columns_csv(found.columns()),
+        html=lambda: _page(found, noisy, file, given),
+    )
     return 0
+
+
+def _page(found: Projection, noisy: Noisy, file: str, given: o.Given) -> str:
+    from fairpost.report import projection_page
+
+    return projection_page(
+        found,
+        names=noisy.names,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        noun=given["noun"],
+        source=o.source_of(file),
+        lines=project_lines(file, given, o.maybe_noise(given), found.seed),
+    )
 
 
 def _project(noisy: Noisy, given: o.Given) -> Projection:

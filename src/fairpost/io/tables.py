@@ -121,9 +121,25 @@ def read_noisy(
     return _read(source, roles, format, least=None)
 
 
-def read_group_budgets(
+def read_group_budgets(source: Any, given: str, **columns: Any) -> tuple[Counts, dict[str, float]]:
+    """True counts as in `read_counts`, and the budget of each group.
+
+    `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
+    group and budget.
+    """
+    rows, budgets = _with_budgets(source, given, 0.0, **columns)
+    return _counts(rows), budgets
+
+
+def read_noisy_budgets(source: Any, given: str, **columns: Any) -> tuple[Noisy, dict[str, float]]:
+    """Noisy counts as in `read_noisy`, and the budget of each group."""
+    return _with_budgets(source, given, None, **columns)
+
+
+def _with_budgets(
     source: Any,
     given: str,
+    least: float | None,
     *,
     id: str | None = "id",
     count: str = "count",
@@ -133,28 +149,22 @@ def read_group_budgets(
     label: str | None = None,
     keep: Sequence[str] = (),
     format: str | None = None,
-) -> tuple[Counts, dict[str, float]]:
-    """True counts as in `read_counts`, and the budget of each group.
-
-    `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
-    group and budget.
-    """
+) -> tuple[Noisy, dict[str, float]]:
     roles = {"id": id, "count": count, "weight": weight, "group": group, "total": given, "base": base}
     roles |= carried(label, keep)
     table, roles = _table(source, roles, format)
     own = given in table.data
     with translated(table.name):
-        fields = _fields(table, roles if own else roles | {"total": None}, 0.0)
+        fields = _fields(table, roles if own else roles | {"total": None}, least)
     if fields.groups is None:
         raise InputError(f"{table.name}: budgets by group need a column of groups (name it with --group), got none")
-    counts = _counts(fields)
     if fields.totals is not None:
-        return counts, dict(zip(fields.groups, fields.totals.tolist(), strict=True))
+        return fields, dict(zip(fields.groups, fields.totals.tolist(), strict=True))
     if given != STDIN and not os.path.exists(given):
         raise InputError(
             f"budgets by group must be a column of {table.name} ({listed(table.columns)}) or a file, got {value(given)}"
         )
-    return counts, _budgets(given)
+    return fields, _budgets(given)
 
 
 def read_column(source: Any, column: str, what: str, *, format: str | None = None) -> Floats:

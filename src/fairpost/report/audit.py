@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError
 from fairpost.noise import Neighbours
-from fairpost.report import sentences, tables
+from fairpost.report import sentences, tables, verdicts
 from fairpost.report.findings import findings, lead
 from fairpost.report.numbers import clean, clean_lines, count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
-from fairpost.report.shapes import Shapes
-from fairpost.report.views import Words, by_task
+from fairpost.report.shapes import Drawn
+from fairpost.report.tradeoff import tradeoff_data
+from fairpost.report.verdicts import verdict_lines
+from fairpost.report.views import View, Words, by_task
 from fairpost.results.audit import Audit
+from fairpost.results.comparison import Comparison, warnings_of
 
 
 def audit_page(
@@ -31,14 +35,15 @@ def audit_page(
     neighbours: Neighbours | None = None,
     source: str | None = None,
     lines: str | None = None,
-    shapes: Shapes | None = None,
+    shapes: Drawn | None = None,
 ) -> str:
     """One self-contained HTML file about one or more post-processings of the same noisy counts.
 
     Parameters
     ----------
     results
-        As `compare` gives them: the same counts and mechanism; releases and allocations may be mixed.
+        As `compare` gives them: the same counts and mechanism; releases and allocations may be mixed. A comparison that has
+        its frontier shows it.
     command, made
         The command line and the date to print in the provenance, given by the caller.
     title, unit, noun, currency
@@ -48,36 +53,58 @@ def audit_page(
     source, lines
         What the data are called (a file's name), and the Python lines that find the same numbers.
     shapes
-        The areas of the entities, for a map (`fairpost.report.shapes.Shapes`).
+        The areas of the entities, for a map: `fairpost.report.shapes.Shapes.read(file).of(counts)`.
 
     """
     _same(results)
     tasks = by_task(results, Words(clean(unit), clean(noun), clean(currency)))
     views = [v for found in tasks.values() for v in found]
-    drawn = None if shapes is None else shapes.of(results[0].counts)
+    counts = results[0].counts
+    frontier = results.frontier if isinstance(results, Comparison) else None
+    tradeoff = tradeoff_data(views, frontier)
     marks = dict.fromkeys(clean(r.mark) for r in results)
     return render(
         "audit.html",
-        audit_data(views) | {"page": "audit", "map": None if drawn is None else drawn.data()},
+        audit_data(views)
+        | {
+            "page": "audit",
+            "map": None if shapes is None else shapes.data(),
+            "tradeoff": tradeoff,
+            "limits": limits(views[-1]),
+        },
         title=clean(title or "What post-processing does to whom"),
         mark="; ".join(marks),
         command=None if command is None else clean(command),
         made=None if made is None else clean(made),
         tasks=tasks,
         views=views,
-        counts=results[0].counts,
-        total=count(results[0].counts.total),
+        counts=counts,
+        total=count(counts.total),
         lead=lead(views, None if source is None else clean(source)),
         findings=findings,
-        verdicts=[],
+        verdicts=[(v.result.outcome, verdict_lines(v.result, v.words.currency)) for v in views if v.result.outcome],
+        warnings=[clean(w) for w in warnings_of(counts)],
+        tradeoff=tradeoff,
         lines=None if lines is None else clean_lines(lines),
-        shapes=None if drawn is None else drawn.words(views[0].words.noun),
+        shapes=None if shapes is None else shapes.words(views[0].words.noun),
         first=next((k for k, v in enumerate(views) if v.result.alpha.value > 0), 0),
         most=MOST,
         say=sentences,
         tables=tables,
         noise=tables.noise(views[0], neighbours or Neighbours()),
     )
+
+
+def limits(view: View) -> list[dict[str, Any]]:
+    """The targets that are about one entity's loss, as lines of the picture: in the unit shown, or relative."""
+    kinds = {"loss": "money" if view.cash else "plain", "relative_loss": "relative"}
+    found = []
+    for v in view.result.verdicts:
+        if v.target in kinds:
+            amount = verdicts.typed(verdicts.limit_unit(v, view.result, view.words.currency), v.limit)
+            value = v.limit / 100 if v.target == "relative_loss" else v.limit
+            found.append({"key": kinds[v.target], "value": value, "text": clean(f"largest loss allowed: {amount}")})
+    return found
 
 
 def _same(results: Sequence[Audit]) -> None:

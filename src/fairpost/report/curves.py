@@ -24,43 +24,41 @@ from fairpost.report.numbers import (
     tagged,
 )
 from fairpost.report.page import render
-from fairpost.results import Point
+from fairpost.results import Plan, Plans, Point
 from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.curves import Basis
 
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),
     "rmse": ("Typical error", "How far a single result is off, for an average entity. Lower is more accurate."),
     "loss": ("Largest expected loss", "What the entity that loses most loses in expectation."),
+    "relative_loss": (
+        "Largest loss in % of what is due",
+        "The largest expected loss relative to what the entity is due, among those that are due something.",
+    ),
     "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
 }
-"""Fairness and accuracy stand side by side, then the two losses."""
+"""Fairness and accuracy stand side by side, then the losses."""
+TERM = {"relative_loss": "relative"}
+"""Where the glossary has another key."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the quantities of these points are shown: in money where there is a budget."""
+    """How the quantities of points are shown."""
 
     unit: str
     currency: str
-    budget: float | None = None
 
     def of(self, key: str, p: Point) -> Unit:
         """The unit of a quantity: money where the points have some."""
         if key == "relative_loss":
-            return Unit(1.0, "", PERCENT.suffix)
+            return Unit(1.0, "", PERCENT.suffix, 3)
+        if key == "cost" and p.cost is not None and p.cost.amount is None:
+            return PERCENT
         if p.unit == "money":
             return money(self.currency)
         return PERCENT if p.task == "allocation" else Unit(suffix=f" {self.unit}")
-
-    def per(self, key: str, p: Point) -> float:
-        """From a quantity as a point has it to the unit shown: losses and costs are in money already."""
-        scaled = key in ("alpha", "rmse") and p.task == "allocation" and self.budget is not None
-        return self.budget if scaled and self.budget is not None else 1.0
-
-    def quantity(self, key: str, p: Point) -> Estimate | None:
-        """The quantity of a point in the unit shown."""
-        found = p.quantity(key)
-        return None if found is None else found.scaled(self.per(key, p))
 
 
 @dataclass(frozen=True)
@@ -81,17 +79,16 @@ def curves_page(
     points: Sequence[Point],
     *,
     x: str,
-    target: tuple[str, float, str] | None = None,
-    found: Sequence[Point] = (),
-    message: str | None = None,
+    plans: Plans | None = None,
     command: str | None = None,
     made: str | None = None,
     title: str | None = None,
     unit: str = "people",
     currency: str = "$",
+    noun: str = "entities",
     budgets: str | None = None,
-    budget: float | None = None,
-    data: str | None = None,
+    basis: Basis | None = None,
+    source: str | None = None,
     lines: str | None = None,
 ) -> str:
     """One self-contained HTML file with one curve per post-processing.
@@ -102,41 +99,44 @@ def curves_page(
         What `sweep` or `plan` found, in any order.
     x
         "epsilon", or the parameter of the mechanism ("scale", "sigma").
-    target
-        The quantity ("alpha", "cost", "loss"), its limit, and the sentence to show.
-    found, message
-        The points that meet the target, one per post-processing, and what `plan` says about them.
+    plans
+        The answers of `plan`: the page then begins with them.
     command, made, title
         The command line and the date for the provenance, and the headline.
-    unit, currency
-        What is counted, plural, and the sign of money.
-    budgets, budget
-        How groups share the budget, as a sentence, and the whole of it: with it everything is shown in money.
-    data, lines
-        What was looked at, in one line, and the Python lines that find the same numbers.
+    unit, currency, noun
+        What is counted, plural, the sign of money, and what has a count, plural.
+    budgets
+        How groups share the budget, as a sentence.
+    basis, source, lines
+        What the curve was computed from, what the data are called (a file's name), and the Python lines that find the
+        same numbers.
 
     """
     if not points:
         raise ParameterError("a page needs at least one point, got none")
-    style = Style(clean(unit), clean(currency), budget)
-    ordered = sorted(points, key=lambda p: (at(p, x), p.postprocess))
+    style = Style(clean(unit), clean(currency))
     rules = list(dict.fromkeys(p.postprocess for p in points))
+    ordered = sorted(points, key=lambda p: (rules.index(p.postprocess), at(p, x)))
     names = dict(zip(rules, palette.slots(rules), strict=True))
-    keys = [k for k in QUANTITIES if any(style.quantity(k, p) is not None for p in points)]
-    quantities = [_quantity(k, ordered, names, x, target, found, style) for k in keys]
+    keys = [k for k in QUANTITIES if any(p.quantity(k) is not None for p in points)]
+    found = [p.found for p in plans or () if p.found is not None]
+    limits = {} if plans is None else plans.targets.limits
+    quantities = [_quantity(k, ordered, names, x, limits.get(k), found, style) for k in keys]
+    known = basis or (None if plans is None else plans.basis)
     return render(
         "curves.html",
         {"page": "curves", "x": clean(x), "quantities": quantities},
-        title=clean(title or ("How much noise is fair enough" if target else f"Fairness and accuracy against {x}")),
+        title=clean(title or ("How much noise is fair enough" if plans else f"Fairness and accuracy against {x}")),
         mark=CONFIDENTIAL,
         command=None if command is None else clean(command),
         lines=None if lines is None else clean_lines(lines),
         made=None if made is None else clean(made),
-        data_words=None if data is None else clean(data),
-        message=None if message is None else _sentence(message),
-        verdicts=[] if target is None else _verdicts(rules, found, x, clean(target[2]), keys, style),
-        summary=_ends(ordered, x, style) if target is None else [],
-        quantities=[(k, *QUANTITIES[k]) for k in keys],
+        lead=_lead(known, source, noun, style),
+        warnings=[] if known is None else [_sentence(w) for w in known.warnings],
+        verdict=None if plans is None else _sentence(plans.verdict),
+        answers=[] if plans is None else [_answer(p, x, keys, style) for p in _ranked(plans)],
+        summary=_ends(ordered, x, style) if plans is None else [],
+        quantities=[(TERM.get(k, k), *QUANTITIES[k]) for k in keys],
         x=clean(x),
         rows=[_row(p, names, keys, x, found, style) for p in ordered],
         budgets=None if budgets is None else _sentence(budgets),
@@ -145,44 +145,47 @@ def curves_page(
     )
 
 
-def _sentence(text: str) -> str:
-    """With a capital and a full stop."""
-    kept = clean(text).strip()
-    return kept[:1].upper() + kept[1:] + ("" if kept.endswith(".") else ".")
-
-
-def _verdicts(
-    rules: list[str], found: Sequence[Point], x: str, target: str, keys: list[str], style: Style
-) -> list[tuple[bool, Html]]:
-    """One line per rule: where it meets the target, the one that allows the most noise first.
-
-    Epsilon is rounded up and noise down, so that what is printed meets the target too.
-    """
-    toward = 1 if x == "epsilon" else -1
-    said = []
-    for k, p in enumerate(sorted(found, key=lambda p: -p.mechanism.spread)):
-        pattern = "{pp} meets it at {x} {at}" if k else "{pp} meets the target at {x} {at}: {target}"
-        value = tagged(Unit(digits=3), at(p, x), toward=toward)
-        said.append(
-            (
-                True,
-                html(
-                    pattern + ". {there}",
-                    pp=name(p.postprocess),
-                    x=x,
-                    at=value,
-                    target=target,
-                    there=_there(p, keys, style),
-                ),
-            )
+def _lead(basis: Basis | None, source: str | None, noun: str, style: Style) -> Html:
+    """The data in one line."""
+    parts = [] if source is None else [html("{source}", source=source)]
+    if basis is not None and basis.n:
+        about = html(
+            "{n} {noun}, {total} {unit}", n=f"{basis.n:,}", noun=noun, total=f"{basis.total:,.10g}", unit=style.unit
         )
-    met = {p.postprocess for p in found}
-    for rule in rules:
-        if rule not in met:
-            pattern = "{pp} is not known to meet it in this range{target}."
-            tail = "" if said else f": {target}"
-            said.append((False, html(pattern, pp=name(rule), target=tail)))
-    return said
+        parts.append(about)
+        if basis.budget is not None:
+            parts.append(tagged(money(style.currency), basis.budget, brief=True))
+    return Html(" · ".join(parts))
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop, unless it begins with the name of a rule."""
+    kept = clean(text).strip()
+    first = kept if kept.partition(" ")[0] in palette.SLOTS else kept[:1].upper() + kept[1:]
+    return first + ("" if kept.endswith(".") else ".")
+
+
+def _ranked(plans: Plans) -> list[Plan]:
+    """The rule that allows the most noise first, those that meet the targets nowhere last."""
+    return sorted(plans, key=lambda p: -(0.0 if p.stated is None else p.stated.mechanism.spread))
+
+
+def _answer(plan: Plan, x: str, keys: list[str], style: Style) -> tuple[bool, Html]:
+    """Whether a rule meets the targets, where, and what it reaches there: the epsilon stated meets them too."""
+    p = plan.stated
+    if p is None:
+        return False, html("{pp}: {why}.", pp=name(plan.postprocess), why=plan.message)
+    extra = Html("") if plan.plain else html(" ({why})", why=plan.message)
+    parts = [
+        html("{what} {value}", what=QUANTITIES[k][0].lower(), value=_cell(k, p, style)[0])
+        for k in keys
+        if p.quantity(k) is not None
+    ]
+    loser = html("; {loser} loses most", loser=name(p.name(p.loser))) if p.loss.value > 0 else Html("")
+    return True, html(
+        "{pp}: {x} {at}{extra}. <small>There: {parts}{loser}.</small>",
+        pp=name(plan.postprocess), x=x, at=f"{at(p, x):.12g}", extra=extra, parts=Html("; ".join(parts)), loser=loser,
+    )  # fmt: skip
 
 
 def _ends(points: list[Point], x: str, style: Style) -> list[tuple[str, Html]]:
@@ -215,22 +218,21 @@ def _quantity(
     points: list[Point],
     names: dict[str, int],
     x: str,
-    target: tuple[str, float, str] | None,
+    limit: float | None,
     found: Sequence[Point],
     style: Style,
 ) -> dict[str, Any]:
     """One plot: a line for every post-processing that has the quantity."""
     lines = []
     for label, place in names.items():
-        mine = [(p, q) for p in points if p.postprocess == label and (q := style.quantity(key, p)) is not None]
+        mine = [(p, q) for p in points if p.postprocess == label and (q := p.quantity(key)) is not None]
         if mine:
             lines.append(_line(key, label, place, mine, x, style))
-    stars = [(p, q) for p in found if (q := style.quantity(key, p)) is not None]
-    shown = style.of(key, points[0])
-    suffix = "share of the budget" if shown is PERCENT else shown.prefix or shown.suffix.strip()
-    limit = target[1] * style.per(key, points[0]) if target is not None and target[0] == key else None
+    stars = [(p, q) for p in found if (q := p.quantity(key)) is not None]
+    shown = style.of(key, next(p for p in points if p.quantity(key) is not None))
+    word = "% of what is due" if key == "relative_loss" else shown.prefix or shown.suffix.strip()
     return {
-        "axis": f"{QUANTITIES[key][0].lower()}, {suffix}",
+        "axis": f"{QUANTITIES[key][0].lower()}, {word}" if key != "relative_loss" else QUANTITIES[key][0].lower(),
         "unit": shown.data(),
         "target": limit,
         "lines": lines,
@@ -267,11 +269,11 @@ def _line(key: str, label: str, place: int, mine: list[tuple[Point, Estimate]], 
 
 
 def _cell(key: str, p: Point, style: Style) -> tuple[Html, Html]:
-    q = style.quantity(key, p)
+    q = p.quantity(key)
     if q is None:
         return Html("–"), Html("")
     shown = style.of(key, p)
-    return tagged(shown, q.value, (q.high - q.low) / 2), Html("") if key == "rmse" else certainty(shown, q)
+    return tagged(shown, q.value, (q.high - q.low) / 2), certainty(shown, q)
 
 
 def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequence[Point], style: Style) -> Row:
@@ -280,19 +282,8 @@ def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequen
         postprocess=clean(p.postprocess),
         place=names[p.postprocess],
         cells=[_cell(k, p, style) for k in keys],
-        loser=clean(p.loser) if p.loss.value > 0 else "nobody",
+        loser=clean(p.name(p.loser)) if p.loss.value > 0 else "nobody",
         zero=tagged(CHANCE, p.zero.value, half(p.zero)),
         method=way(p),
         found=any(p is f for f in found),
     )
-
-
-def _there(p: Point, keys: list[str], style: Style) -> Html:
-    """What a plan's answer brings with it, in one line."""
-    parts = [
-        html("{what} {value}", what=QUANTITIES[k][0].lower(), value=_cell(k, p, style)[0])
-        for k in keys
-        if style.quantity(k, p) is not None
-    ]
-    loser = html("; {loser} loses most", loser=name(p.loser)) if p.loss.value > 0 else Html("")
-    return html("<small>There: {parts}{loser}.</small>", parts=Html("; ".join(parts)), loser=loser)

@@ -214,12 +214,12 @@ def ratio(worst: View, view: View) -> str:
     Below twice it is told in percent: "at least 1 times less" says nothing.
     """
     a, b = worst.result.alpha, view.result.alpha
-    sure, ratio = a.low / b.high, a.value / b.value
-    if ratio < 2 or (sure < 2 and sure < 0.9 * ratio):
-        known = 1 - 1 / sure >= 0.9 * (1 - 1 / ratio)
-        less = CHANCE.show(1 - 1 / (ratio if known else sure), toward=0 if known else -1)
+    sure, about = a.low / b.high, a.value / b.value
+    if about < 2 or (sure < 2 and sure < 0.9 * about):
+        known = 1 - 1 / sure >= 0.9 * (1 - 1 / about)
+        less = CHANCE.show(1 - 1 / (about if known else sure), toward=0 if known else -1)
         return less if known else f"at least {less}"
-    return times(ratio) if sure >= 0.9 * ratio else f"at least {times(sure, -1)}"
+    return times(about) if sure >= 0.9 * about else f"at least {times(sure, -1)}"
 
 
 def _loss(view: View) -> Html:

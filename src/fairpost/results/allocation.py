@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.budgets import GroupBudgets
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism, Neighbours
+from fairpost.partition import Partition
 from fairpost.results.base import Columns, Numbers, Result, label, noise_words, number
+from fairpost.results.columns import with_kept
 from fairpost.results.figures import Series, drawn
 from fairpost.results.schema import document
 
@@ -32,6 +35,10 @@ class Interval:
     simultaneous: bool
     """Whether the chance is for all entities together."""
 
+    def scaled(self, part: Floats) -> Interval:
+        """In shares of the whole, where those inside a group are known."""
+        return Interval(self.low * part, self.high * part, self.confidence, self.simultaneous)
+
 
 @dataclass(frozen=True, eq=False)
 class PlugIn:
@@ -45,6 +52,10 @@ class PlugIn:
     method: str
     replicates: int
     mark: str = ESTIMATED
+
+    def scaled(self, part: Floats) -> PlugIn:
+        """In shares of the whole, where those inside a group are known."""
+        return replace(self, bias=self.bias * part, error=self.error * part, deviation=self.deviation * part)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +78,15 @@ class Allocation(Numbers, Result):
     mechanism: Mechanism | None = None
     """The noise, where it was given."""
     budget: float | None = None
-    """Money to share."""
+    """Money to share, in all."""
+    budgets: GroupBudgets | None = None
+    """By group with a budget: each group's part of it. Shares are then of the whole budget."""
+    grouped: bool = False
+    """Whether every group shares a budget of its own."""
+    names: tuple[str, ...] | None = None
+    """What people call each entity."""
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns that are carried along."""
     interval: Interval | None = None
     """Where the true share lies, if the law of the noise is known."""
     bias: PlugIn | None = None
@@ -88,6 +107,19 @@ class Allocation(Numbers, Result):
     def money(self) -> Floats | None:
         """The shares of the budget."""
         return None if self.budget is None else np.asarray(self.shares * self.budget)
+
+    def name(self, i: int) -> str:
+        """What people call entity i."""
+        return self.ids[i] if self.names is None else self.names[i]
+
+    def by_group(self) -> dict[str, tuple[int, float, float]]:
+        """For each group how many entities it has, its noisy sum, and the sum of its shares; empty without groups."""
+        _one_draw(self)
+        if self.groups is None:
+            return {}
+        parts = Partition.of(self.groups)
+        sums = (parts.sums(parts.gather(values)).tolist() for values in (self.noisy, self.shares))
+        return dict(zip(parts.labels, zip(parts.sizes.tolist(), *sums, strict=True), strict=True))
 
     def columns(self) -> Columns:
         """One row per entity: the table of `fairpost allocate --csv` for this rule."""
@@ -125,7 +157,7 @@ class Allocation(Numbers, Result):
         if self.bias is not None:
             ends = (int(np.argmax(self.bias.bias)), int(np.argmin(self.bias.bias)))
             said = (
-                f"{label(self.ids[i])} {number(float(self.bias.bias[i]), signed=True)} +- {number(float(self.bias.error[i]))}"
+                f"{label(self.name(i))} {number(float(self.bias.bias[i]), signed=True)} +- {number(float(self.bias.error[i]))}"
                 for i in ends
             )
             facts.append(("bias", f"{', '.join(said)}, {self.bias.mark}"))
@@ -136,7 +168,7 @@ class Allocation(Numbers, Result):
         between = ""
         if self.interval is not None:
             between = f" ({number(float(self.interval.low[i]))} to {number(float(self.interval.high[i]))})"
-        return f"{label(self.ids[i])} {number(float(self.shares[i]))}{between}{money}"
+        return f"{label(self.name(i))} {number(float(self.shares[i]))}{between}{money}"
 
 
 def _one_draw(found: Allocation) -> None:
@@ -155,12 +187,34 @@ def allocation_columns(found: Sequence[Allocation]) -> Columns:
     columns: Columns = {"id": list(first.ids), "noisy_count": first.noisy, "weight": first.weights}
     if first.groups is not None:
         columns["group"] = list(first.groups)
+    if first.names is not None:
+        columns["name"] = list(first.names)
     if interval is not None:
         columns |= {"true_share_low": interval.low, "true_share_high": interval.high}
         if budget is not None:
             columns |= {"true_money_low": interval.low * budget, "true_money_high": interval.high * budget}
     for each in found:
         columns |= _own_columns(each)
+    return with_kept(first.kept, columns, HEADS)
+
+
+HEADS = ("id", "noisy_count", "weight", "group", "name")
+"""Columns that say what a row is about."""
+
+
+def group_table(found: Sequence[Allocation]) -> Columns:
+    """One row per group, with columns for each rule."""
+    first = found[0].by_group()
+    columns: Columns = {
+        "group": list(first),
+        "n": [n for n, _, _ in first.values()],
+        "noisy_sum": [total for _, total, _ in first.values()],
+    }
+    for each in found:
+        name, own = each.how.replace("-", "_"), [share for _, _, share in each.by_group().values()]
+        columns[f"{name}_share"] = own
+        if each.budget is not None:
+            columns[f"{name}_money"] = [share * each.budget for share in own]
     return columns
 
 
@@ -181,13 +235,22 @@ def allocation_data(
 ) -> dict[str, Any]:
     """The JSON of `fairpost allocate`: the rules together."""
     first, about = found[0], Neighbours() if neighbours is None else neighbours
-    columns: Mapping[str, Any] = {k: np.asarray(v).tolist() for k, v in allocation_columns(found).items()}
+    columns: Mapping[str, Any] = {
+        k: np.asarray(v).tolist() for k, v in allocation_columns([bare(a) for a in found]).items()
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if first.kept:
+        for row, kept in zip(rows, zip(*first.kept.values(), strict=True), strict=True):
+            row["kept"] = dict(zip(first.kept, kept, strict=True))
+    groups = None if first.groups is None else group_table(found)
     interval, biases = first.interval, {a.how: a.bias for a in found if a.bias is not None}
     known = next((b.replicates for b in biases.values()), None)
     return document("allocate") | {
         "counts": {"n": first.n, "noisy_total": float(np.sum(first.noisy))},
         "mechanism": None if first.mechanism is None else about.describe(first.mechanism),
         "budget": first.budget,
+        "by_group": first.grouped,
+        "group_budgets": None if first.budgets is None else first.budgets.to_dict(),
         "interval": None
         if interval is None
         else {"confidence": interval.confidence, "simultaneous": interval.simultaneous, "of": "the true share"},
@@ -197,5 +260,13 @@ def allocation_data(
             "replicates": known if replicates is None else replicates,
             "missing": {a.how: a.missing for a in found if a.missing is not None},
         },
-        "entities": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "groups": None
+        if groups is None
+        else [dict(zip(groups, row, strict=True)) for row in zip(*groups.values(), strict=True)],
+        "entities": rows,
     }
+
+
+def bare(found: Allocation) -> Allocation:
+    """Without the columns that are carried along, which have a place of their own in JSON."""
+    return replace(found, kept={})

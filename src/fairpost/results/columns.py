@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,20 @@ def reason(mark: str) -> str:
 
 
 def beside(counts: Counts, columns: Columns) -> Columns:
-    """The columns with those that are kept behind the counts' own; a kept one whose name is taken is called kept_NAME."""
-    own = list(about(counts))
-    kept: Columns = {}
-    for name, values in counts.kept.items():
+    """The columns with those that are kept behind the counts' own."""
+    return with_kept(counts.kept, columns, list(about(counts)))
+
+
+def with_kept(kept: Mapping[str, Sequence[Any]], columns: Columns, own: Sequence[str]) -> Columns:
+    """The kept columns behind those that `own` names; one whose name is taken is called kept_NAME."""
+    carried: Columns = {}
+    for name, values in kept.items():
         free = name
-        while free in columns or free in kept:
+        while free in columns or free in carried:
             free = f"kept_{free}"
-        kept[free] = list(values)
+        carried[free] = list(values)
     head = {name: columns[name] for name in own if name in columns}
-    return head | kept | {name: values for name, values in columns.items() if name not in head}
+    return head | carried | {name: values for name, values in columns.items() if name not in head}
 
 
 def or_none(values: Floats) -> list[float | None]:

@@ -120,10 +120,10 @@ class Comparison(Result, Sequence[Audit]):
             raise InputError("this audit cannot be read back: it has no entities, write it with --entities")
         with one_line("this audit"):
             counts, mechanism = counts_from(data["entities"]), mechanism_from(data["mechanism"])
-            wanted = Targets.of(data["targets"])
+            wanted = Targets.of(data.get("targets"))
             read = (Audit.from_dict(r, counts, mechanism, budget=data["budget"]) for r in data["results"])
             audits = tuple(replace(r, targets=wanted) for r in read)
-            path = None if data["frontier"] is None else Frontier.from_dict(data["frontier"])
+            path = None if data.get("frontier") is None else Frontier.from_dict(data["frontier"])
             return cls(audits, neighbours_from(data["mechanism"]), path, data["mark"])
 
     def columns(self) -> Columns:

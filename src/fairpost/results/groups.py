@@ -54,10 +54,14 @@ class GroupOutcome:
             "due": self.due,
             "bias": self.bias.value,
             "half_width": self.bias.half_width,
-            "relative_bias": None if self.relative is None else self.relative.to_dict(),
+            "relative_bias": None if self.relative is None else self.relative.value,
+            "relative_half_width": None if self.relative is None else self.relative.half_width,
             "alpha": self.alpha.to_dict(),
             "worst": self.worst_bias.to_dict()
-            | {"id": self.worst, "relative": None if self.worst_relative is None else self.worst_relative.to_dict()},
+            | {
+                "id": self.worst,
+                "relative_bias": None if self.worst_relative is None else self.worst_relative.to_dict(),
+            },
             "root_mean_squared_error": self.rmse.value,
             "root_mean_squared_error_interval": self.rmse.to_dict(),
         }

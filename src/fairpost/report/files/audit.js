@@ -88,6 +88,20 @@ function endNotes(r, m, cs) {
 const cut = (text) => (text.length > 32 ? `${text.slice(0, 31)}\u2026` : text);
 const groupClasses = (g) => { const set = new Set(); D.ids.forEach((_, i) => { if (D.groups.of[i] === g) set.add(D.of[i]); }); return set; };
 
+// Alpha against the typical error: the rules as points, the threshold's way as a line.
+function tradeoffPicture() {
+  const t = D.tradeoff, all = t.named.concat(t.path), xs = all.map((p) => p.x), ys = all.map((p) => p.y).filter((v) => v > 0);
+  const series = t.named.map((p) => ({ name: p.name, slot: p.place, x: [p.x], y: [p.y], size: 7, tell: () => p.text }));
+  if (t.path.length) series.unshift({ name: `${t.rule}, by threshold`, slot: 6, x: t.path.map((p) => p.x), y: t.path.map((p) => p.y), joined: true, size: 2.5, tell: (i) => t.path[i].text });
+  const wide = (values) => { const [a, b] = minmax(values); return b > a ? [a, b] : [a * 0.9, a * 1.1 || 1]; };
+  const logs = (values) => values.length === all.length && minmax(values)[1] > 20 * minmax(values)[0];
+  return {
+    height: 360, series,
+    x: { scale: logs(xs) ? logarithmic() : linear(), range: wide(xs), unit: t.unit, title: `typical error, ${t.axis}` },
+    y: { scale: logs(ys) ? logarithmic() : linear(), range: wide(logs(ys) ? ys : all.map((p) => p.y)), unit: t.unit, title: `alpha, ${t.axis}` },
+  };
+}
+
 // ---- the table --------------------------------------------------------------------------------------------------------
 function tableModel() {
   const lower = D.ids.map((t) => t.toLowerCase()), names = D.names ? D.names.map((t) => t.toLowerCase()) : null;

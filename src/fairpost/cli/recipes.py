@@ -1,0 +1,155 @@
+"""The Python lines that find the same numbers as a command: what a page offers beside the command itself.
+
+They are made from the same options that the command was run with, and a test runs them. Where a command needs more than a
+few lines (payments of last year), there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairpost.cli import options as o
+from fairpost.noise import Law
+
+ENGINE = ("rtol", "runs", "seed", "confidence", "threads", "checkpoint", "cluster")
+
+
+def _call(name: str, *first: str, **more: Any) -> str:
+    """A call as text; arguments that are None or empty are left out."""
+    kept = [f"{k}={v!r}" for k, v in more.items() if v is not None and v != () and v is not False]
+    return f"{name}({', '.join([*first, *kept])})"
+
+
+def _reader(name: str, file: str, given: o.Given, *more: str) -> str:
+    named = o.columns(given) | {k: v for k, v in o.names(given).items() if v}
+    return _call(name, repr(file), *more, **{k: list(v) if isinstance(v, tuple) else v for k, v in named.items()})
+
+
+def _counts(file: str, given: o.Given) -> tuple[list[str], list[str]]:
+    """The lines that import and that read the true counts."""
+    if given["group_budget"] is None:
+        return [], [f"counts = {_reader('fp.read_counts', file, given)}"]
+    read = _reader("read_group_budgets", file, given, repr(given["group_budget"]))
+    return ["from fairpost.io.tables import read_group_budgets"], [f"counts, budget = {read}"]
+
+
+def _asked(given: o.Given, law: dict[str, Any]) -> tuple[list[str], str] | None:
+    """What `compare`, `sweep` and `plan` take beside counts, noise and rules; None where it is more than a line."""
+    if law.get("last") is not None:
+        return None
+    imports, parts = [], []
+    settings = {k: given.get(k) for k in ENGINE}
+    if any(v is not None for v in settings.values()):
+        imports.append("from fairpost.engines import engine_of")
+        parts.append(f"engine={_call('engine_of', repr(given['method']), **settings)}")
+    elif given["method"] != "auto":
+        parts.append(f"engine={given['method']!r}")
+    if given["total"] is not None:
+        parts.append(f"total={given['total']!r}")
+    if given["group_budget"] is not None:
+        parts.append("budget=budget")
+    elif given["budget"] is not None:
+        parts.append(f"budget={given['budget']!r}")
+    if given["by_group"]:
+        parts.append("by_group=True")
+    if law:
+        imports.append("from fairpost.io.programmes import read_programme")
+        parts.append(f"programme=read_programme({given['programme']!r})")
+    return imports, ", ".join(parts)
+
+
+def _joined(imports: list[str], lines: list[str]) -> str:
+    return "\n".join(["import fairpost as fp", *dict.fromkeys(imports), "", *lines])
+
+
+def audit_lines(
+    file: str, given: o.Given, mechanism: Law, rules: Sequence[str], law: dict[str, Any] | None = None
+) -> str | None:
+    """The lines of `fairpost audit`."""
+    asked = _asked(given, law or {})
+    if asked is None:
+        return None
+    imports, lines = _counts(file, given)
+    targets = o.targets_of(given).to_dict()
+    rest = [p for p in (asked[1], f"targets={targets!r}" if targets else "") if p]
+    lines.append(f"noise = fp.{mechanism!r}")
+    lines.append(f"results = fp.compare({', '.join(['counts', 'noise', repr(list(rules)), *rest])})")
+    lines.append("print(results)")
+    return _joined(imports + asked[0], lines)
+
+
+def sweep_lines(
+    file: str, given: o.Given, spreads: Sequence[float], rules: Sequence[str], law: dict[str, Any]
+) -> str | None:
+    """The lines of `fairpost sweep`."""
+    asked = _asked(given, law)
+    if asked is None:
+        return None
+    imports, lines = _counts(file, given)
+    levels = f"grid({spreads[0]!r}, {spreads[-1]!r}, {len(spreads)})"
+    kind = "MECHANISMS[" + repr(given["mechanism"]) + "]"
+    rest = [p for p in (asked[1],) if p]
+    lines.append(f"noises = [{kind}(s) for s in {levels}]")
+    lines.append(f"curve = fp.sweep({', '.join(['counts', 'noises', repr(list(rules)), *rest])})")
+    lines.append("print(curve)")
+    imports += ["from fairpost.noise import MECHANISMS", "from fairpost.plan import grid", *asked[0]]
+    return _joined(imports, lines)
+
+
+def plan_lines(
+    file: str, given: o.Given, spreads: Sequence[float], rules: Sequence[str], law: dict[str, Any]
+) -> str | None:
+    """The lines of `fairpost plan`."""
+    asked = _asked(given, law)
+    if asked is None:
+        return None
+    imports, lines = _counts(file, given)
+    targets = ", ".join(f"{k}={v!r}" for k, v in o.targets_of(given).to_dict().items())
+    levels = f"spreads=grid({spreads[0]!r}, {spreads[-1]!r}, {len(spreads)})"
+    kind = f"MECHANISMS[{given['mechanism']!r}]"
+    rest = [p for p in (levels, targets, asked[1]) if p]
+    lines.append(f"plans = fp.plan({', '.join(['counts', kind, repr(list(rules)), *rest])})")
+    lines.append("print(plans)")
+    imports += ["from fairpost.noise import MECHANISMS", "from fairpost.plan import grid", *asked[0]]
+    return _joined(imports, lines)
+
+
+def allocate_lines(file: str, given: o.Given, mechanism: Law | None, rules: Sequence[str]) -> str | None:
+    """The lines of `fairpost allocate`."""
+    if given["programme"] is not None:
+        return None
+    own = given["group_budget"] is not None
+    settings: dict[str, Any] = {"budget": None if own else given["budget"], "by_group": given["by_group"]}
+    if mechanism is not None:
+        settings |= {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")}
+        settings["estimate_bias"] = True
+    first = ["noisy.values", "noisy.weights", "how", "None" if mechanism is None else f"fp.{mechanism!r}"]
+    labels = ["ids=noisy.ids", "groups=noisy.groups", "names=noisy.names", *(["budget=budget"] if own else [])]
+    call = _call("fp.allocate", *first, *labels, **settings)
+    reader = _reader("read_noisy", file, given)
+    if own:
+        reader = _reader("read_noisy_budgets", file, given, repr(given["group_budget"]))
+    lines = [
+        f"noisy{', budget' if own else ''} = {reader}",
+        f"found = [{call} for how in {list(rules)!r}]",
+        "print(*found, sep='\\n')",
+    ]
+    imports = "from fairpost.io.tables import read_noisy_budgets" if own else "from fairpost.io import read_noisy"
+    return _joined([imports], lines)
+
+
+def project_lines(file: str, given: o.Given, mechanism: Law | None, seed: int | None) -> str:
+    """The lines of `fairpost project`; the seed of the rounding is the one that was drawn."""
+    more = [] if given["group_total"] is None else [f"total={given['group_total']!r}"]
+    lines = [f"noisy = {_reader('read_noisy', file, given, *more)}"]
+    total = repr(given["total"])
+    if given["group_total"] is not None:
+        lines.append("totals = noisy.totals.tolist()")
+        lines.append("total = totals[0] if noisy.groups is None else dict(zip(noisy.groups, totals))")
+        total = "total"
+    noise = "None" if mechanism is None else f"fp.{mechanism!r}"
+    first = ["noisy.values", repr(given["postprocess"]), total, "noisy.groups", noise]
+    settings = {"round": given["whole"], "seed": seed if given["whole"] else None}
+    lines.append(f"found = {_call('fp.project', *first, 'ids=noisy.ids', **settings)}")
+    return _joined(["from fairpost.io import read_noisy"], [*lines, "print(found)"])
