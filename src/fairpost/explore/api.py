@@ -23,6 +23,10 @@ from fairpost.explore.choices import Choices, flag, keys, text, whole
 from fairpost.explore.jobs import event
 from fairpost.explore.session import Session
 from fairpost.explore.uploads import upload_of
+from fairpost.io import entities_csv
+from fairpost.io.rows import columns_csv
+from fairpost.report import allocation_page
+from fairpost.results.allocation import allocation_columns
 
 STREAM = "application/x-ndjson"
 TAB = "x-fairpost-tab"
@@ -256,8 +260,12 @@ async def post_export(request: Request) -> Response:
     kind = request.path_params["kind"]
     if kind not in export.KINDS:
         raise ParameterError(f"an export must be one of {', '.join(export.KINDS)}, got {kind[:40]!r}")
-    choices = Choices.of(given)
-    made = await asyncio.to_thread(_exported, session, choices, kind)
+    if session.mode == "analyst":
+        chosen = work.ShareChoices.of(given)
+        made = await asyncio.to_thread(_shares_exported, session, chosen, kind)
+    else:
+        choices = Choices.of(given)
+        made = await asyncio.to_thread(_exported, session, choices, kind)
     name, media = export.NAMES[kind]
     head = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(made, media_type=media, headers=head)
@@ -275,8 +283,33 @@ def _exported(session: Session, choices: Choices, kind: str) -> bytes:
     if kind == "json":
         return dumps(work.audit_document(session, choices, True))
     if kind == "csv":
-        from fairpost.io import entities_csv
-
         return entities_csv(results).encode(errors="backslashreplace")
-    made = datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
-    return export.report(data, choices, results, made).encode(errors="backslashreplace")
+    return export.report(data, choices, results, now()).encode(errors="backslashreplace")
+
+
+def now() -> str:
+    """The date and the time to the minute."""
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
+
+
+def _shares_exported(session: Session, chosen: work.ShareChoices, kind: str) -> bytes:
+    data, outputs = session.mapped, ("--html", "shares.html", "--csv", "shares.csv")
+    _ = data.y
+    if kind in ("command", "python"):
+        made = (
+            export.share_command(data, chosen, outputs) + "\n"
+            if kind == "command"
+            else export.share_python(data, chosen)
+        )
+        return made.encode(errors="backslashreplace")
+    if kind == "json":
+        return dumps(work.shares_document(session, chosen))
+    found = work.shares(session, chosen)
+    if kind == "csv":
+        return columns_csv(allocation_columns(found)).encode(errors="backslashreplace")
+    words: Any = {k: v for k, v in session.defaults.items() if k in ("unit", "noun", "currency")}
+    page = allocation_page(
+        found, command=export.share_command(data, chosen, outputs), made=now(), source=data.name,
+        lines=export.share_python(data, chosen), **words,
+    )  # fmt: skip
+    return page.encode(errors="backslashreplace")

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from fairpost import __version__
 from fairpost.errors import FairpostError
 from fairpost.explore import api, pages
-from fairpost.explore.safety import START, Guard, Keys
+from fairpost.explore.safety import START, Guard, Keys, Refused
 from fairpost.explore.session import Session
 from fairpost.explore.uploads import MOST
 from fairpost.report.page import SCRIPTS, file, style
@@ -106,6 +106,12 @@ async def _said(request: Request, error: Exception) -> Response:
     return _line(request, *known)
 
 
+async def _refused(request: Request, error: Exception) -> Response:
+    """A body that turned out too long."""
+    assert isinstance(error, Refused)
+    return Response(f"{error}\n", error.status, media_type="text/plain", headers={"connection": "close"})
+
+
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _line(request, error.status_code, str(error.detail))
@@ -144,7 +150,7 @@ def create(
             session.forget()
             session.jobs.close()
 
-    handlers: Any = {FairpostError: _said, MemoryError: _said, HTTPException: _http}
+    handlers: Any = {Refused: _refused, FairpostError: _said, MemoryError: _said, HTTPException: _http}
     app = Starlette(routes=ROUTES, exception_handlers=handlers, lifespan=life)
     app.router.redirect_slashes = False
     app.state.session, app.state.keys = session, keys

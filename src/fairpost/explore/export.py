@@ -9,6 +9,7 @@ from typing import Any
 
 from fairpost.explore.choices import Choices
 from fairpost.explore.session import Data
+from fairpost.explore.work import ShareChoices
 from fairpost.results.audit import Audit
 
 KINDS = ("report", "csv", "json", "command", "python")
@@ -75,6 +76,46 @@ def python(data: Data, choices: Choices) -> str:
         f"noise = fp.{type(noise).__name__}({noise.parameter}={noise.spread!r})\n"
         f"results = fp.compare(counts, noise, {list(choices.rules)!r}{more})\n"
         "print(results)\n"
+    )
+
+
+def share_command(data: Data, chosen: ShareChoices, outputs: Sequence[str] = ()) -> str:
+    """The command line that finds the same shares."""
+    words = ["fairpost", "allocate", file_of(data)]
+    for role, column in data.columns.items():
+        words += [f"--{role}", column] if role != "base" or chosen.programme is not None else []
+    words += _option("format", data.format)
+    words += _option("mechanism", None if chosen.mechanism == "laplace" else chosen.mechanism)
+    for name in NOISE:
+        words += _option(name, getattr(chosen, name))
+    words += _option("sensitivity", None if chosen.sensitivity == 1.0 else chosen.sensitivity)
+    words += [word for rule in chosen.rules for word in ("--postprocess", rule)]
+    words += _option("programme", chosen.programme) + _option("budget", chosen.budget)
+    words += ["--group-budget", "budgets.csv", "--by-group"] if chosen.group_budget else []
+    words += _option("confidence", None if chosen.confidence == 0.95 else chosen.confidence)
+    words += ["--simultaneous"] if chosen.simultaneous else []
+    return shlex.join([*words, *outputs])
+
+
+def share_python(data: Data, chosen: ShareChoices) -> str:
+    """The Python lines that find the same shares."""
+    columns = "".join(f", {role}={column!r}" for role, column in data.columns.items())
+    noise = chosen.noise
+    made = "None" if noise is None else f"fp.{type(noise).__name__}({noise.parameter}={noise.spread!r})"
+    money: dict[str, Any] = {} if chosen.budget is None else {"budget": chosen.budget}
+    money = (
+        {"budget": dict(chosen.group_budget), "groups": "noisy.groups", "by_group": True}
+        if chosen.group_budget
+        else money
+    )
+    sure = {"confidence": chosen.confidence, "simultaneous": chosen.simultaneous} if noise is not None else {}
+    more = "".join(f", {k}={v if k == 'groups' else repr(v)}" for k, v in (money | sure).items())
+    return (
+        "import fairpost as fp\nfrom fairpost.io.tables import read_noisy\n\n"
+        f"noisy = read_noisy({file_of(data)!r}{columns}{'' if data.format is None else f', format={data.format!r}'})\n"
+        f"noise = {made}\n"
+        f"for how in {list(chosen.rules)!r}:\n"
+        f"    print(fp.allocate(noisy.values, noisy.weights, how, noise, ids=noisy.ids{more}))\n"
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fairpost.explore.session import ROLES, Source
-from fairpost.io.table import Table
+from fairpost.io.apart import decoded
+from fairpost.io.source import kind_of, load, name_of
+from fairpost.io.table import Table, translated
 from fairpost.io.tables import _table
 from fairpost.report.numbers import clean
 
@@ -24,7 +26,7 @@ GUESSES = {
 
 def preview(source: Source, format: str | None) -> dict[str, Any]:
     """The columns, the first rows as text, the number of rows, and a guess."""
-    names = _read(source, (), format).columns[:MOST_COLUMNS]
+    names = _names(source, format)[:MOST_COLUMNS]
     table = _read(source, names, format)
     columns = [name for name in names if name in table.data]
     cells = [["" if v is None else clean(v)[:80] for v in table.data[name].head(ROWS).to_list()] for name in columns]
@@ -34,6 +36,16 @@ def preview(source: Source, format: str | None) -> dict[str, Any]:
         "height": table.height,
         "guess": guess(columns),
     }
+
+
+def _names(source: Source, format: str | None) -> tuple[str, ...]:
+    """Every column there is; of Parquet its schema alone is decoded, in the guarded process."""
+    if kind_of(source, format) != "parquet":
+        return _read(source, (), format).columns
+    name = name_of(source)
+    with translated(name):
+        head, _ = decoded("parquet", name, load(source))
+        return tuple(head["columns"])
 
 
 def _read(source: Source, wanted: tuple[str, ...], format: str | None) -> Table:

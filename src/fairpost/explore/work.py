@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from fairpost import __version__, cancel
 from fairpost.allocate import ALLOCATIONS, allocate, by_law
 from fairpost.audit import outcomes
@@ -22,7 +20,6 @@ from fairpost.hierarchy.result import HierarchyAudit
 from fairpost.hierarchy.rules import RULES, rule_of
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
-from fairpost.partition import Partition
 from fairpost.plan import NAMED, frontier, plan, sweep
 from fairpost.problems.programme import NAMES, builtin
 from fairpost.results.allocation import Allocation, allocation_data
@@ -265,74 +262,54 @@ class ShareChoices:
         return found
 
     @property
+    def neighbours(self) -> Neighbours:
+        """Sensitivity and delta."""
+        return Neighbours(self.sensitivity, self.delta)
+
+    @property
     def noise(self) -> Law | None:
         """The public noise, where it is known."""
         given = {k: getattr(self, k) for k in ("epsilon", "rho", "scale", "sigma")}
         if all(v is None for v in given.values()):
             return None
-        return mechanism_of(self.mechanism, **given, neighbours=Neighbours(self.sensitivity, self.delta))
+        return mechanism_of(self.mechanism, **given, neighbours=self.neighbours)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules, each once; those of `fairpost allocate` where none was chosen."""
+        if self.postprocess:
+            return tuple(dict.fromkeys(self.postprocess))
+        if self.programme is not None:
+            return ("as-written",)
+        return tuple(k for k in ALLOCATIONS if k != "pos-threshold" or self.noise is not None)
 
 
 def shares(session: Session, chosen: ShareChoices, tell: Tell = silent) -> list[Allocation]:
     """One allocation per rule, from noisy counts alone."""
     y, noise = session.mapped.y, chosen.noise
-    usual = (
-        ("as-written",)
-        if chosen.programme
-        else tuple(k for k in ALLOCATIONS if k != "pos-threshold" or noise is not None)
+    known: Any = (
+        {"confidence": chosen.confidence, "simultaneous": chosen.simultaneous, "seed": chosen.seed}
+        if noise is not None
+        else {}
     )
-    rules = tuple(dict.fromkeys(chosen.postprocess)) or usual
-    known = {"confidence": chosen.confidence, "simultaneous": chosen.simultaneous, "seed": chosen.seed} if noise else {}
+    money: Any = (
+        {"budget": dict(chosen.group_budget), "by_group": True} if chosen.group_budget else {"budget": chosen.budget}
+    )
     out = []
-    for k, how in enumerate(rules):
+    for k, how in enumerate(chosen.rules):
         cancel.check()
         if chosen.programme is not None:
-            out.append(by_law(y, builtin(chosen.programme), how, noise, budget=chosen.budget, **known))  # type: ignore[arg-type]
+            out.append(by_law(y, builtin(chosen.programme), how, noise, budget=chosen.budget, **known))
         else:
-            more: Any = known | {"estimate_bias": bool(noise is not None and chosen.estimate)}
-            out.append(
-                allocate(y.values, y.weights, how, noise, budget=chosen.budget, ids=y.ids, groups=y.groups, **more)
-            )
-        tell(k + 1, len(rules))
+            more = known | {"estimate_bias": noise is not None and chosen.estimate, "names": y.names}
+            out.append(allocate(y.values, y.weights, how, noise, ids=y.ids, groups=y.groups, **money, **more))
+        tell(k + 1, len(chosen.rules))
     return out
 
 
 def shares_document(session: Session, chosen: ShareChoices, tell: Tell = silent) -> dict[str, Any]:
-    """The JSON of `fairpost allocate`; with budgets by group, `money` of each rule by group beside it."""
-    found = shares(session, chosen, tell)
-    out = allocation_data(found, neighbours=Neighbours(chosen.sensitivity, chosen.delta))
-    if chosen.group_budget:
-        out["group_money"] = _by_group(session, chosen, [a.how for a in found])
-    if session.mapped.y.names is not None:
-        out["names"] = list(session.mapped.y.names)
-    return out
-
-
-def _by_group(session: Session, chosen: ShareChoices, rules: list[str]) -> dict[str, dict[str, list[float] | None]]:
-    """Each group shares its own budget by the rule, applied inside the group; with the noise, the interval of the true amount."""
-    y, noise, budgets = session.mapped.y, chosen.noise, dict(chosen.group_budget)
-    if y.groups is None:
-        raise ParameterError("budgets by group need a column of groups, got none")
-    parts = Partition.of(y.groups)
-    missing = next((g for g in parts.labels if g not in budgets), None)
-    if missing is not None:
-        raise ParameterError(f"every group must have a budget, got none for {missing!r}")
-    known: Any = {"confidence": chosen.confidence, "simultaneous": chosen.simultaneous} if noise else {}
-    out: dict[str, dict[str, list[float] | None]] = {}
-    for how in rules:
-        columns = {name: np.zeros(len(y)) for name in ("money", "low", "high")}
-        for g, label in enumerate(parts.labels):
-            cancel.check()
-            who = parts.of_group(g)
-            found = allocate(y.values[who], y.weights[who], how, noise, **known)
-            columns["money"][who] = found.shares * budgets[label]
-            if found.interval is not None:
-                columns["low"][who], columns["high"][who] = (
-                    found.interval.low * budgets[label],
-                    found.interval.high * budgets[label],
-                )
-        out[how] = {name: None if noise is None and name != "money" else v.tolist() for name, v in columns.items()}
-    return out
+    """The JSON of `fairpost allocate`."""
+    return allocation_data(shares(session, chosen, tell), neighbours=chosen.neighbours)
 
 
 def state(session: Session) -> dict[str, Any]:

@@ -29,16 +29,9 @@ async function askShares() {
 const under = (rule) => rule.replace(/-/g, "_");
 // One rule: amounts in money where there is some, the interval of the true amount, the estimated bias.
 function column(rule) {
-  const e = desk.data.entities, key = under(rule), own = desk.data.group_money && desk.data.group_money[rule];
-  const money = own || desk.data.budget !== null, per = own ? 1 : desk.data.budget === null ? 1 : desk.data.budget;
-  return {
-    rule, money: !!money,
-    of: own ? (i) => own.money[i] : (i) => e[i][`${key}_share`] * per,
-    low: own ? (own.low ? (i) => own.low[i] : null) : e[0].true_share_low === undefined ? null : (i) => e[i].true_share_low * per,
-    high: own ? (own.high ? (i) => own.high[i] : null) : e[0].true_share_high === undefined ? null : (i) => e[i].true_share_high * per,
-    bias: own || e[0][`${key}_estimated_bias`] === undefined ? null : (i) => e[i][`${key}_estimated_bias`] * per,
-    error: own || e[0][`${key}_estimated_bias_error`] === undefined ? () => 0 : (i) => e[i][`${key}_estimated_bias_error`] * per,
-  };
+  const e = desk.data.entities, key = under(rule), per = desk.data.budget === null ? 1 : desk.data.budget;
+  const of = (field) => (e[0][field] === undefined ? null : (i) => e[i][field] * per);
+  return { rule, money: desk.data.budget !== null, of: of(`${key}_share`), low: of("true_share_low"), high: of("true_share_high"), bias: of(`${key}_estimated_bias`), error: of(`${key}_estimated_bias_error`) || (() => 0) };
 }
 function rulesNow() {
   const [a, b] = desk.c.programme ? ["as-written", "levelled"] : [$("rule").value, $("other").value];
@@ -49,7 +42,7 @@ function showShares() {
   const unit = a.money ? { factor: 1, prefix: $("currency").value, suffix: "", digits: 3, whole: true } : CHANCE;
   desk.unit = unit; desk.a = a; desk.b = b;
   desk.groups = e[0].group === undefined ? null : e.map((o) => o.group);
-  desk.names = desk.data.names || null;
+  desk.names = e[0].name === undefined ? null : e.map((o) => o.name);
   const called = (i) => (desk.names ? desk.names[i] : e[i].id);
   desk.called = called;
   let gain = 0, loss = 0, moved = 0, none = 0;
@@ -69,6 +62,7 @@ function showShares() {
   if (desk.picture) desk.picture.again(); else desk.picture = new Picture($("plot-size"), sharePicture);
   caption2();
   busy("Computed.");
+  recipesOf(desk.c);
   root.classList.add("js", "ready");
   root.dataset.pictures = String(Number(root.dataset.pictures || 0) + 1);
 }
@@ -110,6 +104,7 @@ async function startAnalyst() {
   $("share-choices").addEventListener("submit", (e) => e.preventDefault());
   $("share-choices").addEventListener("change", askShares);
   $("stop").addEventListener("click", () => plainPost("/api/stop", { lane: "allocate" }));
+  document.querySelectorAll("[data-export]").forEach((b) => b.addEventListener("click", () => keep(b.dataset.export, shareChoices())));
   askShares();
 }
 if ($("choices")) startLive();

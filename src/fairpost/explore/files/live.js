@@ -171,18 +171,16 @@ async function tradeoff(c) {
   live.trade = last.result;
   const path = live.trade.path.map((t) => t.point), end = path[path.length - 1];
   $("tradeoff-said").textContent = `Along the line of ${live.trade.rule} alpha falls from ${tradeNumber(path[0].alpha.value)} to ${tradeNumber(end.alpha.value)} while the typical error goes from ${tradeNumber(path[0].rmse.value)} to ${tradeNumber(end.rmse.value)}.`;
-  if (live.tradePicture) live.tradePicture.again(); else live.tradePicture = new Picture($("plot-tradeoff"), tradePicture);
+  if (live.tradePicture) live.tradePicture.again(); else live.tradePicture = new Picture($("plot-tradeoff"), () => { D.tradeoff = tradeData(); return tradeoffPicture(); });
 }
 const tradeUnit = () => (live.trade.unit === "money" ? { factor: 1, prefix: $("currency").value, suffix: "", digits: 3, whole: true } : live.trade.unit === "share" ? CHANCE : PLAIN);
 const tradeNumber = (v) => show(tradeUnit(), v);
-function tradePicture() {
-  const t = live.trade, unit = tradeUnit(), all = t.path.map((p) => p.point).concat(t.named);
-  const place = (rule) => { const r = D.results.find((one) => one.name === rule); return r ? r.place : { "pos-threshold": 2, "simplex-threshold": 2, pos: 0, simplex: 0, baseline: 1, nonnegative: 1 }[rule] || 6; };
-  const tell = (p, more) => [`${p.postprocess}${more}`, `alpha ${tradeNumber(p.alpha.value)}`, `typical error ${tradeNumber(p.rmse.value)}`, `chance of 0 ${show(CHANCE, p.zero.value)}`];
-  const series = [{ name: `${t.rule}, threshold from 0 to its best`, slot: place(t.rule), joined: true, size: 3, x: t.path.map((p) => p.point.rmse.value), y: t.path.map((p) => p.point.alpha.value), tell: (i) => tell(t.path[i].point, `, threshold ${show(PLAIN, t.path[i].threshold)}`) }];
-  t.named.forEach((p) => series.push({ name: p.postprocess, slot: place(p.postprocess), size: 7, x: [p.rmse.value], y: [p.alpha.value], tell: () => tell(p, "") }));
-  const xs = minmax(all.map((p) => p.rmse.value)), ys = all.map((p) => p.alpha.value).filter((v) => v > 0), y = ys.length ? minmax(ys) : [0, 1];
-  return { height: 340, series, x: { scale: linear(), range: xs[0] < xs[1] ? xs : [xs[0] * 0.9, xs[0] * 1.1 + 1e-12], unit, title: "typical error of a single result" }, y: { scale: y[1] > 20 * y[0] ? logarithmic() : linear(), range: y[0] < y[1] ? y : [y[0] * 0.5, y[0] * 2 + 1e-12], unit, title: "alpha: unfairness" } };
+// In the form that the report's picture takes.
+function tradeData() {
+  const t = live.trade, unit = tradeUnit();
+  const place = (rule) => { const r = D.results.find((one) => one.name === rule); return r ? r.place : 6; };
+  const one = (p, more) => ({ x: p.rmse.value, y: p.alpha.value, text: [`${p.postprocess}${more}`, `alpha ${tradeNumber(p.alpha.value)}`, `typical error ${tradeNumber(p.rmse.value)}`, `chance of 0: ${show(CHANCE, p.zero.value)}`] });
+  return { unit, axis: unit.prefix || (t.unit === "share" ? "share of the budget" : D.unit), rule: t.rule, path: t.path.map((p) => one(p.point, `, threshold ${show(PLAIN, p.threshold)}`)), named: t.named.map((p) => Object.assign(one(p, ""), { name: p.postprocess, place: place(p.postprocess) })) };
 }
 
 // ---- two scenarios --------------------------------------------------------------------------------------------------------
@@ -206,8 +204,7 @@ async function recipesOf(c) {
     if (answer.ok) $(kind).textContent = (await answer.text()).trim();
   }
 }
-async function keep(kind) {
-  const c = choicesNow();
+async function keep(kind, c) {
   busy("Making the file.");
   const answer = await plainPost(`/api/export/${kind}`, c);
   if (!answer.ok) { trouble((await answer.json()).error); return; }
@@ -241,7 +238,7 @@ async function startLive() {
   $("chip").addEventListener("click", () => group(state.group));
   $("together").addEventListener("change", (e) => { state.together = e.target.checked; caption(); picture.again(); });
   document.querySelectorAll("[data-pin]").forEach((b) => b.addEventListener("click", () => pin(Number(b.dataset.pin))));
-  document.querySelectorAll("[data-export]").forEach((b) => b.addEventListener("click", () => keep(b.dataset.export)));
+  document.querySelectorAll("[data-export]").forEach((b) => b.addEventListener("click", () => keep(b.dataset.export, choicesNow())));
   if ($("level-choices")) startLevels();
   want(false);
 }
