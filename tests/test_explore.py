@@ -183,7 +183,7 @@ def test_every_answer_has_the_headers(live):
         assert head["cache-control"] == "no-store"
         assert head["content-security-policy"] == POLICY
         assert head["x-content-type-options"] == "nosniff"
-        assert head["referrer-policy"] == "no-referrer"
+        assert head["referrer-policy"] == "same-origin"
         assert "server" not in head
         assert "access-control-allow-origin" not in head
 
