@@ -94,6 +94,8 @@ class Session:
         self._lock = threading.Lock()
         self._sweeps: dict[Any, Sweep] = {}
         self._preparing: cancel.Token | None = None
+        self.latest: Sweep | None = None
+        """The sweep that was begun last."""
         self._number = 0
 
     # ---- what is held
@@ -116,6 +118,7 @@ class Session:
             self.source, self.data, self.format = None, None, None
             self.defaults = {}
             self._sweeps.clear()
+            self.latest = None
             self.memory.clear()
             self._number += 1
 
@@ -208,6 +211,7 @@ class Session:
                 del self._sweeps[next(iter(self._sweeps))]
             made = self._sweeps[key] = Sweep()
         self._stop_preparing(NEWER)
+        self.latest = made
         token = self._preparing = cancel.Token()
         threading.Thread(
             target=self._prepare, args=(choices, made, token, key), name="fairpost-sweep", daemon=True

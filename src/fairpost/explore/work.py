@@ -335,5 +335,6 @@ def state(session: Session) -> dict[str, Any]:
             "base": (data.x.base if data.counts is not None else data.y.base) is not None,
             "levels": None if data.levels is None else list(data.levels),
             "defaults": session.defaults,
+            "prepared": None if session.latest is None else {"done": session.latest.done, "of": between.POINTS},
         }
     return out

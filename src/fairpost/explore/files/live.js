@@ -88,12 +88,22 @@ function again() {
 }
 function settled(c, result) {
   const by = [...new Set(result.figures.map((f) => f.method))].join(", ");
-  root.dataset.prepared = String(result.prepared.done);
+  clearTimeout(live.watch);
+  watch(result.prepared);
   busy(result.interrupted ? "Stopped: what the finished runs have shown." : `Computed (${by}).`);
   result.notes.slice(0, 2).forEach((line) => { $("said").textContent += ` ${line}.`; });
   plan(c);
   clearTimeout(live.later);
   live.later = setTimeout(() => { tradeoff(c); recipesOf(c); }, 300);
+}
+
+// How far the levels behind the slider have come; until they are there, every step is computed.
+async function watch(p) {
+  root.dataset.prepared = String(p ? p.done : 0);
+  $("prepared").hidden = !p || p.done >= p.of;
+  if (!p || p.done >= p.of) return;
+  $("prepared").textContent = `Preparing the slider: ${p.done} of ${p.of} levels.`;
+  live.watch = setTimeout(async () => { try { watch((await (await fetch("/api/state", { cache: "no-store" })).json()).prepared); } catch (_) { /* the next picture says what is wrong */ } }, 600);
 }
 
 // ---- words and tables ---------------------------------------------------------------------------------------------------
@@ -188,7 +198,7 @@ function pin(k) {
   if (!live.shown) return;
   const kept = { data: live.shown.data, rule: state.rule, unit: state.unit, result: live.shown.result };
   live.pins[k] = kept;
-  const box = $(`pin-${k}`), body = document.createElement("tbody"), plot = make("div", { class: "plot small", "aria-label": `Scenario ${"AB"[k]}` });
+  const box = $(`pin-${k}`), body = document.createElement("tbody"), plot = make("div", { class: "plot small", role: "group", "aria-label": `Scenario ${"AB"[k]}` });
   drawFigures(body, kept.result.figures, false);
   const heads = ["Rule", "Verdict", "Loses most", "In % of the due", "Alpha", "Typical error"].map((t) => make("th", { scope: "col", text: t }));
   const drop = make("button", { type: "button", class: "keep", text: "Unpin" });
@@ -234,7 +244,7 @@ async function startLive() {
     if (e.target.id === "budget" && typed("budget") && !document.querySelector("#rules input[value=pos]:checked, #rules [data-programme]:checked")) document.querySelectorAll("input[name=rule]").forEach((b) => { b.checked = ["baseline", "pos", "pos-threshold"].includes(b.value); });
     want(false);
   });
-  $("stop").addEventListener("click", () => plainPost("/api/stop", { lane: "picture" }));
+  $("stop").addEventListener("click", () => { live.wanted = null; plainPost("/api/stop", { lane: "picture" }); });
   $("chip").addEventListener("click", () => group(state.group));
   $("together").addEventListener("change", (e) => { state.together = e.target.checked; caption(); picture.again(); });
   document.querySelectorAll("[data-pin]").forEach((b) => b.addEventListener("click", () => pin(Number(b.dataset.pin))));
