@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture attack lint bench bench-nation docs paper browser clean
+.PHONY: demo test test-lowest mutate torture attack attack-explore lint bench bench-nation bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -43,6 +43,12 @@ torture: .venv/.test  # processes killed at random, full disks, edited ledgers: 
 
 bench-nation: .venv/.bench  # 8.1 million blocks: some minutes, 2 GB
 	$(BIN)/python benchmarks/bench_nation.py
+
+bench-explore: .venv/.test  # the live page in a real browser, on SAIPE where FAIRPOST_DATA has it: some three minutes
+	$(BIN)/python benchmarks/bench_explore.py $(ARGS)
+
+attack-explore: .venv/.test  # 1,000 random requests to every route of the live page
+	FAIRPOST_FUZZ=1000 $(BIN)/python -m pytest tests/test_explore.py -k random --timeout 3600
 
 clean:
 	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
