@@ -742,7 +742,9 @@ SENSIBLE = {
     "rho": st.sampled_from([1, 0, 1e-9]), "split": st.lists(st.floats(0, 1), max_size=3), "seed": st.integers(0, 5), "confidence": st.sampled_from([0.5, 0, 1]), "most": st.integers(0, 3),
 }  # fmt: skip
 WILD = st.one_of(
-    st.dictionaries(st.sampled_from(sorted(SENSIBLE)) | st.text(max_size=5), ANY, max_size=4).map(lambda d: json.dumps(d).encode()),
+    st.dictionaries(st.sampled_from(sorted(SENSIBLE)) | st.text(max_size=5), ANY, max_size=4).map(
+        lambda d: json.dumps(d).encode()
+    ),
     st.binary(max_size=60),
 )
 CALM = st.fixed_dictionaries({"runs": st.integers(0, 60)}, optional=SENSIBLE).map(lambda d: json.dumps(d).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -24,8 +25,9 @@ from fairpost.errors import ParameterError, UnsupportedError
 @click.option("--budget", type=float, help="Money to share.")
 @click.option("--by-group", is_flag=True, help="Each group by itself.")
 @o.LIMITS
-@o.WORDS
+@click.option("--unit", default="people", show_default=True, help="What is counted.")
 @o.NOUN
+@click.option("--currency", default="$", show_default=True, help="The sign of money.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address; any other is refused.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0: a free one.  [default: 0]")
 @click.option("--open/--no-open", "open_", default=True, show_default=True, help="Open the page in the browser.")
@@ -70,9 +72,16 @@ def _session(file: str | None, given: o.Given) -> Any:
     defaults = {k: given[k] for k in names if given[k] not in (None, False)}
     defaults |= {k: given[k] for k in ("unit", "noun", "currency")} | {"postprocess": list(given["postprocess"])}
     limits = {
-        k: given[k] for k in ("max_loss", "max_relative_loss", "max_alpha", "max_rmse") if given.get(k) is not None
+        k: given[k]
+        for k in ("max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse")
+        if given.get(k) is not None
     }
-    Choices.of(defaults | {"targets": limits})
+    choices = Choices.of(defaults | {"targets": limits})
+    if not given["analyst"] and any(given[k] is not None for k in ("epsilon", "scale", "sigma", "rho")):
+        defaults = {k: v for k, v in defaults.items() if k not in ("scale", "sigma", "rho")}
+        defaults["epsilon"] = choices.neighbours.epsilon(choices.noise)  # the slider's
+        if defaults["epsilon"] is None:
+            raise ParameterError("the page shows epsilon, which needs a --delta for the Gaussian pair, got none")
     columns = {role: given[role] for role in ROLES if given.get(role) is not None}
     if "count" in columns or not {"id", "count"} - set(preview(file, given["format"])["columns"]):
         session.map(columns | ({"levels": given["levels"]} if given["levels"] else {}))
@@ -93,12 +102,21 @@ def _listening(host: str, port: int) -> socket.socket:
     return made
 
 
+def _few_arenas() -> None:
+    """Threads share two heaps of the C library, where it is glibc: each thread's own would keep what it once needed."""
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
+
+
 def _serve(uvicorn: Any, session: Any, listening: socket.socket, host: str, opened: bool) -> None:
     import webbrowser
 
     from fairpost.explore.app import create
     from fairpost.explore.safety import START, Keys
 
+    _few_arenas()
     port, keys = listening.getsockname()[1], Keys()
     place = f"[{host}]" if ":" in host else host
 

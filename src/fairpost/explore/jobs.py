@@ -21,7 +21,9 @@ STOPPED = "stopped by the reader"
 GONE = "the data were forgotten"
 BEHIND = ("plan", "sweep", "frontier")
 """Lanes that prepare or follow; whoever moves the slider goes first."""
-THREADS = 6
+THREADS = 32
+"""Most of them wait for their turn; what is only looked up must not wait for them."""
+AT_ONCE = 2
 TABS = 64
 """Tabs whose requests may be under way at once."""
 
@@ -35,6 +37,7 @@ class Jobs:
         self._idle = threading.Condition(self._lock)
         self._running: dict[tuple[str, str], cancel.Token] = {}
         self._shown = 0
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
 
     def submit(self, tab: str, lane: str, work: Callable[[], T], token: cancel.Token) -> Future[T]:
         """Begin, after withdrawing what this tab had under way in this lane; the lanes in BEHIND give way to all others."""
@@ -88,6 +91,17 @@ class Jobs:
             with self._lock:
                 self._shown -= 1
                 self._idle.notify_all()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Around what an engine computes: at most AT_ONCE at a time, for each uses all cores and its share of memory."""
+        while not self._turns.acquire(timeout=0.05):
+            cancel.check()
+        try:
+            cancel.check()
+            yield
+        finally:
+            self._turns.release()
 
     def behind(self) -> None:
         """Preparation waits here until no reader waits; `Cancelled` once it is withdrawn."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -127,6 +128,8 @@ class Remembering:
     key: Any
     before: Callable[[], None] | None = field(default=None, compare=False)
     """Called before anything is computed: the place to let others go first."""
+    turn: Callable[[], AbstractContextManager[None]] | None = field(default=None, compare=False)
+    """Around what is computed."""
     name: ClassVar[str] = "remembering"
 
     def supports(self, question: Question) -> str | None:
@@ -141,7 +144,9 @@ class Remembering:
         if rest and self.before is not None:
             self.before()
         if rest:
-            for i, answer in zip(rest, self.inner.evaluate(question.only(rest)), strict=True):
+            with self.turn() if self.turn is not None else nullcontext():
+                answers = self.inner.evaluate(question.only(rest))
+            for i, answer in zip(rest, answers, strict=True):
                 self.memory.put(keys[i], answer, question.counts)
                 found[i] = answer
         return tuple(found[i] for i in range(len(keys)))

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,7 +172,7 @@ class Session:
         simulates = choices.method in ("auto", "monte-carlo")
         inner = engine_of(choices.method, **choices.settings, progress=progress if simulates else None)
         before = self.jobs.behind if behind else None
-        return Remembering(inner, self.memory, (self.mapped.number, choices.answers), before)
+        return Remembering(inner, self.memory, (self.mapped.number, choices.answers), before, self.jobs.turn)
 
     def results(
         self, choices: Choices, progress: Callable[[int, int], None] | None = None, *, engine: Engine | None = None
@@ -226,7 +227,9 @@ class Session:
                 for level in between.order():
                     self.jobs.behind()
                     try:
-                        sweep.put(level, self.results(choices.at(epsilons[level]), engine=rough))
+                        with self.jobs.turn() if choices.method == "auto" else nullcontext():
+                            found = self.results(choices.at(epsilons[level]), engine=rough)
+                        sweep.put(level, found)
                     except Cancelled:
                         raise
                     except FairpostError:

@@ -13,7 +13,7 @@ function choicesNow() {
   ["delta", "sensitivity", "total", "budget", "runs"].forEach((k) => { const v = typed(k); if (v !== undefined) out[k] = v; });
   if ($("by_group") && $("by_group").checked) out.by_group = true;
   const targets = {};
-  ["max_loss", "max_relative_loss", "max_alpha", "max_rmse"].forEach((k) => { const v = typed(k); if (v !== undefined) targets[k] = v; });
+  ["max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse"].forEach((k) => { const v = typed(k); if (v !== undefined) targets[k] = v; });
   if (Object.keys(targets).length) out.targets = targets;
   return out;
 }
@@ -64,7 +64,7 @@ function show1(result, c, start) {
   root.classList.toggle("interpolated", result.interpolated);
   drawFigures($("figures").tBodies[0], result.figures, true);
   if (result.findings) drawFindings(result.findings);
-  drawGroups();
+  if ($("group-table")) inSight($("group-table"), drawGroups);
   requestAnimationFrame(() => { performance.measure(result.interpolated ? "fairpost-interpolated" : "fairpost-exact", { start, end: performance.now() }); root.dataset.pictures = String(Number(root.dataset.pictures || 0) + 1); root.dataset.epsilon = String(c.epsilon); root.dataset.kind = result.interpolated ? "interpolated" : "exact"; });
 }
 function mount(key) {
@@ -80,10 +80,19 @@ function mount(key) {
   live.started = true;
   root.classList.add("js", "ready");
 }
+// What is off the screen is drawn when it comes into view (or goes to paper): tables cost more than the picture.
+const waiting = new Map(), sight = new Set();
+const seer = new IntersectionObserver((all) => all.forEach((e) => { if (e.isIntersecting) { sight.add(e.target); drawWaiting(e.target); } else sight.delete(e.target); }), { rootMargin: "300px" });
+function drawWaiting(element) { const draw = waiting.get(element); if (draw) { waiting.delete(element); draw(); } }
+function inSight(element, draw) {
+  seer.observe(element);
+  if (sight.has(element) || printing) { waiting.delete(element); draw(); } else waiting.set(element, draw);
+}
+redrawn.push(() => Array.from(waiting.keys()).forEach(drawWaiting));
 function again() {
   caption();
-  rows.update();
   picture.draw();
+  inSight($("table"), () => rows.update());
   if (state.picked !== null) pick1(state.picked, false);
 }
 function settled(c, result) {
@@ -225,7 +234,7 @@ async function keep(kind, c) {
 
 async function startLive() {
   const about = await (await fetch("/api/state", { cache: "no-store" })).json(), d = about.defaults || {};
-  ["budget", "delta", "total", "max_loss", "max_relative_loss", "max_alpha", "max_rmse"].forEach((k) => { if (d[k] !== undefined && d[k] !== null) $(k).value = String(d[k]); });
+  ["budget", "delta", "total", "max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse"].forEach((k) => { if (d[k] !== undefined && d[k] !== null) $(k).value = String(d[k]); });
   if (d.sensitivity) $("sensitivity").value = String(d.sensitivity);
   if (d.mechanism) $("mechanism").value = d.mechanism;
   if (d.programme) $("programme").value = d.programme;
