@@ -177,7 +177,7 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     assert page.locator("#plot-size .dots").count() >= 3
     # limits: the smallest epsilon that passes, for each rule, and the line in the picture
     after(page, lambda: (page.fill("#max_relative_loss", "4"), page.press("#max_relative_loss", "Tab")))
-    page.wait_for_selector("#passing li", timeout=60_000)
+    page.wait_for_selector("#passing li", state="attached", timeout=60_000)
     told = page.inner_text("#passing")
     assert told.count("epsilon") >= 3
     for rule in checked:
@@ -257,12 +257,13 @@ def test_keyboard_alone(enter, server, folder):
         load(page, folder, lines())
         page.click("text=Use these columns")
     computed(page)
+    page.wait_for_selector(f"html[data-prepared='{POINTS}']", timeout=90_000)
     page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
     places, seen = [], set()
     for _ in range(60):
         page.keyboard.press("Tab")
         here = page.evaluate(
-            "(e => e.id || e.name || e.dataset.pin || e.className || e.tagName)(document.activeElement)"
+            "(e => e.id || e.name || e.dataset.pin || e.className || e.textContent.slice(0, 20) || e.tagName)(document.activeElement)"
         )
         places.append(here)
         ring = page.evaluate(

@@ -57,14 +57,15 @@ function show1(result, c, start) {
   const base = live.base, key = `${live.have}|${result.results.map((r) => r.name).join()}`;
   prepare(Object.assign({}, base, { groups: base.groups ? Object.assign({}, base.groups) : null, results: result.results, limits: result.limits, unit: c.unit, noun: c.noun }));
   live.shown = { result, choices: c, data: D };
-  if (!live.started || key !== live.key) { mount(key); } else { again(); }
+  const fresh = !live.started || key !== live.key;
+  if (fresh) mount(key); else again();
   $("sentence").textContent = result.sentence;
   $("words").textContent = result.noise.words;
   $("badge").hidden = !result.interpolated;
   root.classList.toggle("interpolated", result.interpolated);
   drawFigures($("figures").tBodies[0], result.figures, true);
   if (result.findings) drawFindings(result.findings);
-  if ($("group-table")) inSight($("group-table"), drawGroups);
+  if (fresh) drawGroups(); else if ($("group-table")) inSight($("group-table"), drawGroups);
   requestAnimationFrame(() => { performance.measure(result.interpolated ? "fairpost-interpolated" : "fairpost-exact", { start, end: performance.now() }); root.dataset.pictures = String(Number(root.dataset.pictures || 0) + 1); root.dataset.epsilon = String(c.epsilon); root.dataset.kind = result.interpolated ? "interpolated" : "exact"; });
 }
 function mount(key) {
@@ -158,7 +159,7 @@ async function plan(c) {
   if (key === live.planKey) return;
   live.planKey = key;
   if (live.planning) live.planning.abort();
-  if (!c.targets) { box.textContent = "Set a limit above to see the smallest epsilon that passes, for each rule."; return; }
+  if (!c.targets) { box.textContent = "Set a limit below to see the smallest epsilon that passes, for each rule."; return; }
   live.planning = new AbortController();
   box.textContent = "Looking for the smallest epsilon that passes.";
   let rule = 0, seen = 0;
@@ -175,7 +176,7 @@ async function plan(c) {
     b.addEventListener("click", () => { setEpsilon(s.epsilon); want(false); });
     return make("li", {}, `${s.rule}: ${s.message}. `, b);
   });
-  box.replaceChildren(`The smallest epsilon that passes: ${said.map((s) => s.text).join("; ")}.`, make("ul", {}, ...jump));
+  box.replaceChildren(`The smallest epsilon that passes: ${said.map((s) => s.text).join("; ")}.`, make("details", {}, make("summary", { text: "In words, and to go there" }), make("ul", {}, ...jump)));
 }
 function setEpsilon(e) {
   $("epsilon-number").value = String(e);
