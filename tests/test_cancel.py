@@ -163,7 +163,7 @@ def test_sweep_and_plan_keep_the_curve_so_far():
     assert isinstance(caught.value.reached, Curve)
     assert [p.mechanism for p in caught.value.reached.points] == levels[:2]
     ask = lambda: fp.plan(  # noqa: E731
-        counts, fp.Laplace, "simplex", target="alpha", limit=1.0, spreads=[1.0, 10.0, 100.0]
+        counts, fp.Laplace, "simplex", max_alpha=1.0, spreads=[1.0, 10.0, 100.0]
     )
     looks, found = counted(ask)
     assert found.found is not None

@@ -741,19 +741,20 @@ SENSIBLE = {
     "lane": st.text(max_size=5), "id": st.sampled_from(["id", "count", "x"]), "count": st.sampled_from(["count", "name"]), "levels": st.sampled_from(["a:2", "a:1,b:3", ""]),
     "rho": st.sampled_from([1, 0, 1e-9]), "split": st.lists(st.floats(0, 1), max_size=3), "seed": st.integers(0, 5), "confidence": st.sampled_from([0.5, 0, 1]), "most": st.integers(0, 3),
 }  # fmt: skip
-WILD = st.one_of(
-    st.dictionaries(st.sampled_from(sorted(SENSIBLE)) | st.text(max_size=5), ANY, max_size=4).map(
-        lambda d: json.dumps(d).encode()
-    ),
-    st.binary(max_size=60),
-)
+STRANGE = st.dictionaries(st.sampled_from(sorted(SENSIBLE)) | st.text(max_size=5), ANY, max_size=4)
 CALM = st.fixed_dictionaries({"runs": st.integers(0, 60)}, optional=SENSIBLE).map(lambda d: json.dumps(d).encode())
+FEW = {"runs": st.integers(0, 20), "method": st.just("monte-carlo")}
+BRIEF = st.fixed_dictionaries(FEW, optional={k: v for k, v in SENSIBLE.items() if k not in FEW}).map(
+    lambda d: json.dumps(d).encode()
+)
 LONG = ("/api/sweep", "/api/plan", "/api/frontier")
-"""Routes where a sensible request takes a second: one in thirty is one."""
+"""Routes where a sensible request makes many audits: few runs each."""
 
 
 def bodies(path):
-    return st.integers(0, 29 if path in LONG else 1).flatmap(lambda k: CALM if k == 0 else WILD)
+    brief = {"runs": 2, "method": "monte-carlo"} if path in LONG else {}
+    strange = STRANGE.map(lambda d: json.dumps(brief | d).encode())
+    return st.one_of(BRIEF if path in LONG else CALM, strange, st.binary(max_size=60))
 
 
 KINDS = st.sampled_from(
