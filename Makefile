@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture attack attack-numbers lint bench bench-nation bench-gpu docs paper browser clean
+.PHONY: demo test test-lowest mutate torture attack attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -49,6 +49,12 @@ bench-nation: .venv/.bench  # 8.1 million blocks: some minutes, 2 GB
 
 bench-gpu: .venv/.gpu  # noise, Table 2 and a nation on a CUDA device; says so where there is none
 	$(BIN)/python benchmarks/bench_gpu.py agree
+
+bench-explore: .venv/.test  # the live page in a real browser, on SAIPE where FAIRPOST_DATA has it: some three minutes
+	$(BIN)/python benchmarks/bench_explore.py $(ARGS)
+
+attack-explore: .venv/.test  # 1,000 random requests to every route of the live page
+	FAIRPOST_FUZZ=1000 $(BIN)/python -m pytest tests/test_explore.py -k random --timeout 3600
 
 clean:
 	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

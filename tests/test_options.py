@@ -1048,6 +1048,74 @@ def test_the_options_of_paper_reach_the_reproduction(monkeypatch, tmp_path):
         assert seen[-1] == usual | {name: value}
 
 
+def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
+    pytest.importorskip("uvicorn", reason="the extra `explore` is not installed")
+    from fairpost.cli import exploring
+
+    seen = []
+
+    def serve(uvicorn, session, listening, host, opened):
+        data = session.data
+        shown = {k: v for k, v in session.defaults.items() if v not in (None, [])}
+        seen.append(
+            (shown, data and data.columns, data and data.levels, session.mode, host, listening.getsockname()[1], opened)
+        )
+
+    monkeypatch.setattr(exploring, "_serve", serve)
+    (tmp_path / "t.csv").write_text(TRUE)
+    (tmp_path / "t.tsv").write_text(TRUE.replace(",", "\t"))
+
+    def look(*words, file="t.csv"):
+        done = CliRunner().invoke(main, ["explore", str(tmp_path / file), *map(str, words)])
+        assert done.exit_code == 0, done.output
+        return seen[-1]
+
+    usual = look()
+    given = {
+        "--epsilon": (0.5, "epsilon", 0.5), "--scale": (4.0, "epsilon", 0.25), "--mechanism": ("discrete-laplace", "mechanism", "discrete-laplace"),
+        "--sensitivity": (2.0, "sensitivity", 2.0), "--budget": (7.0, "budget", 7.0), "--programme": ("title1-basic", "programme", "title1-basic"),
+        "--postprocess": ("pos", "postprocess", ["pos"]), "--unit": ("cows", "unit", "cows"), "--noun": ("farms", "noun", "farms"),
+        "--currency": ("EUR", "currency", "EUR"), "--max-alpha": (3.0, "max_alpha", 3.0), "--max-loss": (4.0, "max_loss", 4.0),
+        "--max-relative-loss": (5.0, "max_relative_loss", 5.0), "--max-cost": (6.0, "max_cost", 6.0), "--max-rmse": (8.0, "max_rmse", 8.0),
+        "--delta": (1e-5, "delta", 1e-5),
+    }  # fmt: skip
+    for option, (word, name, value) in given.items():
+        assert look(option, word)[0] == usual[0] | {name: value}, option
+    assert look("--by-group")[0] == usual[0] | {"by_group": True}
+    gaussian = ["--mechanism", "gaussian", "--delta", 1e-5]
+    for option, word, made in (("--sigma", 3.0, fp.Gaussian(3.0)), ("--rho", 0.1, fp.Gaussian.from_promise(rho=0.1))):
+        assert look(*gaussian, option, word)[0]["epsilon"] == made.promise(1.0, 1e-5).epsilon
+    for option, column in (("--id", "name"), ("--count", "other"), ("--weight", "price"), ("--group", "region"), ("--label", "name"), ("--base", "other")):  # fmt: skip
+        assert look(option, column)[1] == {option[2:]: column}
+    assert look("--levels", "a:1")[2] == {"a": 1}
+    assert look("--analyst")[3] == "analyst"
+    assert look("--format", "tsv", file="t.tsv")[1] == {}
+    assert usual[3:5] == ("officer", "127.0.0.1")
+    assert look("--host", "127.0.0.2")[4] == "127.0.0.2"
+    assert (usual[6], look("--no-open")[6], look("--open")[6]) == (True, False, True)
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert look("--port", port)[5] == port
+    others = {
+        "--by-group",
+        "--sigma",
+        "--rho",
+        "--id",
+        "--count",
+        "--weight",
+        "--group",
+        "--label",
+        "--base",
+        "--levels",
+        "--analyst",
+        "--format",
+    }
+    assert options_of("explore") == set(given) | others | {"--host", "--open", "--port"}
+
+
 def test_the_options_of_demo(monkeypatch, tmp_path):
     import fairpost.cli.demonstration as demonstration
     from fairpost.datasets import synthetic_districts

@@ -12,7 +12,7 @@ from fairpost.budgets import Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.engines import engine_of
 from fairpost.engines.base import Answer, Engine, Question, Refusal
-from fairpost.errors import ParameterError
+from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
@@ -143,10 +143,20 @@ def outcomes(
     if wanted.max_cost is not None and not all(pi.problem.shares for pi in pis):
         name = next(pi.name for pi in pis if not pi.problem.shares)
         raise ParameterError(f"`max_cost` limits the cost of privacy, which is for allocations, got {name}")
-    found = finder.evaluate(question)
-    return tuple(
-        one if isinstance(one, Refusal) else _result(question, i, one, *money[i], wanted) for i, one in enumerate(found)
-    )
+
+    def results(found: Sequence[Answer | Refusal | None]) -> tuple[Any, ...]:
+        return tuple(
+            _result(question, i, one, *money[i], wanted) if isinstance(one, Answer) else one
+            for i, one in enumerate(found)
+        )
+
+    answers: tuple[Answer | Refusal, ...] | None = None
+    try:
+        answers = finder.evaluate(question)
+        return results(answers)
+    except Cancelled as error:
+        error.reaching(lambda some: results(some or answers or ()) or None)
+        raise
 
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:

@@ -8,6 +8,7 @@
     ├── UnsupportedError              an engine or mechanism cannot do this, and says why
     ├── ToleranceError                an engine's own error estimate stays above the tolerance
     ├── LostError                     a cluster that computed is gone; a checkpoint keeps what was done
+    ├── Cancelled                     the caller withdrew the question; `reached` is what was found
     ├── BudgetError                   a release does not fit into its budget; nothing was charged
     ├── UnfinishedError               a release was charged and is not finished
     └── LedgerError                   a privacy-budget ledger fails its check
@@ -17,6 +18,7 @@ A caller who wants one net catches `FairpostError`. Every message is one line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -54,6 +56,31 @@ class ToleranceError(FairpostError):
 
 class LostError(FairpostError):
     """The scheduler or every worker of a cluster is gone; what was done until then is in the checkpoint, where there is one."""
+
+
+class Cancelled(FairpostError):
+    """The caller withdrew the question (`cancel.Token`).
+
+    `reached` is what had been found by then, or None: for an engine one entry per post-processing (None where there is
+    nothing), for `audit` and `compare` the same as results, for `sweep` and `plan` the curve so far. It is made when it is
+    asked for, so that nobody waits for it who does not want it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self._make: Callable[[], Any] = lambda: None
+
+    @property
+    def reached(self) -> Any:
+        """What had been found."""
+        found = self._make()
+        self._make = lambda: found
+        return found
+
+    def reaching(self, make: Callable[[Any], Any]) -> None:
+        """From here on `reached` is `make` of what it was."""
+        before = self._make
+        self._make = lambda: make(before())
 
 
 class BudgetError(FairpostError):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from threading import current_thread
 from typing import TypeVar
+
+from fairpost import cancel
 
 T = TypeVar("T")
 NAME = "fairpost-slice"
@@ -42,8 +45,19 @@ def over_slices(task: Callable[[slice], T], n: int, threads: int | None = None) 
     """`task` on each slice of 0..n, one slice per thread; the results in order. One thread: no pool.
 
     Inside one of its own threads it runs the slices one after the other: a pool that waits for itself never ends.
+    A question that was withdrawn (`cancel`) ends before a slice, in every thread: each has the context of the caller.
     """
     parts = slices(n, cores() if threads is None else threads)
+
+    def one(part: slice) -> T:
+        cancel.check()
+        return task(part)
+
     if len(parts) == 1 or current_thread().name.startswith(NAME):
-        return [task(part) for part in parts]
-    return list(_pool(len(parts)).map(task, parts))
+        return [one(part) for part in parts]
+    futures = [_pool(len(parts)).submit(copy_context().run, one, part) for part in parts]
+    try:
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()

@@ -13,12 +13,13 @@ from typing import Any, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairpost import cancel
 from fairpost.audit import Asked, Chosen, outcomes, postprocessing
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.counts import Counts
 from fairpost.engines import Engine, Exact, Expansion, FirstOf
 from fairpost.engines.base import Refusal
-from fairpost.errors import ParameterError
+from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Law, Mechanism, Threshold
 from fairpost.results.audit import Audit
 from fairpost.results.curves import Basis, Curve
@@ -54,16 +55,29 @@ def sweep(
     currency: str = "$",
     **asked: Unpack[Asked],
 ) -> Curve:
-    """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`."""
+    """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`.
+
+    A question that is withdrawn (`cancel`) raises `Cancelled` with the curve so far.
+    """
     if "targets" in asked:
         raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
     x = Counts.of(counts)
     points: list[Point] = []
     refused: list[Refused] = []
     budgets: GroupBudgets | None = None
+
+    def so_far() -> Curve:
+        return Curve(tuple(points), tuple(refused), Basis.of(x, _whole(asked.get("budget")), budgets, currency))
+
     for k, mechanism in enumerate(mechanisms):
         promise = None if epsilon is None else epsilon(mechanism)
-        for which, found in zip(postprocesses, outcomes(x, mechanism, postprocesses, **asked), strict=True):
+        try:
+            cancel.check()
+            answers = outcomes(x, mechanism, postprocesses, **asked)
+        except Cancelled as error:
+            error.reaching(lambda _: so_far() if points or refused else None)
+            raise
+        for which, found in zip(postprocesses, answers, strict=True):
             if isinstance(found, Refusal):
                 refused.append(Refused(mechanism, promise, str(which), found.reason))
             else:
@@ -71,7 +85,7 @@ def sweep(
                 budgets = budgets or found.budgets
         if progress is not None:
             progress(k + 1, len(mechanisms))
-    return Curve(tuple(points), tuple(refused), Basis.of(x, _whole(asked.get("budget")), budgets, currency))
+    return so_far()
 
 
 def _whole(budget: Budget | None) -> float | None:
@@ -187,8 +201,12 @@ class _Search:
         if not seen.points:
             return Plan(self.targets, None, None, (), seen.refused, "refused", basis=seen.basis)
         self.targets.judge(seen.points[0])  # a target that has no meaning here is refused before the search
-        best, ending, again = self._largest(seen)
-        stated = None if best is None else self._stated(best)
+        try:
+            best, ending, again = self._largest(seen)
+            stated = None if best is None else self._stated(best)
+        except Cancelled as error:
+            error.reaching(lambda _: seen)
+            raise
         return Plan(self.targets, best, stated, seen.points, seen.refused, ending, again, seen.basis)
 
     def _largest(self, seen: Curve) -> tuple[Point | None, Ending, bool]:

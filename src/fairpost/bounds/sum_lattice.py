@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import cancel
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
 
@@ -129,11 +130,19 @@ def _tails(m: Floats, n: int, mechanism: Law) -> Floats:
     if not (found > 0).all():  # so far out that a float cannot hold the tail: there is no logarithm
         return _one_by_one(m, n, mechanism)
     logs = np.log(found)
-    return np.asarray(np.exp(np.array([BarycentricInterpolator(points, row)(m) for row in logs])))
+    tails = []
+    for row in logs:
+        cancel.check()
+        tails.append(BarycentricInterpolator(points, row)(m))
+    return np.asarray(np.exp(np.array(tails)))
 
 
 def _one_by_one(m: Floats, n: int, mechanism: Law) -> Floats:
-    return np.concatenate([_by_inversion(part, n, mechanism) for part in np.split(m, range(256, m.size, 256))], axis=1)
+    found = []
+    for part in np.split(m, range(256, m.size, 256)):
+        cancel.check()
+        found.append(_by_inversion(part, n, mechanism))
+    return np.concatenate(found, axis=1)
 
 
 def _few_laplace(m: Floats, n: int, mechanism: Law) -> Floats:

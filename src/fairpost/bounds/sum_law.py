@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost import cancel
 from fairpost.bounds import sum_lattice
 from fairpost.errors import UnsupportedError
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law
@@ -96,6 +97,7 @@ def _by_contour(mechanism: Laplace, u: Floats, n: int, k: int, step: float = STE
     level = -u * centre + _cgf(centre + 0j, n, mechanism).real - (k + 1) * np.log(centre)
     total = np.zeros_like(u)
     for start in range(0, int(30 / step), BLOCK):
+        cancel.check()
         t = step * np.arange(start, start + BLOCK)
         s = centre[:, None] + radius[:, None] * (1j * np.sinh(t) + BEND * (np.cosh(t) - 1))
         speed = radius[:, None] * (1j * np.cosh(t) + BEND * np.sinh(t))

@@ -81,4 +81,7 @@ def demo(**given: Any) -> int:
         return 0
     write_whole({given["html"]: page}, given["force"])
     screen.say(out, f"Wrote {given['html']}: open it in a browser. Done in {time.perf_counter() - started:.1f} s.")
+    screen.say(
+        out, "Live, with a slider for epsilon: pip install fairpost[explore], then fairpost explore FILE.", style="dim"
+    )
     return 0

@@ -29,6 +29,7 @@ COMMANDS = {
     "budget": "budgeting",
     "paper": "reproduction",
     "demo": "demonstration",
+    "explore": "exploring",
     "compile": "compiling",
 }
 """Each command and the module that has it; a module is loaded when its command is called."""
@@ -50,6 +51,8 @@ With noisy counts alone:
   allocate  noisy counts to shares of a budget, with intervals
 Laws with thresholds and brackets:
   programmes  the laws in the package, or one as TOML to start from
+Live, on this machine:
+  explore   a page to move epsilon on and see who pays
 To see it work:
   demo      the main job on embedded data, with a report to open
   paper     every table and figure of the paper, published value beside ours

@@ -151,5 +151,10 @@ def answered(found: Answer | Refusal) -> Answer:
     return found
 
 
+def reached_by(found: Sequence[Answer | Refusal], size: int) -> tuple[Answer | Refusal | None, ...] | None:
+    """What a withdrawn question had found: one entry for each of `size` post-processings; None where nothing was."""
+    return (*found, *([None] * (size - len(found)))) if found else None
+
+
 REFUSALS = (UnsupportedError, ToleranceError)
 """The errors by which an engine refuses; any other error is not its own."""

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost import fairness
+from fairpost import cancel, fairness
 from fairpost.accuracy import Accuracy, Estimate, Kind
 from fairpost.counts import Counts, distinct_pairs
-from fairpost.engines.base import REFUSALS, Answer, Question, Reached, Refusal
+from fairpost.engines.base import REFUSALS, Answer, Question, Reached, Refusal, reached_by
 from fairpost.engines.moments import Counted, Floats, Moments
-from fairpost.errors import ToleranceError, UnsupportedError
+from fairpost.errors import Cancelled, ToleranceError, UnsupportedError
 from fairpost.noise import Law, Mechanism
 from fairpost.parallel import over_slices
 from fairpost.partition import Partition
@@ -123,7 +123,15 @@ class Evaluation:
 
     def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
         """Every post-processing by itself."""
-        return tuple(self._one(question, i) for i in range(len(question.pis)))
+        found: list[Answer | Refusal] = []
+        for i in range(len(question.pis)):
+            try:
+                cancel.check()
+                found.append(self._one(question, i))
+            except Cancelled as error:
+                error.reaching(lambda _: reached_by(found, len(question.pis)))
+                raise
+        return tuple(found)
 
     def _works(self, question: Question, i: int) -> list[tuple[NDArray[np.int64] | None, Work]]:
         """The work of each group (None: of all entities): groups are independent problems with one tolerance."""
@@ -194,7 +202,11 @@ def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Momen
     convention, nodes = 0.0, 0
 
     def some(part: slice) -> list[Moments]:
-        return [work() for _, work in works[part]]
+        found = []
+        for _, work in works[part]:
+            cancel.check()
+            found.append(work())
+        return found
 
     answers = [m for part in over_slices(some, len(works)) for m in part]
     for (who, _), answer in zip(works, answers, strict=True):

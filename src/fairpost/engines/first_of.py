@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from fairpost.engines.base import Answer, Engine, Question, Reached, Refusal
-from fairpost.errors import ToleranceError
+from fairpost.errors import Cancelled, ToleranceError
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,23 @@ class FirstOf:
             still = [i for i in range(len(question.pis)) if not isinstance(found.get(i), Answer)]
             if not still:
                 break
-            for i, new in zip(still, engine.evaluate(question.only(still)), strict=True):
-                found[i] = _joined(found.get(i), new)
+            try:
+                answers = engine.evaluate(question.only(still))
+            except Cancelled as error:
+                error.reaching(partial(_withdrawn, found, still, len(question.pis)))
+                raise
+            for i, answer in zip(still, answers, strict=True):
+                found[i] = _joined(found.get(i), answer)
         return tuple(found[i] for i in range(len(question.pis)))
+
+
+def _withdrawn(
+    found: dict[int, Answer | Refusal], still: list[int], size: int, new: Sequence[Answer | Refusal | None] | None
+) -> tuple[Answer | Refusal | None, ...] | None:
+    """What there is of a withdrawn question, the last engine's part of it included."""
+    last = zip(still, new or (), strict=False)
+    known = found | {i: _joined(found.get(i), one) for i, one in last if one is not None}
+    return tuple(known.get(i) for i in range(size)) if known else None
 
 
 def _joined(before: Answer | Refusal | None, new: Answer | Refusal) -> Answer | Refusal:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost import cancel
 from fairpost.accuracy import Estimate, Kind
 from fairpost.counts import Counts
-from fairpost.errors import CountsError, ParameterError
+from fairpost.errors import Cancelled, CountsError, ParameterError
 from fairpost.hierarchy.blocks import Totals
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.meanfield import Field, mean_field
@@ -162,7 +163,7 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
     known = _known(spec, totals, noise, how.confidence, isinstance(pi, Joint))
     half = _union_half_widths(spec.cells, totals, known[-1], level)
     parts = _unions(spec.cells, x[spec.inner :], known[-1], half)
-    return HierarchyAudit(
+    found = HierarchyAudit(
         tree=noise.tree,
         noise=noise,
         postprocess=pi.label,
@@ -179,6 +180,13 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
         interrupted=interrupted,
         note=_note(runs, interrupted, isinstance(pi, Joint), where),
     )
+    try:
+        if interrupted:
+            cancel.check()
+    except Cancelled as error:
+        error.reaching(lambda _: found)
+        raise
+    return found
 
 
 def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: float) -> Floats:

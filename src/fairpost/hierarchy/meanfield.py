@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import cancel
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.rules import Joint, Pooling, TopDown, TreeRule, Unclipped
@@ -72,6 +73,7 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
     pooled = Pooling.of(noise, leaves=False) if rule.pool else None
     _root(x, noise, bias)
     for level in range(max(noise.top, 0), tree.depth):
+        cancel.check()
         _level(x, noise, level, taus_steeps, pooled, field)
     if not moments:
         return field

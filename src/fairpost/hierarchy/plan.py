@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost import cancel
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.hierarchy.audit import _leaves
@@ -135,6 +136,7 @@ class _Search:
         """Alpha and errors of one split (shares of the noisy levels); each is computed once."""
         key = tuple(np.round(shares, 9).tolist())
         if key not in self.seen:
+            cancel.check()
             self.seen[key] = self._computed(shares)
             if self.progress is not None:
                 self.progress(len(self.seen), self.tries)

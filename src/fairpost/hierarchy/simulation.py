@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.montecarlo.backends import NAMES
 from fairpost.engines.montecarlo.checkpoint import Checkpoint
 from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
@@ -145,8 +146,14 @@ class _Job:
                     self._on_threads(blocks, pool)
             self._save(now=True)
         if self.stopped and self.totals.runs < 2:
+            cancel.check()
             raise KeyboardInterrupt
         return self.totals, self.stopped
+
+    def _stopped(self) -> bool:
+        """Between two blocks: whether Ctrl-C was pressed or the question withdrawn."""
+        self.stopped = self.stopped or cancel.requested()
+        return self.stopped
 
     @contextmanager
     def _interrupts(self) -> Iterator[None]:
@@ -183,7 +190,7 @@ class _Job:
 
         ahead = None
         for k, block in enumerate(blocks):
-            if self.stopped:
+            if self._stopped():
                 break
             if block.runs < spec.block:
                 self._save(now=True)  # a shorter last block ends no longer simulation: the file keeps whole ones
@@ -200,7 +207,7 @@ class _Job:
         from fairpost.hierarchy.gpu import Runner
 
         runner, at = Runner(self.spec, gpu(), int(self.how.seed), self.totals), 0
-        while at < len(blocks) and not self.stopped:
+        while at < len(blocks) and not self._stopped():
             some = [b for b in blocks[at : at + runner.blocks] if b.runs == self.spec.block]
             if not some:  # a shorter last block ends no longer simulation: the file keeps whole ones
                 some = blocks[at : at + 1]
@@ -226,7 +233,7 @@ class _Job:
                     if block.runs < self.spec.block:
                         self._save(now=True)
                     self._take(part)
-                    if self.stopped:
+                    if self._stopped():
                         break
         except LostError as error:
             self._save(now=True)

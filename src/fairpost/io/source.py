@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,6 +33,20 @@ RATIO, FREE = 200, 64 << 20
 """Gzip data may unpack to so many times its size (tables of counts: 3 to 30 times), and to FREE bytes in any case."""
 STDIN = "-"
 """The name that means the standard input."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Held(os.PathLike[str]):
+    """A file that is in memory alone, as an upload is: every reader takes it in place of a path, and none writes it down."""
+
+    name: str
+    data: bytes
+
+    def __fspath__(self) -> str:
+        return self.name
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def kind_of(path: str | os.PathLike[str], given: str | None) -> str:
@@ -72,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> bytes:
     """Everything in a file (-: on the standard input), unpacked where it is gzip data by its name; never empty."""
     name = name_of(path)
     try:
-        data = _within(name, sys.stdin.buffer) if path == STDIN else _regular(name, path)
+        data = _bytes(name, path)
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -81,11 +96,17 @@ def load(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"{name}: no permission to read the file") from None
     except (OSError, ValueError) as error:  # ValueError: a name with the character 0
         raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if data and (str(path).lower().endswith(".gz") or (path == STDIN and data.startswith(b"\x1f\x8b"))):
+    if data and (os.fspath(path).lower().endswith(".gz") or (path == STDIN and data.startswith(b"\x1f\x8b"))):
         data = _unpacked(name, data)
     if not data:
         raise InputError(f"{name}: the file must have a header and at least one row, got an empty file")
     return data
+
+
+def _bytes(name: str, path: str | os.PathLike[str]) -> bytes:
+    if isinstance(path, Held):
+        return path.data
+    return _within(name, sys.stdin.buffer) if path == STDIN else _regular(name, path)
 
 
 def _regular(name: str, path: str | os.PathLike[str]) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.accuracy import Accuracy
 from fairpost.engines.base import Answer, Question, Refusal
 from fairpost.engines.montecarlo.backends import NAMES, Asked, Backend, Block, chosen
@@ -18,7 +19,7 @@ from fairpost.engines.montecarlo.checkpoint import LAYOUT, Checkpoint, fingerpri
 from fairpost.engines.montecarlo.estimates import Sampled, sampled
 from fairpost.engines.montecarlo.executors import Cluster, Executor, Job, Threads
 from fairpost.engines.montecarlo.totals import Totals
-from fairpost.errors import LostError, ParameterError
+from fairpost.errors import Cancelled, LostError, ParameterError
 from fairpost.noise import Stream
 from fairpost.parallel import cores
 from fairpost.rules import PostProcessing
@@ -99,7 +100,8 @@ class MonteCarlo:
     def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
         """The moments of each post-processing, all on the same noise.
 
-        Ctrl-C ends the simulation with what the finished blocks have shown (`sample.interrupted`), if there is one.
+        Ctrl-C ends the simulation with what the finished blocks have shown (`sample.interrupted`), if there is one. A
+        question that is withdrawn (`cancel`) raises `Cancelled` between two blocks, with the same as `reached`.
         """
         made = zip(question.pis, question.truths, strict=True)
         ones = tuple(One(pi, truth, pi.control(question.counts, question.mechanism)) for pi, truth in made)
@@ -108,9 +110,17 @@ class MonteCarlo:
         backend, where = chosen(local, asked)
         order = backend.order(asked)
         job = _Job(self, backend, replace(asked, ones=tuple(ones[i] for i in order)))
-        interrupted = job.run()
-        found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi, where) for p in range(len(ones))]
-        return tuple(found[order.index(i)] for i in range(len(ones)))
+
+        def answers(interrupted: bool) -> tuple[Answer | Refusal, ...]:
+            found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi, where) for p in range(len(ones))]
+            return tuple(found[order.index(i)] for i in range(len(ones)))
+
+        try:
+            interrupted = job.run()
+        except Cancelled as error:
+            error.reaching(lambda _: answers(True) if job.totals.runs >= 2 else None)
+            raise
+        return answers(interrupted)
 
     def _executor(self, backend: Backend) -> Executor:
         if self.cluster is not None:
@@ -183,8 +193,11 @@ class _Job:
             job = Job(self.backend.name, self.spec, int(self.engine.seed))
             with self.engine._executor(self.backend).session(job) as results:
                 while not self._done():
+                    cancel.check()
                     for part in results(self._next_blocks()):
                         self._take(part)
+                        if self.totals.runs < self.engine.runs:
+                            cancel.check()
         except KeyboardInterrupt:
             if self.totals.runs < 2:
                 raise

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, remainder, squared
 from fairpost.engines.exact.sums.factors import Complexes, parts
 from fairpost.engines.exact.sums.population import Entities, line
@@ -84,6 +85,7 @@ def cells(e: Entities, span: tuple[int, int], t0: int, total: float, safety: flo
     found = Sums(none.copy(), none.copy(), none.copy(), nodes=half * (span[1] - span[0]))
     rows = max(1, BLOCK // half)
     for first in range(span[0], span[1], rows):
+        cancel.check()
         m = np.arange(first, min(first + rows, span[1]), dtype=np.float64)
         s = np.where(m < t0, -size, size)[:, None] + 1j * y
         _add(e, m, s, ds, total, found)
@@ -168,6 +170,7 @@ Factor = tuple[Complexes, Complexes, int]
 
 def _without(factors: list[Factor], outer: Polynomial, offset: int = 0) -> Iterator[tuple[int, Polynomial]]:
     """For each distinct entity the product without one copy of it."""
+    cancel.check()
     if len(factors) == 1:
         below, kept, times = factors[0]
         for _ in range(times - 1):

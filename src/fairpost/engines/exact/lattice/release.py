@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.lattice.cells import cells
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.quadrature import legendre
@@ -131,6 +132,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
         )
     before: Found | None = None
     for level in LEVELS:
+        cancel.check()
         now = _level(problem, family, win, level)
         if before is not None:
             bias, error, slack = _biases(problem, now, before)
@@ -254,6 +256,7 @@ def ripples(problem: Problem, e: Entities, win: Window) -> tuple[float, float]:
     tilt, width = win.tilts(m)
     ends, worst = 0.0, 0.0
     for k in range(1, HARMONICS + 1):
+        cancel.check()
         found = product(e, at, (tilt + 2j * np.pi * k)[:, None])
         size = np.exp(np.minimum(found.log.real[:, 0], 0.0)) * math.sqrt(2 * np.pi) / (width * 2 * np.pi**2 * k)
         ends += float(np.sum(size)) * (1 + problem.tau) / (2 * np.pi * k * win.kept)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.side import Side
 from fairpost.engines.exact.shares import LOOSE, range_error, reached, refusal
@@ -54,6 +55,7 @@ def general(problem: Problem, rtol: float) -> Moments:
     budget = _Budget()
     sides = [Side(problem, 1 - negative, budget)]
     while True:
+        cancel.check()
         bias, error = _joined(sides, problem.shares, negative if len(sides) == 1 else 0.0)
         if reached(bias, error, problem.shares, rtol):
             return _moments(sides, problem.shares, bias, error, negative, back)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
 from fairpost.engines.exact.quadrature import radau
 from fairpost.engines.moments import Floats
@@ -48,6 +49,7 @@ def inverse_of(problem: Problem, tolerance: float) -> Inverse | None:
     x = np.minimum([bound.distance(float(l)) for l in levels], 0.75 * mean)
     chance = np.append(1.0, 2 * np.exp(-levels[:-1]))
     for size in range(3, 24):
+        cancel.check()
         u, weight = radau(size)
         inverse = Inverse(u / mean, weight / mean, 0.0, 0.0, 32 * np.exp(-level))
         if inverse.t[-1] > bound.tilt[np.argmin((level + bound.log) / bound.tilt)]:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.moments import Floats
@@ -211,6 +212,7 @@ class SaddlePoint:
         height = np.exp(log - self.peak) * (1 + (r / self.core) ** 2)
         out = np.empty((r.size, 1 + self.c.size))
         for i in range(r.size):
+            cancel.check()
             shortfalls(self.problem.noise, self.c, self.scale, r[i], out[i, 1:])
         out[:, 0] = self.core
         return np.asarray(out * height[:, None])
@@ -228,6 +230,7 @@ def _halved(stand_in: StandIn, ends: Floats, stage: Fineness) -> Floats:
     whole = integrals(start, width)
     size = np.max(np.sum(np.abs(whole), axis=0))
     while sum(part.size for part in done) < MOST:
+        cancel.check()
         left, right = integrals(start, width / 2), integrals(start + width / 2, width / 2)
         coarse = np.max(np.abs(whole - left - right), axis=1) > stage.panel * size
         if not coarse.any():

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.nodes import (
     STAGES,
@@ -252,6 +253,7 @@ def _untilted(risk: _AtRisk, step: float, r: Floats) -> Floats:
     """A stand-in for the rule in r: the integrand at t = 0, E[(r - z_i)_+] for each entity and E[r]."""
     out = np.empty((r.size, risk.problem.c.size + 1))
     for i in range(r.size):
+        cancel.check()
         found = _accumulated(risk, (r[i : i + 1], np.ones(1), step), (np.zeros(1), np.ones(1), np.zeros(1)))
         out[i, :-1], out[i, -1] = found.first, found.common[0, 1]
     return out

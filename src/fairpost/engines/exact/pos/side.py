@@ -22,6 +22,7 @@ from itertools import combinations
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.nodes import (
     STAGES,
     Fineness,
@@ -194,6 +195,7 @@ def _untilted(problem: Problem, stage: Fineness) -> StandIn:
     def stand_in(r: Floats) -> Floats:
         out = np.zeros((r.size, 2, problem.c.size))
         for i in range(r.size):
+            cancel.check()
             accumulate_general(*entities, r[i : i + 1], *once, *out[i])
         return out.reshape(r.size, -1)
 

@@ -20,6 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.counts import Counts
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.moments import Floats
@@ -51,6 +52,7 @@ def eligible_chance(law: Programme, counts: Counts, noise: Law, base_noise: Law)
     breaks = _forms(law.eligible)
     out = np.empty(counts.n)
     for i in range(counts.n):
+        cancel.check()
         x, N = float(counts.values[i]), float(counts.base[i])
 
         def chance(base: Floats, x: float = x) -> Floats:

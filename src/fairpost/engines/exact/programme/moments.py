@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.programme.factors import Paid
 from fairpost.engines.exact.ratio import Summed, attempts, integrate
@@ -63,6 +64,7 @@ def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, sig
     bias = error = np.full(n, np.inf)
     ones = np.ones(n)
     for centred, (nodes, weights) in attempts(deviation / total, signed=signed):
+        cancel.check()
         t = nodes / total
         log, mean, variance = unit.factors(t, g if centred else None)
         product = log.sum(axis=1) - (t * due if centred else 0.0)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
+from fairpost import cancel
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.simplex.law import Population, Reduced
 from fairpost.engines.exact.simplex.window import Window, mark
@@ -23,6 +24,8 @@ LINE = 1500
 """The most nodes of an upright line at the step 0.2."""
 WORK = 4000
 """Below this number of (m, count) pairs one thread is faster than several."""
+STEP = 8000
+"""So many (m, count) pairs go to the kernel at a time; between two of them the question can be withdrawn."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,18 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
     upright = (m < win.true) & (law.kind == 0)
     values, common = np.zeros((m.size, law.x.size)), np.zeros((m.size, 2))
     threads = cores() if m.size * law.x.size > WORK else 1
+    step = max(1, STEP // law.x.size)
     mixed = np.argsort(np.arange(m.size) % threads, kind="stable")  # neighbours cost the same: deal them out
 
     def part(rows: slice) -> tuple[int, int]:
+        nodes, slow = 0, 0
+        for first in range(rows.start, rows.stop, step):
+            cancel.check()
+            more, tail = some(slice(first, min(first + step, rows.stop)))
+            nodes, slow = nodes + more, slow + tail
+        return nodes, slow
+
+    def some(rows: slice) -> tuple[int, int]:
         chosen = mixed[rows]
         mine, shared = np.zeros((chosen.size, law.x.size)), np.zeros((chosen.size, 2))
         rule = (LEAN[law.kind], level.step, level.cutoff, LINE)

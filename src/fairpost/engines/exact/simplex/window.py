@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.simplex.law import Population, Reduced, reduce
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
@@ -97,6 +98,7 @@ def _march(law: Reduced, centre: float, scale: float, skip: int) -> tuple[Floats
     for side in (1.0, -1.0):
         m, stride = centre, scale / 2
         for _ in range(200):
+            cancel.check()
             tau, width, log = mark(law, m, side, skip)
             rows.append((m, tau, width))
             peak = max(peak, log)

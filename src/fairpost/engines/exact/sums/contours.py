@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, product
 from fairpost.engines.moments import Floats
@@ -45,6 +46,7 @@ def reach(e: Entities, places: Places, tau: Floats, width: Floats, top: float) -
     """The u at which the product has died out on every contour tau + i (4/width) sinh u; inf where it does not by `top`."""
     foot = product(e, places, tau[:, None].astype(np.complex128))
     for u in (1.6, 2.0, 2.5, 3.0, 3.6, 4.3, 5.0, 6.0):
+        cancel.check()
         height = 4 / width * math.sinh(u)
         if np.any(height > top):
             return math.inf
@@ -153,6 +155,7 @@ def invert(e: Entities, places: Places, path: Path, kernels: Sequence[Kernel], e
 
     def some(which: slice) -> None:
         for at in range(which.start, which.stop):
+            cancel.check()
             b = blocks[at]
             s, ds, pole = path.at(b)
             found = product(e, places.at(b), s)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import cancel
 from fairpost.engines.moments import Floats
 from fairpost.noise import Law
 from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
@@ -111,13 +112,17 @@ def _discrete_gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
     at = np.broadcast_to(place, shape).ravel()
     node = np.broadcast_to(where.reshape(s.shape), shape).ravel()
     term = np.exp(np.multiply.outer(flat, k)) * mass
+    cancel.check()  # one of these arrays can take a second
     zeroth = np.zeros((flat.size, k.size + 1), dtype=flat.dtype)
     moment = np.zeros_like(zeroth)
     zeroth[:, :-1] = np.cumsum(term[:, ::-1], axis=1)[:, ::-1]
+    cancel.check()
     moment[:, :-1] = np.cumsum((term * k)[:, ::-1], axis=1)[:, ::-1]
+    cancel.check()
     high = np.broadcast_to(np.maximum(c, 0.0), shape).ravel()
     drop = np.exp(-flat[node] * high)
     cut = np.broadcast_to(c, shape).ravel()
+    cancel.check()
     kept = (zeroth[node, at] * drop).reshape(shape)
     first = ((moment[node, at] - cut * zeroth[node, at]) * drop).reshape(shape)
     shift = np.exp(deep * s)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.simplex.law import Population, Reduced, reduce
 from fairpost.engines.exact.sums.factors import Complexes, parts
 from fairpost.engines.moments import Floats
@@ -95,6 +96,7 @@ class Product:
 
 def product(e: Entities, places: Places, s: Complexes) -> Product:
     """At each place (rows) and each s of that row."""
+    cancel.check()
     c = (places.base[:, None] - e.y)[:, None, :]
     at = s[:, :, None]
     kappa = places.kappa[:, None, None]

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import unclipped
@@ -63,6 +64,7 @@ def shares(x: Floats, a: Floats, times: Counted, truth: Floats, noise: Law, tau:
     bias0, mse0 = unclipped(problem, inverse)
     before: tuple[Floats, Floats, Floats] | None = None
     for level in LEVELS:
+        cancel.check()
         gamma, zero, square, root = _level(problem, win, inverse, tau, level)
         mean = float(np.sum(problem.times * gamma)) / problem.n
         bias = bias0 + gamma - mean
@@ -167,6 +169,7 @@ def _tilt(f: Field, t: Floats, weight: Floats, edges: Floats, path: Upright, the
 
     def some(which: slice) -> None:
         for b in blocks[which]:
+            cancel.check()
             s, ds, pole = path.at(b)
             found, still = tilted(f, t[b], s, theta), tilted(f, t[b], np.zeros((s.shape[0], 1)), theta)
             q = np.exp(found.log) * ds / s

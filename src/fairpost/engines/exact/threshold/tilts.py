@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.simplex.law import Reduced
 from fairpost.engines.exact.sums.factors import Complexes, parts
@@ -151,6 +152,7 @@ def _saddles(f: Field, t: Floats, side: float) -> Floats:
     limit = (0.75 if not np.isinf(f.noise.strip) else 8.0) / float(np.max(f.a))
     low, high = np.full(t.size, math.log(1e-7 * limit)), np.full(t.size, math.log(limit))
     for _ in range(9):
+        cancel.check()
         middle = 0.5 * (low + high)
         past = side * slope(f, t, side * np.exp(middle))[1] * np.exp(middle) > 1
         low, high = np.where(past, low, middle), np.where(past, middle, high)

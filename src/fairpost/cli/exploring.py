@@ -1,0 +1,141 @@
+"""`fairpost explore`: the live page on this machine."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from fairpost.cli import options as o
+from fairpost.errors import ParameterError, UnsupportedError
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=str), required=False)
+@o.COLUMNS
+@o.LABEL
+@click.option("--base", metavar="COL", help="Column of the public population that rates of a programme are of.")
+@click.option("--analyst", is_flag=True, help="FILE has noisy counts, which were published: nothing is confidential.")
+@click.option("--levels", metavar="NAME:LENGTH,...", help="A hierarchy by prefixes of the id, top first.")
+@o.NOISE
+@click.option("--postprocess", multiple=True, metavar="NAME", help="Rules to begin with. Repeatable.")
+@click.option("--programme", metavar="NAME", help="A law to begin with (see programmes).")
+@click.option("--budget", type=float, help="Money to share.")
+@click.option("--by-group", is_flag=True, help="Each group by itself.")
+@o.LIMITS
+@click.option("--unit", default="people", show_default=True, help="What is counted.")
+@o.NOUN
+@click.option("--currency", default="$", show_default=True, help="The sign of money.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address; any other is refused.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0: a free one.  [default: 0]")
+@click.option("--open/--no-open", "open_", default=True, show_default=True, help="Open the page in the browser.")
+def explore(file: str | None, **given: Any) -> int:
+    """A page on this machine: move epsilon and see who pays; try rules on noisy counts.
+
+    The page is served on 127.0.0.1, behind a link that works once. The table stays in memory; nothing is sent or written.
+    Without FILE, or without its columns, the page asks for them. Ctrl-C ends it.
+
+    \b
+    Example: school districts, with everything mapped
+      fairpost explore districts.csv --id leaid --count poor_5_17 --group state --label name --budget 6.5e9
+    """
+    from fairpost.explore.safety import loopback
+
+    host = loopback(given["host"])
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError:
+        raise UnsupportedError("the live page needs starlette and uvicorn: install fairpost[explore]") from None
+    session = _session(file, given)
+    listening = _listening(host, given["port"])
+    try:
+        _serve(uvicorn, session, listening, host, given["open_"])
+    finally:
+        listening.close()
+    return 0
+
+
+def _session(file: str | None, given: o.Given) -> Any:
+    """What is held at the start: nothing, a table, or a table with its columns."""
+    from fairpost.explore.choices import Choices
+    from fairpost.explore.session import ROLES, Session
+    from fairpost.explore.tables import preview
+
+    session = Session()
+    if file is None:
+        return session
+    session.hold(file, "analyst" if given["analyst"] else "officer", given["format"])
+    names = ("mechanism", "epsilon", "scale", "sigma", "rho", "delta", "sensitivity", "budget", "by_group", "programme")
+    defaults = {k: given[k] for k in names if given[k] not in (None, False)}
+    defaults |= {k: given[k] for k in ("unit", "noun", "currency")} | {"postprocess": list(given["postprocess"])}
+    limits = {
+        k: given[k]
+        for k in ("max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse")
+        if given.get(k) is not None
+    }
+    choices = Choices.of(defaults | {"targets": limits})
+    if not given["analyst"] and any(given[k] is not None for k in ("epsilon", "scale", "sigma", "rho")):
+        defaults = {k: v for k, v in defaults.items() if k not in ("scale", "sigma", "rho")}
+        defaults["epsilon"] = choices.neighbours.epsilon(choices.noise)  # the slider's
+        if defaults["epsilon"] is None:
+            raise ParameterError("the page shows epsilon, which needs a --delta for the Gaussian pair, got none")
+    columns = {role: given[role] for role in ROLES if given.get(role) is not None}
+    if "count" in columns or not {"id", "count"} - set(preview(file, given["format"])["columns"]):
+        session.map(columns | ({"levels": given["levels"]} if given["levels"] else {}))
+    session.defaults = defaults | limits | columns
+    return session
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """The socket, bound before anything is printed: the address in the link is ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise ParameterError(f"--port must be free, got {port}: {error.strerror}") from None
+    return made
+
+
+def _few_arenas() -> None:
+    """Threads share two heaps of the C library, where it is glibc: each thread's own would keep what it once needed."""
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
+
+
+def _serve(uvicorn: Any, session: Any, listening: socket.socket, host: str, opened: bool) -> None:
+    import webbrowser
+
+    from fairpost.explore.app import create
+    from fairpost.explore.safety import START, Keys
+
+    _few_arenas()
+    port, keys = listening.getsockname()[1], Keys()
+    place = f"[{host}]" if ":" in host else host
+
+    def link(token: str) -> str:
+        return f"http://{place}:{port}{START}?token={token}"
+
+    app = create(
+        session,
+        keys,
+        port,
+        host=host,
+        told=lambda token: click.echo(f"For another browser, once: {link(token)}", err=True),
+    )
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, date_header=False, ws="none", lifespan="on",
+        limit_concurrency=128, timeout_keep_alive=30, timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    click.echo(f"fairpost explore, on this machine alone: {link(keys.token)}")
+    click.echo("The link works once. Ctrl-C ends it.", err=True)
+    if opened:
+        webbrowser.open(link(keys.token))
+    uvicorn.Server(config).run(sockets=[listening])

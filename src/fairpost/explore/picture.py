@@ -1,0 +1,266 @@
+"""What the page draws and says about one choice: compact arrays for the script of the report, and words.
+
+The part that does not depend on the noise (ids, names, groups, counts) is sent once; a page says by its number that it has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.counts import Counts
+from fairpost.explore.between import Curve, Sweep
+from fairpost.explore.choices import Choices
+from fairpost.explore.session import Data
+from fairpost.noise import Mechanism
+from fairpost.report import payload
+from fairpost.report.findings import findings
+from fairpost.report.numbers import CHANCE, Unit, clean, count, money
+from fairpost.report.payload import Classes, pack, raised
+from fairpost.report.views import View, Words, by_task
+from fairpost.results.audit import Audit
+from fairpost.results.targets import TARGETS, Targets, unit_of
+
+Floats = NDArray[np.float64]
+RELATIVE = Unit(100.0, "", "\u00a0%", 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One rule as the page shows it, one entry per class."""
+
+    view: View
+    bias: Floats
+    deviation: Floats
+    zero: Floats
+    truth: Floats
+    error: Floats | None
+    """None: interpolated, without a bound."""
+
+
+def views_of(results: Sequence[Audit], choices: Choices) -> list[View]:
+    """Releases first, as everywhere."""
+    tasks = by_task(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    return [v for found in tasks.values() for v in found]
+
+
+def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | None) -> dict[str, Any]:
+    """The picture of computed results."""
+    views = views_of(results, choices)
+    found = payload.classes(data.x, results)
+    kept = payload.chosen(results, found, data.x.values)
+    rows = found.first[kept]
+    shown = [_of_view(v, rows) for v in views]
+    tasks = by_task(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    return _picture(data, choices, shown, found, kept, have) | {
+        "interpolated": False,
+        "findings": [{"head": f.head, "html": str(f.text)} for group in tasks.values() for f in findings(group)],
+        "notes": [clean(f"{r.postprocess}: {r.note}") for r in results if r.note],
+        "interrupted": any(r.interrupted for r in results),
+    }
+
+
+def interpolated(
+    data: Data, choices: Choices, sweep: Sweep, found: Sequence[Curve], have: str | None
+) -> dict[str, Any]:
+    """The picture between two computed levels."""
+    assert sweep.classes is not None
+    place = {r.postprocess: k for k, r in enumerate(sweep.first)}
+    rows = sweep.classes.first
+    shown = []
+    for view in views_of(sweep.first, choices):
+        c = found[place[view.result.postprocess]]
+        shown.append(Shown(view, c.bias, c.deviation, c.zero, view.result.truth[rows], None))
+    kept = np.arange(rows.size)
+    return _picture(data, choices, shown, sweep.classes, kept, have) | {
+        "interpolated": True, "findings": None, "notes": [], "interrupted": False
+    }  # fmt: skip
+
+
+def _of_view(view: View, rows: NDArray[np.int64]) -> Shown:
+    r = view.result
+    error = r.half_width if r.standard_error is None else r.standard_error
+    return Shown(view, r.bias[rows], r.deviation[rows], r.zero[rows], r.truth[rows], error[rows])
+
+
+def _picture(
+    data: Data, choices: Choices, shown: Sequence[Shown], found: Classes, kept: NDArray[np.int64], have: str | None
+) -> dict[str, Any]:
+    key = f"{data.number}.{found.first.size}.{kept.size}"
+    times = found.times[kept]
+    noise = choices.noise
+    return {
+        "number": data.number,
+        "key": key,
+        "base": None if have == key else base(data, choices, found, kept, [s.view.result for s in shown]),
+        "results": [_result(s, found.first[kept]) for s in shown],
+        "figures": [figures(s, times, found.first[kept], data.x, choices) for s in shown],
+        "noise": noise_words(noise, choices),
+        "sentence": sentence(data, choices, noise),
+        "limits": limits(choices, [s.view for s in shown]),
+    }
+
+
+def base(
+    data: Data, choices: Choices, found: Classes, kept: NDArray[np.int64], results: Sequence[Audit]
+) -> dict[str, Any]:
+    """What does not depend on the noise; the same keys as in the payload of the report."""
+    counts = data.x
+    who = payload.entities(results, found, kept)
+    place = np.full(found.first.size, -1)
+    place[kept] = np.arange(kept.size)
+    rows = found.first[kept]
+    weighted = bool(np.any(counts.weights != counts.weights[0]))
+    return {
+        "n": counts.n,
+        "points": int(found.first.size),
+        "unit": clean(choices.unit),
+        "noun": clean(choices.noun),
+        "ids": [clean(counts.ids[i]) for i in who],
+        "names": None if counts.names is None else [clean(counts.names[i]) for i in who],
+        "mark": "confidential",
+        "groups": None if counts.groups is None else payload._groups(counts.groups, who),
+        "of": pack(place[found.of[who]], "i4"),
+        "example": [clean(counts.name(i)) for i in rows],
+        "times": pack(found.times[kept], "i4"),
+        "count": pack(counts.values[rows], "f8"),
+        "weight": pack(counts.weights[rows], "f8") if weighted else None,
+    }
+
+
+def _result(s: Shown, rows: NDArray[np.int64]) -> dict[str, Any]:
+    r = s.view.result
+    none = s.error is None
+    error = np.zeros(s.bias.size) if s.error is None else s.error
+    return {
+        "name": clean(s.view.name),
+        "place": s.view.place,
+        "task": r.task,
+        "simulated": r.simulated and not none,
+        "kind": "bound" if none else s.view.kind,
+        "interpolated": none,
+        "unit": s.view.unit.data(),
+        "money": None if s.view.cash is None else s.view.cash.data(),
+        "budget": r.budget if s.view.cash else None,
+        "truth": pack(s.truth, "f8"),
+        "bias": pack(s.bias, "f8"),
+        "error": pack(raised(error), "f4"),
+        "half": pack(raised(r.half_width[rows]), "f4") if r.simulated and not none else None,
+        "deviation": pack(s.deviation, "f4"),
+        "zero": pack(s.zero, "f4"),
+    }
+
+
+def figures(
+    s: Shown, times: NDArray[np.int64], rows: NDArray[np.int64], counts: Counts, choices: Choices
+) -> dict[str, Any]:
+    """One line of the table of rules: who loses most, who gains most, the price; with the verdict."""
+    view, per = s.view, s.view.per
+    low, high = int(np.argmin(s.bias)), int(np.argmax(s.bias))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(s.truth > 0, s.bias / s.truth, 0.0)
+    worst = int(np.argmin(part))
+    rmse = float(np.sqrt(np.sum(times * (s.bias**2 + s.deviation**2)) / np.sum(times)))
+    zero = float(np.sum(times * s.zero) / np.sum(times))
+    alpha = float(s.bias[high] - s.bias[low])
+    error = 0.0 if s.error is None else float(np.max(s.error))
+
+    def amount(value: float, signed: bool = True) -> str:
+        return view.shown.brief(value * per, error * per, signed=signed)
+
+    def who(c: int) -> dict[str, Any]:
+        return {
+            "id": clean(counts.ids[int(rows[c])]),
+            "name": clean(counts.name(int(rows[c]))),
+            "alike": int(times[c]) - 1,
+        }
+
+    method = "interpolated" if s.error is None else view.result.method
+    return {
+        "rule": clean(view.name),
+        "title": clean(view.title),
+        "place": view.place,
+        "task": view.result.task,
+        "method": method,
+        "loss": {"text": amount(min(float(s.bias[low]), 0.0)), "value": -float(s.bias[low]) * per, **who(low)},
+        "gain": {"text": amount(max(float(s.bias[high]), 0.0)), "value": float(s.bias[high]) * per, **who(high)},
+        "relative": {"text": RELATIVE.show(min(float(part[worst]), 0.0), signed=True), "value": -float(part[worst]), **who(worst)},
+        "alpha": {"text": amount(alpha, False), "value": alpha * per},
+        "rmse": {"text": amount(rmse, False), "value": rmse * per},
+        "zero": {"text": CHANCE.show(zero), "value": zero},
+        "verdict": _verdict(s, choices, {"loss": -float(s.bias[low]) * per, "relative_loss": -100 * float(part[worst]),
+                                         "alpha": alpha * per, "rmse": rmse * per}),
+    }  # fmt: skip
+
+
+def _verdict(s: Shown, choices: Choices, reached: dict[str, float]) -> str | None:
+    """Whether the limits hold: computed results are judged at the upper end of their intervals, interpolated ones as they are."""
+    wanted = Targets.of(choices.targets)
+    if not wanted:
+        return None
+    if s.error is not None and s.view.result.verdicts:
+        outcomes = {v.outcome for v in s.view.result.verdicts}
+        return "fails" if "fails" in outcomes else "unsure" if "unsure" in outcomes else "passes"
+    known = [reached[name] <= limit for name, limit in wanted.limits.items() if name in reached]
+    return ("passes" if all(known) else "fails") if known else None
+
+
+def limits(choices: Choices, views: Sequence[View]) -> list[dict[str, Any]]:
+    """The limits on losses, for the lines of the picture: in the unit of the measure they belong to."""
+    out = []
+    wanted = Targets.of(choices.targets).limits
+    paid = any(v.cash is not None for v in views)
+    if "loss" in wanted:
+        unit = money(clean(choices.currency)) if paid else views[0].unit
+        out.append(
+            {"key": "money" if paid else "plain", "value": wanted["loss"], "text": f"limit {unit.show(wanted['loss'])}"}
+        )
+    if "relative_loss" in wanted:
+        value = wanted["relative_loss"] / 100
+        out.append({"key": "relative", "value": value, "text": f"limit {RELATIVE.show(value)}"})
+    return out
+
+
+def noise_words(noise: Mechanism, choices: Choices) -> dict[str, Any]:
+    """What the noise does to a typical count, in words; its promise."""
+    promise = choices.neighbours.promise(noise)
+    moved = Unit(digits=2).show(noise.deviation)
+    epsilon = None if promise.epsilon is None else float(promise.epsilon)
+    return {
+        "words": f"a typical count moves by {moved} {clean(choices.unit)}",
+        "deviation": noise.deviation,
+        "epsilon": epsilon,
+        "parameter": noise.parameter,
+        "spread": noise.spread,
+    }
+
+
+def sentence(data: Data, choices: Choices, noise: Mechanism) -> str:
+    """Every choice, as one sentence."""
+    x, said = data.x, noise_words(noise, choices)
+    promise = "" if said["epsilon"] is None else f" at epsilon {said['epsilon']:.4g}"
+    delta = "" if choices.delta is None else f", delta {choices.delta:g}"
+    noisy = f"{choices.mechanism} noise{promise}{delta} ({said['words']})"
+    what = f"{data.name}: {x.n:,} {choices.noun} with {count(x.total)} {choices.unit}, {noisy}"
+    rules = f"post-processing by {', '.join(choices.rules)}"
+    if choices.programme is not None:
+        rules += f" under {choices.programme}"
+    if choices.problem["budget"] is not None:
+        rules += f", {money(choices.currency).brief(float(choices.budget or 0.0))} to share"
+    if choices.by_group:
+        rules += ", each group by itself"
+    wanted = Targets.of(choices.targets).limits
+    unit = "money" if choices.problem["budget"] is not None else "plain"
+    told = [f"{TARGETS[k]} at most {_limit(k, v, unit, choices)}" for k, v in wanted.items()]
+    parts = [what, rules, *(["wanted: " + " and ".join(told)] if told else [])]
+    return clean("; ".join(parts) + ".")
+
+
+def _limit(key: str, value: float, unit: str, choices: Choices) -> str:
+    if unit_of(key, unit) == "percent":
+        return f"{value:g} % of what is due"
+    return money(choices.currency).brief(value) if unit == "money" else f"{value:g}"

@@ -1,0 +1,65 @@
+"""A first look at a table: its columns, ten rows, and a guess at what the columns mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairpost.explore.session import ROLES, Source
+from fairpost.io.guarded import decoded
+from fairpost.io.reading import Reading
+from fairpost.io.source import kind_of, load, name_of
+from fairpost.io.table import Table, translated
+from fairpost.io.tables import _table
+from fairpost.report.numbers import clean
+
+ROWS = 10
+MOST_COLUMNS = 60
+"""Columns that are shown."""
+GUESSES = {
+    "id": ("id", "geoid", "leaid", "code", "fips", "geoid20", "key"),
+    "count": ("count", "counts", "poor_5_17", "noisy_count", "value", "pop", "population", "n", "total"),
+    "weight": ("weight", "weights", "exp_pp"),
+    "group": ("group", "state", "region", "county"),
+    "label": ("name", "label", "district", "place"),
+    "base": ("base", "pop_5_17", "children"),
+}
+
+
+def preview(source: Source, format: str | None) -> dict[str, Any]:
+    """The columns, the first rows as text, the number of rows, and a guess."""
+    names = _names(source, format)[:MOST_COLUMNS]
+    table = _read(source, names, format)
+    columns = [name for name in names if name in table.data]
+    cells = [["" if v is None else clean(v)[:80] for v in table.data[name].head(ROWS).to_list()] for name in columns]
+    return {
+        "columns": [clean(name) for name in columns],
+        "rows": [list(row) for row in zip(*cells, strict=True)],
+        "height": table.height,
+        "guess": guess(columns),
+    }
+
+
+def _names(source: Source, format: str | None) -> tuple[str, ...]:
+    """Every column there is; of Parquet its schema alone is decoded, in the guarded process."""
+    if kind_of(source, format) != "parquet":
+        return _read(source, (), format).columns
+    name = name_of(source)
+    with translated(name):
+        head, _ = decoded("parquet", name, load(source))
+        return tuple(head["columns"])
+
+
+def _read(source: Source, wanted: tuple[str, ...], format: str | None) -> Table:
+    return _table(source, {f"column {k}": name for k, name in enumerate(wanted)}, Reading.of(format=format))[0]
+
+
+def guess(columns: list[str]) -> dict[str, str]:
+    """For each role the first column with a usual name; each column once."""
+    lower = {name.lower().strip(): name for name in reversed(columns)}
+    out: dict[str, str] = {}
+    for role in ROLES:
+        for name in GUESSES[role]:
+            if name in lower and lower[name] not in out.values():
+                out[role] = lower[name]
+                break
+    return out
