@@ -18,7 +18,7 @@ import fairpost as fp
 from fairpost import cancel, datasets
 from fairpost.cli.main import main
 from fairpost.errors import Cancelled, InputError, ParameterError
-from fairpost.io import apart
+from fairpost.io import guarded
 from fairpost.results.schema import schema
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
@@ -280,7 +280,7 @@ def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, m
     out = io.BytesIO()
     pl.DataFrame({"id": ["1", "2"], "count": [1, 2]}).write_parquet(out)
     (tmp_path / "decode.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.setattr(apart, "__file__", str(tmp_path / "apart.py"))
+    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "guarded.py"))
     before = live.session.data
     answer = live.upload("deadly.parquet", out.getvalue())
     assert answer.status_code == 400
