@@ -295,5 +295,5 @@ def test_a_backend_is_a_pure_function_of_specification_seed_and_block() -> None:
     assert a.runs == 32
     with pytest.raises(ParameterError, match="`backend` must be one of cpu"):
         fp.audit(counts, noise, "pos", engine=fp.MonteCarlo(10, backend="abacus"))
-    assert list(BACKENDS) == ["cpu"]
+    assert list(BACKENDS) == ["cpu", "gpu"]
     assert set(engines.NAMES) == {"auto", "exact", "expansion", "monte-carlo"}

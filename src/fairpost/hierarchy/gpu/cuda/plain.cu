@@ -1,7 +1,7 @@
 // Families of leaves projected without a threshold, by size.
 #define FAMILIES(L, P, BLOCKS) \
     extern "C" __global__ void __launch_bounds__(128, BLOCKS) leaves_##L##_##P(SIGNATURE) { \
-        leaves<TEAM(L), P * L / TEAM(L), true>(s, noise, which, count, seed, first_run); \
+        leaves<TEAM(L), P * L / TEAM(L), true>(GIVEN); \
     }
 FAMILIES(4, 2, 6)
 FAMILIES(4, 4, 5)

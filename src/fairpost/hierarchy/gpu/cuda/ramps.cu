@@ -1,7 +1,7 @@
 // Families of leaves with a threshold, by size.
 #define FAMILIES(L, P, BLOCKS) \
     extern "C" __global__ void __launch_bounds__(128, BLOCKS) leaves_##L##_##P(SIGNATURE) { \
-        leaves<TEAM(L), P * L / TEAM(L), false>(s, noise, which, count, seed, first_run); \
+        leaves<TEAM(L), P * L / TEAM(L), false>(GIVEN); \
     }
 FAMILIES(4, 2, 5)
 FAMILIES(4, 4, 4)

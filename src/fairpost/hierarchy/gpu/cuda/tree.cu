@@ -175,7 +175,10 @@ DEVICE void down(
         lin[i] = y[i] - q;
         double rest = v[i];
         if (n == 1) rest = target - straight - tree->offset[a + i];
-        else if (m != INFINITE) rest = v[i] - (steep == 1.0 ? most_of(y[i] - m, 0.0) : ramp_of(y[i] - m, tau, steep)) + (double)tree->P[a + i] * q;
+        else if (m != INFINITE) {
+            double known = steep == 1.0 ? most_of(y[i] - m, 0.0) : ramp_of(y[i] - m, tau, steep);
+            rest = v[i] - known + (double)tree->P[a + i] * q;
+        }
         r[i] = rest;
     }
 }
@@ -250,9 +253,20 @@ extern "C" __global__ void add_inner(
 #else
 #define TEAM(L) L
 #endif
-extern "C" __global__ void down_4(const Tree* tree, const int* which, long long count, int runs, double tau, double steep, const double* y, double* v, double* lin, double* r) { down<TEAM(4)>(tree, which, count, runs, tau, steep, y, v, lin, r); }
-extern "C" __global__ void down_32(const Tree* tree, const int* which, long long count, int runs, double tau, double steep, const double* y, double* v, double* lin, double* r) { down<TEAM(32)>(tree, which, count, runs, tau, steep, y, v, lin, r); }
-extern "C" __global__ void pool_4(const Tree* tree, long long first, long long count, int runs, int given, const double* y, double* z, double* S) { pool<TEAM(4)>(tree, first, count, runs, given, y, z, S); }
-extern "C" __global__ void pool_32(const Tree* tree, long long first, long long count, int runs, int given, const double* y, double* z, double* S) { pool<TEAM(32)>(tree, first, count, runs, given, y, z, S); }
-extern "C" __global__ void pooled_down_4(const Tree* tree, const int* which, long long count, int runs, int clip, double tau, double steep, const double* z, const double* S, double* v, double* u) { pooled_down<TEAM(4)>(tree, which, count, runs, clip, tau, steep, z, S, v, u); }
-extern "C" __global__ void pooled_down_32(const Tree* tree, const int* which, long long count, int runs, int clip, double tau, double steep, const double* z, const double* S, double* v, double* u) { pooled_down<TEAM(32)>(tree, which, count, runs, clip, tau, steep, z, S, v, u); }
+#define DOWN const Tree *tree, const int *which, long long count, int runs
+#define INSTANCES(L) \
+    extern "C" __global__ void down_##L(DOWN, double tau, double steep, const double* y, double* v, double* lin, double* r) { \
+        down<TEAM(L)>(tree, which, count, runs, tau, steep, y, v, lin, r); \
+    } \
+    extern "C" __global__ void pool_##L( \
+        const Tree* tree, long long first, long long count, int runs, int given, const double* y, double* z, double* S \
+    ) { \
+        pool<TEAM(L)>(tree, first, count, runs, given, y, z, S); \
+    } \
+    extern "C" __global__ void pooled_down_##L( \
+        DOWN, int clip, double tau, double steep, const double* z, const double* S, double* v, double* u \
+    ) { \
+        pooled_down<TEAM(L)>(tree, which, count, runs, clip, tau, steep, z, S, v, u); \
+    }
+INSTANCES(4)
+INSTANCES(32)
