@@ -88,7 +88,9 @@ def audit(file: str, **given: Any) -> int:
     o.check_numbers(given)
     if given["levels"] is not None:
         _no_levels(given)
-        return hierarchies.audit_levels(file, given)
+        from fairpost.cli.tree_audit import audit_levels
+
+        return audit_levels(file, given)
     hierarchies.need_levels(given)
     targets = o.targets_of(given)
     mechanism = o.noise_of(given)

@@ -12,6 +12,7 @@ import numpy as np
 from fairpost.check import check as checked
 from fairpost.cli import options as o
 from fairpost.cli import screen
+from fairpost.cli.notes import note
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import check_lines
 from fairpost.errors import InputError, ParameterError
@@ -111,7 +112,7 @@ def _released(path: str, given: o.Given) -> tuple[Rows, dict[str, Any]]:
             first = first or error
             continue
         for line in said:
-            o.note(line)
+            note(line)
         return found, {"id": id, "count": count, **how}
     assert first is not None
     raise first

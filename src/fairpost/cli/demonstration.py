@@ -46,7 +46,7 @@ def demo(**given: Any) -> int:
     from fairpost.report import audit_page
 
     if given["nation"]:
-        from fairpost.cli.hierarchies import demo_nation
+        from fairpost.cli.tree_audit import demo_nation
 
         demo_nation(screen.console())
         return 0

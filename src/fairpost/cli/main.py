@@ -109,7 +109,7 @@ class Commands(click.Group):
         try:
             code = super().invoke(ctx)
             if ctx.meta.get("fairpost.notes"):
-                from fairpost.cli.options import say_notes
+                from fairpost.cli.notes import say_notes
 
                 say_notes(ctx)
         except BrokenPipeError:

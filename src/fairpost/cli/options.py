@@ -13,6 +13,7 @@ import click
 
 from fairpost import engines
 from fairpost.budgets import Budget, GroupBudgets, among_groups, whole
+from fairpost.cli.notes import note
 from fairpost.counts import Counts
 from fairpost.engines import Engine
 from fairpost.errors import ParameterError
@@ -218,23 +219,6 @@ def reading(given: Given) -> dict[str, Any]:
     """How FILE is to be read; notes go to stderr."""
     names = ("format", "delimiter", "decimal", "sheet", "header", "where", "drop_missing")
     return {name: given[name] for name in names} | {"say": note}
-
-
-NOTES = "fairpost.notes"
-"""Where the context of a command keeps its notes."""
-
-
-def note(line: str) -> None:
-    """A note about how a file was read; said at the end of a command that succeeds, since a failure is one line."""
-    click.get_current_context().find_root().meta.setdefault(NOTES, []).append(line)
-
-
-def say_notes(ctx: click.Context) -> None:
-    """The notes of a command, each once, on stderr."""
-    from fairpost.cli.layout import remark
-
-    for line in dict.fromkeys(ctx.find_root().meta.pop(NOTES, [])):
-        remark(f"note: {line}")
 
 
 def names(given: Given) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fairpost.report.numbers import CHANCE, Html, Unit, count, html, name, tagged, times
@@ -339,16 +337,3 @@ def _little(view: View) -> Html:
         why = "the difference between the largest and the smallest count"
     alpha = view.amount(a.value, (a.high - a.low) / 2) if view.resolved else Html("not resolved")
     return html(" Theorem 1 says little here: its upper bound is {why}; alpha is {alpha}.", why=why, alpha=alpha)
-
-
-def positions(view: View) -> dict[str, float] | None:
-    """Where lower bound, alpha and upper bound stand on a line from 0 to 100; logarithmic where they lie far apart."""
-    b = view.result.bounds
-    if b is None:
-        return None
-    marks = {"lower": b.lower, "alpha": view.result.alpha.value, "upper": b.upper, "theorem": b.theorem}
-    low, high = min(marks.values()), max(marks.values())
-    if high <= low:
-        return dict.fromkeys(marks, 50.0)
-    f = math.log if low > 0 and high > 20 * low else float
-    return {k: 6 + 88 * (f(v) - f(low)) / (f(high) - f(low)) for k, v in marks.items()}
