@@ -335,6 +335,13 @@ def test_the_bounds():
         "Alpha is at least 5.200 pupils and at most 9.800 pupils (Theorem 1); Lemma 3 lowers the upper one to 8.400 "
         "pupils. The value lies between them, as it must."
     )
+    # 5.2 .. 9.8 spread over 6 .. 94
+    wanted = {"lower": 6.0, "alpha": 6 + 88 * 2.1 / 4.6, "upper": 6 + 88 * 3.2 / 4.6, "theorem": 94.0}
+    assert tables.positions(view(SIMPLEX)) == pytest.approx(wanted)
+    far = replace(SIMPLEX, bounds=replace(SIMPLEX.bounds, lower=0.1))  # from 20 times on by powers
+    place = 6 + 88 * math.log(7.3 / 0.1) / math.log(9.8 / 0.1)
+    assert tables.positions(view(far))["alpha"] == pytest.approx(place)
+    assert tables.positions(view(BASELINE)) is None
     assert text(sentences.bound_text(view(BASELINE))) == ""
 
 

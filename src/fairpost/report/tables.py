@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -226,3 +227,16 @@ def cost_text(v: View) -> Html:
 def chance(p: float) -> Html:
     """A probability in percent."""
     return tagged(CHANCE, p)
+
+
+def positions(view: View) -> dict[str, float] | None:
+    """Where lower bound, alpha and upper bound stand on a line from 0 to 100; logarithmic where they lie far apart."""
+    b = view.result.bounds
+    if b is None:
+        return None
+    marks = {"lower": b.lower, "alpha": view.result.alpha.value, "upper": b.upper, "theorem": b.theorem}
+    low, high = min(marks.values()), max(marks.values())
+    if high <= low:
+        return dict.fromkeys(marks, 50.0)
+    f = math.log if low > 0 and high > 20 * low else float
+    return {k: 6 + 88 * (f(v) - f(low)) / (f(high) - f(low)) for k, v in marks.items()}
