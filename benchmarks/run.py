@@ -16,6 +16,7 @@ NAMES = (
     "threshold",
     "programmes",
     "release",
+    "report",
 )
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from fairpost.hierarchy import Hierarchy, LevelNoise, audit_hierarchy
+from fairpost.palette import BLUE, LOOKS, VERMILION
 
 LEVELS = {"state": 2, "county": 5, "tract": 11, "block group": 12, "block": 15}
-CLEAN, BIASED = "#0072B2", "#D55E00"  # colour-blind safe (Okabe and Ito)
+CLEAN, BIASED = (LOOKS[slot].light for slot in (BLUE, VERMILION))
 
 
 def main() -> None:

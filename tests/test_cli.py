@@ -481,9 +481,9 @@ def test_a_plan_that_cannot_be_met_says_so(table):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], ["exactly one target", "none"]),
-        (["--max-alpha", "1", "--max-loss", "1"], ["exactly one target"]),
-        (["--max-alpha", "-1"], ["limit"]),
+        ([], ["must have a target", "--max-relative-loss", "none"]),
+        (["--max-alpha", "-1"], ["--max-alpha must be > 0 and finite, got -1"]),
+        (["--max-rmse", "nan"], ["--max-rmse must be > 0 and finite, got nan"]),
         (["--max-cost", "1", "--postprocess", "simplex"], ["cost of privacy is for allocations"]),
         (["--max-alpha", "1", "--epsilons", "1", "0.1"], ["--epsilons"]),
         (["--max-alpha", "1", "--epsilons", "0.1", "1", "--spreads", "1", "2"], ["both"]),

@@ -118,7 +118,7 @@ def test_names_and_lengths():
         ([*NOISE, "--method", "exact"], "got 'exact'"),
         ([*NOISE, "--areas", "nowhere"], "'nowhere'"),
         ([*NOISE, "--exact", "town"], "got 'town'"),
-        ([*NOISE, "--html", "x.html"], "--html"),
+        ([*NOISE, "--budget", "5"], "--budget"),
         (["--level-sigma", "1", "--scale", "1"], "--level-sigma needs --levels"),
         (["--areas", "zone", "--scale", "1"], "--areas needs --levels"),
         (["--postprocess", "joint", "--scale", "1"], "joint needs --levels"),

@@ -758,8 +758,9 @@ def test_the_table_of_an_audit():
     rows = rows_of(entities_csv(results))
     head = ["id", "count", "weight", "group", "true_count", "true_share"]
     parts = ["bias", "half_width", "accuracy", "standard_deviation", "zero"]
-    tail = [f"simplex_{p}" for p in parts] + [f"pos_{p}" for p in [*parts, "money"]]
-    tail += [f"pos_threshold_{p}" for p in parts]
+    due = ["relative_bias", "relative_half_width"]
+    tail = [f"simplex_{p}" for p in [*parts, *due]] + [f"pos_{p}" for p in [*parts, "money", *due]]
+    tail += [f"pos_threshold_{p}" for p in [*parts, *due]]
     assert list(rows[0]) == [*head, *tail, "confidential"]
     assert [row["id"] for row in rows] == list(counts.ids)
     assert [row["weight"] for row in rows] == ["1", "2", "1"]

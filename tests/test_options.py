@@ -7,6 +7,7 @@ without an entry fails. Commands run in this process; exit codes and one-line er
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -73,8 +74,8 @@ OUTPUTS = {
     "audit": ("json", "csv", "html"),
     "plan": ("json", "csv", "html"),
     "sweep": ("json", "csv", "html"),
-    "project": ("json", "csv"),
-    "allocate": ("json", "csv"),
+    "project": ("json", "csv", "html"),
+    "allocate": ("json", "csv", "html"),
 }
 
 
@@ -163,9 +164,10 @@ def csv_safe(run, command):
         "id,count\n" + "".join(f"{mark}{r['id']},{r['count']}\n" for mark, r in zip("=+-@", made, strict=True))
     )
     one, two = (run(command, base(command, *w), file="formulas.csv") for w in ([], ["--csv-safe"]))
-    name = "loses_most" if command in ("plan", "sweep") else "id"
-    assert two.column(name) == ["'" + text for text in one.column(name)]
-    for other in set(one.rows[0]) - {name}:
+    names = {"loses_most", "loses_most_relatively"} if command in ("plan", "sweep") else {"id"}
+    for name in names:
+        assert two.column(name) == ["'" + text for text in one.column(name)]
+    for other in set(one.rows[0]) - names:
         assert two.column(other) == one.column(other)
 
 
@@ -401,7 +403,9 @@ def group_budget(run, command):
         said = first(done, command) if command == "audit" else done.data
         assert said["group_budgets"]["amounts"] == budgets
         assert done.data["budget"] == 400.0
-        assert first(done, command)["alpha"] == known(result.alpha)
+        assert first(done, command)["alpha"] == known(
+            result.alpha if command == "audit" else result.alpha.scaled(400.0)
+        )
         assert first(done, command)["cost_of_privacy"]["amount"] == result.cost_of_privacy.amount.value
     for more, said in (
         (["--by-group", "--budget", 5], "money is given by --budget or by --group-budget, got both"),
@@ -533,6 +537,9 @@ def entities(run, command):
                 "due": r.truth[i],
                 "bias": r.bias[i],
                 "half_width": r.half_width[i],
+                "relative_bias": r.bias[i] / r.truth[i],
+                # four entities: (2 * 4 + 4) eps of rounding
+                "relative_half_width": r.half_width[i] / r.truth[i] + 12 * 2.0**-52 * abs(r.bias[i] / r.truth[i]),
                 "accuracy": r.accuracy.kind,
                 "standard_error": None if r.standard_error is None else r.standard_error[i],
                 "standard_deviation": np.sqrt(r.mse[i] - r.bias[i] ** 2),
@@ -568,6 +575,28 @@ def words_of_the_page(run, command, *, option, default):
         assert default in one.html
 
 
+def label_of_the_page(run, command):
+    """Nothing but the page of `project` says what people call an entity."""
+    one, two = (run(command, base(command, *w), files=("html",)) for w in ([], ["--label", "region"]))
+    names = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["names"] for r in (one, two)]
+    assert names == [None, ["e", "w", "e", "w"]]
+    assert "region" in refused(run, command, [*base(command), "--label", "regoin"])
+
+
+def map_of_the_page(run, command, *, option):
+    """The areas of the file that is named, by the property that is named."""
+    square = [[[0, 0], [1, 0], [1, 1], [0, 0]]]
+    areas = [
+        {"type": "Feature", "id": i, "properties": {"other": j}, "geometry": {"type": "Polygon", "coordinates": square}}
+        for i, j in (("a", "c"), ("b", "zz"))
+    ]
+    Path("m.json").write_text(json.dumps({"type": "FeatureCollection", "features": areas}))
+    words = {"--map": ["--map", "m.json"], "--map-key": ["--map", "m.json", "--map-key", "other"]}[option]
+    one, two = (run(command, base(command, *w), files=("html",)) for w in (words[:-2], words))
+    found = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["map"] for r in (one, two)]
+    assert [None if m is None else m["of"] for m in found] == ([None, [0, 1]] if option == "--map" else [[0, 1], [2]])
+
+
 def currency(run, command):
     files = tuple(k for k in OUTPUTS[command] if k == "html")
     words = base(command, "--budget", 1e3, how="baseline")
@@ -576,9 +605,8 @@ def currency(run, command):
     assert "Zqx" not in one.screen
     assert "Zqx" in two.screen
     assert "$" not in two.screen
-    if command != "allocate":
-        assert "Zqx" in two.html
-        assert "Zqx" not in one.html
+    assert "Zqx" in two.html
+    assert "Zqx" not in one.html
 
 
 def force(run, command):
@@ -611,19 +639,145 @@ def points(run, command):
     assert [len(run(command, [*words, *w]).rows) for w in ([], ["--points", 3])] == [25, 3]
 
 
+LIMITS = {
+    "alpha": (20.0, 50.0),
+    "loss": (20.0, 40.0),
+    "relative-loss": (5.0, 9.0),
+    "cost": (30.0, 60.0),
+    "rmse": (40.0, 70.0),
+}
+"""Of `baseline` with a budget of 1000: dollars, and percent of what is due."""
+
+
+def quantity(scale, name):
+    r = fp.audit(counts(), fp.Laplace(scale), "baseline", budget=1000.0)
+    ends = {
+        "alpha": r.alpha.scaled(1000.0),
+        "loss": r.largest_loss[0].scaled(1000.0),
+        "relative-loss": r.largest_relative_loss[0].scaled(100.0),
+        "cost": r.cost_of_privacy.amount,
+        "rmse": r.rmse.scaled(1000.0),
+    }
+    return ends[name]
+
+
 def target(run, command, *, name):
-    """The answer meets the limit at the upper end, and 1 % more noise does not."""
-    for limit in {"alpha": (0.02, 0.05), "loss": (20.0, 40.0), "cost": (30.0, 60.0)}[name]:
-        words = ["--spreads", 1, 100, "--points", 5, "--postprocess", "baseline", "--budget", 1000]
-        done = run(command, [*words, f"--max-{name}", limit])
-        assert (done.data["target"], done.data["limit"]) == (name, limit)
-        found = done.data["plans"][0]["found"]["mechanism"]["scale"]
+    """plan: the answer meets the limit at the upper end, and 1 % more noise does not. audit: a verdict on either side."""
+    key = f"max_{name.replace('-', '_')}"
+    if command == "audit":
+        reached = quantity(10.0, name)
+        for limit, outcome in ((reached.high * 1.01, "passes"), (reached.low * 0.99, "fails")):
+            done = run(command, base(command, f"--max-{name}", limit, "--budget", 1000, how="baseline"))
+            assert done.code == 0  # whatever the verdict
+            assert done.data["targets"] == {key: limit}
+            (verdict,) = done.results[0]["verdicts"]
+            assert (verdict["outcome"], verdict["limit"]) == (outcome, limit)
+            assert verdict["reached"]["value"] == pytest.approx(reached.value, rel=1e-12)
+            assert done.screen.startswith(f"baseline {outcome}: ")
+        assert run(command, base(command, how="baseline")).results[0]["outcome"] is None
+    else:
+        for limit in LIMITS[name]:
+            words = ["--spreads", 1, 100, "--points", 5, "--postprocess", "baseline", "--budget", 1000]
+            done = run(command, [*words, f"--max-{name}", limit])
+            assert done.data["targets"] == {key: limit}
+            found = done.data["plans"][0]["found"]["mechanism"]["scale"]
+            assert quantity(found, name).high <= limit < quantity(1.01 * found, name).high
+    assert f"--max-{name} must be > 0 and finite, got 0" in refused(run, command, base(command, f"--max-{name}", 0))
 
-        def at(scale):
-            r = fp.audit(counts(), fp.Laplace(scale), "baseline", budget=1000.0)
-            return {"alpha": r.alpha, "loss": r.largest_loss[0].scaled(1000.0), "cost": r.cost_of_privacy.amount}[name]
 
-        assert at(found).high <= limit < at(1.01 * found).high
+def label(run, command):
+    """Names on the screen (and in tables of entities); without the option the ids."""
+    how = "baseline"
+    plain, named = (run(command, base(command, *w, how=how)) for w in ([], ["--label", "name"]))
+    if command in ("audit", "allocate"):
+        assert named.column("name") == [r["name"] for r in (ROWS if command == "audit" else SEEN)]
+        assert "name" not in plain.rows[0]
+        assert named.column("id") == plain.column("id")
+    else:
+        point = first(named, command)
+        assert point["names"] == {i: i.upper() for i in {*point["alpha_pair"], point["largest_relative_loss"]["id"]}}
+        assert first(plain, command)["names"] == {}
+    assert "D" in re.split(r"[^A-Za-z]+", named.screen)
+    assert "D" not in re.split(r"[^A-Za-z]+", plain.screen)
+    assert "'nom'" in refused(run, command, base(command, "--label", "nom"))
+
+
+def keep(run, command):
+    """Columns as they stand in the file, in CSV and JSON; one whose name is taken gets another."""
+    more = ["--entities"] if command == "audit" else []
+    done = run(command, base(command, "--keep", "region", "--keep", "price", "--keep", "count", *more, how="baseline"))
+    rows = ROWS if command == "audit" else SEEN
+    assert done.column("region") == [r["region"] for r in rows]
+    assert done.column("price") == [r["price"] for r in rows]
+    assert done.column("kept_count" if command == "audit" else "count") == [r["count"] for r in rows]
+    assert [e["kept"] for e in done.data["entities"]] == [{k: r[k] for k in ("region", "price", "count")} for r in rows]
+    assert "region" not in run(command, base(command, how="baseline")).rows[0]
+    assert "'nowhere'" in refused(run, command, base(command, "--keep", "nowhere"))
+
+
+def csv_groups(run, command):
+    """One row per group, as the library says; not without groups."""
+    run(command, base(command, "--csv-groups", "g.csv", "--budget", 1000, how="baseline"))
+    rows = list(csv.DictReader(io.StringIO(Path("g.csv").read_text())))
+    r = fp.audit(counts(), level(command), "baseline", budget=1000.0)
+    assert [row["group"] for row in rows] == ["n", "s"]
+    for row, of in zip(rows, ("n", "s"), strict=True):
+        mine = np.array([g == of for g in r.counts.groups])
+        assert float(row["baseline_money"]) == pytest.approx(1000 * r.bias[mine].sum(), rel=1e-12)
+        assert float(row["baseline_relative_bias"]) == pytest.approx(
+            r.bias[mine].sum() / r.truth[mine].sum(), rel=1e-12
+        )
+        assert float(row["baseline_alpha"]) == pytest.approx(np.ptp(r.bias[mine]), rel=1e-12)
+        assert row["baseline_loses_most"] == r.counts.ids[int(np.flatnonzero(mine)[np.argmin(r.bias[mine])])]
+    Path("none.csv").write_text("id,count\na,3\nb,4\n")
+    done = run(command, base(command, "--csv-groups", "h.csv"), file="none.csv")
+    assert done.code == 2
+    assert "counts with groups" in done.screen
+    assert not Path("h.csv").exists()
+
+
+def frontier(run, command):
+    """The path of the threshold in the JSON; by default none."""
+    assert run(command, base(command, how="baseline")).data["frontier"] is None
+    for how, rule in (("pos", "pos-threshold"), ("simplex", "simplex-threshold")):
+        found = run(command, base(command, "--frontier", how=how)).data["frontier"]
+        assert found["rule"] == rule
+        assert [p["postprocess"] for p in found["named"]] == [how]
+        start = fp.audit(counts(), level(command), how)
+        assert found["path"][0]["threshold"] == 0
+        assert found["path"][0]["point"]["alpha"]["value"] == pytest.approx(start.alpha.value, rel=1e-5)
+
+
+def shared_by_group(run, command):
+    """allocate: shares that sum to 1 inside each group, or to each group's part of one budget."""
+    y, a = noisy(), np.array([1.0, 2.0, 1.0, 4.0])
+    inside = run(command, base(command, "--by-group"))
+    pos = np.maximum(y, 0) * a
+    groups = np.array([r["group"] for r in SEEN])
+    within = np.array([pos[i] / pos[groups == groups[i]].sum() for i in range(4)])
+    assert inside.numbers("baseline_share") == pytest.approx(within, rel=1e-12)
+    split = run(command, base(command, "--by-group", "--budget", 1000))
+    sums = {g: (a * y)[groups == g].sum() for g in ("n", "s")}
+    parts = {g: 1000 * s / sum(sums.values()) for g, s in sums.items()}
+    assert split.data["group_budgets"]["amounts"] == pytest.approx(parts, rel=1e-12)
+    assert split.numbers("baseline_money") == pytest.approx(within * [parts[g] for g in groups], rel=1e-12)
+    assert "noisy sums" in " ".join(split.screen.split())
+    assert run(command, base(command)).data["by_group"] is False
+
+
+def shared_group_budget(run, command):
+    """allocate: a budget for each group; not one for all, and not without groups."""
+    Path("one.csv").write_text("group,budget\ns,300\nn,100\n")
+    plain = run(command, base(command, "--by-group")).numbers("baseline_share")
+    amounts = {"n": 100.0, "s": 300.0}
+    for given, wanted in (("one.csv", amounts), ("t", {"n": 30.0, "s": 70.0})):
+        done = run(command, base(command, "--by-group", "--group-budget", given))
+        assert done.data["group_budgets"]["amounts"] == wanted
+        assert done.data["budget"] == sum(wanted.values())
+        paid = [s * wanted[r["group"]] for s, r in zip(plain, SEEN, strict=True)]
+        assert done.numbers("baseline_money") == pytest.approx(paid, rel=1e-12)
+    assert "got both" in refused(run, command, base(command, "--by-group", "--budget", 5, "--group-budget", "t"))
+    assert "got no --by-group" in refused(run, command, base(command, "--group-budget", "t"))
 
 
 def round_(run, command):
@@ -701,12 +855,12 @@ WORDS = {
 PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group} | {
     "--programme": programme, "--base": programme,
 }  # fmt: skip
+NOUN = {"--noun": partial(words_of_the_page, option="--noun", default="entities")}
 RANGE = {"--epsilons": epsilons, "--spreads": spreads, "--points": points}
 AGAINST = (
-    COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS
+    COLUMNS | PROMISED | RANGE | PROBLEM | ENGINE | FILES | WORDS | NOUN
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--force": force}
 )  # fmt: skip
-BOTH = {k: v for k, v in FILES.items() if k != "--html"}
 
 
 def of_levels(run, command, option, value):
@@ -725,19 +879,24 @@ LEVELS = {
     for option, value in {"--levels": "state:1", "--level-sigma": "1", "--split": "1", "--exact": "state"}.items()
 }
 
+MOST = {f"--max-{k}": partial(target, name=k) for k in LIMITS}
 TABLE = {
     "audit": COLUMNS | LEVELS
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
-    | {"--entities": entities, "--force": force, "--noun": partial(words_of_the_page, option="--noun", default="entities")},
-    "sweep": AGAINST,
-    "plan": AGAINST | {f"--max-{k}": partial(target, name=k) for k in ("alpha", "loss", "cost")},
-    "project": COLUMNS | LEVELS | STATEMENTS | BOTH
+    | {"--label": label, "--keep": keep, "--csv-groups": csv_groups, "--frontier": frontier} | MOST
+    | {option: partial(map_of_the_page, option=option) for option in ("--map", "--map-key")}
+    | {"--entities": entities, "--force": force} | NOUN,
+    "sweep": AGAINST | {"--label": label},
+    "plan": AGAINST | {"--label": label} | MOST,
+    "project": COLUMNS | LEVELS | STATEMENTS | FILES | NOUN | {k: v for k, v in WORDS.items() if k != "--currency"}
+    | {"--label": label_of_the_page}
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--total": total, "--group-total": group_total}
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
-    "allocate": COLUMNS | STATEMENTS | BOTH
-    | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--currency": currency, "--force": force}
-    | {"--programme": programme, "--base": programme}
+    "allocate": COLUMNS | STATEMENTS | FILES | NOUN | WORDS
+    | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--force": force}
+    | {"--programme": programme, "--base": programme, "--label": label, "--keep": keep}
+    | {"--by-group": shared_by_group, "--group-budget": shared_group_budget}
     | {
         "--confidence": partial(estimates, words=["--confidence", 0.5], confidence=0.5),
         "--simultaneous": partial(estimates, words=["--simultaneous"], simultaneous=True),
@@ -901,18 +1060,21 @@ SCREENS = {
     "allocate": ("allocate", ["--scale", 2, "--replicates", 2, "--postprocess", "baseline", "--budget", 1000]),
     "project": ("project", ["--group-total", "t", "--round", "--seed", 1]),
 }
-HEADS = "post-processing alpha gains most loses most cost of privacy RMSE P(0) by"
-CURVE_HEADS = "post-processing epsilon noise alpha largest loss cost of privacy RMSE P(0) by"
-EXPLANATION = (
-    "alpha: the largest difference between two entities' biases. RMSE: root mean squared error per entity. "
-    "P(0): the mean chance of receiving 0."
+HEADS = "post-processing alpha gains most loses most of its due cost of privacy RMSE P(0) by"
+CURVE_HEADS = "post-processing epsilon noise alpha largest loss largest in % of due cost of privacy RMSE P(0) by"
+GROUP_HEADS = "group n due bias of due alpha inside smallest bias of its due"
+EXPLANATION = (  # wrapped
+    "alpha: the largest difference between two entities' biases. Of its due: what the entity that loses most loses, in percent of "
+    "what it is due. RMSE:",
+    "root mean squared error per entity. P(0): the mean chance of receiving 0.",
 )
-IN_MONEY = (  # wrapped
-    "alpha: the largest difference between two entities' biases, in money. RMSE: root mean squared error per entity, in "
-    "money. P(0): the mean chance of",
-    "receiving 0.",
+IN_MONEY = (
+    "alpha: the largest difference between two entities' biases, in money. Of its due: what the entity that loses most loses, in "
+    "percent of what it is due.",
+    "RMSE: root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
 )
 MARK = "confidential: computed from true counts"
+# Of what is due: 3.70409 of 3 are 123 %, 0.0123938 of 60 are 0.0207 %, 18.309 of 732 (240 of 328 parts of 1000) are 2.50 %.
 # By hand: nonnegative at scale 10 has the biases 5 e^{-x/10}: 3.70409 for 3 and 0.0123938 for 60, a chance of 0 of
 # e^{-x/10} / 2 each, 17.10 % on average. The other numbers were recorded from the commands: they guard the layout and the
 # places of the numbers; whether the numbers are right is for the tests of the engines. Bounds and ends of intervals are rounded
@@ -922,58 +1084,89 @@ SHOWN = {
     "release": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.6917 a +3.7041 d +0.012394 - 12.266 17.10 % exact",
-        "simplex 4.8277 a +2.6321 d −2.1956 - 9.9847 18.89 % exact",
+        "nonnegative 3.6917 a +3.7041 d +0.012394 +0.0207 % - 12.266 17.10 % exact",
+        "simplex 4.8277 a +2.6321 d −2.1956 −3.66 % - 9.9847 18.89 % exact",
         "nonnegative: in expectation a gets +3.7041 and d +0.012394, compared with the truth.",
+        "d is overcounted by 0.0124, 0.0207 % of its count of 60; a is overcounted by 3.70, 123 % of its count of 3.",
         "simplex: in expectation a gets +2.6321 and d −2.1956, compared with the truth.",
         "Theorem 1: alpha is between 3.2604 and 9.1181; with E[T], Lemma 3 gives at most 5.4585.",
-        EXPLANATION,
+        "d is undercounted by 2.20, 3.66 % of its count of 60; a is overcounted by 2.63, 87.7 % of its count of 3.",
+        "The largest loss in percent: b is undercounted by 2.16, 5.40 % of its count of 40.",
+        "nonnegative, by group",
+        GROUP_HEADS,
+        "n 2 43 +3.7957 +8.83 % 3.6125 b +0.091578 +0.229 %",
+        "s 2 65 +3.0450 +4.68 % 3.0203 d +0.012394 +0.0207 %",
+        "simplex, by group",
+        GROUP_HEADS,
+        "n 2 43 +0.47246 +1.10 % 4.7918 b −2.1597 −5.40 %",
+        "s 2 65 −0.47246 −0.727 % 3.9187 d −2.1956 −3.66 %",
+        *EXPLANATION,
         MARK,
     ],
     "money": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline $29.2 a +$10.9 d −$18.3 $19.8 $67.4 17.10 % exact",
+        "baseline $29.2 a +$10.9 d −$18.3 −2.50 % $19.8 $67.4 17.10 % exact",
         "baseline: in expectation a gets +$10.9 and d −$18.3, compared with the truth.",
+        "d loses $18.3, 2.50 % of the $732 it is due; a gains $10.9, 119 % of the $9.15 it is due.",
         "It would take $19.8 more for nobody to expect less than their due (cost of privacy).",
         "0.0001275 % of the draws are degenerate and take the documented convention.",
+        "baseline, by group",
+        GROUP_HEADS,
+        "n 2 $253 +$9.44 +3.73 % $12.4 b −$1.48 −0.605 %",
+        "s 2 $747 −$9.44 −1.26 % $27.2 d −$18.3 −2.50 %",
         *IN_MONEY,
         MARK,
     ],
     "shares": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline 2.9226 % a +1.0917 % d −1.8309 % 1.979 % of the budget 6.7379 % 17.10 % exact",
+        "baseline 2.9226 % a +1.0917 % d −1.8309 % −2.50 % 1.979 % of the budget 6.7379 % 17.10 % exact",
         "baseline: in expectation a gets +1.0917 % and d −1.8309 %, compared with the truth.",
+        "d loses 1.83 % of the budget, 2.50 % of the 73.2 % it is due; a gains 1.09 % of the budget, 119 % of the 0.915 % it is due.",
         "It would take 1.979 % of the budget more for nobody to expect less than their due (cost of privacy).",
         "0.0001275 % of the draws are degenerate and take the documented convention.",
-        EXPLANATION,
+        "baseline, by group",
+        GROUP_HEADS,
+        "n 2 25.305 % +0.94403 % +3.73 % 1.2394 % b −0.14768 % −0.605 %",
+        "s 2 74.695 % −0.94403 % −1.26 % 2.7178 % d −1.8309 % −2.50 %",
+        *EXPLANATION,
         MARK,
     ],
     "simulated": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 - 11.933 17.50 % 400 runs",
+        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
         "nonnegative: in expectation a gets +3.7 and d 0, compared with the truth.",
+        "a is overcounted by 4, 120 % of its count of 3.",
         "Control variates cut the variance by 3.41 times.",
         "alpha is 3.69505, from 2.73965 to 4.65045 with 95 % confidence, at 400 runs.",
-        EXPLANATION,
+        "nonnegative, by group",
+        GROUP_HEADS,
+        "n 2 43 +3.9 +9.0 % (+5.1 % to +12.8 %) 3.5 (1.8 to 5.2) b +0.17 +0.4 % (−0.6 % to +1.5 %)",
+        "s 2 65 +3.1 +4.7 % (+2.9 % to +6.6 %) 3.1 (1.8 to 4.3) d 0 0 % (−0.30 % to +0.30 %)",
+        *EXPLANATION,
         MARK,
     ],
     "sweep": [
         "4 entities, laplace noise",
         CURVE_HEADS,
-        "baseline 0.2 5 $9.43 $5.44 d $6.56 $31.9 11.46 % exact",
-        "baseline 0.1 10 $29.2 $18.3 d $19.8 $67.4 17.10 % exact",
-        *IN_MONEY,
+        "baseline 0.2 5 $9.43 $5.44 d 0.744 % d $6.56 $31.9 11.46 % exact",
+        "baseline 0.1 10 $29.2 $18.3 d 2.50 % d $19.8 $67.4 17.10 % exact",
+        "alpha: the largest difference between two entities' biases, in money. Largest in % of due: the largest loss relative to what the "
+        "entity is due. RMSE:",
+        "root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
         MARK,
     ],
     "plan": [
-        "The most noise that meets the target, laplace",
+        "nonnegative meets alpha 2 people at epsilon 0.157.",
+        "The most noise that meets the targets, laplace",
         CURVE_HEADS,
-        "nonnegative 0.15637 6.39512 2.0000 0 d - 7.9945 13.56 % exact",
-        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2.",
-        EXPLANATION,
+        "nonnegative 0.15637 6.39512 2.0000 0 d 0 % d - 7.9945 13.56 % exact",
+        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2 people.",
+        "alpha: the largest difference between two entities' biases. Largest in % of due: the largest loss relative to what the entity is "
+        "due. RMSE: root mean",
+        "squared error per entity. P(0): the mean chance of receiving 0.",
         MARK,
     ],
     "allocate": [
@@ -983,6 +1176,10 @@ SHOWN = {
         "b 40.25 $246 $169 to $379",
         "c 5 $15.3 $0 to $46.2",
         "a -3.5 $0 $0 to $10.6",
+        "By group",
+        "group n noisy sum baseline",
+        "s 2 65.5 $754",
+        "n 2 36.75 $246",
         "baseline: the largest and smallest bias, estimated from noisy counts: a +$3.1 ± $0.171, d −$2.69 ± $0.0699.",
         "1 of 4 noisy counts are negative (25.00 %).",
     ],
@@ -1016,7 +1213,9 @@ def test_counts_beside_money_are_not_said_to_be_in_money(run, command):
 def test_a_plan_that_nothing_meets_says_so_and_ends_with_3(run):
     done = run("plan", base("plan", "--max-alpha", 1e-9)[2:])
     assert done.code == 3
-    assert "no noise in the range keeps alpha at or below 1e-09: the least noise already exceeds it." in done.screen
+    assert (
+        "no noise in the range keeps alpha at or below 1e-09 people: the least noise already exceeds it." in done.screen
+    )
     assert done.data["plans"][0]["found"] is None
 
 
@@ -1034,16 +1233,23 @@ def test_the_columns_of_a_sweep(run, how, extra):
     done = run("sweep", base("sweep", "--budget", 1000, "--postprocess", "pos", how=how))
     for row, scale in zip([r for r in done.rows if r["postprocess"] == how], (5.0, 10.0), strict=True):
         r = fp.audit(counts(), fp.Laplace(scale), how, **({"budget": 1000.0} if how == "baseline" else {}))
-        loss, loser = r.largest_loss
-        loss = loss.scaled(1000.0) if how == "baseline" else loss
-        cost = r.cost_of_privacy
+        cash = 1000.0 if how == "baseline" else 1.0  # all of it is in money where there is some
+        (loss, loser), (part, worst), cost = r.largest_loss, r.largest_relative_loss, r.cost_of_privacy
         want = {
-            "postprocess": how, "epsilon": 1 / scale, "spread": scale, "method": "exact", "alpha": r.alpha.value,
-            "alpha_low": r.alpha.low, "alpha_high": r.alpha.high, "largest_loss": loss.value, "largest_loss_low": loss.low,
-            "largest_loss_high": loss.high, "loses_most": loser, "rmse": np.sqrt(np.mean(r.mse)), "zero": np.mean(r.zero),
-            "cost_share": cost.share.value if cost else "", "cost_amount": cost.amount.value if cost else "",
-            "confidential": "computed from true counts",
+            "postprocess": how, "epsilon": 1 / scale, "spread": scale, "method": "exact",
+            "unit": "money" if how == "baseline" else "people", "loses_most": loser, "loses_most_relatively": worst,
+            "zero": np.mean(r.zero), "cost_share": cost.share.value if cost else "",
+            "cost_amount": cost.amount.value if cost else "", "confidential": "computed from true counts",
         }  # fmt: skip
+        mean, half = np.mean(r.mse), np.mean(r.mse_accuracy.half_width)
+        root = fp.Estimate(*np.sqrt([mean, mean - half, mean + half]).tolist())
+        for name, e in (
+            ("alpha", r.alpha.scaled(cash)),
+            ("largest_loss", loss.scaled(cash)),
+            ("largest_relative_loss", part),
+            ("rmse", root.scaled(cash)),
+        ):
+            want |= {name: e.value, f"{name}_low": e.low, f"{name}_high": e.high}
         assert set(row) == set(want)
         for key, value in want.items():
             assert (float(row[key]) if isinstance(value, float) else row[key]) == value, key

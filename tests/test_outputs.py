@@ -71,7 +71,7 @@ class Ran:
         self.rows = list(csv.DictReader(io.StringIO(paths[1].read_text())))
         self.columns = list(next(csv.reader(io.StringIO(paths[1].read_text()))))
         assert self.data["version"] == fp.__version__
-        assert self.data["schema"] == f"fairpost/{command}/1"
+        assert self.data["schema"] == f"fairpost/{command}/{2 if command in ('sweep', 'plan') else 1}"
         assert self.data["command"].startswith(f"fairpost {command} ")
 
     def column(self, name):
@@ -147,7 +147,31 @@ def audit_columns(results):
         columns |= {f"{name}_standard_deviation": r.deviation, f"{name}_zero": r.zero}
         if r.task == "allocation" and r.budget is not None:
             columns[f"{name}_money"] = r.bias * r.budget
+        columns |= {f"{name}_relative_bias": r.bias / r.truth, f"{name}_relative_half_width": relative_half(r)}
     return columns | {"confidential": ["computed from true counts"] * first.counts.n}
+
+
+def relative_half(r):
+    """The error of a bias over what is due, and the rounding of a quotient of sums of six: (2 * 6 + 4) eps."""
+    return r.half_width / r.truth + 16 * np.finfo(float).eps * np.abs(r.bias / r.truth)
+
+
+def near(e, rel=1e-12):
+    """An estimate, to rounding."""
+    return {k: pytest.approx(v, rel=rel, abs=1e-300) if isinstance(v, float) else v for k, v in e.items()}
+
+
+def interval(value, half, kind):
+    return {"value": value, "low": value - half, "high": value + half, "accuracy": kind}
+
+
+def rmse_entry(mse, half, kind):
+    """The root of the mean of squared errors; the ends from the mean half-width; null where nothing is known."""
+    mean, width = mse.mean(), half.mean()
+    high = math.sqrt(mean + width) if np.isfinite(width) else None
+    return near(
+        {"value": math.sqrt(mean), "low": math.sqrt(max(mean - width, 0.0)), "high": high, "accuracy": kind}, 1e-9
+    )
 
 
 def groups_of(r):
@@ -155,14 +179,49 @@ def groups_of(r):
     out = []
     for g in ("north", "south"):
         mine = np.array([h == g for h in GROUPS])
-        sums = {"bias": r.bias[mine].sum(), "half_width": r.half_width[mine].sum()}
+        rounding = 2 * 2.0**-53 * np.abs(r.bias[mine]).sum()  # of a sum of three
+        sums = {
+            "bias": r.bias[mine].sum(),
+            "half_width": r.half_width[mine].sum() + rounding,
+            "due": r.truth[mine].sum(),
+        }
         rmse = math.sqrt(r.mse[mine].sum() / 3)
         numbers = sums | {"root_mean_squared_error": rmse}
+        worst = int(np.flatnonzero(mine)[np.argmin(r.bias[mine])])
+        known, low, high = r.accuracy.kind, r.bias[mine] - r.half_width[mine], r.bias[mine] + r.half_width[mine]
+        relative = interval(r.bias[worst] / r.truth[worst], relative_half(r)[worst], known)
         out.append(
             {"group": g, "n": 3}
             | {k: pytest.approx(v, rel=1e-14, abs=4e-16 * np.abs(r.bias).max()) for k, v in numbers.items()}
+            | {
+                "relative_bias": pytest.approx(sums["bias"] / sums["due"], rel=1e-9, abs=1e-15),
+                # the rounding of sums over 3 of 6 entities: (2 * 9 + 4) eps
+                "relative_half_width": pytest.approx(
+                    sums["half_width"] / sums["due"] + 22 * 2.3e-16 * abs(sums["bias"] / sums["due"]), rel=1e-2
+                ),
+                "alpha": near(
+                    {
+                        "value": np.ptp(r.bias[mine]),
+                        "low": max(0.0, low.max() - high.min()),
+                        "high": high.max() - low.min(),
+                        "accuracy": known,
+                    }
+                ),
+                "worst": near(interval(r.bias[worst], r.half_width[worst], known), 1e-9)
+                | {"id": IDS[worst], "relative_bias": near(relative, 1e-9)},
+                "root_mean_squared_error_interval": rmse_entry(
+                    r.mse[mine], r.mse_accuracy.half_width[mine], r.mse_accuracy.kind
+                ),
+            }
         )
     return out
+
+
+def loss_entry(bias, half, kind):
+    """The largest loss, and whose it is."""
+    value, low, high = (max(0.0, float(np.max(-(bias + s * half)))) for s in (0, 1, -1))
+    who = IDS[int(np.argmin(bias))]
+    return near({"value": value, "low": low, "high": high, "accuracy": kind}, 1e-9) | {"id": who, "name": who}
 
 
 def audit_entry(r, entities=True):
@@ -195,6 +254,12 @@ def audit_entry(r, entities=True):
             "mean_standard_deviation": pytest.approx(sum(r.deviation) / len(r.mse), rel=1e-14),
             "mean_probability_of_zero": pytest.approx(sum(r.zero) / len(r.mse), rel=1e-14),
         },
+        "rmse": rmse_entry(r.mse, r.mse_accuracy.half_width, r.mse_accuracy.kind),
+        "largest_loss": loss_entry(r.bias, r.half_width, r.accuracy.kind)
+        | {"id": r.alpha_pair[1], "name": r.alpha_pair[1]},  # theory may know it where all gain alike
+        "largest_relative_loss": loss_entry(r.bias / r.truth, relative_half(r), r.accuracy.kind),
+        "outcome": None,
+        "verdicts": [],
         "expected_T": None if r.expected_T is None else estimate(r.expected_T),
         "degenerate": r.degenerate,
         "variance_reduction": None if r.sample is None else r.sample.reduction,
@@ -208,6 +273,8 @@ def audit_entry(r, entities=True):
             "due",
             "bias",
             "half_width",
+            "relative_bias",
+            "relative_half_width",
             "accuracy",
             "standard_error",
             "standard_deviation",
@@ -217,7 +284,7 @@ def audit_entry(r, entities=True):
         n, s = r.counts.n, r.sample
         errors = [None] * n if s is None else s.standard_error
         squares = (r.mse, [w if np.isfinite(w) else None for w in r.mse_accuracy.half_width])
-        known = (r.half_width, [r.accuracy.kind] * n, errors)
+        known = (r.half_width, r.bias / r.truth, relative_half(r), [r.accuracy.kind] * n, errors)
         vectors = (r.counts.ids, r.truth, r.bias, *known, r.deviation, *squares, r.zero, r.zero_accuracy.half_width)
         entry["entities"] = [dict(zip(keys, row, strict=True)) for row in zip(*vectors, strict=True)]
     return entry
@@ -233,7 +300,10 @@ def same_audit(ran, results, mechanism, budget):
         "counts": {"n": 6, "total": sum(VALUES)},
         "mechanism": mechanism,
         "budget": budget,
+        "targets": None,
+        "warnings": [],
         "results": [audit_entry(r, "--entities" in ran.words) for r in results],
+        "frontier": None,
     } | (shared if "--entities" in ran.words else {})
 
 
@@ -394,25 +464,30 @@ def test_the_promise_in_the_json(folder, words, promise):
 # ---- sweep and plan -----------------------------------------------------------------------------------------------
 
 CURVE = (
-    "postprocess", "epsilon", "spread", "method", "alpha", "alpha_low", "alpha_high", "largest_loss", "largest_loss_low",
-    "largest_loss_high", "loses_most", "cost_share", "cost_amount", "rmse", "zero", "confidential",
+    "postprocess", "epsilon", "spread", "method", "unit", "alpha", "alpha_low", "alpha_high", "largest_loss", "largest_loss_low",
+    "largest_loss_high", "largest_relative_loss", "largest_relative_loss_low", "largest_relative_loss_high", "rmse", "rmse_low",
+    "rmse_high", "loses_most", "loses_most_relatively", "cost_share", "cost_amount", "zero", "confidential",
 )  # fmt: skip
 
 
 def curve_columns(points):
     cost = [p.cost for p in points]
+    ends = ("value", "low", "high")
     cells = (
         [p.postprocess for p in points],
         [p.epsilon for p in points],
         [p.mechanism.spread for p in points],
         [p.method for p in points],
-        *([getattr(p.alpha, end) for p in points] for end in ("value", "low", "high")),
-        *([getattr(p.loss, end) for p in points] for end in ("value", "low", "high")),
+        [p.unit for p in points],
+        *([getattr(p.alpha, end) for p in points] for end in ends),
+        *([getattr(p.loss, end) for p in points] for end in ends),
+        *([getattr(p.relative_loss, end) for p in points] for end in ends),
+        *([v if math.isfinite(v := getattr(p.rmse, end)) else None for p in points] for end in ends),
         [p.loser for p in points],
+        [p.relative_loser for p in points],
         [None if c is None else c.share.value for c in cost],
         [None if c is None or c.amount is None else c.amount.value for c in cost],
-        [p.rmse for p in points],
-        [p.zero for p in points],
+        [p.zero.value for p in points],
         ["computed from true counts"] * len(points),
     )
     return dict(zip(CURVE, cells, strict=True))
@@ -428,13 +503,16 @@ def point_entry(p):
         "task": "release" if p.postprocess == "nonnegative" else "allocation",
         "method": p.method,
         "accuracy": p.alpha.kind,
+        "unit": p.unit,
         "alpha": estimate(p.alpha),
         "alpha_pair": list(p.alpha_pair),
         "largest_loss": estimate(p.loss) | {"id": p.loser},
+        "largest_relative_loss": estimate(p.relative_loss) | {"id": p.relative_loser},
         "cost_of_privacy": told,
-        "rmse": p.rmse,
-        "zero": p.zero,
+        "rmse": estimate(p.rmse) | ({} if math.isfinite(p.rmse.high) else {"high": None}),
+        "zero": estimate(p.zero),
         "note": p.note,
+        "names": {},
     }
 
 
@@ -444,9 +522,12 @@ def point_from_audit(result, epsilon):
     ends = [max(0.0, float(np.max(-(result.bias + s * result.half_width)))) * factor for s in (0, 1, -1)]
     found = Point.of(result, epsilon)
     assert [found.loss.value, found.loss.low, found.loss.high] == pytest.approx(ends, rel=1e-14, abs=1e-300)
-    assert found.alpha.value == pytest.approx(np.ptp(result.bias), rel=1e-9)
-    assert found.rmse == pytest.approx(math.sqrt(np.mean(result.mse)), rel=1e-14)
-    assert found.zero == pytest.approx(np.mean(result.zero), rel=1e-14)
+    assert found.alpha.value == pytest.approx(np.ptp(result.bias) * factor, rel=1e-9)
+    assert found.rmse.value == pytest.approx(math.sqrt(np.mean(result.mse)) * factor, rel=1e-14)
+    assert found.zero.value == pytest.approx(np.mean(result.zero), rel=1e-14)
+    assert found.relative_loss.value == pytest.approx(max(0.0, np.max(-result.bias / result.truth)), rel=1e-14)
+    assert found.relative_loser == result.counts.ids[int(np.argmin(result.bias / result.truth))]
+    assert found.unit == ("people" if result.task == "release" else "share" if result.budget is None else "money")
     assert found.loser == result.counts.ids[int(np.argmin(result.bias))]
     return found
 
@@ -487,6 +568,8 @@ def test_the_files_of_a_sweep(folder):
         "counts": {"n": 6, "total": sum(VALUES)},
         "budget": MONEY,
         "group_budgets": None,
+        "currency": "$",
+        "warnings": [],
         "points": [point_entry(p) for p in points],
         "refused": [],
     }
@@ -533,7 +616,14 @@ def test_a_sweep_names_what_was_refused(folder):
 
 @pytest.mark.parametrize(
     ("option", "target", "limit", "budget"),
-    [("--max-loss", "loss", 60.0, MONEY), ("--max-cost", "cost", 0.002, None), ("--max-alpha", "alpha", 0.002, MONEY)],
+    [
+        ("--max-loss", "loss", 60.0, MONEY),
+        ("--max-cost", "cost", 0.002, None),
+        ("--max-alpha", "alpha", 0.002 * MONEY, MONEY),
+        ("--max-alpha", "alpha", 0.002, None),
+        ("--max-relative-loss", "relative_loss", 1.5, MONEY),
+        ("--max-rmse", "rmse", 300.0, MONEY),
+    ],
 )
 def test_the_files_of_a_plan(folder, option, target, limit, budget):
     words = ("--budget", budget) if budget else ()
@@ -542,7 +632,7 @@ def test_the_files_of_a_plan(folder, option, target, limit, budget):
         "--sensitivity", 2, *words,
     )  # fmt: skip
     found = plan(
-        COUNTS, fp.Laplace, "pos", target=target, limit=limit, spreads=grid(2.0, 30.0, 4), budget=budget,
+        COUNTS, fp.Laplace, "pos", **{f"max_{target}": limit}, spreads=grid(2.0, 30.0, 4), budget=budget,
         epsilon=lambda m: 2 / m.spread,
     )  # fmt: skip
     ran.holds(curve_columns(found.curve))
@@ -551,12 +641,28 @@ def test_the_files_of_a_plan(folder, option, target, limit, budget):
         "counts": {"n": 6, "total": sum(VALUES)},
         "budget": budget,
         "group_budgets": None,
-        "target": target,
-        "limit": limit,
+        "currency": "$",
+        "warnings": [],
+        "targets": {f"max_{target}": limit},
+        "verdict": fp.Plans((found,)).verdict,
         "plans": [
             {
                 "postprocess": "pos",
                 "found": point_entry(found.found),
+                "stated": point_entry(found.stated),
+                "ending": "found",
+                "again": False,
+                "binding": target,
+                "verdicts": [
+                    {
+                        "target": target,
+                        "limit": limit,
+                        "unit": "percent" if target == "relative_loss" else found.found.unit,
+                        "outcome": "passes",
+                        "reached": estimate(found.found.quantity(target)),
+                        "id": {"loss": found.found.loser, "relative_loss": found.found.relative_loser}.get(target),
+                    }
+                ],
                 "message": found.message,
                 "plain": True,
                 "curve": [point_entry(p) for p in found.curve],
@@ -566,10 +672,13 @@ def test_the_files_of_a_plan(folder, option, target, limit, budget):
     }
     audit = fp.audit(COUNTS, found.found.mechanism, "pos", budget=budget)
     point_from_audit(audit, found.found.epsilon)
+    cash = budget or 1.0
     reached = {
-        "loss": -audit.bias.min() * MONEY,
-        "cost": -audit.bias[audit.bias < 0].sum(),
-        "alpha": np.ptp(audit.bias),
+        "loss": -audit.bias.min() * cash,
+        "cost": -audit.bias[audit.bias < 0].sum() * cash,
+        "alpha": np.ptp(audit.bias) * cash,
+        "relative_loss": 100 * np.max(-audit.bias / audit.truth),
+        "rmse": math.sqrt(np.mean(audit.mse)) * cash,
     }[target]
     assert 0.999 * limit < reached <= limit  # the most noise that keeps it
 
@@ -711,6 +820,18 @@ def entity_rows(columns):
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def shared_groups(columns, rules):
+    """Sums over each group, to the rounding of three terms."""
+    out = []
+    for g in ("north", "south"):
+        mine = [i for i, h in enumerate(GROUPS) if h == g]
+        total = {"noisy_sum": sum(NOISY[i] for i in mine)}
+        for rule in rules:
+            total |= {f"{rule}_{k}": sum(columns[f"{rule}_{k}"][i] for i in mine) for k in ("share", "money")}
+        out.append({"group": g, "n": 3} | {k: pytest.approx(v, rel=1e-12, abs=1e-9) for k, v in total.items()})
+    return out
+
+
 def test_the_files_of_an_allocation(folder):
     rules = ("baseline", "pos")
     words = ["--scale", 8, "--sensitivity", 2, "--replicates", 3, *(w for r in rules for w in ("--postprocess", r))]
@@ -728,6 +849,9 @@ def test_the_files_of_an_allocation(folder):
             "replicates": 3,
             "missing": {},
         },
+        "by_group": False,
+        "group_budgets": None,
+        "groups": shared_groups(columns, rules),
         "entities": entity_rows(columns),
     }
     y, a = np.array(NOISY), np.array(WEIGHTS)
@@ -800,6 +924,9 @@ def test_an_allocation_without_the_noise(folder):
         "budget": MONEY,
         "interval": None,
         "bias": {"mark": "estimated from noisy counts", "methods": {}, "replicates": 10, "missing": {}},
+        "by_group": False,
+        "group_budgets": None,
+        "groups": shared_groups(columns, ("baseline", "pos")),
         "entities": entity_rows(columns),
     }
 

@@ -203,6 +203,13 @@ def test_numbers_are_shown_to_what_their_interval_allows():
     assert show(200_000) == "200,000"
     assert show(10_632.4) == "10,632"
     assert show(None) == "–"
+    # by powers of ten: one notation, whatever the size
+    assert show(Estimate(0.283, 0.259, 0.319), True) == "2.830e-01 [2.590e-01, 3.190e-01]"
+    assert show(Estimate(0.00858784008, 0.00858784007, 0.00858784009), True) == "8.5878401e-03 ± 1e-11"
+    assert show(Estimate(0.5, 0.0, 1.0), True) == "5.000e-01 [0, 1.000e+00]"
+    assert show("3.00E-07", True) == "3.00e-07"
+    assert show("3.00E-07") == "3.00E-07"
+    assert str(pretty("3.00e-07 ± 1e-12, 2.5e+03")) == "3.00 × 10<sup>−7</sup> ± 10<sup>−12</sup>, 2.5 × 10<sup>3</sup>"
 
 
 def test_counts_that_the_engines_refuse_are_simulated():
@@ -393,7 +400,7 @@ def test_plain_notation_becomes_readable():
     assert str(pretty("E[(y)_-] & ||v||_1")) == "E[(y)<sub>−</sub>] &amp; ‖v‖<sub>1</sub>"
     assert str(pretty("alphabet alpha 1.25 x lower")) == "alphabet α 1.25 × lower"
     assert str(cell("1 [0.5, 1.5]")) == "1<br><small>[0.5, 1.5]</small>"
-    assert str(cell("0.25 ± 3e-11")) == "0.25<br><small>± 3e-11</small>"
+    assert str(cell("0.25 ± 3e-11")) == "0.25<br><small>± 3 × 10<sup>−11</sup></small>"
 
 
 def test_a_folder_is_written_whole(tmp_path):

@@ -111,7 +111,7 @@ def test_sweep_and_plan_take_a_law(run):
     sweep = json.loads(run("sweep", *FILE, *words, "--json", "-").stdout)
     assert len(sweep["points"]) == 3
     one = fp.audit(counts(), fp.Laplace(1.0), "as-written", programme="title1-targeted", budget=1e6)
-    assert sweep["points"][0]["alpha"]["value"] == pytest.approx(one.alpha.value, rel=1e-9)
+    assert sweep["points"][0]["alpha"]["value"] == pytest.approx(one.alpha.value * 1e6, rel=1e-9)  # money
     plan = json.loads(run("plan", *FILE, *words, "--max-loss", 200, "--json", "-").stdout)
     assert plan["plans"][0]["found"]["largest_loss"]["value"] == pytest.approx(200, rel=1e-4)
 

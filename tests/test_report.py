@@ -313,6 +313,7 @@ def test_beyond_the_limit_the_most_affected_travel():
     page = audit_page([result])
     data = payload(page)
     assert len(data["ids"]) == 20_000 < data["n"] == 30_000
+    assert [counts.ids[i] for i in data["which"]] == data["ids"]
     assert {"0", "25000", "1", "25001"} <= set(data["ids"])
     assert "this file holds the 20,000 that are affected most" in words(page)
 

@@ -28,6 +28,65 @@ def read(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
+def relative_half(r):
+    """A half-width over what is due, and the rounding of a quotient of sums of five: (2 * 5 + 4) eps."""
+    return r.half_width / r.truth + 14 * np.finfo(float).eps * np.abs(r.bias / r.truth)
+
+
+def loss_of(bias, half, who, kind):
+    """The largest loss: at the value, at the nearer and at the farther end of every interval."""
+    ends = [max(0.0, float(np.max(-(bias + s * half)))) for s in (0, 1, -1)]
+    return dict(zip(("value", "low", "high"), map(about, ends), strict=True)) | {
+        "accuracy": kind,
+        "id": who,
+        "name": who,
+    }
+
+
+def about(v):
+    return pytest.approx(v, rel=1e-12, abs=1e-15)
+
+
+def interval(value, half, kind):
+    return {"value": about(value), "low": about(value - half), "high": about(value + half), "accuracy": kind}
+
+
+def root(mse, half, kind):
+    ends = {"value": mse.mean(), "low": mse.mean() - half.mean(), "high": mse.mean() + half.mean()}
+    return {k: about(math.sqrt(v)) for k, v in ends.items()} | {"accuracy": kind}
+
+
+def group_of(r, g, who):
+    """One group from the vectors."""
+    bias, half, due = r.bias[who], r.half_width[who], r.truth[who].sum()
+    total = half.sum() + (len(who) - 1) * 2.0**-53 * np.abs(bias).sum()
+    worst, kind = who[int(np.argmin(bias))], r.accuracy.kind
+    low, high = bias - half, bias + half
+    rounding = (2 * (5 + len(who)) + 4) * np.finfo(float).eps * abs(bias.sum() / due)
+    return {
+        "group": g,
+        "n": len(who),
+        "due": about(due),
+        "bias": pytest.approx(bias.sum(), rel=1e-14),
+        "half_width": pytest.approx(total, rel=1e-12),
+        "relative_bias": about(bias.sum() / due),
+        "relative_half_width": about(total / due + rounding),
+        "alpha": {
+            "value": about(np.ptp(bias)),
+            "low": about(max(0.0, low.max() - high.min())),
+            "high": about(high.max() - low.min()),
+            "accuracy": kind,
+        },
+        "worst": interval(r.bias[worst], r.half_width[worst], kind)
+        | {
+            "id": r.counts.ids[worst],
+            "relative_bias": interval(r.bias[worst] / r.truth[worst], relative_half(r)[worst], kind),
+        },
+        "root_mean_squared_error": pytest.approx(math.sqrt(r.mse[who].mean()), rel=1e-14),
+        "root_mean_squared_error_interval": root(r.mse[who], r.mse_accuracy.half_width[who], "bound"),
+    }
+
+
 def test_the_table_of_results_made_by_hand():
     rows = read(entities_csv(ALL))
     wanted = {"id": list(BASELINE.counts.ids), "confidential": ["computed from true counts"] * 5}
@@ -48,6 +107,8 @@ def test_the_table_of_results_made_by_hand():
         numbers[f"{name}_zero"] = r.zero
         if r.budget is not None:
             numbers[f"{name}_money"] = r.bias * BUDGET
+        numbers[f"{name}_relative_bias"] = r.bias / r.truth
+        numbers[f"{name}_relative_half_width"] = relative_half(r)
     assert set(rows[0]) == {*wanted, *numbers, "group"}
     for name, values in wanted.items():
         assert [row[name] for row in rows] == values
@@ -61,7 +122,7 @@ def test_the_table_of_results_made_by_hand():
 
 def test_a_rule_that_comes_twice_gets_a_number():
     rows = read(entities_csv((POS, BASELINE, POS, POS)))
-    names = [c for c in rows[0] if c.endswith("_bias")]
+    names = [c for c in rows[0] if c.endswith("_bias") and not c.endswith("relative_bias")]
     assert names == ["pos_bias", "baseline_bias", "pos_2_bias", "pos_3_bias"]
     assert [float(r["pos_3_bias"]) for r in rows] == POS.bias.tolist()
 
@@ -89,16 +150,7 @@ def test_the_json_of_a_result_made_by_hand(result):
         "problem": "proportional" if result.task == "allocation" else "release",
         "task": "release" if "simplex" in result.postprocess else "allocation",
         "accuracies": {"bias": "interval" if drawn else "bound", "mean_squared_error": "bound", "zero": "bound"},
-        "groups": [
-            {
-                "group": g,
-                "n": len(who),
-                "bias": pytest.approx(result.bias[who].sum(), rel=1e-14),
-                "half_width": pytest.approx(result.half_width[who].sum(), rel=1e-14),
-                "root_mean_squared_error": pytest.approx(math.sqrt(result.mse[who].mean()), rel=1e-14),
-            }
-            for g, who in (("north", [0, 2]), ("south", [1, 4]), ("west", [3]))
-        ],
+        "groups": [group_of(result, g, who) for g, who in (("north", [0, 2]), ("south", [1, 4]), ("west", [3]))],
         "accuracy": "interval" if drawn else "bound",
         "confidence": 0.9 if drawn else None,
         "interrupted": False,
@@ -116,6 +168,18 @@ def test_the_json_of_a_result_made_by_hand(result):
             "mean_standard_deviation": mean["deviation"],
             "mean_probability_of_zero": mean["zero"],
         },
+        "rmse": root(result.mse, result.mse_accuracy.half_width, "bound"),
+        "largest_loss": loss_of(
+            result.bias, result.half_width, "Dogwood" if result is THRESHOLD else "Elm", result.accuracy.kind
+        ),
+        "largest_relative_loss": loss_of(
+            result.bias / result.truth,
+            relative_half(result),
+            {SIMPLEX: "Cedar", THRESHOLD: "Birch"}.get(result, "Elm"),
+            result.accuracy.kind,
+        ),
+        "outcome": None,
+        "verdicts": [],
         "expected_T": {"value": 3.2, "low": 3.19, "high": 3.21, "accuracy": "bound"} if result is SIMPLEX else None,
         "degenerate": result.degenerate,
         "variance_reduction": {"pos": 5.5, "simplex-threshold": 1.75}.get(result.postprocess),
@@ -129,6 +193,8 @@ def test_the_json_of_a_result_made_by_hand(result):
             "due": result.truth[k],
             "bias": result.bias[k],
             "half_width": result.half_width[k],
+            "relative_bias": result.bias[k] / result.truth[k],
+            "relative_half_width": relative_half(result)[k],
             "accuracy": "interval" if drawn else "bound",
             "standard_error": result.standard_error[k] if drawn else None,
             "standard_deviation": result.deviation[k],

@@ -75,7 +75,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "noise": ("test_privacy", "test_mechanisms", "test_threshold", "test_streams"),
     "fairness": ("test_fairness", "test_results*", "test_bounds", "test_wrong_numbers", "test_audit", "test_programme*", "test_references"),
-    "results": ("test_results*", "test_audit", "test_outputs*", "test_plan", "test_options", "test_estimate", "test_report*"),
+    "results": ("test_results*", "test_targets", "test_audit", "test_outputs*", "test_plan", "test_options", "test_estimate", "test_report*"),
     "counts": ("test_counts", "test_audit", "test_io", "test_postprocess", "test_plan", "test_cli"),
     "hierarchy": ("test_hierarchy*",),
     "release": ("test_release*",),

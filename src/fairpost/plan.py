@@ -59,6 +59,8 @@ def sweep(
 
     A question that is withdrawn (`cancel`) raises `Cancelled` with the curve so far.
     """
+    if "targets" in asked:
+        raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
     x = Counts.of(counts)
     points: list[Point] = []
     refused: list[Refused] = []
@@ -322,7 +324,7 @@ def frontier(
             x, mechanism, [replace(pi, threshold=Threshold(level, steep))], engine=finder, budget=budget
         )
         if isinstance(found, Refusal):
-            refused.append(f"threshold {level:.4g}: {found.reason}")
+            refused.append(f"threshold {level:.4g}: {found.reason.removeprefix(f'threshold {level:g}: ')}")
         else:
             path.append(Tradeoff(level, Point.of(found)))
     return Frontier(

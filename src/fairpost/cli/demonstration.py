@@ -17,6 +17,13 @@ from fairpost.io import check_free, write_whole
 
 BUDGET = 6.5e9
 EPSILON = 0.01
+LINES = f"""import fairpost as fp
+from fairpost.datasets import synthetic_districts
+
+noise = fp.Laplace.from_epsilon({EPSILON!r})
+results = fp.compare(synthetic_districts(), noise, ['baseline', 'pos', 'pos-threshold'], budget={BUDGET!r})
+print(results)"""
+"""What the report of the demo offers beside its command."""
 
 
 @click.command()
@@ -62,6 +69,8 @@ def demo(**given: Any) -> int:
         title=f"Synthetic school districts at epsilon {EPSILON:g}",
         unit="children",
         noun="districts",
+        source="SYNTHETIC",
+        lines=LINES,
     )
     if piped:
         to_stdout(page)

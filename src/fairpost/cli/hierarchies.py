@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -11,7 +12,8 @@ import numpy as np
 
 from fairpost.cli import options as o
 from fairpost.cli import screen
-from fairpost.cli.outputs import Outputs, as_json
+from fairpost.cli.outputs import Outputs, as_json, now, to_stdout
+from fairpost.cli.recipes import levels_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
@@ -151,7 +153,7 @@ def audit_levels(file: str, given: o.Given) -> int:
     method = given["method"]
     if method not in METHODS:
         raise ParameterError(f"--method on a hierarchy must be one of {', '.join(METHODS)}, got {method!r}")
-    for option in ("total", "budget", "html"):
+    for option in ("total", "budget"):
         if given.get(option) is not None:
             raise ParameterError(f"--{option} has no meaning with --levels, got {given[option]!r}")
     names = given["postprocess"] or ("top-down", "blue-down", "blue-down-threshold")
@@ -186,9 +188,12 @@ def audit_levels(file: str, given: o.Given) -> int:
                 break
     if not outputs.to_stdout:
         show(results)
-    if outputs.to_stdout:
+    page = partial(_page, file, results, levels, given)
+    if outputs.to_stdout == "html":
+        to_stdout(page())
+    elif outputs.to_stdout:
         click.echo(as_json(as_data(results, given)), nl=False)
-    _write(outputs, results, leaves.ids, given)
+    _write(outputs, results, leaves.ids, given, page)
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -213,13 +218,31 @@ def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], obje
     return write
 
 
-def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, given: o.Given) -> None:
+def _page(file: str, results: list[HierarchyAudit], levels: dict[str, int] | list[str], given: o.Given) -> str:
+    from fairpost.report import levels_page
+
+    return levels_page(
+        results,
+        command=o.command_line(),
+        made=now(),
+        title=given["title"],
+        unit=given["unit"],
+        source=o.source_of(file),
+        lines=levels_lines(
+            file, given, levels, results[0].noise.kind, [r.postprocess for r in results], given["runs"] or RUNS
+        ),
+    )
+
+
+def _write(outputs: Outputs, results: list[HierarchyAudit], ids: Any, given: o.Given, page: Callable[[], str]) -> None:
     files: dict[Any, Any] = {}
     if "json" in outputs.paths:
         files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(as_data(results, given)).encode()))
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
         files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")))
+    if "html" in outputs.paths:
+        files[outputs.paths["html"]] = _private(lambda file: file.write(page().encode()))
     if files:
         write_whole(files, outputs.force)
         click.echo(f"wrote {', '.join(str(path) for path in files)}", err=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from fairpost import palette
 from fairpost.report.numbers import clean
 
 if TYPE_CHECKING:
@@ -46,8 +47,13 @@ class Grid:
         for k in which:
             made.add_column(Text(self.heads[k]), justify="left" if k == 0 else "right", no_wrap=True)
         for row in self.rows:
-            made.add_row(*(Text(clean(row[k])) for k in which))
+            made.add_row(*(Text(clean(row[k]), style=_style(row[k]) if k == 0 else "") for k in which))
         return made
+
+
+def _style(label: str) -> str:
+    """A rule has its own colour, the one that it has in the pages; on a terminal only."""
+    return palette.look(label).light if label in palette.SLOTS else ""
 
 
 def console(*, stderr: bool = False) -> Console:

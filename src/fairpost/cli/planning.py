@@ -209,6 +209,7 @@ def _unit(p: Point, cash: _Cash) -> Unit:
     return PERCENT if p.unit == "decision" else screen.COUNTS if p.task == "release" else screen.SHARES
 
 
+DUE = "Largest in % of due: the largest loss relative to what the entity is due"
 DIGITS = 6
 """Of epsilon and of the noise in the tables: what is printed can be given back to a command."""
 HEAD = (
@@ -239,7 +240,7 @@ def _show_plans(plans: Plans, cash: _Cash, noise: str) -> None:
 def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     if cash.words:
         screen.say(out, cash.words)
-    screen.say(out, screen.explanation(cash.total is not None and "release" not in tasks), style="dim")
+    screen.say(out, screen.explanation(cash.total is not None and "release" not in tasks, DUE), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
 
 

@@ -153,3 +153,34 @@ def project_lines(file: str, given: o.Given, mechanism: Law | None, seed: int | 
     settings = {"round": given["whole"], "seed": seed if given["whole"] else None}
     lines.append(f"found = {_call('fp.project', *first, 'ids=noisy.ids', **settings)}")
     return _joined(["from fairpost.io import read_noisy"], [*lines, "print(found)"])
+
+
+def levels_lines(
+    file: str, given: o.Given, levels: dict[str, int] | list[str], kind: str, rules: Sequence[str], runs: int
+) -> str:
+    """The lines of `fairpost audit --levels`; `kind` is the noise and `runs` the number of runs that it took."""
+    group, areas = given["group"], given["areas"]
+    labels = [*(levels if isinstance(levels, list) else ()), *(c for c in (areas, group) if c)]
+    named = {"id": given["id"], "count": given["count"], "labels": labels, "format": given["format"]}
+    read = _call("read_leaves", repr(file), **{k: v for k, v in named.items() if v})
+    tree = f"fp.Hierarchy.from_geoids(leaves.ids, {levels!r})"
+    if isinstance(levels, list):
+        columns = f"[leaves.labels[name] for name in {levels!r}]"
+        tree = f"fp.Hierarchy.from_labels({columns}, {[*levels, given['id'] or 'id']!r}, ids=leaves.ids)"
+    numbers = {k: [float(v) for v in given[k].split(",")] for k in ("level_sigma", "split") if given[k] is not None}
+    exact = [name.strip() for name in given["exact"].split(",")] if given["exact"] else None
+    spent = None if given["rho"] is None else given["sensitivity"]
+    noise = _call(
+        "fp.LevelNoise", "tree", sigmas=numbers.get("level_sigma"), rho=given["rho"], split=numbers.get("split"),
+        exact=exact, kind=kind, sensitivity=spent,
+    )  # fmt: skip
+    more = [f"{name}=leaves.labels[{column!r}]" for name, column in (("groups", group), ("areas", areas)) if column]
+    settings = {"method": given["method"], "runs": runs, "seed": given["seed"], "confidence": given["confidence"]}
+    call = _call("fp.audit_hierarchy", "leaves.values", "noise", "rule", *more, **settings)
+    lines = [
+        f"leaves = {read}",
+        f"tree = {tree}",
+        f"noise = {noise}",
+        f"results = [{call} for rule in {list(rules)!r}]",
+    ]
+    return _joined(["from fairpost.io.leaves import read_leaves"], [*lines, "print(*results, sep='\\n')"])

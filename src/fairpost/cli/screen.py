@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from fairpost.accuracy import Estimate
 from fairpost.budgets import GroupBudgets
 from fairpost.cli.layout import Grid, console, remark, say, show
-from fairpost.report.numbers import PERCENT, Unit, half, money
+from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.report.programme import programme_lines
-from fairpost.report.verdicts import COUNTS, PARTS, SHARES, named, part, relative_lines, unit_of, verdict_lines
+from fairpost.report.verdicts import COUNTS, PARTS, SHARES, named, relative_lines, unit_of, verdict_lines
 from fairpost.results import Frontier, Point
 from fairpost.results.audit import Audit
 
@@ -20,6 +20,7 @@ GROUPS = 5
 """Groups on the screen, those that gain or lose most; all of them are in the files."""
 WIDE = 32
 """A name longer than this is shortened in a table."""
+DUE = "Of its due: what the entity that loses most loses, in percent of what it is due"
 RARE = 1e-12
 """A chance of degenerate draws below this is not worth a line."""
 
@@ -53,14 +54,14 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
         yield lambda done, most, label=what: bar.update(task, completed=done, total=most, description=label)
 
 
-def shown(unit: Unit, estimate: Estimate) -> str:
+def shown(unit: Unit, estimate: Estimate, *, signed: bool = False) -> str:
     """The value, and its interval where that is wide enough to see."""
     error = half(estimate)
     if error <= 1e-3 * abs(estimate.value):
-        return unit.show(estimate.value, error)
+        return unit.show(estimate.value, error, signed=signed)
     width = (estimate.high - estimate.low) / 10
-    low, high = unit.show(estimate.low, width, toward=-1), unit.show(estimate.high, width, toward=1)
-    return f"{unit.show(estimate.value, width)} ({low} to {high})"
+    low, high = (unit.show(e, width, toward=to, signed=signed) for e, to in ((estimate.low, -1), (estimate.high, 1)))
+    return f"{unit.show(estimate.value, width, signed=signed)} ({low} to {high})"
 
 
 def comparison(results: Sequence[Audit], currency: str) -> Grid:
@@ -107,15 +108,7 @@ def cut(result: Audit, label: str) -> str:
 def _relative(r: Audit) -> str:
     """What the entity that loses most loses, in percent of what it is due; "-" where nothing is due."""
     found = None if r.problem.unit == "decision" else r.relative_of(r.counts.ids.index(r.alpha_pair[1]))
-    return "-" if found is None else shown_part(found)
-
-
-def shown_part(estimate: Estimate) -> str:
-    """A relative bias with its sign; with its interval where that is wide enough to see."""
-    if half(estimate) <= 1e-3 * abs(estimate.value):
-        return part(estimate, signed=True)
-    low, high = PARTS.show(estimate.low, toward=-1, signed=True), PARTS.show(estimate.high, toward=1, signed=True)
-    return f"{part(estimate, signed=True)} ({low} to {high})"
+    return "-" if found is None else shown(PARTS, found, signed=True)
 
 
 def error(unit: Unit, rmse: Estimate) -> str:
@@ -133,17 +126,17 @@ def groups(result: Audit, currency: str) -> Grid | None:
         (
             g.group,
             f"{g.n:,}",
-            unit.show(g.due * factor),
+            count(g.due) if result.task == "release" else unit.show(g.due * factor),
             unit.show(g.bias.value * factor, half(g.bias) * factor / 10, signed=True),
-            "-" if g.relative is None else shown_part(g.relative),
+            "-" if g.relative is None else shown(PARTS, g.relative, signed=True),
             shown(unit, g.alpha.scaled(factor)),
             f"{cut(result, g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
-            "-" if g.worst_relative is None else shown_part(g.worst_relative),
+            "-" if g.worst_relative is None else shown(PARTS, g.worst_relative, signed=True),
         )
         for g in found[:GROUPS]
     ]
     many = f"the {GROUPS} of {len(found):,} groups that gain or lose most" if len(found) > GROUPS else "by group"
-    heads = ("group", "n", "due", "bias", "of due", "alpha inside", "loses most", "of its due")
+    heads = ("group", "n", "due", "bias", "of due", "alpha inside", "smallest bias", "of its due")
     return Grid(f"{result.postprocess}, {many}", heads, rows)
 
 
@@ -152,7 +145,7 @@ def path(found: Frontier, currency: str) -> Grid:
     unit = {"money": money(currency), "share": SHARES}.get(found.unit, COUNTS)
     last = len(found.path) - 1
     steps = [found.path[k] for k in sorted({round(last * q / 4) for q in range(5)})]
-    rows = [(f"threshold {COUNTS.show(t.threshold)}", *_tradeoff(unit, t.point)) for t in steps]
+    rows = [(f"threshold {t.threshold:.4g}", *_tradeoff(unit, t.point)) for t in steps]
     rows += [(p.postprocess, *_tradeoff(unit, p)) for p in found.named]
     return Grid(
         f"Fairness against accuracy: {found.rule} as its threshold grows", ("rule", "alpha", "RMSE", "P(0)", "by"), rows
@@ -186,7 +179,6 @@ def sentences(result: Audit, currency: str) -> list[str]:
     most, least = ends(result, currency)
     gainer, loser = (named(result, label) for label in result.alpha_pair)
     lines = [f"{result.postprocess}: in expectation {gainer} gets {most} and {loser} {least}, compared with the truth."]
-    lines += [f"  {line}" for line in relative_lines(result, currency)]
     if result.bounds is not None:
         b = result.bounds
         least, most = COUNTS.show(b.lower, toward=-1), COUNTS.show(b.theorem, toward=1)
@@ -194,6 +186,7 @@ def sentences(result: Audit, currency: str) -> list[str]:
         lines.append(f"  Theorem 1: alpha is between {least} and {most}{sharper}.")
         if b.says_little(result.alpha.value):
             lines.append(f"  {loose(result)}")
+    lines += [f"  {line}" for line in relative_lines(result, currency)]
     if result.cost_of_privacy is not None:
         amount = cost(result, currency)
         lines.append(f"  It would take {amount} more for nobody to expect less than their due (cost of privacy).")
@@ -229,11 +222,10 @@ def whose(budgets: GroupBudgets, total: float, currency: str) -> str:
     return f"By group: {unit.show(total)} in all, {budgets.words}; {len(budgets.amounts):,} groups, from {ends}."
 
 
-def explanation(in_money: bool) -> str:
-    """What the columns mean."""
+def explanation(in_money: bool, due: str = DUE) -> str:
+    """What the columns mean; `due`: the one about what is due."""
     unit = ", in money" if in_money else ""
     return (
-        f"alpha: the largest difference between two entities' biases{unit}. Of its due: what the entity that loses most loses, "
-        f"in percent of what it is due. RMSE: root mean squared error per entity{unit}. "
-        "P(0): the mean chance of receiving 0."
+        f"alpha: the largest difference between two entities' biases{unit}. {due}. "
+        f"RMSE: root mean squared error per entity{unit}. P(0): the mean chance of receiving 0."
     )

@@ -130,6 +130,7 @@ def table2(cells: Cells, data: str) -> Table:
         ("epsilon", "mechanism", "quantity", "published", "computed", "simulated", "runs", "plain"),
         frozenset({"computed", "simulated", "plain"}),
         tuple(rows),
+        powers=frozenset({"published", "computed", "simulated", "plain"}),
     )
 
 
@@ -152,7 +153,8 @@ def price(cells: Cells, data: str) -> Table:
     )  # fmt: skip
     rows = tuple(_price(cell) for cell in cells.values())
     estimates = frozenset({"P(0) simulated"})
-    return Table("table2-price", "Table 2, the price beside the gain", caption, columns, estimates, rows)
+    powers = frozenset(columns[2:8])
+    return Table("table2-price", "Table 2, the price beside the gain", caption, columns, estimates, rows, powers)
 
 
 def _price(cell: Allocation) -> tuple[Cell, ...]:

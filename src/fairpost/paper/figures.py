@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpost import palette
 from fairpost.audit import audit
 from fairpost.counts import Counts
 from fairpost.errors import UnsupportedError
@@ -18,9 +19,8 @@ from fairpost.paper.districts import EPSILONS, NAMES
 from fairpost.paper.geometry import TRIANGLES, Geometry, geometry
 from fairpost.results.audit import Audit
 
-COLOURS = {"baseline": "#D55E00", "pos": "#0072B2", "pos-threshold": "#009E73"}
-"""Colour-blind safe (Okabe and Ito)."""
-BARS, DOTS, INK, FAINT = "#B8C4CE", "#D55E00", "#1A1A1A", "#8A8A8A"
+COLOURS = {name: palette.look(name).light for name in ("baseline", "pos", "pos-threshold")}
+BARS, DOTS, INK, FAINT = "#B8C4CE", palette.look("simplex").light, "#1A1A1A", "#8A8A8A"
 STYLE: dict[str, Any] = {
     "font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 10, "axes.titlesize": 10.5,
     "axes.spines.top": False, "axes.linewidth": 0.7, "axes.edgecolor": INK, "xtick.major.width": 0.7,

@@ -34,13 +34,16 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"&lt;=", "≤"),
     (r"&gt;=", "≥"),
     (r"(?<=\d) x (?=\d|lower)", " × "),
+    (r"(?<=\d)[eE]\+?(-?)0*(\d+)\b", r" × 10<sup>\1\2</sup>"),
+    (r"<sup>-", "<sup>−"),
+    (r"(?<![\d.,])1 × 10<sup>", "10<sup>"),
     (r"(?<![\w-])-(?=\d)", "−"),
 )
 """From the plain notation of the tables to a readable page; applied to text that is already escaped."""
 
 
 def pretty(text: object) -> Markup:
-    """Plain notation as HTML: pi_S+ becomes π with an index, alpha becomes α, <= becomes ≤."""
+    """Plain notation as HTML: pi_S+ becomes π with an index, alpha becomes α, <= becomes ≤, 3e-07 a power of ten."""
     from markupsafe import Markup, escape
 
     out = str(escape(text))

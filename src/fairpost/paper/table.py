@@ -26,6 +26,8 @@ class Table:
     columns: tuple[str, ...]
     estimates: frozenset[str]
     rows: tuple[tuple[Cell, ...], ...]
+    powers: frozenset[str] = frozenset()
+    """Columns whose numbers are all written by powers of ten, whatever their size: one notation per column."""
 
     def column(self, name: str) -> tuple[Cell, ...]:
         """One column, top to bottom."""
@@ -52,29 +54,36 @@ class Table:
         """For reading: rounded to what the interval allows."""
         head = f"# {self.title}\n\n{self.caption}\n\n"
         lines = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
-        lines += ["| " + " | ".join(show(cell).replace("|", "\\|") for cell in row) + " |" for row in self.rows]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in self.shown()]
         return head + "\n".join(lines) + "\n"
 
     def shown(self) -> tuple[tuple[str, ...], ...]:
         """Every cell as text."""
-        return tuple(tuple(show(cell) for cell in row) for row in self.rows)
+        by = [c in self.powers for c in self.columns]
+        return tuple(tuple(show(cell, power) for cell, power in zip(row, by, strict=True)) for row in self.rows)
 
 
 def _fields(column: str, estimate: bool) -> list[str]:
     return [column, f"{column} low", f"{column} high"] if estimate else [column]
 
 
-def show(cell: Cell) -> str:
-    """A cell for reading."""
+def show(cell: Cell, power: bool = False) -> str:
+    """A cell for reading; `power`: mantissa and power of ten."""
     if cell is None:
         return "–"
     if isinstance(cell, str):
-        return cell
+        return cell.replace("E", "e") if power else cell
     if isinstance(cell, Estimate):
-        return _interval(cell)
+        return _interval(cell, power)
+    if power:
+        return _power(cell, 3)
     if isinstance(cell, int) or abs(cell) >= 1000:
         return f"{cell:,.0f}"
     return f"{cell:.4g}"
+
+
+def _power(value: float, places: int) -> str:
+    return f"{value:.{places}e}" if value else "0"
 
 
 def half_width(estimate: Estimate) -> float:
@@ -82,9 +91,11 @@ def half_width(estimate: Estimate) -> float:
     return max(estimate.high - estimate.value, estimate.value - estimate.low)
 
 
-def _interval(e: Estimate) -> str:
+def _interval(e: Estimate, power: bool) -> str:
     half = half_width(e)
     if half <= CLOSE * abs(e.value):
         digits = 8 if half == 0 else int(np.clip(np.ceil(-np.log10(half / abs(e.value))), 4, 8))
-        return f"{e.value:.{digits}g}" + (f" ± {half:.0e}" if half > 0 else "")
-    return f"{e.value:.4g} [{e.low:.4g}, {e.high:.4g}]"
+        value = _power(e.value, digits - 1) if power else f"{e.value:.{digits}g}"
+        return value + (f" ± {half:.0e}" if half > 0 else "")
+    value, low, high = (_power(v, 3) if power else f"{v:.4g}" for v in (e.value, e.low, e.high))
+    return f"{value} [{low}, {high}]"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost.report.numbers import CHANCE, Html, html, name, tagged
+from fairpost.report.programme import decisions
 from fairpost.report.sentences import VERBS, code, limit, ratio
 from fairpost.report.views import Extreme, View
 
@@ -25,7 +26,13 @@ def findings(views: list[View]) -> list[Finding]:
     worst = max(known, key=lambda v: v.result.alpha.value)
     usable = [v for v in known if not v.signed] or known
     best = min(usable, key=lambda v: v.result.alpha.value)
-    return [pays(worst), better(worst, best, len(views)), costs(worst, best)]
+    said = [pays(worst), better(worst, best, len(views)), costs(worst, best)]
+    if not worst.result.problem.decides:
+        return said
+    wrong = Finding(
+        "Wrong decisions", html("{pp}: {said}", pp=code(worst), said=decisions(worst.result, worst.words.noun))
+    )
+    return [said[0], wrong, *(said[1:2] if worst.about == "decision" else said[1:])]
 
 
 def pays(v: View) -> Finding:

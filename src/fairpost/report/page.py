@@ -24,7 +24,7 @@ def file(name: str) -> str:
     return resources.files("fairpost.report").joinpath("files").joinpath(name).read_text(encoding="utf-8")
 
 
-SCRIPTS = ("core.js", "plot.js", "table.js", "audit.js", "map.js", "curves.js", "entities.js")
+SCRIPTS = ("core.js", "plot.js", "table.js", "audit.js", "map.js", "curves.js", "entities.js", "levels.js")
 """The pieces of the script, in order; a page that is written whole adds `start.js`."""
 
 

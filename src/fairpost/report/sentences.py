@@ -10,6 +10,8 @@ from fairpost.report.numbers import CHANCE, Html, Unit, count, html, name, tagge
 from fairpost.report.programme import programme_lines
 from fairpost.report.views import Extreme, View, split
 
+NEAR_ONE = 1.5
+"""Ratios below this are told in percent."""
 TOO_FEW = 20
 """Below so many entities the summary names the two ends only."""
 VERBS = {
@@ -211,11 +213,11 @@ def _less(worst: View, view: View) -> Html:
 def ratio(worst: View, view: View) -> str:
     """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open.
 
-    Below twice it is told in percent: "at least 1 times less" says nothing.
+    Near 1 it is told in percent: "at least 1 times less" says nothing.
     """
     a, b = worst.result.alpha, view.result.alpha
     sure, about = a.low / b.high, a.value / b.value
-    if about < 2 or (sure < 2 and sure < 0.9 * about):
+    if sure < NEAR_ONE:
         known = 1 - 1 / sure >= 0.9 * (1 - 1 / about)
         less = CHANCE.show(1 - 1 / (about if known else sure), toward=0 if known else -1)
         return less if known else f"at least {less}"

@@ -98,11 +98,11 @@ def _rings(feature: Any, place: int, source: str) -> Iterator[Ring]:
     if not isinstance(feature, dict):
         raise InputError(f"{source}: feature {place} must be an object, got {type(feature).__name__}")
     shape = feature.get("geometry") or {}
-    polygons = {"Polygon": lambda c: [c], "MultiPolygon": lambda c: c}.get(shape.get("type"))
-    if polygons is None:
+    kind = shape.get("type")
+    if kind not in ("Polygon", "MultiPolygon"):
         return
     try:
-        for polygon in polygons(shape["coordinates"]):
+        for polygon in [shape["coordinates"]] if kind == "Polygon" else shape["coordinates"]:
             for ring in polygon:
                 points = [(float(p[0]), float(p[1])) for p in ring]
                 if not all(math.isfinite(a) and math.isfinite(b) for a, b in points):

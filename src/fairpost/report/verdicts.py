@@ -7,7 +7,7 @@ against a limit is rounded away from what is claimed: what passes is at most wha
 from __future__ import annotations
 
 from fairpost.accuracy import Estimate
-from fairpost.report.numbers import PERCENT, Unit, half, money
+from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.results.audit import Audit
 from fairpost.results.targets import TARGETS, Verdict
 
@@ -48,12 +48,15 @@ def against_due(result: Audit, label: str, currency: str = "$", *, who: str | No
     bias, relative = result.bias_of(i), result.relative_of(i)
     amount = unit.brief(abs(bias.value) * factor, half(bias) * factor)
     verb = _verb(result, bias.value)
-    start = f"{result.counts.name(i) if who is None else who} {verb} {amount}"
+    of = ""
+    if result.task == "allocation" and result.unit != "money":
+        of = " of its group's budget" if result.grouped else " of the budget"
+    start = f"{result.counts.name(i) if who is None else who} {verb} {amount}{of}"
     if relative is None:
         nothing = "its true count is 0" if result.task == "release" else "it is due nothing"
         return f"{start} ({nothing})"
     due = unit.brief(float(result.truth[i]) * factor)
-    whole = f"its count of {due}" if result.task == "release" else f"the {due} it is due"
+    whole = f"its count of {count(float(result.truth[i]))}" if result.task == "release" else f"the {due} it is due"
     return f"{start}, {part(Estimate(abs(relative.value), *_ends(relative), relative.kind))} of {whole}"
 
 
@@ -70,18 +73,22 @@ def _verb(result: Audit, bias: float) -> str:
 
 def relative_lines(result: Audit, currency: str = "$") -> list[str]:
     """The two ends relative to what they are due, and who loses most in percent where that is somebody else."""
-    if result.problem.unit == "decision":
-        return []
+    if result.problem.decides or result.problem.unit == "decision":
+        return []  # programmes have sentences of their own
     gainer, loser = result.alpha_pair
     places = {label: result.counts.ids.index(label) for label in (loser, gainer)}
     told = [label for label, i in places.items() if abs(result.bias[i]) > result.half_width[i]]
     lines = ["; ".join(against_due(result, label, currency) for label in told) + "."] if told else []
     worst, who = result.largest_relative_loss
-    if who is not None and who != loser and worst.low > 0:
-        lines.append(
-            f"In percent the largest loss is another: {against_due(result, who, currency, who=named(result, who))}."
-        )
+    if who is not None and who != loser and worst.low > 0 and _more(result, who, loser):
+        lines.append(f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}.")
     return lines
+
+
+def _more(result: Audit, who: str, loser: str) -> bool:
+    """Whether two relative losses differ in what is shown of them."""
+    shown = [result.relative_of(result.counts.ids.index(label)) for label in (who, loser)]
+    return len({None if e is None else part(e) for e in shown}) > 1
 
 
 def limit_unit(verdict: Verdict, result: Audit, currency: str = "$") -> Unit:
@@ -138,6 +145,4 @@ def _all(result: Audit) -> str:
     failed = sum(v.outcome == "fails" for v in found)
     if result.outcome == "fails":
         return f"fails {failed} of {len(found)} targets:"
-    return (
-        f"passes all {len(found)} targets:" if result.outcome == "passes" else "is unsure: an interval holds its limit:"
-    )
+    return "passes all targets:" if result.outcome == "passes" else "is unsure: an interval holds its limit:"

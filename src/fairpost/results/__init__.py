@@ -12,11 +12,10 @@ from fairpost.results.plans import Plan, Plans
 from fairpost.results.points import Point, Refused
 from fairpost.results.projection import Projection
 from fairpost.results.schema import schema
-from fairpost.results.targets import TARGETS, Targets, Verdict
+from fairpost.results.targets import Targets, Verdict
 
 __all__ = [
     "CONFIDENTIAL",
-    "TARGETS",
     "Allocation",
     "Audit",
     "Basis",

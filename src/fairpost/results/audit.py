@@ -23,7 +23,7 @@ from fairpost.results.cost import CostOfPrivacy
 from fairpost.results.figures import Series, drawn
 from fairpost.results.measures import Measures
 from fairpost.results.reading import audit_fields, one_line
-from fairpost.results.targets import NONE, Targets
+from fairpost.results.targets import NONE, TARGETS, UNITS, Targets
 from fairpost.results.writing import audit_entry
 from fairpost.rules import PostProcessing
 
@@ -235,6 +235,7 @@ class Audit(Measures, Result):
             ),
             ("found by", self.method if self.runs is None else f"{self.method}, {self.runs:,} runs, seed {self.seed}"),
         ]
+        facts += [(v.outcome, f"{TARGETS[v.target]} {known(v.reached, UNITS.get(v.unit, ''))}") for v in self.verdicts]
         return facts + ([("note", self.note)] if self.note else [])
 
     def _end(self, which: int) -> str:
@@ -244,4 +245,6 @@ class Audit(Measures, Result):
             if self.money is None
             else f" = {number(float(self.money[i]), signed=True)} of {number(self.budget or 0.0)}"
         )
-        return f"{label(self.counts.name(i))} {number(float(self.bias[i]), signed=True)}{money}"
+        part = self.relative_of(i)
+        due = "" if part is None else f", {number(100 * part.value, signed=True)} % of its due"
+        return f"{label(self.counts.name(i))} {number(float(self.bias[i]), signed=True)}{money}{due}"

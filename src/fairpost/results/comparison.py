@@ -151,7 +151,12 @@ class Comparison(Result, Sequence[Audit]):
         return f"Comparison: {self.first.counts.n:,} entities, {noise_words(self.first.mechanism)}"
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [("budget", number(self.budget))] if self.audits and self.budget is not None else []
+        if not self.audits:
+            return []
+        facts = [] if self.budget is None else [("budget", number(self.budget))]
+        if self.targets:
+            facts.append(("targets", ", ".join(f"{r.postprocess} {r.outcome}" for r in self.audits)))
+        return facts + [("warning", line) for line in self.warnings]
 
     def _grid(self) -> Grid:
         heads = ("post-processing", "alpha", "known by", "gains most", "loses most", "cost", "RMSE")

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpost import palette
+from fairpost.palette import Look
 from fairpost.results.base import needed, number, one_line
 
 if TYPE_CHECKING:
@@ -73,8 +75,16 @@ class Axis:
             "zeroline": True,
             "tickmode": "array",
             "tickvals": self.place(ticks).tolist(),
-            "ticktext": [number(t) for t in ticks],
+            "ticktext": tick_texts(ticks),
         }
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """0 and powers of ten in one notation: plain numbers, or powers for all of them where plain ones would be too long."""
+    sizes = [abs(t) for t in ticks if t != 0]
+    if not sizes or (min(sizes) >= 1e-5 and max(sizes) < 1e10):
+        return [f"{t:,.10g}" if t == 0 or abs(t) >= 1 else f"{t:.5f}".rstrip("0") for t in ticks]
+    return ["0" if t == 0 else f"{'-' if t < 0 else ''}10<sup>{round(np.log10(abs(t)))}</sup>" for t in ticks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +108,8 @@ def drawn(title: str, x: str, y: str, series: Sequence[Series], *, limit: float 
     across = Axis.of(x, *(s.x for s in series))
     ends = [e for s in series for e in (s.y, s.low, s.high) if e is not None]
     up = Axis.of(y, *ends, *([] if limit is None else [limit]))
-    figure = go.Figure([_trace(go, s, across, up) for s in series])
+    marks = palette.looks([s.name for s in series])
+    figure = go.Figure([_trace(go, s, across, up, look) for s, look in zip(series, marks, strict=True)])
     if limit is not None:
         figure.add_hline(y=float(up.place(limit)), line_dash="dot", annotation_text=f"at most {number(limit)}")
     figure.update_layout(
@@ -107,7 +118,7 @@ def drawn(title: str, x: str, y: str, series: Sequence[Series], *, limit: float 
     return figure
 
 
-def _trace(go: Any, s: Series, across: Axis, up: Axis) -> Any:
+def _trace(go: Any, s: Series, across: Axis, up: Axis, look: Look) -> Any:
     x, y = np.asarray(s.x, dtype=np.float64), np.asarray(s.y, dtype=np.float64)
     said = [
         f"{safe(name)}<br>{across.title}: {number(float(a))}<br>{up.title}: {number(float(b))}"
@@ -123,6 +134,8 @@ def _trace(go: Any, s: Series, across: Axis, up: Axis) -> Any:
         y=up.place(y).tolist(),
         error_y=bars,
         mode="lines+markers" if s.joined else "markers",
+        marker={"color": look.light, "symbol": look.mark},
+        line={"color": look.light},
         hovertext=said,
         hoverinfo="text",
     )

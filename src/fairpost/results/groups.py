@@ -1,8 +1,8 @@
 """What each group gains or loses as a whole: sums of biases, and who in it loses most.
 
 All biases lie in their intervals together (bounds and simultaneous intervals alike), so the sum over a group lies within
-the sum of the half-widths, and alpha inside a group within the range of its own intervals. What a group is due is the sum of
-what its entities are due.
+the sum of the half-widths (and what its own rounding adds), and alpha inside a group within the range of its own intervals.
+What a group is due is the sum of what its entities are due.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
@@ -21,6 +22,8 @@ from fairpost.results.base import Columns
 if TYPE_CHECKING:
     from fairpost.results.audit import Audit
     from fairpost.results.measures import Measures
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def group_outcomes(r: Measures) -> tuple[GroupOutcome, ...]:
 def _outcome(r: Measures, label: str, who: Any) -> GroupOutcome:
     known, bias, truth = r.accuracy.at(who), r.bias[who], r.truth[who]
     due = float(np.sum(truth))
-    total = Estimate.around(float(np.sum(bias)), float(np.sum(known.half_width)), known.kind)
+    total = Estimate.around(float(np.sum(bias)), float(np.sum(known.half_width)) + _rounding(bias), known.kind)
     worst = int(who[np.argmin(bias)])
     return GroupOutcome(
         group=label,
@@ -92,6 +95,11 @@ def _outcome(r: Measures, label: str, who: Any) -> GroupOutcome:
         worst_relative=r.relative_of(worst),
         rmse=fairness.rmse_interval(r.mse[who], r.mse_accuracy.at(who)),
     )
+
+
+def _rounding(terms: Floats) -> float:
+    """A bound on the rounding of their sum: (n - 1) u sum |terms|, with u half the spacing at 1 (Higham 2002, section 4.2)."""
+    return (terms.size - 1) * float(np.finfo(np.float64).eps) / 2 * float(np.sum(np.abs(terms)))
 
 
 def _relative(total: Estimate, due: float, n: int) -> Estimate | None:

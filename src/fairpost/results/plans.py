@@ -14,7 +14,7 @@ from fairpost.results.curves import Basis, figure
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
 from fairpost.results.reading import one_line
 from fairpost.results.schema import checked_schema, document
-from fairpost.results.targets import TARGETS, Targets, Verdict, unit_of
+from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Ending = Literal["found", "none", "all", "edge", "refused"]
 """found: the targets are met here and not with a little more noise; none: by no noise in the range; all: by every noise in the
 range; edge: the engine refuses the next level; refused: the engine refused every level."""
-UNITS = {"percent": " %"}
-"""What stands behind a number that was reached, where `Plan.message` does not say it."""
 SHORT = 3
 """Digits of the epsilon that sentences state."""
 

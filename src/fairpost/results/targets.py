@@ -27,6 +27,8 @@ TARGETS = {
 }
 """What can be limited, in words."""
 PERCENT = "percent"
+UNITS = {PERCENT: " %"}
+"""What stands behind a number that was reached, where its unit needs saying."""
 
 
 class Measured(Protocol):

@@ -12,7 +12,7 @@ function prepare(data) {
     r.truth = unpack(r.truth, F8); r.bias = unpack(r.bias, F8); r.error = unpack(r.error, F4); r.half = unpack(r.half, F4);
     r.deviation = unpack(r.deviation, F4); r.zero = unpack(r.zero, F4);
     r.shown = r.money || r.unit; r.per = r.money ? r.budget : 1;
-    r.bare = r.task === "allocation" ? r.unit : PLAIN4;
+    r.bare = r.task === "allocation" || r.about === "decision" ? r.unit : PLAIN4;
     // relative to what is due; nothing due: no percentage
     r.relative = r.bias.map((b, c) => (b === 0 ? 0 : r.truth[c] > 0 ? b / r.truth[c] : NaN));
     r.top = r.bias.reduce((m, b) => Math.max(m, Math.abs(b)), 0);
@@ -23,9 +23,13 @@ const RELATIVE = { factor: 100, prefix: "", suffix: "\u00a0%", digits: 3, whole:
 const called = (i) => (D.names ? D.names[i] : D.ids[i]);
 // The ways to measure a bias: in money, in percent of what is due, in the unit of the rule.
 function measures(r) {
-  const noun = r.task === "release" ? "true count" : "what is due";
-  const all = [{ key: "relative", name: `% of ${r.task === "release" ? "the true count" : "what is due"}`, of: (c) => r.relative[c], half: (c) => (r.truth[c] > 0 ? r.half[c] / r.truth[c] : NaN), unit: RELATIVE, title: `expected gain or loss, in % of the ${noun}`.replace("the what", "what") }];
-  all.push({ key: "plain", name: r.task === "release" ? D.unit : r.unit.factor === 100 && r.task === "allocation" ? "share of the budget" : "chance", of: (c) => r.bias[c], half: (c) => r.half[c], unit: r.unit, title: r.task === "release" ? `expected gain or loss, in ${D.unit}` : "expected gain or loss, share of the budget" });
+  const plain = { key: "plain", of: (c) => r.bias[c], half: (c) => r.half[c], unit: r.unit };
+  if (r.about === "decision") return [Object.assign(plain, { name: "chance", title: "change of the chance to be let in" })];
+  const counts = r.task === "release", due = counts ? "the true count" : "what is due";
+  const all = [
+    { key: "relative", name: `% of ${due}`, of: (c) => r.relative[c], half: (c) => (r.truth[c] > 0 ? r.half[c] / r.truth[c] : NaN), unit: RELATIVE, title: `expected gain or loss, in % of ${due}` },
+    Object.assign(plain, { name: counts ? D.unit : "share of the budget", title: counts ? `expected gain or loss, in ${D.unit}` : "expected gain or loss, share of the budget" }),
+  ];
   if (r.money) all.unshift({ key: "money", name: "money", of: (c) => r.bias[c] * r.per, half: (c) => r.half[c] * r.per, unit: r.money, title: `expected gain or loss, in ${r.money.prefix || "money"}` });
   return all;
 }
@@ -43,7 +47,7 @@ function told(r, c) {
 // A bias in money (or its unit) and in percent of what is due.
 function amounts(r, c) {
   const out = [show(r.shown, r.bias[c] * r.per, r.error[c] * r.per, true)];
-  if (Number.isFinite(r.relative[c]) && r.truth[c] > 0) out.push(`${show(RELATIVE, r.relative[c], r.error[c] / r.truth[c], true)} of what is due`);
+  if (r.about !== "decision" && Number.isFinite(r.relative[c]) && r.truth[c] > 0) out.push(`${show(RELATIVE, r.relative[c], r.error[c] / r.truth[c], true)} of what is due`);
   return out;
 }
 function auditPicture() {
@@ -121,14 +125,17 @@ function tableModel() {
     if (D.weight) list.push(numbers("weight", "Weight", D.weight, (v) => show(PLAIN, v)));
     if (r.money) list.push({ key: "due", name: "Due", value: (i) => r.truth[c(i)] * r.per, cell: (td, i) => { td.textContent = show(r.money, r.truth[c(i)] * r.per); td.title = String(r.truth[c(i)] * r.per); } });
     if (r.money) list.push({ key: "money", name: "Gain or loss", value: (i) => r.bias[c(i)] * r.per, cell: (td, i) => { td.textContent = show(r.money, r.bias[c(i)] * r.per, r.error[c(i)] * r.per, true); td.title = String(r.bias[c(i)] * r.per); } });
+    const part = numbers("relative", r.task === "release" ? "In % of the true count" : "In % of what is due", r.relative, (v, k) => (Number.isFinite(v) ? show(RELATIVE, v, r.truth[k] > 0 ? r.error[k] / r.truth[k] : 0, true) : "nothing due"));
+    if (r.money) list.push(part);
     list.push({ key: "effect", name: "Effect", bar: true, value: (i) => Math.abs(r.bias[c(i)]), cell: (td, i) => effect(td, r, r.bias[c(i)]) });
-    if (!r.money) list.push(numbers("bias", r.bare === r.unit ? "Bias" : `Bias, ${D.unit}`, r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
-    list.push(numbers("relative", r.task === "release" ? "In % of the true count" : "In % of what is due", r.relative, (v, k) => (Number.isFinite(v) ? show(RELATIVE, v, r.truth[k] > 0 ? r.error[k] / r.truth[k] : 0, true) : "nothing due")));
+    if (!r.money) list.push(numbers("bias", r.about === "decision" ? "Change of the chance" : r.bare === r.unit ? "Bias" : `Bias, ${D.unit}`, r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
+    if (!r.money && r.about !== "decision") list.push(part);
     if (r.money) list.push(numbers("bias", "Share of the budget", r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
     list.push(numbers("error", { bound: "Error bound", expansion: "Error, about", interval: "Standard error" }[r.kind], r.error, (v) => above(rough(r.bare), v)));
     list.push(numbers("deviation", "Standard deviation", r.deviation, (v) => show(Object.assign({}, r.bare, { digits: 3 }), v)));
     list.push(numbers("zero", "Chance of 0", r.zero, (v) => show(CHANCE, v)));
-    return list;
+    const wide = r.money ? ["bias", "deviation", "error"] : ["deviation"]; // a sheet of paper is narrow
+    return printing ? list.filter((c) => !wide.includes(c.key)) : list;
   }
   // What is saved: every rule, in full precision.
   function saved() {
@@ -176,7 +183,7 @@ function pick1(i, jump) {
     if (r0.money) facts.push(`due ${show(r0.money, r0.truth[c] * r0.per)}`);
     const head = make("tr", {}, ...["Post-processing", "Gain or loss", "Of what is due", "Chance of 0"].concat(D.limits && D.limits.length ? ["Within the limits"] : []).map((t) => make("th", { scope: "col", text: t })));
     const body = D.results.map((r) => {
-      const [amount, part] = amounts(r, c), cells = [amount, part ? part.replace(" of what is due", "") : "nothing due", show(CHANCE, r.zero[c])];
+      const [amount, part] = amounts(r, c), cells = [amount, part ? part.replace(" of what is due", "") : r.about === "decision" ? "\u2013" : "nothing due", show(CHANCE, r.zero[c])];
       if (D.limits && D.limits.length) cells.push(within(r, c));
       return make("tr", {}, make("th", { scope: "row" }, make("span", { class: `swatch s${r.place % 8}`, "aria-hidden": "true" }), name(r.name)), ...cells.map((t) => make("td", { text: t })));
     });

@@ -215,7 +215,7 @@ class Picture {
     const wide = measure(n.text, size), before = x + 12 + wide > frame.right;
     const start = before ? Math.max(frame.left + 2, x - 12 - wide) : x + 12, high = Math.min(frame.bottom - 6, Math.max(frame.top + size, y + (n.below ? size * 1.6 : -size * 0.7)));
     out.append(svg("path", { d: `M${x} ${y}L${before ? x - 10 : x + 10} ${high - size * 0.35}`, stroke: css("--soft") }),
-      svg("text", { x: start.toFixed(1), y: high.toFixed(1), fill: css("--ink"), stroke: css("--paper"), "stroke-width": 4, "paint-order": "stroke", "stroke-linejoin": "round", class: "note" }, n.text));
+      svg("text", { x: start.toFixed(1), y: high.toFixed(1), fill: css("--ink"), stroke: css("--paper"), "stroke-width": 4, "paint-order": "stroke", "stroke-linejoin": "round", class: "pointed" }, n.text));
   }
   // ---- the pointer
   listen() {

@@ -3,5 +3,5 @@ root.classList.add("js");
 if ($("data")) {
   const data = JSON.parse($("data").textContent);
   recipes();
-  ({ audit: mountAudit, curves: mountCurves, entities: mountEntities })[data.page](data);
+  ({ audit: mountAudit, curves: mountCurves, entities: mountEntities, levels: mountLevels })[data.page](data);
 }
