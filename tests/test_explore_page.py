@@ -134,13 +134,9 @@ def after(page, act, kind="exact", epsilon=None):
 
 def serious(page):
     """axe: what is serious or critical."""
-    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed")
-    found = axe.Axe().run(page)
-    return [
-        (v["id"], [n["target"] for n in v["nodes"]][:3])
-        for v in found["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [(v["id"], [n["target"] for n in v["nodes"]][:3]) for v in found if v["impact"] in ("serious", "critical")]
 
 
 @pytest.fixture(scope="module")
