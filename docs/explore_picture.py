@@ -25,7 +25,9 @@ def serve(*words: str) -> tuple[subprocess.Popen[str], str]:
 
 def small(path: Path, colours: int = 160) -> None:
     """Few colours: a picture of a page needs no more."""
-    Image.open(path).convert("RGB").quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(path).convert("RGB").quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
 
 
 def main() -> None:
@@ -36,9 +38,29 @@ def main() -> None:
         rows = (f"{i},{int(x)},{k % 51 + 1:02d}" for k, (i, x) in enumerate(zip(counts.ids, values, strict=True)))
         (folder / f"synthetic-{name}.csv").write_text("\n".join(["id,count,group", *rows]) + "\n")
     shots = (
-        ("explore.png", ["synthetic-true.csv", "--budget", "6.5e9", "--unit", "children", "--noun", "districts", "--max-relative-loss", "2"], {"viewport": {"width": 1280, "height": 1000}}, "#passing li"),
-        ("explore-phone.png", ["synthetic-noisy.csv", "--analyst", "--epsilon", "0.1", "--budget", "6.5e9"], {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}, "html.ready"),
-    )  # fmt: skip
+        (
+            "explore.png",
+            [
+                "synthetic-true.csv",
+                "--budget",
+                "6.5e9",
+                "--unit",
+                "children",
+                "--noun",
+                "districts",
+                "--max-relative-loss",
+                "2",
+            ],
+            {"viewport": {"width": 1280, "height": 1000}},
+            "#passing li",
+        ),
+        (
+            "explore-phone.png",
+            ["synthetic-noisy.csv", "--analyst", "--epsilon", "0.1", "--budget", "6.5e9"],
+            {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+            "html.ready",
+        ),
+    )
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         for name, words, context, done in shots:

@@ -188,7 +188,20 @@ def test_every_answer_has_the_headers(live):
         assert "access-control-allow-origin" not in head
 
 
-@pytest.mark.parametrize("path", ["/../etc/passwd", "/page.js/../../x", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/static/../../x", "/files/live.html", "/api/export/..%2f..%2fetc%2fpasswd", "/api/export/%00", "/%7f"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../etc/passwd",
+        "/page.js/../../x",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+        "/static/../../x",
+        "/files/live.html",
+        "/api/export/..%2f..%2fetc%2fpasswd",
+        "/api/export/%00",
+        "/%7f",
+    ],
+)
 def test_paths_lead_nowhere(live, path):
     for method in ("GET", "POST"):
         answer = live.client.request(method, path, json={} if method == "POST" else None)
@@ -305,7 +318,12 @@ def test_parquet_and_tabs_are_read_and_columns_guessed():
     wrong = made.post("columns", {"id": "leaid", "count": "nothing"})
     assert wrong.status_code == 400
     assert "must be one of" in wrong.json()["error"]
-    assert made.client.post("/api/columns", data={"id": "leaid", "count": "poor_5_17", "unit": "children"}, follow_redirects=False).status_code == 303  # fmt: skip
+    assert (
+        made.client.post(
+            "/api/columns", data={"id": "leaid", "count": "poor_5_17", "unit": "children"}, follow_redirects=False
+        ).status_code
+        == 303
+    )
     assert made.session.mapped.x.ids == ("01", "02")
     assert made.session.defaults["unit"] == "children"
     made.close()
@@ -391,9 +409,32 @@ def unpack(text, kind):
 
 
 def test_the_sentence_repeats_every_choice(live):
-    body = {"epsilon": 0.5, "delta": 1e-6, "mechanism": "gaussian", "budget": 2e6, "postprocess": ["pos"], "by_group": True, "unit": "children", "noun": "districts", "currency": "€", "targets": {"max_loss": 50.0, "max_relative_loss": 2.5}}  # fmt: skip
+    body = {
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "mechanism": "gaussian",
+        "budget": 2e6,
+        "postprocess": ["pos"],
+        "by_group": True,
+        "unit": "children",
+        "noun": "districts",
+        "currency": "€",
+        "targets": {"max_loss": 50.0, "max_relative_loss": 2.5},
+    }
     said = live.post("picture", body).json()["sentence"]
-    for part in ("60 districts", "children", "gaussian", "epsilon 0.5", "delta 1e-06", "pos", "€2.00 million", "each group by itself", "€50", "2.5 % of what is due", "table.csv"):  # fmt: skip
+    for part in (
+        "60 districts",
+        "children",
+        "gaussian",
+        "epsilon 0.5",
+        "delta 1e-06",
+        "pos",
+        "€2.00 million",
+        "each group by itself",
+        "€50",
+        "2.5 % of what is due",
+        "table.csv",
+    ):
         assert part in said, part
 
 
@@ -417,7 +458,13 @@ def test_the_plan_is_the_librarys(live):
         here = fp.audit(
             counts_of(live), fp.Laplace.from_epsilon(at), p["postprocess"], budget=1e6, targets=body["targets"]
         )
-        less = fp.audit(counts_of(live), fp.Laplace.from_epsilon(p["found"]["epsilon"] * 0.999), p["postprocess"], budget=1e6, targets=body["targets"])  # fmt: skip
+        less = fp.audit(
+            counts_of(live),
+            fp.Laplace.from_epsilon(p["found"]["epsilon"] * 0.999),
+            p["postprocess"],
+            budget=1e6,
+            targets=body["targets"],
+        )
         assert [v.outcome for v in here.verdicts] == ["passes"]
         assert [v.outcome for v in less.verdicts] == ["fails"]
     jsonschema.validate(live.post("sweep", body | {"targets": {}}).json(), schema("sweep"))
@@ -472,7 +519,19 @@ def test_a_wrong_choice_is_one_line(live, body, said):
     assert "\n" not in answer.json()["error"]
 
 
-@pytest.mark.parametrize("text", ["{", "NaN", '{"epsilon":NaN}', '{"epsilon":1e999}', "[" * 100_000, '{"epsilon":' + "9" * 400 + "}", "\ud800".encode("utf-8", "surrogatepass"), b"\xff\xfe"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "NaN",
+        '{"epsilon":NaN}',
+        '{"epsilon":1e999}',
+        "[" * 100_000,
+        '{"epsilon":' + "9" * 400 + "}",
+        "\ud800".encode("utf-8", "surrogatepass"),
+        b"\xff\xfe",
+    ],
+)
 def test_what_is_no_json_is_refused(live, text):
     assert live.client.post("/api/audit", content=text).status_code == 400
 
@@ -591,7 +650,10 @@ def test_a_simulation_that_is_stopped_answers_with_what_it_has(live):
     asking = threading.Thread(target=lambda: found.append(live.post("audit", body, **{"x-fairpost-tab": "s"})))
     asking.start()
     end = time.monotonic() + 30
-    while time.monotonic() < end and not live.client.post("/api/stop", json={"lane": "audit"}, headers={"x-fairpost-tab": "s"}).json()["stopped"]:  # fmt: skip
+    while (
+        time.monotonic() < end
+        and not live.client.post("/api/stop", json={"lane": "audit"}, headers={"x-fairpost-tab": "s"}).json()["stopped"]
+    ):
         time.sleep(0.3)
     asking.join(60)
     answer = found[0]
@@ -720,7 +782,11 @@ def test_the_document_names_every_route_and_no_other(live):
 
     from fairpost.explore.work import LevelChoices, ShareChoices
 
-    for name, kind, more in (("Choices", Choices, set()), ("ShareChoices", ShareChoices, set()), ("LevelChoices", LevelChoices, {"entities", "most"})):  # fmt: skip
+    for name, kind, more in (
+        ("Choices", Choices, set()),
+        ("ShareChoices", ShareChoices, set()),
+        ("LevelChoices", LevelChoices, {"entities", "most"}),
+    ):
         assert set(known[name]["properties"]) == {f.name for f in fields(kind)} | more
 
 
@@ -734,14 +800,31 @@ ANY = st.recursive(
     max_leaves=6,
 )
 SENSIBLE = {
-    "epsilon": st.sampled_from([0.1, 1, 1e-300, 1e300, 0, -1]), "mechanism": st.sampled_from(["laplace", "gaussian", "discrete-laplace", "x"]),
-    "postprocess": st.lists(st.sampled_from([*RULES, "simplex", "sum", "as-written", "x"]), max_size=3), "budget": st.sampled_from([1e6, 0, -1, 1e308]),
-    "delta": st.sampled_from([1e-6, 2]), "by_group": st.booleans(), "method": st.sampled_from(["auto", "exact", "monte-carlo", "x"]),
-    "targets": st.dictionaries(st.sampled_from(["max_loss", "max_relative_loss", "x"]), st.sampled_from([1.0, -1, 1e300]), max_size=2), "total": st.sampled_from([0, 10.5, -3, 1e18]),
-    "sensitivity": st.sampled_from([1, 0, 1e-12]), "programme": st.sampled_from(["title1-basic", "house-seats", "x"]), "quick": st.booleans(), "entities": st.booleans(),
-    "lane": st.text(max_size=5), "id": st.sampled_from(["id", "count", "x"]), "count": st.sampled_from(["count", "name"]), "levels": st.sampled_from(["a:2", "a:1,b:3", ""]),
-    "rho": st.sampled_from([1, 0, 1e-9]), "split": st.lists(st.floats(0, 1), max_size=3), "seed": st.integers(0, 5), "confidence": st.sampled_from([0.5, 0, 1]), "most": st.integers(0, 3),
-}  # fmt: skip
+    "epsilon": st.sampled_from([0.1, 1, 1e-300, 1e300, 0, -1]),
+    "mechanism": st.sampled_from(["laplace", "gaussian", "discrete-laplace", "x"]),
+    "postprocess": st.lists(st.sampled_from([*RULES, "simplex", "sum", "as-written", "x"]), max_size=3),
+    "budget": st.sampled_from([1e6, 0, -1, 1e308]),
+    "delta": st.sampled_from([1e-6, 2]),
+    "by_group": st.booleans(),
+    "method": st.sampled_from(["auto", "exact", "monte-carlo", "x"]),
+    "targets": st.dictionaries(
+        st.sampled_from(["max_loss", "max_relative_loss", "x"]), st.sampled_from([1.0, -1, 1e300]), max_size=2
+    ),
+    "total": st.sampled_from([0, 10.5, -3, 1e18]),
+    "sensitivity": st.sampled_from([1, 0, 1e-12]),
+    "programme": st.sampled_from(["title1-basic", "house-seats", "x"]),
+    "quick": st.booleans(),
+    "entities": st.booleans(),
+    "lane": st.text(max_size=5),
+    "id": st.sampled_from(["id", "count", "x"]),
+    "count": st.sampled_from(["count", "name"]),
+    "levels": st.sampled_from(["a:2", "a:1,b:3", ""]),
+    "rho": st.sampled_from([1, 0, 1e-9]),
+    "split": st.lists(st.floats(0, 1), max_size=3),
+    "seed": st.integers(0, 5),
+    "confidence": st.sampled_from([0.5, 0, 1]),
+    "most": st.integers(0, 3),
+}
 STRANGE = st.dictionaries(st.sampled_from(sorted(SENSIBLE)) | st.text(max_size=5), ANY, max_size=4)
 CALM = st.fixed_dictionaries({"runs": st.integers(0, 60)}, optional=SENSIBLE).map(lambda d: json.dumps(d).encode())
 FEW = {"runs": st.integers(0, 20), "method": st.just("monte-carlo")}
@@ -837,7 +920,29 @@ def test_a_file_of_the_command_line_is_mapped_or_asked_about(tmp_path):
     from fairpost.cli.exploring import _session
 
     (tmp_path / "t.csv").write_bytes(table())
-    plain = dict.fromkeys(["id", "count", "weight", "group", "label", "base", "format", "epsilon", "scale", "sigma", "rho", "delta", "budget", "programme", "levels", "max_loss", "max_relative_loss", "max_alpha", "max_rmse"])  # fmt: skip
+    plain = dict.fromkeys(
+        [
+            "id",
+            "count",
+            "weight",
+            "group",
+            "label",
+            "base",
+            "format",
+            "epsilon",
+            "scale",
+            "sigma",
+            "rho",
+            "delta",
+            "budget",
+            "programme",
+            "levels",
+            "max_loss",
+            "max_relative_loss",
+            "max_alpha",
+            "max_rmse",
+        ]
+    )
     plain |= {
         "mechanism": "laplace",
         "sensitivity": 1.0,

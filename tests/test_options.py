@@ -980,20 +980,37 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
 
     usual = look()
     given = {
-        "--epsilon": (0.5, "epsilon", 0.5), "--scale": (4.0, "epsilon", 0.25), "--mechanism": ("discrete-laplace", "mechanism", "discrete-laplace"),
-        "--sensitivity": (2.0, "sensitivity", 2.0), "--budget": (7.0, "budget", 7.0), "--programme": ("title1-basic", "programme", "title1-basic"),
-        "--postprocess": ("pos", "postprocess", ["pos"]), "--unit": ("cows", "unit", "cows"), "--noun": ("farms", "noun", "farms"),
-        "--currency": ("EUR", "currency", "EUR"), "--max-alpha": (3.0, "max_alpha", 3.0), "--max-loss": (4.0, "max_loss", 4.0),
-        "--max-relative-loss": (5.0, "max_relative_loss", 5.0), "--max-cost": (6.0, "max_cost", 6.0), "--max-rmse": (8.0, "max_rmse", 8.0),
+        "--epsilon": (0.5, "epsilon", 0.5),
+        "--scale": (4.0, "epsilon", 0.25),
+        "--mechanism": ("discrete-laplace", "mechanism", "discrete-laplace"),
+        "--sensitivity": (2.0, "sensitivity", 2.0),
+        "--budget": (7.0, "budget", 7.0),
+        "--programme": ("title1-basic", "programme", "title1-basic"),
+        "--postprocess": ("pos", "postprocess", ["pos"]),
+        "--unit": ("cows", "unit", "cows"),
+        "--noun": ("farms", "noun", "farms"),
+        "--currency": ("EUR", "currency", "EUR"),
+        "--max-alpha": (3.0, "max_alpha", 3.0),
+        "--max-loss": (4.0, "max_loss", 4.0),
+        "--max-relative-loss": (5.0, "max_relative_loss", 5.0),
+        "--max-cost": (6.0, "max_cost", 6.0),
+        "--max-rmse": (8.0, "max_rmse", 8.0),
         "--delta": (1e-5, "delta", 1e-5),
-    }  # fmt: skip
+    }
     for option, (word, name, value) in given.items():
         assert look(option, word)[0] == usual[0] | {name: value}, option
     assert look("--by-group")[0] == usual[0] | {"by_group": True}
     gaussian = ["--mechanism", "gaussian", "--delta", 1e-5]
     for option, word, made in (("--sigma", 3.0, fp.Gaussian(3.0)), ("--rho", 0.1, fp.Gaussian.from_promise(rho=0.1))):
         assert look(*gaussian, option, word)[0]["epsilon"] == made.promise(1.0, 1e-5).epsilon
-    for option, column in (("--id", "name"), ("--count", "other"), ("--weight", "price"), ("--group", "region"), ("--label", "name"), ("--base", "other")):  # fmt: skip
+    for option, column in (
+        ("--id", "name"),
+        ("--count", "other"),
+        ("--weight", "price"),
+        ("--group", "region"),
+        ("--label", "name"),
+        ("--base", "other"),
+    ):
         assert look(option, column)[1] == {option[2:]: column}
     assert look("--levels", "a:1")[2] == {"a": 1}
     assert look("--analyst")[3] == "analyst"
