@@ -13,12 +13,14 @@ import fairpost as fp
 from fairpost import datasets
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
-uvicorn = pytest.importorskip("uvicorn", reason="the extra `explore` is not installed")
-from fairpost.explore import app as application  # noqa: E402
-from fairpost.explore.between import POINTS  # noqa: E402
-from fairpost.explore.safety import Keys  # noqa: E402
-from fairpost.explore.session import Session  # noqa: E402
-from test_report import BROWSER, browser  # noqa: E402, F401
+pytest.importorskip("uvicorn", reason="the extra `explore` is not installed")
+import uvicorn
+
+from fairpost.explore import app as application
+from fairpost.explore.between import POINTS
+from fairpost.explore.safety import Keys
+from fairpost.explore.session import Session
+from test_report import BROWSER, browser  # noqa: F401
 
 
 def lines(n=120, noise=None):
@@ -226,10 +228,10 @@ def test_the_slider_moves_the_picture_and_the_exact_one_follows(enter, server, f
     first = page.inner_text("#figures tbody")
     page.focus("#epsilon")
     seen = []
-    page.expose_function("noted", seen.append)
+    page.expose_function("noted", lambda kind: seen.append(str(kind)))
     page.evaluate(
-        "new MutationObserver(() => noted(document.documentElement.dataset.kind))"
-        ".observe(document.documentElement, {attributeFilter: ['data-kind', 'data-pictures']})"
+        "const e = document.documentElement; new MutationObserver(() => noted(e.dataset.kind)).observe(e, "
+        "{attributeFilter: ['data-kind', 'data-pictures']})"
     )
     before = pictures(page)
     for _ in range(8):
@@ -263,8 +265,7 @@ def test_keyboard_alone(enter, server, folder):
         )
         places.append(here)
         ring = page.evaluate(
-            "(e => { const s = getComputedStyle(e); const l = e.closest('label');"
-            "return s.outlineStyle !== 'none' || (l && getComputedStyle(l).outlineStyle !== 'none'); })(document.activeElement)"
+            "(e => [e, e.closest('label')].some((o) => o && getComputedStyle(o).outlineStyle !== 'none'))(document.activeElement)"
         )
         seen.add((here, ring))
     for wanted in ("forget", "epsilon", "epsilon-number", "rule", "budget", "max_loss"):

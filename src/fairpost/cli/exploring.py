@@ -103,11 +103,14 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _few_arenas() -> None:
-    """Threads share two heaps of the C library, where it is glibc: each thread's own would keep what it once needed."""
+    """Where the C library is glibc: threads share two heaps, and arrays of a megabyte go back to the system when they are
+    dropped. Each thread's own heap would keep what it once needed.
+    """
     import ctypes
 
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
+        for setting, value in ((-8, 2), (-3, 1 << 20)):  # M_ARENA_MAX, M_MMAP_THRESHOLD
+            ctypes.CDLL(None).mallopt(setting, value)
 
 
 def _serve(uvicorn: Any, session: Any, listening: socket.socket, host: str, opened: bool) -> None:

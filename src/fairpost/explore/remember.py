@@ -19,7 +19,7 @@ from fairpost.accuracy import Accuracy
 from fairpost.counts import Counts
 from fairpost.engines.base import Answer, Engine, Question, Refusal
 
-MOST = 96 << 20
+MOST = 48 << 20
 """Bytes of arrays that are kept; the ones that were not asked for the longest go first."""
 
 

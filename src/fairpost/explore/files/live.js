@@ -66,7 +66,10 @@ function show1(result, c, start) {
   drawFigures($("figures").tBodies[0], result.figures, true);
   if (result.findings) drawFindings(result.findings);
   if (fresh) drawGroups(); else if ($("group-table")) inSight($("group-table"), drawGroups);
-  requestAnimationFrame(() => { performance.measure(result.interpolated ? "fairpost-interpolated" : "fairpost-exact", { start, end: performance.now() }); root.dataset.pictures = String(Number(root.dataset.pictures || 0) + 1); root.dataset.epsilon = String(c.epsilon); root.dataset.kind = result.interpolated ? "interpolated" : "exact"; });
+  let told = false;
+  const tell = () => { if (told) return; told = true; performance.measure(result.interpolated ? "fairpost-interpolated" : "fairpost-exact", { start, end: performance.now() }); root.dataset.pictures = String(Number(root.dataset.pictures || 0) + 1); root.dataset.epsilon = String(c.epsilon); root.dataset.kind = result.interpolated ? "interpolated" : "exact"; };
+  requestAnimationFrame(tell);
+  setTimeout(tell, 40); // a tab that is not seen is not painted
 }
 function mount(key) {
   const fresh = !rows || key.split("|")[0] !== live.key.split("|")[0];
@@ -84,10 +87,18 @@ function mount(key) {
 // What is off the screen is drawn when it comes into view (or goes to paper): tables cost more than the picture.
 const waiting = new Map(), sight = new Set();
 const seer = new IntersectionObserver((all) => all.forEach((e) => { if (e.isIntersecting) { sight.add(e.target); drawWaiting(e.target); } else sight.delete(e.target); }), { rootMargin: "300px" });
-function drawWaiting(element) { const draw = waiting.get(element); if (draw) { waiting.delete(element); draw(); } }
+function drawWaiting(element) { const draw = waiting.get(element); if (draw) { waiting.delete(element); keepFocus(draw); } }
+// A table that is made anew keeps the focus where it was: on the head of a column, on a group.
+function keepFocus(draw) {
+  const here = document.activeElement, head = here && here.closest("#table th[data-key]");
+  const same = head ? `#table th[data-key="${head.dataset.key}"] button` : here && here.dataset.group !== undefined ? `button[data-group="${here.dataset.group}"]` : null;
+  draw();
+  const now = same && document.querySelector(same);
+  if (now && document.activeElement !== now) now.focus({ preventScroll: true });
+}
 function inSight(element, draw) {
   seer.observe(element);
-  if (sight.has(element) || printing) { waiting.delete(element); draw(); } else waiting.set(element, draw);
+  if (sight.has(element) || printing) { waiting.delete(element); keepFocus(draw); } else waiting.set(element, draw);
 }
 redrawn.push(() => Array.from(waiting.keys()).forEach(drawWaiting));
 function again() {
