@@ -140,7 +140,9 @@ def frontier_document(session: Session, choices: Choices) -> dict[str, Any]:
     )
     beside = outcomes(session.mapped.x, noise, names, engine=session.engine(choices, behind=True), **usual)
     named = [one for one in beside if isinstance(one, Audit)]
-    found = frontier(session.mapped.x, noise, rule, points=11, beside=named or None, **usual)
+    session.jobs.behind()
+    with session.jobs.turn():
+        found = frontier(session.mapped.x, noise, rule, points=11, beside=named or None, **usual)
     return found.to_dict()
 
 
