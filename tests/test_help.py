@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from fairpost.cli import main, warming
+from fairpost.cli import exploring, main, warming
 from fairpost.cli.main import COMMANDS
 from workbooks import saipe_text
 
@@ -99,6 +99,9 @@ def test_the_example_runs(words, folder, tmp_path, monkeypatch):
     if words == ("compile",):  # all kernels take minutes where none is kept; what each job does is in test_cache
         kept = warming.jobs()[:1]
         monkeypatch.setattr(warming, "jobs", lambda: kept)
+    if words == ("explore",):  # it would serve until Ctrl-C; the page itself is in test_explore_page
+        pytest.importorskip("starlette")
+        monkeypatch.setattr(exploring, "_serve", lambda server, session, *_: print(session.mapped.name))
     before = {p.name for p in tmp_path.iterdir()}
     for line in example_of(words):
         done = carried_out(line)

@@ -1295,7 +1295,7 @@ SHOWN = {
     "project": [
         "simplex: 4 counts; 1 were negative, 0 are; 1 are 0; the sum went from 102.25 to 100.",
         "The largest change is -10.25, of b.",
-        "2 groups keep their totals.",
+        "2 groups keep the totals of the column.",
         "Rounding moved 1 counts up and 1 down, none by more than 0.75, each without bias; every total is kept (seed 1).",
         "id,group,noisy_count,count,before_rounding",
         "a,n,-3.5,0,0.0",

@@ -773,7 +773,7 @@ def test_the_files_of_a_projection_by_group_in_whole_numbers(folder):
     assert data["changes"]["zero_after"] == whole.count(0)
     far = int(np.argmax(np.abs(before - NOISY)))
     assert data["changes"]["largest_change"] == {"id": IDS[far], "change": pytest.approx(before[far] - NOISY[far])}
-    assert "2 groups keep their totals." in ran.said
+    assert "2 groups keep the totals of the column." in ran.said
     assert f"Rounding moved {up} counts up and {down} down" in ran.said
     again = {tuple(Ran(folder, "project", "noisy.csv", *words[:3], "--seed", s).column("count")) for s in range(8)}
     assert len(again) > 1  # another seed, other whole numbers

@@ -14,7 +14,11 @@ from fairpost.errors import ParameterError, UnsupportedError
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=str), required=False)
-@o.COLUMNS
+@o.ID
+@o.COUNT
+@o.WEIGHT
+@o.GROUP
+@o.FORMAT
 @o.LABEL
 @click.option("--base", metavar="COL", help="Column of the public population that rates of a programme are of.")
 @click.option("--analyst", is_flag=True, help="FILE has noisy counts, which were published: nothing is confidential.")
@@ -39,7 +43,8 @@ def explore(file: str | None, **given: Any) -> int:
 
     \b
     Example: school districts, with everything mapped
-      fairpost explore districts.csv --id leaid --count poor_5_17 --group state --label name --budget 6.5e9
+      fairpost explore districts.csv --id leaid --count poor_5_17 \\
+          --label name --budget 6.5e9
     """
     from fairpost.explore.safety import loopback
 

@@ -52,12 +52,13 @@ LAW = together(
 )
 FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
+FORMAT = click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="What FILE is; saipe: the Census Bureau's text or Excel file as it comes.  [default: by its name]",
+)
 READING = together(
-    click.option(
-        "--format",
-        type=click.Choice(FORMATS),
-        help="What FILE is; saipe: the Census Bureau's text or Excel file as it comes.  [default: by its name]",
-    ),
+    FORMAT,
     click.option(
         "--delimiter",
         type=click.Choice(list(DELIMITERS)),

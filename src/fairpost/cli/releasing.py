@@ -75,12 +75,6 @@ def release(file: str | None, **given: Any) -> int:
           --ledger poverty.ledger --epsilon 0.1 --total 8507055 \\
           --total-source "SAIPE 2019, national" --round \\
           --chosen-from policy --out release
-
-    \b
-    Example: blocks, tracts and counties that add up, in one charge
-      fairpost release blocks.csv --id geoid --count pop \\
-          --ledger census.ledger --levels county:5,tract:11,block:15 \\
-          --rho 1 --split .2,.3,.5 --round --chosen-from policy --out tree
     """
     guard.harden()
     if given["self_test"]:
