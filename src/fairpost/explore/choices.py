@@ -22,8 +22,8 @@ LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Choices:
-    """Everything that can be chosen for an audit of true counts; defaults are those of the commands."""
+class Chosen:
+    """What officers and analysts both choose: the noise, and the rules."""
 
     mechanism: str = "laplace"
     epsilon: float | None = None
@@ -33,6 +33,12 @@ class Choices:
     delta: float | None = None
     sensitivity: float = 1.0
     postprocess: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choices(Chosen):
+    """Everything that can be chosen for an audit of true counts; defaults are those of the commands."""
+
     total: float | None = None
     budget: float | None = None
     by_group: bool = False

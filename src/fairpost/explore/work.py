@@ -11,7 +11,7 @@ from fairpost.allocate import ALLOCATIONS, allocate, by_law
 from fairpost.audit import outcomes
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.explore import between, picture
-from fairpost.explore.choices import Choices, flag, keys, number, numbers, text, texts, whole
+from fairpost.explore.choices import Choices, Chosen, flag, keys, number, numbers, text, texts, whole
 from fairpost.explore.jobs import STOPPED
 from fairpost.explore.session import Session
 from fairpost.hierarchy.audit import audit_hierarchy
@@ -222,17 +222,9 @@ def _trimmed(result: dict[str, Any], most: int) -> dict[str, Any]:
 
 # ---- the analyst
 @dataclass(frozen=True)
-class ShareChoices:
+class ShareChoices(Chosen):
     """What an analyst chooses: the public noise, the rules, the money."""
 
-    mechanism: str = "laplace"
-    epsilon: float | None = None
-    scale: float | None = None
-    sigma: float | None = None
-    rho: float | None = None
-    delta: float | None = None
-    sensitivity: float = 1.0
-    postprocess: tuple[str, ...] = ()
     budget: float | None = None
     group_budget: tuple[tuple[str, float], ...] = ()
     programme: str | None = None
