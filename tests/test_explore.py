@@ -916,50 +916,58 @@ def test_the_command_needs_the_extra(monkeypatch):
     assert "fairpost[explore]" in done.output
 
 
+def typed(*words):
+    """The options of `fairpost explore` as the command hands them on."""
+    from fairpost.cli.exploring import explore
+
+    parameters = explore.make_context("explore", ["file", *words]).params
+    return {name: value for name, value in parameters.items() if name != "file"}
+
+
+def test_how_a_file_is_read_is_kept_and_handed_out(tmp_path, monkeypatch):
+    from fairpost.cli.exploring import _session
+
+    rows = ["id;count;kind"] + [f"{k};{k + 3},5;{'town' if k % 2 else 'farm'}" for k in range(20)] + ["x;;town"]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    said = (
+        "--delimiter",
+        "semicolon",
+        "--decimal",
+        ",",
+        "--where",
+        "kind = town",
+        "--where",
+        "id != 1",
+        "--drop-missing",
+    )
+    found = _session("t.csv", typed(*said))
+    values = [6.5, *(k + 3.5 for k in range(5, 20, 2))]
+    assert list(found.mapped.x.values) == values
+    assert found.reading == found.mapped.reading
+    choices = Choices.of({"epsilon": 0.5, "postprocess": ["simplex"]})
+    words = shlex.split(export.command(found.mapped, choices, outputs=("--json", "-")))
+    done = CliRunner().invoke(main, words[1:])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["counts"]["total"] == sum(values)
+    space = {}
+    exec(export.python(found.mapped, choices), space)
+    assert list(space["counts"].values) == values
+    found.forget()
+    assert found.reading == {}
+
+
 def test_a_file_of_the_command_line_is_mapped_or_asked_about(tmp_path):
     from fairpost.cli.exploring import _session
 
     (tmp_path / "t.csv").write_bytes(table())
-    plain = dict.fromkeys(
-        [
-            "id",
-            "count",
-            "weight",
-            "group",
-            "label",
-            "base",
-            "format",
-            "epsilon",
-            "scale",
-            "sigma",
-            "rho",
-            "delta",
-            "budget",
-            "programme",
-            "levels",
-            "max_loss",
-            "max_relative_loss",
-            "max_alpha",
-            "max_rmse",
-        ]
-    )
-    plain |= {
-        "mechanism": "laplace",
-        "sensitivity": 1.0,
-        "by_group": False,
-        "analyst": False,
-        "postprocess": (),
-        "unit": "people",
-        "noun": "entities",
-        "currency": "$",
-    }
-    found = _session(str(tmp_path / "t.csv"), plain | {"label": "name", "budget": 5.0, "max_loss": 2.0})
+    found = _session(str(tmp_path / "t.csv"), typed("--label", "name", "--budget", "5", "--max-loss", "2"))
     assert found.mapped.x.n == 60
     assert found.mapped.x.name(3) == "Place 003"
     assert found.defaults["budget"] == 5.0
     assert found.defaults["max_loss"] == 2.0
     (tmp_path / "u.csv").write_bytes(table(header="code,poor,group,name"))
-    assert _session(str(tmp_path / "u.csv"), plain).data is None
+    assert _session(str(tmp_path / "u.csv"), typed()).data is None
     with pytest.raises(InputError):
-        _session(str(tmp_path / "u.csv"), plain | {"count": "nothing"})
+        _session(str(tmp_path / "u.csv"), typed("--count", "nothing"))
     assert uploads.MOST == 64 << 20

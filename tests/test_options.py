@@ -1057,9 +1057,8 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
     def serve(uvicorn, session, listening, host, opened):
         data = session.data
         shown = {k: v for k, v in session.defaults.items() if v not in (None, [])}
-        seen.append(
-            (shown, data and data.columns, data and data.levels, session.mode, host, listening.getsockname()[1], opened)
-        )
+        port, reading = listening.getsockname()[1], {k: v for k, v in session.reading.items() if k != "say"}
+        seen.append((shown, data and data.columns, data and data.levels, session.mode, host, port, opened, reading))
 
     monkeypatch.setattr(exploring, "_serve", serve)
     (tmp_path / "t.csv").write_text(TRUE)
@@ -1107,6 +1106,27 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
     assert look("--levels", "a:1")[2] == {"a": 1}
     assert look("--analyst")[3] == "analyst"
     assert look("--format", "tsv", file="t.tsv")[1] == {}
+    read = {
+        "format": None,
+        "delimiter": None,
+        "decimal": None,
+        "sheet": None,
+        "header": None,
+        "where": (),
+        "drop_missing": False,
+    }
+    assert usual[7] == read
+    for option, name, word, value in (
+        ("--format", "format", "csv", "csv"),
+        ("--delimiter", "delimiter", "comma", "comma"),
+        ("--decimal", "decimal", ".", "."),
+        ("--where", "where", "count > 0", ("count > 0",)),
+    ):
+        assert look(option, word)[7] == read | {name: value}
+    assert look("--drop-missing")[7] == read | {"drop_missing": True}
+    (tmp_path / "t.xlsx").write_bytes(xlsx(one=[line.split(",") for line in TRUE.splitlines()]))
+    assert look("--sheet", "one", file="t.xlsx")[7] == read | {"sheet": "one"}
+    assert look("--header", 1, file="t.xlsx")[7] == read | {"header": 1}
     assert usual[3:5] == ("officer", "127.0.0.1")
     assert look("--host", "127.0.0.2")[4] == "127.0.0.2"
     assert (usual[6], look("--no-open")[6], look("--open")[6]) == (True, False, True)
@@ -1129,6 +1149,12 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
         "--levels",
         "--analyst",
         "--format",
+        "--delimiter",
+        "--decimal",
+        "--sheet",
+        "--header",
+        "--where",
+        "--drop-missing",
     }
     assert options_of("explore") == set(given) | others | {"--host", "--open", "--port"}
 

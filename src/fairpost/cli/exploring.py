@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import click
 
 from fairpost.cli import options as o
+from fairpost.cli.layout import remark
 from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.io.reading import Options
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=str), required=False)
-@o.ID
-@o.COUNT
-@o.WEIGHT
-@o.GROUP
-@o.FORMAT
+@o.COLUMNS
 @o.LABEL
 @click.option("--base", metavar="COL", help="Column of the public population that rates of a programme are of.")
 @click.option("--analyst", is_flag=True, help="FILE has noisy counts, which were published: nothing is confidential.")
@@ -72,7 +71,10 @@ def _session(file: str | None, given: o.Given) -> Any:
     session = Session()
     if file is None:
         return session
-    session.hold(file, "analyst" if given["analyst"] else "officer", given["format"])
+    reading = cast(
+        Options, o.reading(given) | {"say": cache(_say)}
+    )  # each note once, and at once: this command does not end
+    session.hold(file, "analyst" if given["analyst"] else "officer", **reading)
     names = ("mechanism", "epsilon", "scale", "sigma", "rho", "delta", "sensitivity", "budget", "by_group", "programme")
     defaults = {k: given[k] for k in names if given[k] not in (None, False)}
     defaults |= {k: given[k] for k in ("unit", "noun", "currency")} | {"postprocess": list(given["postprocess"])}
@@ -88,10 +90,14 @@ def _session(file: str | None, given: o.Given) -> Any:
         if defaults["epsilon"] is None:
             raise ParameterError("the page shows epsilon, which needs a --delta for the Gaussian pair, got none")
     columns = {role: given[role] for role in ROLES if given.get(role) is not None}
-    if "count" in columns or not {"id", "count"} - set(preview(file, given["format"])["columns"]):
+    if "count" in columns or not {"id", "count"} - set(preview(file, **reading)["columns"]):
         session.map(columns | ({"levels": given["levels"]} if given["levels"] else {}))
     session.defaults = defaults | limits | columns
     return session
+
+
+def _say(line: str) -> None:
+    remark(f"note: {line}")
 
 
 def _listening(host: str, port: int) -> socket.socket:

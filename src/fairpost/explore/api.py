@@ -151,15 +151,15 @@ async def post_upload(request: Request) -> Response:
     """A table, as a form; back to the page."""
     session = session_of(request)
     source, mode, format = await upload_of(request)
-    await asyncio.to_thread(tables.preview, source, format)  # what cannot be read is not held
-    session.hold(source, mode, format)
+    await asyncio.to_thread(tables.preview, source, format=format)  # what cannot be read is not held
+    session.hold(source, mode, format=format)
     return RedirectResponse("/", 303)
 
 
 async def get_preview(request: Request) -> Response:
     """The columns and ten rows."""
     session = session_of(request)
-    return reply(await asyncio.to_thread(tables.preview, session.table, session.format))
+    return reply(await asyncio.to_thread(tables.preview, session.table, **session.reading))
 
 
 async def post_columns(request: Request) -> Response:

@@ -33,7 +33,7 @@ def command(data: Data, choices: Choices, verb: str = "audit", outputs: Sequence
     words = ["fairpost", verb, file_of(data)]
     for role, column in data.columns.items():
         words += [f"--{role}", column] if role != "base" or choices.programme is not None else []
-    words += _option("format", data.format)
+    words += _reading(data)
     words += _option("mechanism", None if choices.mechanism == "laplace" else choices.mechanism)
     for name in NOISE if verb != "plan" else ("delta",):
         words += _option(name, getattr(choices, name))
@@ -61,10 +61,25 @@ def _option(name: str, value: Any) -> list[str]:
     return [f"--{name.replace('_', '-')}", repr(value) if isinstance(value, (int, float)) else str(value)]
 
 
+def _said(data: Data) -> dict[str, Any]:
+    """What was said about how the table is to be read."""
+    return {name: value for name, value in data.reading.items() if name != "say" and value not in (None, False, ())}
+
+
+def _reading(data: Data) -> list[str]:
+    words: list[str] = []
+    for name, value in _said(data).items():
+        if name == "drop_missing":
+            words += ["--drop-missing"]
+        else:
+            words += [word for one in (value if name == "where" else (value,)) for word in _option(name, one)]
+    return words
+
+
 def python(data: Data, choices: Choices) -> str:
     """The Python lines that find the same numbers."""
-    columns = "".join(f", {role}={column!r}" for role, column in data.columns.items())
-    reads = f"fp.read_counts({file_of(data)!r}{columns}{'' if data.format is None else f', format={data.format!r}'})"
+    columns = "".join(f", {name}={value!r}" for name, value in (data.columns | _said(data)).items())
+    reads = f"fp.read_counts({file_of(data)!r}{columns})"
     noise = choices.noise
     asked = {k: v for k, v in choices.problem.items() if v not in (None, False)}
     asked |= {"engine": choices.method} if choices.method != "auto" else {}
@@ -84,7 +99,7 @@ def share_command(data: Data, chosen: ShareChoices, outputs: Sequence[str] = ())
     words = ["fairpost", "allocate", file_of(data)]
     for role, column in data.columns.items():
         words += [f"--{role}", column] if role != "base" or chosen.programme is not None else []
-    words += _option("format", data.format)
+    words += _reading(data)
     words += _option("mechanism", None if chosen.mechanism == "laplace" else chosen.mechanism)
     for name in NOISE:
         words += _option(name, getattr(chosen, name))
@@ -99,7 +114,7 @@ def share_command(data: Data, chosen: ShareChoices, outputs: Sequence[str] = ())
 
 def share_python(data: Data, chosen: ShareChoices) -> str:
     """The Python lines that find the same shares."""
-    columns = "".join(f", {role}={column!r}" for role, column in data.columns.items())
+    columns = "".join(f", {name}={value!r}" for name, value in (data.columns | _said(data)).items())
     noise = chosen.noise
     made = "None" if noise is None else f"fp.{type(noise).__name__}({noise.parameter}={noise.spread!r})"
     money: dict[str, Any] = {} if chosen.budget is None else {"budget": chosen.budget}
@@ -112,7 +127,7 @@ def share_python(data: Data, chosen: ShareChoices) -> str:
     more = "".join(f", {k}={v if k == 'groups' else repr(v)}" for k, v in (money | sure).items())
     return (
         "import fairpost as fp\nfrom fairpost.io.tables import read_rows\n\n"
-        f"noisy = read_rows({file_of(data)!r}{columns}{'' if data.format is None else f', format={data.format!r}'})\n"
+        f"noisy = read_rows({file_of(data)!r}{columns})\n"
         f"noise = {made}\n"
         f"for how in {list(chosen.rules)!r}:\n"
         f"    print(fp.allocate(noisy.values, noisy.weights, how, noise, ids=noisy.ids{more}))\n"

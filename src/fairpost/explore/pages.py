@@ -86,7 +86,7 @@ def _rules() -> dict[str, list[tuple[str, str]]]:
 
 
 def _mapping(session: Session, line: str | None = None) -> str:
-    seen = tables.preview(session.table, session.format)
+    seen = tables.preview(session.table, **session.reading)
     chosen = {role: str(session.defaults.get(role) or seen["guess"].get(role, "")) for role in ROLES}
     return _render(
         "mapping.html",

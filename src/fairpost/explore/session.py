@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from fairpost.explore.choices import Choices, keys, text
 from fairpost.explore.jobs import GONE, NEWER, Jobs
 from fairpost.explore.remember import Memory, Remembering
 from fairpost.hierarchy.tree import Hierarchy
+from fairpost.io.reading import Options
 from fairpost.io.source import Held
 from fairpost.io.tables import Rows, read_counts, read_rows
 from fairpost.results.audit import Audit
@@ -41,7 +42,7 @@ class Data:
     source: Source
     mode: str
     columns: dict[str, str]
-    format: str | None
+    reading: Options
     counts: Counts | None
     noisy: Rows | None
     levels: dict[str, int] | None
@@ -84,7 +85,8 @@ class Session:
     source: Source | None = None
     """A table whose columns are not mapped yet, or the one that is."""
     mode: str = "officer"
-    format: str | None = None
+    reading: Options = field(default_factory=Options)
+    """What was said about how the table is to be read."""
     data: Data | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
     """What the command line has chosen already."""
@@ -116,19 +118,19 @@ class Session:
         self.jobs.stop_all(GONE)
         self._stop_preparing(GONE)
         with self._lock:
-            self.source, self.data, self.format = None, None, None
-            self.defaults = {}
+            self.source, self.data = None, None
+            self.reading, self.defaults = Options(), {}
             self._sweeps.clear()
             self.latest = None
             self.memory.clear()
             self._number += 1
 
-    def hold(self, source: Source, mode: str, format: str | None = None) -> None:
+    def hold(self, source: Source, mode: str, **reading: Unpack[Options]) -> None:
         """A new table; nothing of the one before stays."""
         if mode not in MODES:
             raise ParameterError(f"`mode` must be one of {', '.join(MODES)}, got {mode!r}")
         self.forget()
-        self.source, self.mode, self.format = source, mode, format
+        self.source, self.mode, self.reading = source, mode, reading
 
     @property
     def table(self) -> Source:
@@ -150,11 +152,11 @@ class Session:
         columns: dict[str, Any] = {k: text(k, v) for k, v in chosen.items() if k in ROLES and v not in (None, "")}
         levels = levels_of(text("levels", chosen["levels"])) if chosen.get("levels") else None
         read = read_counts if self.mode == "officer" else read_rows
-        found: Any = read(self.table, **columns, format=self.format)
+        found: Any = read(self.table, **columns, **self.reading)
         counts, noisy = (found, None) if isinstance(found, Counts) else (None, found)
         with self._lock:
             self._number += 1
-            data = Data(self.table, self.mode, columns, self.format, counts, noisy, levels, self._number)
+            data = Data(self.table, self.mode, columns, self.reading, counts, noisy, levels, self._number)
         if levels is not None:
             _ = data.tree
         self._stop_preparing(NEWER)

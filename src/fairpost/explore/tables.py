@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from fairpost.explore.session import ROLES, Source
 from fairpost.io.guarded import decoded
-from fairpost.io.reading import Reading
+from fairpost.io.reading import Options, Reading
 from fairpost.io.source import kind_of, load, name_of
 from fairpost.io.table import Table, translated
 from fairpost.io.tables import _table
@@ -25,10 +25,11 @@ GUESSES = {
 }
 
 
-def preview(source: Source, format: str | None) -> dict[str, Any]:
+def preview(source: Source, **reading: Unpack[Options]) -> dict[str, Any]:
     """The columns, the first rows as text, the number of rows, and a guess."""
-    names = _names(source, format)[:MOST_COLUMNS]
-    table = _read(source, names, format)
+    how = Reading.of(**reading | {"drop_missing": False})  # which entries are needed is not known yet
+    names = _names(source, how)[:MOST_COLUMNS]
+    table = _read(source, names, how)
     columns = [name for name in names if name in table.data]
     cells = [["" if v is None else clean(v)[:80] for v in table.data[name].head(ROWS).to_list()] for name in columns]
     return {
@@ -39,18 +40,18 @@ def preview(source: Source, format: str | None) -> dict[str, Any]:
     }
 
 
-def _names(source: Source, format: str | None) -> tuple[str, ...]:
+def _names(source: Source, how: Reading) -> tuple[str, ...]:
     """Every column there is; of Parquet its schema alone is decoded, in the guarded process."""
-    if kind_of(source, format) != "parquet":
-        return _read(source, (), format).columns
+    if kind_of(source, how.format) != "parquet":
+        return _read(source, (), how).columns
     name = name_of(source)
     with translated(name):
         head, _ = decoded("parquet", name, load(source))
         return tuple(head["columns"])
 
 
-def _read(source: Source, wanted: tuple[str, ...], format: str | None) -> Table:
-    return _table(source, {f"column {k}": name for k, name in enumerate(wanted)}, Reading.of(format=format))[0]
+def _read(source: Source, wanted: tuple[str, ...], how: Reading) -> Table:
+    return _table(source, {f"column {k}": name for k, name in enumerate(wanted)}, how)[0]
 
 
 def guess(columns: list[str]) -> dict[str, str]:
