@@ -10,7 +10,7 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "magnitudes", "roots", "whole", "cancel", "palette",
+    "errors", "lazy", "magnitudes", "roots", "whole", "cancel", "palette",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project", "check",
     "io", "report", "explore", "release", "paper", "__init__", "cli", "__main__",
@@ -143,3 +143,47 @@ def test_every_public_name_says_where_it_lives():
     assert sorted(fp._PLACES) == fp.__all__
     for name, module in fp._PLACES.items():
         assert getattr(sys.modules[module], name) is getattr(fp, name)
+
+
+def concrete_classes():
+    """Mechanisms, post-processings (of lists and of trees) and engines, each with the folder that is its room."""
+    import fairpost.engines.exact.evaluators  # noqa: F401
+    import fairpost.hierarchy.rules as trees
+    from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
+    from fairpost.noise import Law, Mechanism
+    from fairpost.rules import PostProcessing
+
+    def below(kind):
+        return {kind, *(one for sub in kind.__subclasses__() for one in below(sub))}
+
+    rooms = {"noise": below(Mechanism) - {Mechanism, Law}, "rules": below(PostProcessing) - {PostProcessing}}
+    rooms |= {"engines": {Exact, Expansion, FirstOf, MonteCarlo}, "hierarchy": below(trees.TreeRule) - {trees.TreeRule}}
+    return {
+        one.__name__: room for room, kinds in rooms.items() for one in kinds if one.__module__.startswith("fairpost.")
+    }
+
+
+ASKED = {
+    ("bounds/theorems.py", "Gaussian"): "Proposition 2 is a theorem about Gaussian noise",
+    ("engines/exact/programme/factors.py", "DiscreteGaussian"): "an assertion: the table of masses is its own",
+    ("engines/montecarlo/backends/gpu/grouped.py", "Simplex"): "the kernels of lists and of groups share its code",
+    ("engines/montecarlo/backends/gpu/grouped.py", "SimplexThreshold"): "has a threshold",
+    ("engines/montecarlo/backends/gpu/grouped.py", "PosThreshold"): "has a threshold",
+    ("engines/montecarlo/backends/gpu/grouped.py", "KeepsTotal"): "where its totals come from",
+    ("engines/montecarlo/backends/gpu/grouped.py", "Allocating"): "where its weights come from",
+    ("audit.py", "Paying"): "a programme needs a rule that pays by it",
+    ("rules/programme/base.py", "DiscreteLaplace"): "the repairs invert this noise and no other",
+}
+"""Who asks for a concrete class outside its room, and why."""
+
+
+def test_few_places_ask_for_a_concrete_class():
+    rooms, found = concrete_classes(), set()
+    assert len(rooms) > 25
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & set(rooms)
+                found |= {(str(place), name) for name in names if place.parts[0] != rooms[name]}
+    assert found == set(ASKED)

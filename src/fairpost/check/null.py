@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.errors import UnsupportedError
-from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law, Mechanism
+from fairpost.noise import Law, Mechanism
 
 Floats = NDArray[np.float64]
 FLOOR = 1e-9
@@ -58,7 +58,7 @@ class Tails:
 
 def known(mechanism: Mechanism) -> Law:
     """One of the four noises, whose laws are here."""
-    if not isinstance(mechanism, (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)):
+    if not isinstance(mechanism, Law) or mechanism.code is None:
         raise UnsupportedError(f"a check knows the noises {', '.join(SIZES)}, got {mechanism.name!r}")
     return mechanism
 
@@ -74,7 +74,7 @@ def expected_size(mechanism: Law) -> float:
     if SIZES[mechanism.name] == "squared":
         return mechanism.variance
     b = mechanism.spread
-    return b if isinstance(mechanism, Laplace) else float(1 / np.sinh(1 / b))
+    return float(1 / np.sinh(1 / b)) if mechanism.discrete else b
 
 
 def size_tails(mechanism: Law, t: float, N: int) -> Tails:
@@ -101,7 +101,7 @@ def sum_p_values(mechanism: Law, sums: ArrayLike, m: int) -> Floats:
         if lattice is not None:
             return np.asarray(np.minimum(1.0, 2 * lattice.above(s) * (s > 0) + (s == 0)))
         s = np.maximum(s - 0.5, 0.0)  # half a step: the whole number s stands for s - 1/2 to s + 1/2
-    if isinstance(mechanism, (Gaussian, DiscreteGaussian)):
+    if SIZES[mechanism.name] == "squared":
         return np.asarray(special.erfc(s / np.sqrt(2 * m * mechanism.variance)))
     return np.minimum(1.0, 2 * _race(s / np.sqrt(mechanism.variance / 2), m))
 
@@ -150,7 +150,7 @@ def _lattice(mechanism: Law, m: int, what: str) -> Lattice | None:
     Under Laplace noise |eta| has an exponential tail, so 60 of its standard deviations lie beyond 10 of the sum's.
     """
     reach = int(
-        np.ceil(45 * mechanism.spread + 45 if isinstance(mechanism, DiscreteLaplace) else 10 * mechanism.spread + 10)
+        np.ceil(45 * mechanism.spread + 45 if SIZES[mechanism.name] == "absolute" else 10 * mechanism.spread + 10)
     )
     if reach > LONGEST:
         return None

@@ -1,12 +1,19 @@
 """Hierarchies: noise on every level of a tree, rules that make its counts consistent, and the bias that they add."""
 
-from fairpost.hierarchy.audit import audit_hierarchy
-from fairpost.hierarchy.levels import LevelNoise
-from fairpost.hierarchy.meanfield import mean_field
-from fairpost.hierarchy.result import HierarchyAudit
-from fairpost.hierarchy.rules import Joint, TopDown, Unclipped
-from fairpost.hierarchy.simulation import Simulation
-from fairpost.hierarchy.tree import Hierarchy
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairpost.lazy import lazily
+
+if TYPE_CHECKING:
+    from fairpost.hierarchy.audit import audit_hierarchy
+    from fairpost.hierarchy.levels import LevelNoise
+    from fairpost.hierarchy.meanfield import mean_field
+    from fairpost.hierarchy.result import HierarchyAudit
+    from fairpost.hierarchy.rules import Joint, TopDown, Unclipped
+    from fairpost.hierarchy.simulation import Simulation
+    from fairpost.hierarchy.tree import Hierarchy
 
 __all__ = [
     "Hierarchy",
@@ -19,3 +26,16 @@ __all__ = [
     "audit_hierarchy",
     "mean_field",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "audit": ("audit_hierarchy",),
+        "levels": ("LevelNoise",),
+        "meanfield": ("mean_field",),
+        "result": ("HierarchyAudit",),
+        "rules": ("Joint", "TopDown", "Unclipped"),
+        "simulation": ("Simulation",),
+        "tree": ("Hierarchy",),
+    },
+)

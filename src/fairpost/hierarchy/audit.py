@@ -16,7 +16,7 @@ from fairpost.hierarchy.blocks import Totals
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.meanfield import Field, mean_field
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
-from fairpost.hierarchy.rules import Joint, Pooling, TreeRule, Unclipped, rule_of
+from fairpost.hierarchy.rules import Pooling, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.hierarchy.spec import Cells, Division, Spec, division_of, specify
 from fairpost.hierarchy.tree import Hierarchy
@@ -72,7 +72,7 @@ def audit_hierarchy(
     labels = counts.groups if groups is None and isinstance(counts, Counts) else groups
     coded = _groups(tree, labels)
     x = tree.sums(_leaves(tree, counts))
-    if method == "mean-field" or isinstance(pi, Unclipped):
+    if method == "mean-field" or not pi.clips:
         return _by_formula(x, noise, pi, coded, division_of(tree, areas), how)
     return _by_runs(x, noise, pi, coded, areas, how)
 
@@ -160,7 +160,7 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
     _, where = how.where(spec)
     totals, interrupted = how.run(spec)
     level, runs = 1.0 - how.confidence, totals.runs
-    known = _known(spec, totals, noise, how.confidence, isinstance(pi, Joint))
+    known = _known(spec, totals, noise, how.confidence, pi.by_families)
     half = _union_half_widths(spec.cells, totals, known[-1], level)
     parts = _unions(spec.cells, x[spec.inner :], known[-1], half)
     found = HierarchyAudit(
@@ -178,7 +178,7 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
         seed=int(how.seed),
         confidence=how.confidence,
         interrupted=interrupted,
-        note=_note(runs, interrupted, isinstance(pi, Joint), where),
+        note=_note(runs, interrupted, pi.by_families, where),
     )
     try:
         if interrupted:
@@ -198,8 +198,9 @@ def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: floa
     return np.asarray(_student(level, totals.blocks - 1) * se)
 
 
-def _note(runs: int, interrupted: bool, joint: bool, where: str | None) -> str:
-    what = "simulated with the unclipped estimate as control" if joint else "the formula and its remainder, measured"
+def _note(runs: int, interrupted: bool, by_families: bool, where: str | None) -> str:
+    formula, control = "the formula and its remainder, measured", "simulated with the unclipped estimate as control"
+    what = formula if by_families else control
     made = "" if where is None else f" {where}"
     return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}{made}"
 
@@ -211,7 +212,7 @@ def _student(level: float, df: int) -> float:
     return float(-stdtrit(df, level / 2)) if df > 0 else np.inf
 
 
-def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joint: bool) -> list[_Known]:
+def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, by_families: bool) -> list[_Known]:
     """Sums to estimates, in place: the sums are used up.
 
     The half-widths of a level hold together with the confidence asked for (Bonferroni): t se + log(2/delta) s/R, the second term
@@ -228,7 +229,7 @@ def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, joi
         bias, error, mse = totals.leaves if leaves else totals.upper[:, here]
         delta = (1.0 - confidence) / tree.size(k)
         formula = None
-        if not joint:
+        if by_families:
             formula = spec.offset[here] if leaves or spec.rule == "top-down" else spec.formula[here]
         rare = float(np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs)
         out.append(_Known(bias, error, mse, _student(delta, runs - 1), rare, formula))

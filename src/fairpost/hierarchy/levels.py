@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.tree import ROOT, Hierarchy
-from fairpost.noise import MECHANISMS, Mechanism, mechanism_of
+from fairpost.noise import MECHANISMS, Law, mechanism_of
 from fairpost.noise.privacy import Neighbours
 
 Floats = NDArray[np.float64]
@@ -155,7 +155,7 @@ class LevelNoise:
         return f"LevelNoise({self.kind}: {', '.join(parts)})"
 
     @cached_property
-    def mechanisms(self) -> tuple[Mechanism | None, ...]:
+    def mechanisms(self) -> tuple[Law | None, ...]:
         """The mechanism of each level, root first; None: exact, or not measured."""
         kind = MECHANISMS[self.kind]
         return tuple(None if s == 0.0 or np.isinf(s) else kind(float(s)) for s in self.spreads)  # type: ignore[call-arg]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fairpost import cancel
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy.levels import LevelNoise
-from fairpost.hierarchy.rules import Joint, Pooling, TopDown, TreeRule, Unclipped
-from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Mechanism
+from fairpost.hierarchy.rules import Pooling, TreeRule
+from fairpost.noise import Law
 from fairpost.parallel import over_slices
 
 Floats = NDArray[np.float64]
@@ -35,9 +35,9 @@ class Field:
     """The next term of the expansion: the stated error."""
 
 
-def tails_of(mechanism: Mechanism | None) -> Floats:
+def tails_of(mechanism: Law | None) -> Floats:
     """T_k(j) = E[eta^k; eta >= j] for k = 0, 1, 2 and j = -reach .. reach + 1; two zeros for continuous noise."""
-    if not isinstance(mechanism, (DiscreteGaussian, DiscreteLaplace)):
+    if mechanism is None or not mechanism.discrete:
         return np.zeros((3, 2))
     reach = int(
         np.ceil((15 if np.isinf(mechanism.strip) else 100) * mechanism.spread + 1)
@@ -58,7 +58,7 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
     """
     if not noise.measured:
         raise UnsupportedError("an audit of levels needs a root that is known or measured, got one that is neither")
-    if isinstance(rule, Joint):
+    if not rule.by_families:
         raise UnsupportedError(
             "mean-field follows families from the top down, which the joint optimum does not: simulate it"
         )
@@ -66,11 +66,10 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
     bias, m = np.zeros(tree.nodes), np.full(int(tree.offsets[-2]), np.inf)
     P, above = np.ones(tree.n, dtype=np.float32), np.ones(int(tree.offsets[-2]), dtype=np.float32)
     field = Field(bias, m, P, above)
-    if isinstance(rule, Unclipped):
+    if not rule.clips:
         variance = Pooling.of(noise).unclipped(noise) if moments else None
         return Field(bias, m, P, above, variance, np.zeros(tree.nodes) if moments else None)
-    assert isinstance(rule, TopDown)
-    pooled = Pooling.of(noise, leaves=False) if rule.pool else None
+    pooled = Pooling.of(noise, leaves=False) if rule.pools else None
     _root(x, noise, bias)
     for level in range(max(noise.top, 0), tree.depth):
         cancel.check()

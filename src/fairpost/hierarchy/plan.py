@@ -21,7 +21,7 @@ from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.hierarchy.audit import _leaves
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.meanfield import mean_field
-from fairpost.hierarchy.rules import Joint, TreeRule, rule_of
+from fairpost.hierarchy.rules import TreeRule, rule_of
 from fairpost.hierarchy.tree import Hierarchy
 
 Floats = NDArray[np.float64]
@@ -93,7 +93,7 @@ def plan_split(
     """
     tree = noise.tree
     pi = rule_of(rule, tree) if isinstance(rule, str) else rule
-    if isinstance(pi, Joint):
+    if not pi.by_families:
         raise UnsupportedError("splits are judged by mean-field, which the joint optimum does not have")
     if noise.spent is None:
         raise UnsupportedError(f"a rho is split between levels of Gaussian noise, got {noise.kind}")

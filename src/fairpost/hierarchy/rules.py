@@ -33,6 +33,15 @@ class TreeRule(ABC):
 
     tree: Hierarchy
     name: ClassVar[str]
+    clips: ClassVar[bool] = True
+    """Whether no output is negative. A rule that does not clip adds no bias."""
+    by_families: ClassVar[bool] = True
+    """Whether it works from the root down, a family at a time, so that mean field can follow it."""
+
+    @property
+    def pools(self) -> bool:
+        """Whether measurements of lower levels have a say in those above."""
+        return True
 
     @property
     def label(self) -> str:
@@ -194,6 +203,11 @@ class TopDown(TreeRule):
             Threshold(level)
 
     @property
+    def pools(self) -> bool:
+        """As `pool` says."""
+        return self.pool
+
+    @property
     def label(self) -> str:
         """top-down, blue-down, and these with -threshold."""
         return ("blue-down" if self.pool else "top-down") + ("" if self.threshold is None else "-threshold")
@@ -230,6 +244,7 @@ class Joint(TreeRule):
 
     rounding: Literal["whole"] | None = None
     name: ClassVar[str] = "joint"
+    by_families: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_rounding(self.rounding)
@@ -249,6 +264,7 @@ class Unclipped(TreeRule):
     """Generalised least squares without v >= 0: consistent and unbiased, what to publish beside the others."""
 
     name: ClassVar[str] = "unclipped"
+    clips: ClassVar[bool] = False
 
     def _rows(self, noise: LevelNoise, Y: Floats, out: Floats) -> None:
         _pooled(noise, Y, *self.thresholds(noise), False, out)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairpost.errors import CountsError, ParameterError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.meanfield import mean_field
-from fairpost.hierarchy.rules import Joint, Pooling, TopDown, TreeRule
+from fairpost.hierarchy.rules import Pooling, TopDown, TreeRule
 from fairpost.hierarchy.tree import Hierarchy
 
 Floats = NDArray[np.float64]
@@ -228,11 +228,10 @@ def specify(
     x: Floats, noise: LevelNoise, rule: TreeRule, groups: tuple[NDArray[np.int32], Sequence[str]] | None, areas: Any
 ) -> Spec:
     """The specification of a simulation; x of all nodes, groups as codes in tree order and their names."""
-    if not isinstance(rule, (TopDown, Joint)):
+    if not rule.clips:
         raise ParameterError(f"a rule to simulate must be top-down, blue-down or joint, got {rule.label}")
     tree = noise.tree
-    joint = isinstance(rule, Joint)
-    pooled = joint or (isinstance(rule, TopDown) and rule.pool)
+    joint, pooled = not rule.by_families, rule.pools
     field = mean_field(x, noise, TopDown(tree, pool=pooled) if joint else rule)
     offset = field.bias
     if pooled:

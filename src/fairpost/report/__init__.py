@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairpost.lazy import lazily
 
 if TYPE_CHECKING:
     from fairpost.report.allocations import allocation_page
@@ -14,17 +15,15 @@ if TYPE_CHECKING:
     from fairpost.report.projections import projection_page
 
 __all__ = ["allocation_page", "audit_page", "check_page", "curves_page", "levels_page", "projection_page"]
-_HOME = {
-    "allocation_page": "allocations",
-    "audit_page": "audit",
-    "check_page": "check",
-    "curves_page": "curves",
-    "levels_page": "levels",
-    "projection_page": "projections",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'fairpost.report' has no attribute {name!r}")
-    return getattr(import_module(f"fairpost.report.{_HOME[name]}"), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "allocations": ("allocation_page",),
+        "audit": ("audit_page",),
+        "check": ("check_page",),
+        "curves": ("curves_page",),
+        "levels": ("levels_page",),
+        "projections": ("projection_page",),
+    },
+)

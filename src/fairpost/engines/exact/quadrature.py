@@ -5,19 +5,54 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpost.engines.moments import Floats
 
 Rule = tuple[Floats, Floats]
 
 
+def _gauss(diagonal: NDArray[np.longdouble], beside: NDArray[np.longdouble], mass: float, damping: float) -> Rule:
+    """Gauss quadrature for the weight whose orthonormal polynomials obey
+
+        beside_k p_{k+1}(u) = (u - diagonal_k) p_k(u) - beside_{k-1} p_{k-1}(u),    p_0^2 = 1/mass.
+
+    The nodes are the zeros of p_n: the eigenvalues of the tridiagonal matrix (Golub and Welsch 1969), which are right to a
+    rounding of the largest one, then two Newton steps, which make the small ones right to a rounding of their own. The
+    weights are 1/(p_0^2 + ... + p_{n-1}^2), a sum without cancellation. With `damping` the polynomials are multiplied by
+    e^{-damping u}, so that the weights come with e^{2 damping u} put back and nothing overflows. SciPy has the same rules;
+    importing it would take a quarter of a second, the longest part of a small audit.
+    """
+    n = diagonal.size
+    matrix = np.diag(diagonal) + np.diag(beside[: n - 1], 1) + np.diag(beside[: n - 1], -1)
+    u = np.linalg.eigvalsh(matrix.astype(np.float64)).astype(
+        np.longdouble
+    )  # where the processor has more digits, the recurrence uses them
+    nothing = np.zeros(n, dtype=np.longdouble)
+    for step in range(3):
+        before, p = nothing, np.exp(-damping * u) / np.sqrt(np.longdouble(mass))
+        slope_before, slope, squares = nothing, nothing, nothing
+        for k in range(n):
+            squares = squares + p * p
+            low = beside[k - 1] if k else 0.0
+            after = ((u - diagonal[k]) * p - low * before) / beside[k]
+            slope_after = ((u - diagonal[k]) * slope + p - low * slope_before) / beside[k]
+            before, p, slope_before, slope = p, after, slope, slope_after
+        if step < 2:
+            u = u - p / slope
+    return u.astype(np.float64), (1 / squares).astype(np.float64)
+
+
+def _laguerre(n: int, power: int) -> Rule:
+    """For the weight u^power e^{-u}, with e^u put back into the weights."""
+    k = np.arange(n, dtype=np.longdouble)
+    return _gauss(2 * k + 1 + power, np.sqrt((k + 1) * (k + 1 + power)), 1.0, 0.5)
+
+
 @lru_cache(maxsize=64)
 def laguerre(n: int) -> Rule:
     """Gauss-Laguerre with e^u put back into the weights: int_0^inf f(u) du for f like e^{-u} times a polynomial."""
-    from scipy.special import roots_laguerre
-
-    u, w = roots_laguerre(n)
-    return u, w * np.exp(u)
+    return _laguerre(n, 0)
 
 
 @lru_cache(maxsize=64)
@@ -26,21 +61,17 @@ def radau(n: int) -> Rule:
 
     The other nodes are those of Gauss quadrature for the weight u e^{-u}.
     """
-    from scipy.special import roots_genlaguerre
-
     if n == 1:
         return np.zeros(1), np.ones(1)
-    u, w = roots_genlaguerre(n - 1, 1.0)
-    return np.concatenate([[0.0], u]), np.concatenate([[1.0 / n], w / u * np.exp(u)])
+    u, w = _laguerre(n - 1, 1)
+    return np.concatenate([[0.0], u]), np.concatenate([[1.0 / n], w / u])
 
 
 @lru_cache(maxsize=64)
 def legendre(n: int) -> Rule:
     """Gauss-Legendre on (0, 1)."""
-    from scipy.special import roots_legendre
-
-    u, w = roots_legendre(n)
-    return (u + 1) / 2, w / 2
+    k = np.arange(1, n + 1, dtype=np.longdouble)
+    return _gauss(0 * k + 0.5, k / np.sqrt(4 * k * k - 1) / 2, 1.0, 0.0)
 
 
 @lru_cache(maxsize=64)

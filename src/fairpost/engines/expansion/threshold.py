@@ -35,6 +35,7 @@ h~_i = -(z_i + E[h_i]) = -a_i (E[f - u] + tau) (allocation) or -m_i (release).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -161,9 +162,7 @@ def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, 
 
 def _nothing(c: Floats, deviation: Floats, mechanism: Law) -> Floats:
     """P(eta <= c) averaged over the fluctuation of r, which moves c past whole numbers; 33 quantiles of the normal."""
-    from scipy.special import ndtri
-
-    nodes = ndtri((np.arange(33) + 0.5) / 33)
+    nodes = [NormalDist().inv_cdf((k + 0.5) / 33) for k in range(33)]
     return np.asarray(np.mean([mechanism.cdf(c + node * deviation) for node in nodes], axis=0))
 
 

@@ -20,7 +20,7 @@ from fairpost.engines.exact.registry import EXACT
 from fairpost.engines.exact.shares import moved, reached, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import UnsupportedError
-from fairpost.rules.programme import AsWritten, Paying
+from fairpost.rules.programme import Paying
 
 ROUNDING = 1e-12
 """Relative accuracy of chances and of second moments in closed form, measured against mpmath (tests)."""
@@ -104,7 +104,7 @@ def _programme(pi: Paying, asked: Asked) -> Work:
     if programme.share == "none":
         decision = programme.entitlement is None
         one = Paid(asked.x, np.ones(asked.x.size), pi.kinks, law) if decision else paid
-        return lambda: alone(one, asked.truth, decision and isinstance(pi, AsWritten))
+        return lambda: alone(one, asked.truth, decision and not pi.needs_noise)
     g = programme.entitled(asked.x, base)
     if not (g > 0).any():
         raise UnsupportedError(f"{pi.name}: no entity is eligible under {programme.name}, so there are no true shares")

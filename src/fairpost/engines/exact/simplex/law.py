@@ -29,9 +29,9 @@ FEW = 64
 
 def log_cdf(kind: int, c: Floats) -> Floats:
     """log P(eta <= c), also where the probability is below any double."""
-    from scipy.special import log_ndtr
-
     if kind == 1:
+        from scipy.special import log_ndtr
+
         return np.asarray(log_ndtr(c))
     return np.where(c > 0, np.log1p(-0.5 * np.exp(-np.maximum(c, 0.0))), c - math.log(2.0))
 

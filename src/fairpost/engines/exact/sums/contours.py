@@ -129,11 +129,9 @@ class Line:
 
     def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
         """For some of the t."""
-        from scipy.special import erfc
-
         tau = self.tau[which]
         y = self.step * np.arange(self.size)
-        ds = (1j * self.step / math.pi) * 0.5 * erfc(22 * (y / self.top - 0.75))
+        ds = (1j * self.step / math.pi) * 0.5 * np.array([math.erfc(v) for v in 22 * (y / self.top - 0.75)])
         ds[0] *= 0.5
         extra = np.sign(tau) / np.expm1(2 * np.pi * np.abs(tau) / self.step)
         return tau[:, None] + 1j * y, np.broadcast_to(ds, (tau.size, y.size)), extra

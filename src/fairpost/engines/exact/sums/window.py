@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairpost.engines.exact.simplex.law import log_cdf
 from fairpost.engines.exact.sums.population import Entities, Places, entities, product
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
@@ -172,10 +173,5 @@ def find_window(family: Family, drop: float = DROP) -> Window:
 
 
 def _log_cdf(noise: Law, c: Floats) -> Floats:
-    """log P(eta <= c), also where the probability is below any double."""
-    from scipy.special import log_ndtr
-
-    u = c / noise.spread
-    if np.isinf(noise.strip):
-        return np.asarray(log_ndtr(u))
-    return np.where(u > 0, np.log1p(-0.5 * np.exp(-np.maximum(u, 0.0))), u - math.log(2.0))
+    """log P(eta <= c) of the continuous noise beside this one."""
+    return log_cdf(int(np.isinf(noise.strip)), c / noise.spread)

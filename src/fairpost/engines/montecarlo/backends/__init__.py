@@ -9,14 +9,21 @@ Run r of a seed draws the noise of stream (seed, r) on every backend, a block ad
 merged in order (`totals`), so that the bits do not depend on who computes which block and when.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from fairpost.engines.montecarlo.backends.base import Asked, Backend, Block, Partial
 from fairpost.engines.montecarlo.backends.cpu import Cpu
-from fairpost.engines.montecarlo.backends.gpu import Gpu
 from fairpost.errors import ParameterError, UnsupportedError
 
-BACKENDS: dict[str, type[Backend]] = {"cpu": Cpu, "gpu": Gpu}
+
+def _gpu() -> Backend:
+    from fairpost.engines.montecarlo.backends.gpu import Gpu
+
+    return Gpu()
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {"cpu": Cpu, "gpu": _gpu}
 NAMES = (*BACKENDS, "auto")
 
 
@@ -31,7 +38,7 @@ def chosen(name: str, asked: Asked) -> tuple[Backend, str | None]:
     """The backend of a name, and a word on where the runs are made: "auto" is the GPU where it covers what is asked."""
     if name != "auto":
         return backend_of(name), None if name == "cpu" else "simulated on the GPU"
-    backend = Gpu()
+    backend = _gpu()
     try:
         backend.specify(replace(asked, ones=tuple(asked.ones[i] for i in backend.order(asked))))
     except UnsupportedError as error:
