@@ -140,8 +140,9 @@ def test_a_submodule_does_not_take_the_place_of_a_verb():
 
 
 def test_every_public_name_says_where_it_lives():
-    assert sorted(fp._PLACES) == fp.__all__
-    for name, module in fp._PLACES.items():
+    places = {name: f"fairpost.{module}" for module, names in fp._HOME.items() for name in names}
+    assert sorted(places) == fp.__all__
+    for name, module in places.items():
         assert getattr(sys.modules[module], name) is getattr(fp, name)
 
 

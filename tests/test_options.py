@@ -649,9 +649,12 @@ def words_of_the_page(run, command, *, option, default):
         assert default in one.html
 
 
-def label_of_the_page(run, command):
-    """Nothing but the page of `project` says what people call an entity."""
-    one, two = (run(command, base(command, *w), files=("html",)) for w in ([], ["--label", "region"]))
+def label_of_a_projection(run, command):
+    """Page, table, JSON and the remark about the largest change say what people call an entity."""
+    one, two = (run(command, base(command, *w), files=("html", "csv", "json")) for w in ([], ["--label", "region"]))
+    assert two.column("name") == [e["name"] for e in two.data["entities"]] == ["e", "w", "e", "w"]
+    assert "name" not in one.rows[0]
+    assert "name" not in one.data["entities"][0]
     names = [json.loads(re.search(r'id="data">(.*?)</script>', r.html, re.S)[1])["names"] for r in (one, two)]
     assert names == [None, ["e", "w", "e", "w"]]
     assert "region" in refused(run, command, [*base(command), "--label", "regoin"])
@@ -786,6 +789,19 @@ def keep(run, command):
     assert done.column("kept_count" if command == "audit" else "count") == [r["count"] for r in rows]
     assert [e["kept"] for e in done.data["entities"]] == [{k: r[k] for k in ("region", "price", "count")} for r in rows]
     assert "region" not in run(command, base(command, how="baseline")).rows[0]
+    assert "'nowhere'" in refused(run, command, base(command, "--keep", "nowhere"))
+
+
+def kept_by_a_projection(run, command):
+    """Columns as they stand in the file, behind those that say what a row is about."""
+    done = run(command, base(command, "--keep", "region", "--keep", "count", "--keep", "price"))
+    assert list(done.rows[0])[:5] == ["id", "group", "region", "kept_count", "price"]
+    for name, of in (("region", "region"), ("kept_count", "count"), ("price", "price")):
+        assert done.column(name) == [r[of] for r in SEEN]
+    assert [e["kept"] for e in done.data["entities"]] == [{k: r[k] for k in ("region", "count", "price")} for r in SEEN]
+    plain = run(command, base(command))
+    assert "region" not in plain.rows[0]
+    assert "kept" not in plain.data["entities"][0]
     assert "'nowhere'" in refused(run, command, base(command, "--keep", "nowhere"))
 
 
@@ -981,7 +997,7 @@ TABLE = {
     "plan": AGAINST | {"--label": label} | MOST
     | {"--level-rmse": partial(of_levels, option="--level-rmse", value="state:1"), "--tries": of_tries},
     "project": COLUMNS | LEVELS | STATEMENTS | FILES | NOUN | {k: v for k, v in WORDS.items() if k != "--currency"}
-    | {"--label": label_of_the_page}
+    | {"--label": label_of_a_projection, "--keep": kept_by_a_projection}
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--total": total, "--group-total": group_total}
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
     "allocate": COLUMNS | STATEMENTS | FILES | NOUN | WORDS

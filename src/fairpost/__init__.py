@@ -12,10 +12,9 @@ problem P. The bias is B = E[pi(M(x))] - P(x); alpha-fairness and the cost of pr
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fairpost.lazy import lazily
 
 if TYPE_CHECKING:
     from fairpost.accuracy import Accuracy, Estimate
@@ -96,65 +95,65 @@ __all__ = [
 ]
 
 _HOME = {
-    "fairpost.accuracy": (
+    "accuracy": (
         "Accuracy",
         "Estimate",
     ),
-    "fairpost.allocate": ("allocate",),
-    "fairpost.audit": (
+    "allocate": ("allocate",),
+    "audit": (
         "audit",
         "compare",
     ),
-    "fairpost.bounds.theorems": (
+    "bounds.theorems": (
         "Bounds",
         "proposition2",
         "theorem1",
     ),
-    "fairpost.check": ("check",),
-    "fairpost.counts": ("Counts",),
-    "fairpost.engines": (
+    "check": ("check",),
+    "counts": ("Counts",),
+    "engines": (
         "Exact",
         "Expansion",
         "FirstOf",
         "MonteCarlo",
     ),
-    "fairpost.errors": (
+    "errors": (
         "FairpostError",
         "InputError",
         "ToleranceError",
         "UnsupportedError",
     ),
-    "fairpost.hierarchy": (
+    "hierarchy": (
         "Hierarchy",
         "LevelNoise",
         "TopDown",
         "audit_hierarchy",
     ),
-    "fairpost.io": ("read_counts",),
-    "fairpost.noise": (
+    "io": ("read_counts",),
+    "noise": (
         "DiscreteGaussian",
         "DiscreteLaplace",
         "Gaussian",
         "Laplace",
         "Stream",
     ),
-    "fairpost.plan": (
+    "plan": (
         "frontier",
         "plan",
         "sweep",
     ),
-    "fairpost.problems": (
+    "problems": (
         "Programme",
         "Proportional",
     ),
-    "fairpost.project": ("project",),
-    "fairpost.release": (
+    "project": ("project",),
+    "release": (
         "Ledger",
         "PublicTotal",
         "Release",
         "release",
     ),
-    "fairpost.results": (
+    "results": (
         "Allocation",
         "Audit",
         "Comparison",
@@ -165,7 +164,7 @@ _HOME = {
         "Projection",
         "Targets",
     ),
-    "fairpost.rules": (
+    "rules": (
         "Affine",
         "AffineNonnegative",
         "Baseline",
@@ -176,25 +175,4 @@ _HOME = {
     ),
 }
 """Where each public name lives; a module is loaded when one of its names is first asked for."""
-_PLACES = {name: module for module, names in _HOME.items() for name in names}
-
-
-class _Lazy(ModuleType):
-    """The package: public names by demand. A submodule with the name of a verb does not take the verb's place."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _PLACES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_PLACES[name]), name)
-        self.__dict__[name] = value
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _PLACES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
-
-
-sys.modules[__name__].__class__ = _Lazy
+lazily(__name__, _HOME)

@@ -38,6 +38,8 @@ def project(
     round: bool = False,
     seed: int | None = None,
     ids: Iterable[Any] | None = None,
+    names: Iterable[Any] | None = None,
+    kept: Mapping[str, Iterable[Any]] | None = None,
 ) -> Projection:
     """Noisy counts to counts that are not negative and add up. Nothing private is used, no privacy is spent.
 
@@ -53,6 +55,8 @@ def project(
         nearest whole number.
     groups, ids
         Labels, one per entity. Default: no groups, and the positions.
+    names, kept
+        What people call each entity; columns that the tables carry along.
     mechanism
         The noise that was added, which is public.
     round
@@ -66,7 +70,7 @@ def project(
     y = finite_rows(noisy)
     if y.ndim != 1:
         raise CountsError(f"noisy counts must be one vector, got {y.ndim} dimensions")
-    about = Counts(np.zeros(y.size), ids=ids, groups=groups)  # the labels, checked
+    about = Counts(np.zeros(y.size), ids=ids, groups=groups, names=names, kept=kept)  # the labels, checked
     pi, parts, totals = _built(postprocess, y, total, about, round)
     if pi.needs_noise and mechanism is None:
         raise ParameterError(
@@ -87,6 +91,8 @@ def project(
         totals=totals,
         rounded=rounded,
         seed=seed,
+        names=None if about.names is None else tuple(about.names),
+        kept=about.kept,
     )
 
 

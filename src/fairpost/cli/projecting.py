@@ -25,6 +25,7 @@ from fairpost.results import Projection
 @o.FILE
 @o.COLUMNS
 @o.LABEL
+@o.KEEP
 @click.option(
     "--postprocess",
     type=click.Choice([*RELEASES, *RULES]),
@@ -69,13 +70,13 @@ def project(file: str, **given: Any) -> int:
     if given["levels"] is not None:
         from fairpost.cli.tree_release import project_levels
 
-        for name in ("html", "label"):
-            if given[name] is not None:
+        for name in ("html", "label", "keep"):
+            if given[name]:
                 raise ParameterError(f"--{name} is for projections without --levels, got both")
         return project_levels(file, given)
     hierarchies.need_levels(given)
     outputs = Outputs(given, [file], public=True)
-    noisy = read_rows(file, **o.columns(given), total=given["group_total"], label=given["label"])
+    noisy = read_rows(file, **o.columns(given), total=given["group_total"], **o.names(given))
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
         _summary(found, given)
@@ -85,17 +86,16 @@ def project(file: str, **given: Any) -> int:
     outputs.write(
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),
-        html=lambda: _page(found, noisy, file, given),
+        html=lambda: _page(found, file, given),
     )
     return 0
 
 
-def _page(found: Projection, noisy: Rows, file: str, given: o.Given) -> str:
+def _page(found: Projection, file: str, given: o.Given) -> str:
     from fairpost.report import projection_page
 
     return projection_page(
         found,
-        names=noisy.names,
         command=o.command_line(),
         made=now(),
         title=given["title"],
@@ -126,6 +126,8 @@ def _project(noisy: Rows, given: o.Given) -> Projection:
         round=given["whole"],
         seed=given["seed"],
         ids=noisy.ids,
+        names=noisy.names,
+        kept=noisy.kept,
     )
     return found if keeps else replace(found, groups=noisy.groups)
 
@@ -136,7 +138,7 @@ def _summary(found: Projection, given: o.Given) -> None:
         f"{found.postprocess}: {found.n:,} counts; {c['negative_before']:,} were negative, "
         f"{c['negative_after']:,} are; {c['zero_after']:,} are 0; the sum went from {c['noisy_sum']:,.12g} to {c['sum']:,.12g}."
     )
-    remark(f"The largest change is {c['largest_change']['change']:+,.6g}, of {c['largest_change']['id']}.")
+    remark(f"The largest change is {c['largest_change']['change']:+,.6g}, of {found.name(found.farthest)}.")
     if found.totals is not None and len(found.totals) > 1:
         own = "the totals of the column" if given["group_total"] else "the sums of their noisy counts"
         remark(f"{len(found.totals):,} groups keep {own}{_nearest(found, given)}.")

@@ -152,8 +152,9 @@ def project_lines(file: str, given: o.Given, mechanism: Law | None, seed: int | 
     noise = "None" if mechanism is None else f"fp.{mechanism!r}"
     keeps = given["group"] is not None or given["group_total"] is not None  # else groups are labels
     first = ["noisy.values", repr(given["postprocess"]), total, "noisy.groups" if keeps else "None", noise]
+    labels = ["ids=noisy.ids", "names=noisy.names", "kept=noisy.kept"]
     settings = {"round": given["whole"], "seed": seed if given["whole"] else None}
-    lines.append(f"found = {_call('fp.project', *first, 'ids=noisy.ids', **settings)}")
+    lines.append(f"found = {_call('fp.project', *first, *labels, **settings)}")
     return _joined(["from fairpost.io import read_rows"], [*lines, "print(found)"])
 
 

@@ -27,7 +27,7 @@ __all__ = [
     "mean_field",
 ]
 
-__getattr__ = lazily(
+lazily(
     __name__,
     {
         "audit": ("audit_hierarchy",),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["allocation_page", "audit_page", "check_page", "curves_page", "levels_page", "projection_page"]
 
-__getattr__ = lazily(
+lazily(
     __name__,
     {
         "allocations": ("allocation_page",),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fairpost import palette
@@ -16,7 +14,6 @@ from fairpost.results import Projection
 def projection_page(
     found: Projection,
     *,
-    names: Sequence[str] | None = None,
     command: str | None = None,
     made: str | None = None,
     title: str | None = None,
@@ -52,7 +49,7 @@ def projection_page(
         Finding(
             "The largest change",
             html("{x} {unit}, of {who}.", x=change.show(float(moved[far])), unit=unit,
-                 who=_called(found.ids, names, far)),
+                 who=name(found.name(far))),
         ),
     ]  # fmt: skip
     if found.totals is not None and len(found.totals) > 1:
@@ -85,13 +82,9 @@ def projection_page(
         ],
         columns=columns,
         ids=found.ids,
-        names=names,
+        names=found.names,
         groups=found.groups,
         sort="change",
         facts=[("Rule", html("{how}", how=found.postprocess))],
     )  # fmt: skip
     return entities_page(content, clean(noun), command, made, lines)
-
-
-def _called(ids: Sequence[str], names: Sequence[str] | None, i: int) -> Html:
-    return name(ids[i] if names is None else names[i])

@@ -44,7 +44,7 @@ __all__ = [
     "schema",
 ]
 
-__getattr__ = lazily(
+lazily(
     __name__,
     {
         "allocation": ("Allocation",),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.results.base import Columns, Numbers, Result, label, number
+from fairpost.results.columns import with_kept
 from fairpost.results.figures import Series, drawn
 from fairpost.results.schema import document
 
@@ -38,6 +40,14 @@ class Projection(Numbers, Result):
     """Whole numbers with the same totals, where they were asked for."""
     seed: int | None = None
     """Of the rounding."""
+    names: tuple[str, ...] | None = None
+    """What people call each entity."""
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns that the tables carry along."""
+
+    def name(self, i: int) -> str:
+        """What to call entity i: its name, or else its id."""
+        return self.ids[i] if self.names is None else self.names[i]
 
     @property
     def counts(self) -> Floats:
@@ -57,7 +67,7 @@ class Projection(Numbers, Result):
     def changes(self) -> dict[str, Any]:
         """Sums, negatives and zeros before and after, and the largest change."""
         moved = self.values - self.noisy
-        far = int(np.argmax(np.abs(moved)))
+        far = self.farthest
         return {
             "noisy_sum": float(np.sum(self.noisy)),
             "sum": float(np.sum(self.counts)),
@@ -66,6 +76,11 @@ class Projection(Numbers, Result):
             "zero_after": int(np.count_nonzero(self.counts == 0)),
             "largest_change": {"id": self.ids[far], "change": float(moved[far])},
         }
+
+    @property
+    def farthest(self) -> int:
+        """The entity whose count was moved most, before rounding."""
+        return int(np.argmax(np.abs(self.values - self.noisy)))
 
     @property
     def rounding(self) -> dict[str, Any] | None:
@@ -84,24 +99,32 @@ class Projection(Numbers, Result):
 
     def columns(self) -> Columns:
         """One row per entity: the table of `fairpost project --csv`."""
-        columns: Columns = {"id": list(self.ids)}
-        if self.groups is not None:
-            columns["group"] = list(self.groups)
+        columns = self._about
         columns |= {"noisy_count": self.noisy, "count": self.values}
         if self.rounded is not None:
             columns |= {"count": self.rounded.astype(np.int64), "before_rounding": self.values}
-        return columns
+        return with_kept(self.kept, columns, list(self._about))
+
+    @property
+    def _about(self) -> Columns:
+        """The columns that say what a row is about."""
+        labels = {"id": self.ids, "group": self.groups, "name": self.names}
+        return {name: list(values) for name, values in labels.items() if values is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `fairpost project`."""
-        rows = zip(self.ids, self.noisy.tolist(), self.counts.tolist(), strict=True)
+        columns = self._about | {"noisy_count": self.noisy.tolist(), "count": self.counts.tolist()}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        if self.kept:
+            for row, values in zip(rows, zip(*self.kept.values(), strict=True), strict=True):
+                row["kept"] = dict(zip(self.kept, values, strict=True))
         return document("project") | {
             "postprocess": self.postprocess,
             "counts": {"n": self.n},
             "totals": self.totals,
             "changes": self.changes,
             "rounding": self.rounding,
-            "entities": [{"id": i, "noisy_count": y, "count": v} for i, y, v in rows],
+            "entities": rows,
         }
 
     def plot(self) -> go.Figure:
@@ -119,7 +142,7 @@ class Projection(Numbers, Result):
             ("sum", f"{number(c['noisy_sum'])} became {number(c['sum'])}"),
             ("negative", f"{c['negative_before']:,} before, {c['negative_after']:,} now"),
             ("zero", f"{c['zero_after']:,} now"),
-            ("largest change", f"{number(far['change'], signed=True)}, of {label(far['id'])}"),
+            ("largest change", f"{number(far['change'], signed=True)}, of {label(self.name(self.farthest))}"),
         ]
         if self.totals is not None and len(self.totals) > 1:
             facts.append(("groups", f"{len(self.totals):,} keep their totals"))
