@@ -466,6 +466,10 @@ def columns(cli, tmp_path):
     assert looked(cli, "--count", "n", true="o.csv") is None
 
 
+MARKS = {f" {letter}" for letter in "abcdefABCDEF"}
+"""How a row about an entity begins on the screen."""
+
+
 def label(cli, tmp_path):
     (tmp_path / "o.csv").write_text(OTHER)
     assert (
@@ -473,6 +477,13 @@ def label(cli, tmp_path):
         == 0
     )
     assert [r["name"] for r in csv.DictReader(io.StringIO(text_of(tmp_path / "x.csv")))] == list("ABCDEF")
+    words = ("check", "o.csv", "one.csv", "--id", "lea", "--count", "n")
+    first = [
+        [line.split()[0] for line in cli(*words, *more).stdout.splitlines() if line[:2] in MARKS]
+        for more in ((), ("--label", "name"))
+    ]
+    assert first[0] == [one.lower() for one in first[1]] != []
+    assert set(first[1]) <= set("ABCDEF")
 
 
 def reading(cli, tmp_path):

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import shlex
 import sys
 
 import numpy as np
@@ -452,3 +454,41 @@ def test_reproduce_in_one_call(tmp_path, monkeypatch):
     assert len(done.comparisons) == len(published())
     with pytest.raises(fp.InputError, match="must be empty"):
         reproduce(tmp_path / "out", saipe=small, quick=True)
+
+
+def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from html import unescape
+
+    from fairpost.cli import main
+
+    place = sys.modules[command.__module__]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(place, "QUICK", districts.Runs(2_000, 64))
+    rows = "".join(f"{k},{int(v)},2\n" for k, v in enumerate(synthetic_districts().values[::60]))
+    (tmp_path / "my data.csv").write_text("key,poor,w\n" + rows)
+    asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "csv"}
+    done = reproduce("out put", saipe=tmp_path / "my data.csv", **asked)
+    shown = [unescape(text) for text in re.findall(r"<pre [^>]*>(.*?)</pre>", done.page.read_text(), re.S)]
+    assert len(shown) == 2
+    seen = []
+    monkeypatch.setattr(
+        place, "compute", lambda data, runs, **given: seen.append((data.label, runs, given)) or done.findings
+    )
+    from click.testing import CliRunner
+
+    words = shlex.split(shown[0])
+    assert CliRunner().invoke(main, [*words[1:], "--force"]).exit_code == 0
+    exec(shown[1].replace("seed=7", "seed=7, force=True"), {})
+    for label, runs, given in seen:
+        assert label == done.findings.data.label
+        assert runs == districts.Runs(2_000, 64)
+        assert (given["quick"], given["seed"], given["device"]) == (True, 7, "cpu")
+    assert len(seen) == 2
+
+
+def test_the_usual_goes_without_saying():
+    from fairpost.paper.recipe import USUAL, Recipe
+
+    assert Recipe.of("paper", None, **USUAL).command == "fairpost paper --out paper"
+    assert "reproduce('paper')" in Recipe.of("paper", None, **USUAL).lines

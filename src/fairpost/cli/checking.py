@@ -146,14 +146,24 @@ def _groups(found: Check) -> str:
 
 
 def _entities(found: Check, title: str, places: list[int]) -> screen.Grid:
-    heads = ["id", "true count", "released" if found.releases == 1 else "mean released", "difference"]
+    heads = [
+        "id" if found.counts.names is None else "name",
+        "true count",
+        "released" if found.releases == 1 else "mean released",
+        "difference",
+    ]
     adjusted, half = found.p_adjusted, found.half_width
     heads += [] if adjusted is None else ["p, all entities"]
     heads += [] if half is None else ["bias within"]
     rows = []
     for i in places:
         x, d = float(found.counts.values[i]), float(found.difference[i])
-        cells = [found.counts.ids[i], number(x), number(x + d), number(d, signed=True)]
+        cells = [
+            screen.cut(found.counts.name(i), found.counts.ids[i]),
+            number(x),
+            number(x + d),
+            number(d, signed=True),
+        ]
         cells += [] if adjusted is None else [chance(float(adjusted[i]))]
         cells += [] if half is None else [f"+-{number(float(half[i]))}" if np.isfinite(half[i]) else "?"]
         rows.append(tuple(cells))
@@ -171,7 +181,8 @@ def sentences(found: Check) -> list[str]:
             f"p = {chance(t.p_value)}: {t.verdict}. The hypothesis: {t.hypothesis}. {t.reading}",
         ]
         far = found.unexplained or ()
-        some = "" if not far else f": {', '.join(far[:TOP])}{', ...' if len(far) > TOP else ''}"
+        named = [found.counts.name(found.counts.ids.index(one)) for one in far[:TOP]]
+        some = "" if not far else f": {', '.join(named)}{', ...' if len(far) > TOP else ''}"
         lines.append(
             f"{len(far):,} of {found.n:,} entities lie where noise alone would put none, with chance {found.confidence:g}{some}."
         )
@@ -184,6 +195,9 @@ def sentences(found: Check) -> list[str]:
             f"The mean of {found.releases} releases estimates the bias; the intervals of one table hold together with "
             f"chance {found.confidence:g} (Student's t, for independent releases)."
         )
+        half = found.half_width
+        if half is not None and not (np.abs(found.difference) > half).any():
+            lines.append("Every interval of an entity holds 0: so few releases show no entity's bias.")
     return lines
 
 

@@ -90,7 +90,10 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
     return (
         r.postprocess,
         shown(unit, r.alpha.scaled(factor)),
-        *(f"{cut(r, label)} {bias}" for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)),
+        *(
+            f"{cut(r.name_of(label), label)} {bias}"
+            for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)
+        ),
         _relative(r),
         cost(r, currency),
         error(unit, r.rmse.scaled(factor)),
@@ -99,9 +102,8 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
     )
 
 
-def cut(result: Audit, label: str) -> str:
+def cut(name: str, label: str) -> str:
     """A name for a table, shortened; an id, which must stay whole, where there are no names."""
-    name = result.name_of(label)
     return name if name == label or len(name) <= WIDE else f"{name[: WIDE - 1].rstrip()}…"
 
 
@@ -130,7 +132,7 @@ def groups(result: Audit, currency: str) -> Grid | None:
             unit.show(g.bias.value * factor, half(g.bias) * factor / 10, signed=True),
             "-" if g.relative is None else shown(PARTS, g.relative, signed=True),
             shown(unit, g.alpha.scaled(factor)),
-            f"{cut(result, g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
+            f"{cut(result.name_of(g.worst), g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
             "-" if g.worst_relative is None else shown(PARTS, g.worst_relative, signed=True),
         )
         for g in found[:GROUPS]

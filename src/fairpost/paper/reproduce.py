@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairpost.counts import Counts
@@ -13,6 +13,7 @@ from fairpost.paper.demonstration import Demonstration
 from fairpost.paper.districts import Cells, Runs
 from fairpost.paper.hawaii import County
 from fairpost.paper.published import Comparison, compare_all
+from fairpost.paper.recipe import Recipe
 from fairpost.paper.table import Table
 from fairpost.paper.theorems import theorems
 from fairpost.results.audit import CONFIDENTIAL
@@ -48,6 +49,8 @@ class Findings:
     examples: tuple[Demonstration, ...]
     theorems: tuple[Demonstration, ...]
     mark: str = CONFIDENTIAL
+    recipe: Recipe | None = None
+    """How to make it again; none for counts that came from no file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +191,10 @@ def reproduce(
     place = folder.check(Path(target), force=force)
     data = district_data(saipe, column, weights, id, format)
     found = compute(data, QUICK if quick else FULL, quick=quick, seed=seed, progress=progress, device=device)
+    if not isinstance(saipe, Counts):
+        file = None if saipe is None else str(saipe)
+        asked = {"column": column, "weights": weights, "quick": quick, "seed": seed, "id": id, "format": format}
+        found = replace(found, recipe=Recipe.of(str(target), file, **asked, device=device))
     report = _silent if progress is None else progress
     report(STEPS[-1][0], 1 - STEPS[-1][1])
     drawn = drawings(found)

@@ -34,10 +34,13 @@ def projection_page(
     if found.rounded is not None:
         columns.append(Column("before", "Before rounding", found.values, None))
     far = int(np.argmax(np.abs(moved)))
+    before, after = (f"{c[name]:,.10g}" for name in ("noisy_sum", "sum"))
     findings = [
         Finding(
             "The sum",
-            html("It went from {a} to {b} {unit}.", a=f"{c['noisy_sum']:,.10g}", b=f"{c['sum']:,.10g}", unit=unit),
+            html("It went from {a} to {b} {unit}.", a=before, b=after, unit=unit)
+            if before != after
+            else html("It is {a} {unit}, as before.", a=after, unit=unit),
         ),
         Finding(
             "Below zero",
