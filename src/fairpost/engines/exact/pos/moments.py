@@ -76,5 +76,7 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
 
 @EXACT.register(PoS)
 def _pos(pi: PoS, asked: Asked) -> Work:
-    d, law = asked.distinct(pi.problem.a(asked.x.size)), continuous(pi.name, asked.law())
+    d, law = asked.distinct(pi.problem.a(asked.x.size)), asked.law()
+    if asked.x.size > 1:
+        law = continuous(pi.name, law)
     return d.entities(lambda: pos(d.x, d.a, d.times, d.truth, law, asked.rtol))

@@ -67,6 +67,7 @@ def pos_threshold(
 
 @EXACT.register(PosThreshold)
 def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
-    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), continuous(pi.name, asked.law()), pi.rule
-    covered(pi.name, law, rule)
+    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), asked.law(), pi.rule
+    if asked.x.size > 1:
+        covered(pi.name, continuous(pi.name, law), rule)
     return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule, asked.rtol))
