@@ -13,6 +13,7 @@ from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.threshold import release as jump
+from fairpost.engines.exact.threshold import two
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import UnsupportedError
@@ -68,6 +69,8 @@ def pos_threshold(
     if found is not None:
         return found
     covered("pos-threshold", continuous("pos-threshold", noise), rule)
+    if int(np.sum(times)) == 2:
+        return two.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
     return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
 
 

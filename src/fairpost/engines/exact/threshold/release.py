@@ -40,6 +40,7 @@ from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, product
 from fairpost.engines.exact.sums.uncut import ENOUGH, SURE, log_chance, uncut
 from fairpost.engines.exact.sums.window import DROP, Family, Window, find_window
+from fairpost.engines.exact.threshold import two
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
@@ -138,10 +139,8 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     rare = log_chance(x / spread, n, unit, surplus, level)
     if rare < SURE:
         return _nobody(x, n, noise, total, surplus * spread, rare)
-    if n == 2 and not np.isinf(noise.strip):
-        raise ToleranceError(
-            "simplex-threshold: two entities under Laplace noise leave corners that no line rounds off well enough"
-        )
+    if n == 2:
+        return two.release(x, times, noise, total, tau, rtol)
     y = x / spread - level
 
     def places(t: Floats) -> Places:
