@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost import cancel
-from fairpost.bounds import sum_lattice
+from fairpost.bounds import sum_lattice, sum_smooth
 from fairpost.errors import UnsupportedError
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law
 
@@ -56,7 +56,8 @@ def _gaussian(mechanism: Gaussian, u: Floats, n: int, k: int) -> Floats:
 @tail_of_entry.register(DiscreteLaplace)
 @tail_of_entry.register(DiscreteGaussian)
 def _lattice(mechanism: Law, u: Floats, n: int, k: int) -> Floats:
-    return sum_lattice.tail_of_entry(u, n, mechanism, k)
+    found = sum_smooth.tail_of_entry(u, n, mechanism, k)
+    return sum_lattice.tail_of_entry(u, n, mechanism, k) if found is None else found
 
 
 def at_zero(u: ArrayLike, n: int, mechanism: Law) -> Floats:
@@ -66,7 +67,9 @@ def at_zero(u: ArrayLike, n: int, mechanism: Law) -> Floats:
         return np.asarray(size == 0, dtype=np.float64)
     if not mechanism.discrete:
         return np.zeros_like(size)
-    return sum_lattice.mass_at_zero(size.ravel(), n, mechanism).reshape(size.shape)
+    found = sum_smooth.tail_of_entry(size.ravel(), n, mechanism, -1)
+    found = sum_lattice.mass_at_zero(size.ravel(), n, mechanism) if found is None else found
+    return found.reshape(size.shape)
 
 
 # -- Laplace ---------------------------------------------------------------------------------------------------

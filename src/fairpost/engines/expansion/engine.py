@@ -20,7 +20,7 @@ class Expansion:
 
     @property
     def _evaluation(self) -> Evaluation:
-        from fairpost.engines.expansion.threshold import EXPANSION
+        from fairpost.engines.expansion.evaluators import EXPANSION
 
         return Evaluation(self.name, "expansion", EXPANSION, rtol=1.0)
 

@@ -39,12 +39,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fairpost.engines.evaluation import Asked, Evaluators, Work
 from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
-from fairpost.rules import PosThreshold, SimplexThreshold
 
 MARGIN, LATTICE_MARGIN = 2.0, 6.0
 """The stated error over the size of what is left out; whole-number noise has corners that the expansion smooths."""
@@ -213,18 +211,3 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanis
     cross = -2 * shares * (a**2 * (mechanism.variance + local.noise) - local.rate * drift)
     mse = (a**2 * own + (field.deviation * local.rate) ** 2 + field.bias**2 + cross + shares**2 * v2) / whole**2
     return Moments(bias, error, np.maximum(mse, 0.0), field.zero)
-
-
-EXPANSION = Evaluators("there is no expansion for the post-processing {name!r}")
-
-
-@EXPANSION.register(SimplexThreshold)
-def _simplex_threshold(pi: SimplexThreshold, asked: Asked) -> Work:
-    d, law, rule = asked.distinct(), asked.law(), pi.rule
-    return d.entities(lambda: simplex_threshold(d.x, d.times, law, pi.C, rule))
-
-
-@EXPANSION.register(PosThreshold)
-def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
-    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), asked.law(), pi.rule
-    return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule))

@@ -110,7 +110,7 @@ def _add(e: Entities, m: Floats, s: Complexes, ds: Complexes, total: float, foun
     below_m = np.asarray(parts(e.noise, c, np.zeros((1, 1))).below).real
     mass = np.asarray(e.noise.density(c))
     for i, poly in _without(factors, [q]):
-        chance = sum(a * h.once(k + g) for k, a in enumerate(poly)) * main * p.shift[..., i]
+        chance = _passed(poly, h, g, main, start) * p.shift[..., i]
         found.deficit[i] += float(np.sum(below_m[:, i] * np.sum(chance.imag, axis=1)))
         zero = sum(poly) * start * p.shift[..., i]
         found.zero[i] += float(np.sum(mass[:, i] * np.sum(zero.imag, axis=1)))
@@ -119,12 +119,20 @@ def _add(e: Entities, m: Floats, s: Complexes, ds: Complexes, total: float, foun
         two = sum(a * h.twice(k + 1 + g) for k, a in enumerate(poly)) * later * kept
         last = sum(a * h.end(k + 1 + g) for k, a in enumerate(poly)) * rest * kept
         found.square[i] += float(np.sum((-2 * (one - two) + last).imag))
-    once = sum(a * h.once(k + g) for k, a in enumerate(whole)) * main
+    once = _passed(whole, h, g, main, start)
     found.root += float(np.sum(once.imag))
     if g > 0:
         twice = sum(a * h.twice(k + g) for k, a in enumerate(whole)) * later
         last = sum(a * h.end(k + g) for k, a in enumerate(whole)) * rest
         found.giant += float(np.sum((-2 * (once * (mean - m[:, None]) - twice) + last).imag))
+
+
+def _passed(poly: Polynomial, h: _Cell, giants: float, main: Complexes, start: Complexes) -> Complexes:
+    """E[R] of every k. With nobody kept (k = 0) S = 0 < C and R = 0: the factor s, which k >= 1 divides out, has no period there,
+    and the kernel of P(S >= C) serves (0, or -1 below t0)."""
+    if giants > 0:
+        return sum(a * h.once(k + giants) for k, a in enumerate(poly)) * main
+    return sum((a * h.once(k) for k, a in enumerate(poly) if k > 0), 0.0) * main + poly[0] * start
 
 
 def _forms(total: float) -> tuple:  # type: ignore[type-arg]
@@ -143,7 +151,7 @@ class _Cell:
             z = self._s * k
             e = np.exp(-z)
             if k == 0:
-                self._made[k] = (np.ones_like(z), np.full_like(z, 0.5), np.zeros_like(z))
+                raise ValueError("with nobody kept there is nothing to integrate over u")
             else:  # |z| >= |tau| k: no cancellation worth a digit beyond those of 1/z^2
                 self._made[k] = (-np.expm1(-z) / z, (-np.expm1(-z) - z * e) / z**2, e / k)
         return self._made[k]

@@ -34,6 +34,7 @@ from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, mass_at, product
+from fairpost.engines.exact.sums.uncut import ENOUGH, SURE, log_chance, uncut
 from fairpost.engines.exact.sums.window import Family, Window, find_window
 from fairpost.engines.exact.threshold.release import LEVELS, Level
 from fairpost.engines.moments import Counted, Floats, Moments
@@ -42,6 +43,8 @@ from fairpost.noise import Law, Threshold
 
 CELLS = 700
 """The most cells [m, m + 1) of the threshold."""
+REACH = (9.0, 7.0)
+"""Every window reaches at least so many deviations of the mean noise to each side (Laplace, Gaussian): too many cells are seen before it is sought."""
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
@@ -123,13 +126,18 @@ class Found:
 def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold | None, rtol: float) -> Moments:
     """Moments of pi_S+ (no rule) or `simplex-threshold` for distinct whole counts x, each `times` often."""
     problem = Problem(noise, x, times.astype(np.float64), total, rule)
+    rare = log_chance(x, problem.n, noise, problem.surplus, 0.0 if rule is None else rule.level + rule.width)
+    if rare < SURE:
+        return _nobody(problem, rare)
+    _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
     family = Family(noise, x, problem.times, problem.surplus, problem.places)
-    win = find_window(family)
-    if win.high - win.low > CELLS:
-        raise ToleranceError(
-            f"{problem.name}: the threshold has {win.high - win.low:.0f} cells under {noise.name} noise of this scale (at most {CELLS}): "
-            f"evaluating them would take too long"
-        )
+    try:
+        win = find_window(family)
+    except ToleranceError:
+        if rare < ENOUGH:
+            return _nobody(problem, rare)
+        raise
+    _few_cells(problem, win.high - win.low)
     before: Found | None = None
     for level in LEVELS:
         cancel.check()
@@ -141,6 +149,19 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
                 return _moments(problem, win, now, before, bias, error)
         before = now
     raise refusal(problem.name, bias, error, rtol)
+
+
+def _nobody(problem: Problem, rare: float) -> Moments:
+    found = uncut(problem.x, problem.n, problem.noise, problem.total, problem.surplus, rare)
+    return found if problem.rule is None else replace(found, threshold=None, threshold_error=None)
+
+
+def _few_cells(problem: Problem, cells: float) -> None:
+    if cells > CELLS:
+        raise ToleranceError(
+            f"{problem.name}: the threshold has some {cells:.0f} cells under {problem.noise.name} noise of this scale (at most {CELLS}): "
+            f"evaluating them would take too long"
+        )
 
 
 def _rule(win: Window, order: int) -> tuple[Floats, Floats]:

@@ -127,7 +127,7 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
             if reached(bias, error, problem.shares, rtol):
                 zero = np.zeros_like(bias)
                 zero[risk.index] = np.clip(clipping.zero, 0.0, 1.0)
-                spread = SAFETY * moved(mse, previous[1], mse) + _of_square(inverse, mse) + 2 * risk.missed
+                spread = SAFETY * moved(mse, previous[1], mse) + of_square(inverse, mse) + 2 * risk.missed
                 chance = np.full_like(bias, min(risk.unseen, 1.0))
                 chance[risk.index] = SAFETY * moved(clipping.zero, previous[2], clipping.zero)
                 chance[risk.index] += (defect + ROUNDING) * clipping.zero
@@ -163,11 +163,11 @@ def _without_clipping(problem: Problem, inverse: Inverse, bias: Floats, mse: Flo
     zero = problem.mechanism.cdf(-problem.c / problem.a)
     # r > 0 and so a clipped entity needs a negative one; a square moves by at most twice what a share does
     chance = np.full_like(bias, min(float(np.sum(problem.times * zero)), 1.0))
-    spread = _of_square(inverse, mse) + 2 * clipped
+    spread = of_square(inverse, mse) + 2 * clipped
     return Moments(bias, error, mse, zero, mse_error=spread, zero_error=chance)
 
 
-def _of_square(inverse: Inverse, mse: Floats) -> Floats:
+def of_square(inverse: Inverse, mse: Floats) -> Floats:
     """What the stand-in for 1/S^2 can move a mean squared error by, with rounding.
 
     By Cauchy-Schwarz, with a fourth moment of at most 6 times the squared second one (Laplace), sqrt 6 < 3.

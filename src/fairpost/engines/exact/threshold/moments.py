@@ -6,11 +6,14 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice import release as lattice
-from fairpost.engines.exact.pos.moments import pos
+from fairpost.engines.exact.pos.moments import pos, whole_shares
+from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.threshold import release as jump
+from fairpost.engines.exact.threshold import two
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import UnsupportedError
@@ -62,11 +65,18 @@ def pos_threshold(
     """Moments of `pos-threshold` for the distinct pairs (x, a), each `times` often, in shares of 1."""
     if rule.level == 0 or int(np.sum(times)) == 1:
         return pos(x, a, times, truth, noise, rtol)
+    found = uncut(Problem.build(x, a, times, truth, noise), rule.level + rule.width, rtol)
+    if found is not None:
+        return found
+    covered("pos-threshold", continuous("pos-threshold", noise), rule)
+    if int(np.sum(times)) == 2:
+        return two.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
     return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
 
 
 @EXACT.register(PosThreshold)
 def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
-    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), continuous(pi.name, asked.law()), pi.rule
-    covered(pi.name, law, rule)
+    d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), asked.law(), pi.rule
+    if law.discrete and asked.x.size > 1:
+        return lambda: whole_shares(pi, asked, d, rule.level + rule.width, smooth=False)
     return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule, asked.rtol))

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +38,9 @@ from fairpost.engines.exact.simplex.law import Reduced
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Line, Path, Upright, Values, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, product
+from fairpost.engines.exact.sums.uncut import ENOUGH, SURE, log_chance, uncut
 from fairpost.engines.exact.sums.window import DROP, Family, Window, find_window
+from fairpost.engines.exact.threshold import two
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
@@ -134,17 +136,23 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         return _largest(x, many, noise, total)
     level = tau / spread
     unit = noise.scaled(1.0)
-    if n == 2 and not np.isinf(noise.strip):
-        raise ToleranceError(
-            "simplex-threshold: two entities under Laplace noise leave corners that no line rounds off well enough"
-        )
+    rare = log_chance(x / spread, n, unit, surplus, level)
+    if rare < SURE:
+        return _nobody(x, n, noise, total, surplus * spread, rare)
+    if n == 2:
+        return two.release(x, times, noise, total, tau, rtol)
     y = x / spread - level
 
     def places(t: Floats) -> Places:
         return Places(t, np.full(t.size, level), None)
 
     family = Family(unit, y, many, surplus + n * level, places)
-    win = find_window(family, SHORT if n < MANY else DROP)
+    try:
+        win = find_window(family, SHORT if n < MANY else DROP)
+    except ToleranceError:
+        if rare < ENOUGH:
+            return _nobody(x, n, noise, total, surplus * spread, rare)
+        raise
     before: Found | None = None
     for at in LEVELS:
         now = _level(family, win, level, at)
@@ -154,6 +162,10 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
         before = now
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
+
+
+def _nobody(x: Floats, n: float, noise: Law, total: float, surplus: float, rare: float) -> Moments:
+    return replace(uncut(x, n, noise, total, surplus, rare), threshold=None, threshold_error=None)
 
 
 def _largest(x: Floats, times: Floats, noise: Law, total: float) -> Moments:

@@ -1,0 +1,60 @@
+"""Which post-processings have an expansion, and which one is asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairpost.engines.base import REFUSALS
+from fairpost.engines.evaluation import Asked, Evaluators, Work
+from fairpost.engines.expansion import whole
+from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
+from fairpost.engines.moments import Moments
+from fairpost.errors import UnsupportedError
+from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
+
+EXPANSION = Evaluators("there is no expansion for the post-processing {name!r}")
+
+
+def _either(first: Callable[[], Work], then: Work) -> Work:
+    """The work of the first; where that is refused, before or in it, of the second."""
+
+    def work() -> Moments:
+        try:
+            return first()()
+        except REFUSALS:
+            return then()
+
+    return work
+
+
+def _whole_only(name: str, asked: Asked) -> None:
+    """Refuse continuous noise, for which the exact engine is meant."""
+    if not asked.law().discrete:
+        raise UnsupportedError(f"{name}: the expansion in 1/scale^2 is for whole-number noise, not for {asked.law().name}")
+
+
+@EXPANSION.register(Simplex)
+def _simplex(pi: Simplex, asked: Asked) -> Work:
+    _whole_only(pi.name, asked)
+    return whole.release(pi, asked)
+
+
+@EXPANSION.register(PoS)
+def _pos(pi: PoS, asked: Asked) -> Work:
+    _whole_only(pi.name, asked)
+    return whole.allocation(pi, asked, pi.problem.a(asked.x.size))
+
+
+@EXPANSION.register(SimplexThreshold)
+def _simplex_threshold(pi: SimplexThreshold, asked: Asked) -> Work:
+    d, law, rule = asked.distinct(), asked.law(), pi.rule
+    many = d.entities(lambda: simplex_threshold(d.x, d.times, law, pi.C, rule))
+    return _either(lambda: whole.release(pi, asked), many) if law.discrete else many
+
+
+@EXPANSION.register(PosThreshold)
+def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
+    a = pi.problem.a(asked.x.size)
+    d, law, rule = asked.distinct(a), asked.law(), pi.rule
+    many = d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule))
+    return _either(lambda: whole.allocation(pi, asked, a), many) if law.discrete else many
