@@ -1,4 +1,8 @@
-"""The commands as processes: results, exit codes, one line for every error, nothing half-written."""
+"""The commands: results, exit codes, one line for every error, nothing half-written.
+
+They are called in this process, except where the process is the question: signals, pipes, terminals, and once for each way to
+end, where a process must say, write and end the same (`test_a_process_says_writes_and_ends_as_a_call_does`).
+"""
 
 import csv
 import gzip
@@ -16,21 +20,13 @@ import pytest
 
 import fairpost as fp
 from cases import DATA, saipe
+from commands import call as run
+from commands import process
 from fairpost.datasets import hawaii
 from test_references import TABLE as REFERENCES
 
 HAWAII = hawaii()
 TABLE = "id,count\n" + "".join(f"{i},{v:g}\n" for i, v in zip(HAWAII.ids, HAWAII.values, strict=True))
-
-
-def run(*words, cwd=None, stdin=None, columns=None):
-    command = [sys.executable, "-m", "fairpost", *map(str, words)]
-    wide = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | (
-        {} if columns is None else {"COLUMNS": str(columns)}
-    )
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=250, check=False, env=wide
-    )
 
 
 def rows_of(path):
@@ -50,6 +46,42 @@ def refused(done, *says, code=2):
     assert done.stderr.count("\n") == 1, done.stderr
     for text in says:
         assert text in done.stderr
+
+
+NOISY = "id,count,group,t\n001,-4.5,a,10\n002,7.25,a,10\n003,9.5,a,10\n004,3.5,b,4\n005,-0.25,b,4\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code"),
+    [
+        (["audit", "counts.csv", "--scale", 10, "--postprocess", "pos", "--csv", "o.csv"], None, 0),
+        (["audit", "-", "--scale", 10, "--postprocess", "simplex", "--csv", "-"], TABLE, 0),
+        (["project", "-", "--round", "--seed", 4], NOISY, 0),
+        (["audit", "counts.csv", "--epsilon", "0", "--json", "o.json"], None, 2),
+        (["audit", "counts.csv", "--wrong"], None, 2),
+        (["audit", "-", "--scale", 1], "id,count\na,-1\n", 2),
+        (
+            ["audit", "counts.csv", "--mechanism", "discrete-laplace", "--scale", 10, "--postprocess", "pos", "--method", "exact"],
+            None, 3,
+        ),
+        (["budget", "show", "counts.csv"], None, 2),
+        (["--help"], None, 0),
+    ],
+)  # fmt: skip
+def test_a_process_says_writes_and_ends_as_a_call_does(tmp_path, words, stdin, code):
+    found = []
+    for k, way in enumerate((run, process)):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        (folder / "counts.csv").write_text(TABLE)
+        done = way(*words, cwd=folder, stdin=stdin, columns=100)
+        said = [
+            re.sub(r"\s+", " ", text.replace("python -m fairpost", "fairpost").replace(str(folder), "HERE"))
+            for text in (done.stdout, done.stderr)
+        ]
+        found.append((done.returncode, *said, {p.name: p.read_bytes() for p in folder.iterdir()}))
+    assert found[0] == found[1]
+    assert found[1][0] == code
 
 
 # --- audit ---------------------------------------------------------------------------------------------------------
@@ -516,8 +548,6 @@ def test_sweep_gives_every_post_processing_at_every_level(table, tmp_path):
 
 
 # --- project and allocate ------------------------------------------------------------------------------------------
-
-NOISY = "id,count,group,t\n001,-4.5,a,10\n002,7.25,a,10\n003,9.5,a,10\n004,3.5,b,4\n005,-0.25,b,4\n"
 
 
 def test_project_keeps_totals_by_group_and_rounds_without_loss(tmp_path):
