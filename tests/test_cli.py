@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import fairpost as fp
 from cases import DATA, saipe
@@ -282,6 +283,63 @@ def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(tab
     (resumed,) = json.loads(out.read_text())["results"]
     whole = fp.audit(HAWAII, fp.Laplace(10.0), "simplex", engine=fp.MonteCarlo(runs=more))
     assert resumed["alpha"]["value"] == whole.alpha.value  # the same bits
+
+
+LOADING = """
+import os, signal, sys
+how = sys.argv[1]
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fairpost.cli.main" and how != "none":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)  # in the middle of an import, some of which turn it into another error
+            except KeyboardInterrupt:
+                raise ImportError("half made") from None
+sys.meta_path.insert(0, Pressed())
+if how == "ignored":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+from fairpost.__main__ import run
+sys.argv = ["fairpost", "--version"]
+try:
+    run()
+finally:
+    print(signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "out", "err"),
+    [
+        ("pressed", 130, "", "fairpost: interrupted, nothing was written\n"),
+        ("ignored", 0, f"fairpost, version {fp.__version__}\nTrue\n", ""),
+        ("none", 0, f"fairpost, version {fp.__version__}\nTrue\n", ""),
+    ],
+)
+def test_ctrl_c_while_the_command_is_being_loaded(how, code, out, err):
+    """The process presses Ctrl-C itself when the command line is imported: no clock is involved."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, how], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
+
+
+def test_a_note_is_said_once_however_often_it_was_made():
+    """On stderr, in the order in which they first came; nothing is said where there was none."""
+    import click
+
+    from fairpost.cli.notes import note, say_notes
+
+    @click.command()
+    @click.pass_context
+    def command(ctx):
+        for line in ("second line", "first line", "second line", "third"):
+            note(line)
+        say_notes(ctx)
+        say_notes(ctx)
+
+    done = CliRunner().invoke(command)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == ["note: second line", "note: first line", "note: third"]
 
 
 def test_a_saipe_file_as_it_comes(tmp_path):
