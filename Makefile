@@ -7,8 +7,8 @@ BIN := .venv/bin
 demo: .venv/.base
 	$(BIN)/fairpost demo
 
-test: .venv/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 8
+test: .venv/.test  # bytecode is kept for the run: the tests start hundreds of processes
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 8
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)

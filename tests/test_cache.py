@@ -7,6 +7,7 @@ are put into a copy of the package: they go through the same decorator and store
 import ast
 import importlib
 import os
+import pickle
 import shutil
 import signal
 import stat
@@ -62,12 +63,16 @@ jobs = {
     "simulated": lambda: fp.audit(counts, fp.Gaussian(sigma=9.0), "simplex", engine=fp.MonteCarlo(runs=200)).bias,
     "kept": lambda: fp.audit(counts, fp.Laplace(scale=9.0), "pos-threshold", engine=fp.MonteCarlo(runs=200)).bias,
 }
+jobs = {k: jobs[k] for k in sys.argv[1].split(",")}
 from fairpost.compiled import interrupts
 made = []
 with interrupts.told(made.append):
-    found = {k: hashlib.sha256(jobs[k]().tobytes()).hexdigest() for k in (list(jobs)[::-1] if sys.argv[1:] else jobs)}
+    found = {k: hashlib.sha256(jobs[k]().tobytes()).hexdigest() for k in (list(jobs)[::-1] if sys.argv[2:] else jobs)}
 print(len(made), *(found[k] for k in jobs))
 """
+
+
+EXACT, SIMULATED = "projection,simplex,pos", "projection,simulated,kept"
 
 
 def environment(cache, source=None, **more):
@@ -144,18 +149,44 @@ def test_what_is_kept_is_the_users_alone(copy, tmp_path):
     assert "nobody else can write to" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "harm", [lambda b: b[:-9], lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:], lambda b: b"", lambda b: b[:7]]
-)
-def test_a_damaged_file_is_passed_over_and_written_anew(copy, tmp_path, harm):
+HARMS = {
+    "cut": lambda b: b[:-9],
+    "a bit turned": lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:],
+    "empty": lambda b: b"",
+    "less than a head": lambda b: b[:7],
+}
+
+
+def test_a_damaged_file_is_passed_over_and_written_anew(copy, tmp_path):
     env = environment(tmp_path / "cache", copy.parent)
     python(CALL, env)
-    for path in kernels(tmp_path / "cache"):
-        path.write_bytes(harm(path.read_bytes()))
+    for path, harm in zip(kernels(tmp_path / "cache"), ("cut", "a bit turned"), strict=True):
+        path.write_bytes(HARMS[harm](path.read_bytes()))
     done = python(CALL, env)
     assert done.stdout.split() == ["13.0", "2"]
     assert done.stderr == ""
     assert python(CALL, env).stdout.split() == ["13.0", "0"]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_the_store_gives_back_what_was_saved_and_nothing_else(tmp_path, monkeypatch, harm):
+    monkeypatch.setenv("FAIRPOST_CACHE", str(tmp_path))
+    machine, body = f"a machine of {tmp_path}", pickle.dumps(("code", [1, 2.5] * 40))
+    assert store.load(machine, "a.b-outer", "key") is None
+    store.save(machine, "a.b-outer", "key", body)
+    assert store.load(machine, "a.b-outer", "key") == ("code", [1, 2.5] * 40)
+    assert store.load(machine, "a.b-outer", "other") is None
+    assert store.load(machine, "a.c-outer", "key") is None
+    (path,) = kernels(tmp_path)
+    path.write_bytes(HARMS[harm](path.read_bytes()))
+    assert store.load(machine, "a.b-outer", "key") is None
+    store.save(machine, "a.b-outer", "key", body)
+    other = path.with_name(store._path(path.parent, "a.b-outer", "other").name)
+    shutil.copy(path, other)  # whole, and in the wrong place
+    assert store.load(machine, "a.b-outer", "other") is None
+    assert store.load(machine, "a.b-outer", "key") == ("code", [1, 2.5] * 40)
+    path.chmod(0o666)
+    assert store.load(machine, "a.b-outer", "key") is None
 
 
 def test_without_a_place_there_is_one_line_and_no_cache(copy, tmp_path):
@@ -211,20 +242,19 @@ def test_every_kernel_source_is_in_the_key():
     assert len(made) > 20
 
 
-def test_eight_processes_with_an_empty_cache(tmp_path):
-    code = "import fairpost as fp; print(fp.project_simplex([3.0, -1.0, 0.25], 1.5).tobytes().hex())"
-    env = environment(tmp_path / "cache")
+def test_processes_that_fill_an_empty_cache_at_once(copy, tmp_path):
+    env = environment(tmp_path / "cache", copy.parent)
     some = [
         subprocess.Popen(
-            [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", CALL], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        for _ in range(8)
+        for _ in range(6)
     ]
     ends = [p.communicate(timeout=300) for p in some]
     assert {p.returncode for p in some} == {0}
     assert {e for _, e in ends} == {""}
-    assert len({o for o, _ in ends}) == 1
-    assert {p.suffix for p in (tmp_path / "cache").glob("kernels-*/*")} == {".kernel"}
+    assert {o.split()[0] for o, _ in ends} == {"13.0"}
+    assert [p.suffix for p in (tmp_path / "cache").glob("kernels-*/*")] == [".kernel"] * 2
 
 
 # Slow: these compile what they look at.
@@ -234,14 +264,14 @@ def test_eight_processes_with_an_empty_cache(tmp_path):
 def cold(tmp_path_factory):
     """A cache, and what the process that filled it has computed."""
     cache = tmp_path_factory.mktemp("cold")
-    return cache, python(AUDITS, environment(cache)).stdout.split()
+    return cache, python(AUDITS, environment(cache), EXACT).stdout.split()
 
 
 def test_compiled_and_loaded_kernels_give_the_same_bits(cold):
     cache, first = cold
-    assert int(first[0]) > 50
-    assert python(AUDITS, environment(cache)).stdout.split() == ["0", *first[1:]]
-    assert python(AUDITS, environment(cache), "backwards").stdout.split() == ["0", *first[1:]]
+    assert int(first[0]) > 40
+    assert python(AUDITS, environment(cache), EXACT).stdout.split() == ["0", *first[1:]]
+    assert python(AUDITS, environment(cache), EXACT, "backwards").stdout.split() == ["0", *first[1:]]
 
 
 def test_bits_do_not_depend_on_what_was_there_before(cold, tmp_path):
@@ -251,9 +281,17 @@ def test_bits_do_not_depend_on_what_was_there_before(cold, tmp_path):
     shutil.copytree(cache, mixed)
     for path in kernels(mixed)[::2]:
         path.unlink()
-    again = python(AUDITS, environment(mixed), "backwards").stdout.split()
+    again = python(AUDITS, environment(mixed), EXACT, "backwards").stdout.split()
     assert int(again[0]) > 10
     assert again[1:] == first[1:]
+
+
+def test_the_bits_of_a_simulation_do_not_depend_on_the_order():
+    """In the folder that everybody uses: whichever process was the first has compiled."""
+    env = environment(os.environ.get("FAIRPOST_CACHE"))
+    found = [python(AUDITS, env, SIMULATED, *order).stdout.split()[1:] for order in ([], ["backwards"])]
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 3
 
 
 FORK = """

@@ -1,4 +1,8 @@
-"""The commands as processes: results, exit codes, one line for every error, nothing half-written."""
+"""The commands: results, exit codes, one line for every error, nothing half-written.
+
+They are called in this process, except where the process is the question: signals, pipes, terminals, and once for each way to
+end, where a process must say, write and end the same (`test_a_process_says_writes_and_ends_as_a_call_does`).
+"""
 
 import csv
 import gzip
@@ -13,24 +17,17 @@ import time
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import fairpost as fp
 from cases import DATA, saipe
+from commands import call as run
+from commands import process
 from fairpost.datasets import hawaii
 from test_references import TABLE as REFERENCES
 
 HAWAII = hawaii()
 TABLE = "id,count\n" + "".join(f"{i},{v:g}\n" for i, v in zip(HAWAII.ids, HAWAII.values, strict=True))
-
-
-def run(*words, cwd=None, stdin=None, columns=None):
-    command = [sys.executable, "-m", "fairpost", *map(str, words)]
-    wide = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | (
-        {} if columns is None else {"COLUMNS": str(columns)}
-    )
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, input=stdin, timeout=250, check=False, env=wide
-    )
 
 
 def rows_of(path):
@@ -50,6 +47,42 @@ def refused(done, *says, code=2):
     assert done.stderr.count("\n") == 1, done.stderr
     for text in says:
         assert text in done.stderr
+
+
+NOISY = "id,count,group,t\n001,-4.5,a,10\n002,7.25,a,10\n003,9.5,a,10\n004,3.5,b,4\n005,-0.25,b,4\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code"),
+    [
+        (["audit", "counts.csv", "--scale", 10, "--postprocess", "pos", "--csv", "o.csv"], None, 0),
+        (["audit", "-", "--scale", 10, "--postprocess", "simplex", "--csv", "-"], TABLE, 0),
+        (["project", "-", "--round", "--seed", 4], NOISY, 0),
+        (["audit", "counts.csv", "--epsilon", "0", "--json", "o.json"], None, 2),
+        (["audit", "counts.csv", "--wrong"], None, 2),
+        (["audit", "-", "--scale", 1], "id,count\na,-1\n", 2),
+        (
+            ["audit", "counts.csv", "--mechanism", "discrete-laplace", "--scale", 10, "--postprocess", "pos", "--method", "exact"],
+            None, 3,
+        ),
+        (["budget", "show", "counts.csv"], None, 2),
+        (["--help"], None, 0),
+    ],
+)  # fmt: skip
+def test_a_process_says_writes_and_ends_as_a_call_does(tmp_path, words, stdin, code):
+    found = []
+    for k, way in enumerate((run, process)):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        (folder / "counts.csv").write_text(TABLE)
+        done = way(*words, cwd=folder, stdin=stdin, columns=100)
+        said = [
+            re.sub(r"\s+", " ", text.replace("python -m fairpost", "fairpost").replace(str(folder), "HERE"))
+            for text in (done.stdout, done.stderr)
+        ]
+        found.append((done.returncode, *said, {p.name: p.read_bytes() for p in folder.iterdir()}))
+    assert found[0] == found[1]
+    assert found[1][0] == code
 
 
 # --- audit ---------------------------------------------------------------------------------------------------------
@@ -250,6 +283,63 @@ def test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on(tab
     (resumed,) = json.loads(out.read_text())["results"]
     whole = fp.audit(HAWAII, fp.Laplace(10.0), "simplex", engine=fp.MonteCarlo(runs=more))
     assert resumed["alpha"]["value"] == whole.alpha.value  # the same bits
+
+
+LOADING = """
+import os, signal, sys
+how = sys.argv[1]
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fairpost.cli.main" and how != "none":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)  # in the middle of an import, some of which turn it into another error
+            except KeyboardInterrupt:
+                raise ImportError("half made") from None
+sys.meta_path.insert(0, Pressed())
+if how == "ignored":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+from fairpost.__main__ import run
+sys.argv = ["fairpost", "--version"]
+try:
+    run()
+finally:
+    print(signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "out", "err"),
+    [
+        ("pressed", 130, "", "fairpost: interrupted, nothing was written\n"),
+        ("ignored", 0, f"fairpost, version {fp.__version__}\nTrue\n", ""),
+        ("none", 0, f"fairpost, version {fp.__version__}\nTrue\n", ""),
+    ],
+)
+def test_ctrl_c_while_the_command_is_being_loaded(how, code, out, err):
+    """The process presses Ctrl-C itself when the command line is imported: no clock is involved."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, how], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
+
+
+def test_a_note_is_said_once_however_often_it_was_made():
+    """On stderr, in the order in which they first came; nothing is said where there was none."""
+    import click
+
+    from fairpost.cli.notes import note, say_notes
+
+    @click.command()
+    @click.pass_context
+    def command(ctx):
+        for line in ("second line", "first line", "second line", "third"):
+            note(line)
+        say_notes(ctx)
+        say_notes(ctx)
+
+    done = CliRunner().invoke(command)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == ["note: second line", "note: first line", "note: third"]
 
 
 def test_a_saipe_file_as_it_comes(tmp_path):
@@ -516,8 +606,6 @@ def test_sweep_gives_every_post_processing_at_every_level(table, tmp_path):
 
 
 # --- project and allocate ------------------------------------------------------------------------------------------
-
-NOISY = "id,count,group,t\n001,-4.5,a,10\n002,7.25,a,10\n003,9.5,a,10\n004,3.5,b,4\n005,-0.25,b,4\n"
 
 
 def test_project_keeps_totals_by_group_and_rounds_without_loss(tmp_path):

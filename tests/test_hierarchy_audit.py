@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import fairpost as fp
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, Unclipped, audit_hierarchy, mean_field
 from fairpost.hierarchy.blocks import Block, Totals, run_block
+from fairpost.hierarchy.checkpoint import fingerprint
 from fairpost.hierarchy.nation import synthetic_nation
 from fairpost.hierarchy.plan import plan_split
-from fairpost.hierarchy.spec import specify
+from fairpost.hierarchy.spec import Spec, specify
 from hierarchies import GEOIDS, LEAVES, MEAN_FIELD, TABLES, bushy, rhode_island, rules, seven
 
 ALARM = 4.5
@@ -316,6 +318,40 @@ def test_a_block_is_a_pure_function():
     whole = Simulation(runs=128, seed=3).run(spec)[0]
     assert totals.leaves.tobytes() == whole.leaves.tobytes()
     assert totals.upper.tobytes() == whole.upper.tobytes()
+
+
+def changed(value):
+    """The same kind of thing, and another."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flat[-1] += 1
+        return value
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, tuple):
+        return (changed(value[0]), *value[1:])
+    if isinstance(value, (int, str)):
+        return value + type(value)(1)
+    return replace(value, labels=changed(value.labels))
+
+
+def test_a_checkpoint_belongs_to_everything_that_its_sums_depend_on():
+    """Every field of a specification that does not follow from the others, the seed, the version, the kind of machine."""
+    tree, noise = seven()
+    given = tree.sums(LEAVES), noise, rules(tree)["top-down"], None, {"one": np.arange(4) < 2}
+    spec = specify(*given)
+    plain = fingerprint(spec, 1, "1.0")
+    assert fingerprint(specify(*given), 1, "1.0") == plain
+    follows = {"guides", "cuts", "s2", "offset", "formula", "m", "P", "P_above", "V", "W"}
+    names = [f.name for f in fields(Spec) if f.name not in follows]
+    assert len(names) == 13
+    others = {name: fingerprint(replace(spec, **{name: changed(getattr(spec, name))}), 1, "1.0") for name in names}
+    others["seed"], others["version"] = fingerprint(spec, 2, "1.0"), fingerprint(spec, 1, "1.1")
+    others["machine"] = fingerprint(spec, 1, "1.0", "gpu")
+    area = replace(spec.divisions[0], names=("two",))
+    others["name"] = fingerprint(replace(spec, divisions=(area,)), 1, "1.0")
+    assert [name for name, mark in others.items() if mark == plain] == []
+    assert len(set(others.values())) == len(others)
 
 
 def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path):

@@ -23,14 +23,19 @@ from scipy.special import ndtr
 import fairpost as fp
 from fairpost.bounds import sum_law as sumlaw
 from fairpost.bounds import theorems as bounds
+from fairpost.engines import mean_field
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.pos import inverse as pos_inverse
 from fairpost.engines.exact.pos import pair as pos_pair
 from fairpost.engines.exact.pos import problem as pos_problem
 from fairpost.engines.exact.pos import separated as pos_separated
 from fairpost.engines.exact.pos import side as pos_side
+from fairpost.engines.exact.ratio import integrate
 from fairpost.engines.exact.simplex import few as simplex_few
 from fairpost.engines.exact.simplex import moments as simplex
+from fairpost.engines.exact.threshold.moments import pos_threshold as exact_pos_threshold
+from fairpost.engines.expansion import threshold as expansion
+from fairpost.noise import Threshold
 from fairpost.rules.affine import dual as _dual
 from fairpost.rules.affine.projection import Affine, AffineNonnegative
 from test_exact_baseline import brute as brute_baseline
@@ -223,6 +228,26 @@ def test_baseline_a_rule_that_is_off_is_seen_by_the_next_one(monkeypatch) -> Non
     assert result.half_width.max() <= 4.1e-7  # the change, and its part of the largest one
 
 
+def test_the_rounding_of_a_share_is_what_rounded_means_can_do_to_it() -> None:
+    """Tilted means off by 2e-13 of themselves, with the signs that hurt entity i most: its own one way, all others the other.
+
+    That is reached at the latest where the stated rounding says, and the stated one exceeds it by no more than entity i's
+    part of its own sum, which has one sign only. A share of 1e-4 is nearly all its own mean, one of 0.9 nearly all the sum's.
+    """
+    rng = np.random.default_rng(5)
+    t, weight, log = np.array([0.3, 1.1, 2.9]), np.array([0.5, 0.3, 0.2]), np.array([-0.1, -0.4, -1.2])
+    mean, variance = rng.normal(size=(3, 4)), rng.uniform(0.5, 2.0, size=(3, 4))
+    p, times = np.array([1e-4, 0.9, 0.05, 0.01]), np.array([1.0, 1.0, 1.0, 4.9999])
+    plain = integrate(t, weight, log, mean, variance, p, times)
+    for i in range(4):
+        signs = -np.sign(mean)
+        signs[:, i] *= -1
+        moved = integrate(t, weight, log, mean * (1 + 1e-3 * signs), variance, p, times).bias[i] - plain.bias[i]
+        worst = 2e-13 * abs(moved) / 1e-3
+        own = 2e-13 * (weight * np.exp(log)) @ np.abs(mean[:, i])
+        assert worst * (1 - 1e-9) <= plain.rounding[i] <= worst + 2 * p[i] * times[i] * own * (1 + 1e-9)
+
+
 # ---------------------------------------------------------------------------------------------- PoS, a fault at a time
 
 SURE = ("", in_closed_form, (9.0, 8.0, 8.5), (1.0, 2.0, 3.0), G(1.0))
@@ -369,6 +394,25 @@ def test_the_inverse_knows_how_far_it_is_from_1_over_S(factor: float) -> None:
         assert found.tail <= 1e-6
 
 
+def test_the_inverse_counts_draws_near_the_mean_too(monkeypatch) -> None:
+    """Off by 2e-3 everywhere: most draws are close to the mean, and the first shell has their chance, nearly 1.
+
+    By the square root of the chances of the shells, 1 + 2/e + 2/e^4 + ..., the bound is at most 1.34 times too large.
+    """
+    plain = pos_inverse.radau
+    x, a = 3 * np.array([9.0, 8.0, 8.5]), np.array([1.0, 2.0, 3.0])
+    problem = pos_problem.Problem.build(x, a, np.ones(3, dtype=np.int64), a * x / np.dot(a, x), G(1.0))
+    fine = pos_inverse.inverse_of(problem, 1e-9)
+    monkeypatch.setattr(
+        pos_inverse, "radau", lambda size: (plain(max(size, 12))[0], plain(max(size, 12))[1] * (1 + 2e-3))
+    )
+    found = pos_inverse.inverse_of(problem, 1e-2)
+    assert fine is not None and found is not None  # noqa: PT018
+    assert max(fine.rms, fine.square) < 1e-5
+    assert 2e-3 <= found.rms <= 1.35 * 2e-3 + 1e-5
+    assert 2e-3 <= found.square <= 1.35 * 2e-3 + 1e-5
+
+
 def test_separated_neglected_clipping_is_stated(monkeypatch) -> None:
     """With 1/S known to 1e-9, a loose tolerance lets clipping be neglected: a true error, and the only one."""
     plain = pos_separated.inverse_of
@@ -500,6 +544,36 @@ def test_simplex_of_few_what_is_missing_of_the_mass_is_stated(monkeypatch) -> No
         assert result.half_width.max() <= 1e-5
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_simplex_of_few_a_rule_that_is_off_is_seen_by_the_next_one(n: int, monkeypatch) -> None:
+    """Everything moved by 1e-6 at the second order alone, with the whole mass 1: the change from the first one tells."""
+    name = {2: "_two", 3: "_three"}[n]
+    plain, fault = getattr(simplex_few, name), 1e-6 * np.array([1.0, -1.0, 0.0])[:n]
+
+    def off(x, total, order):
+        found = plain(x, total, order)
+        if order != simplex_few.ORDERS[1]:
+            return found
+        some = {k: getattr(found, k) + np.abs(fault) for k in ("mse", "zero")}
+        return replace(found, bias=found.bias + fault, threshold=found.threshold + 1e-6, **some)
+
+    x, total = np.array([0.0, 3.0, 5.0])[:n], 2.0
+    true = simplex_few.few(x, total, 1e-9)
+    monkeypatch.setattr(simplex_few, name, off)
+    found = simplex_few.few(x, total, 0.1)
+    assert found.nodes == simplex_few.ORDERS[1]
+    assert np.abs(found.bias - true.bias).max() == pytest.approx(1e-6, rel=1e-2)
+    for moment, error in (
+        ("bias", "error"),
+        ("mse", "mse_error"),
+        ("zero", "zero_error"),
+        ("threshold", "threshold_error"),
+    ):
+        gap, stated = np.abs(getattr(found, moment) - getattr(true, moment)), getattr(found, error)
+        assert np.all(gap <= stated * (1 + 1e-9) + getattr(true, error)), moment
+        assert np.max(stated) <= 2.1e-6, moment
+
+
 @pytest.mark.parametrize("n", [40, 4000])
 def test_simplex_errors_are_never_below_rounding(n: int) -> None:
     """A product over n entities carries sqrt(n) roundings; the largest deficit is known no better than that."""
@@ -508,6 +582,47 @@ def test_simplex_errors_are_never_below_rounding(n: int) -> None:
         result = fp.audit(counts, noise, "simplex", engine=fp.Exact(rtol=1e-9))
         size = np.abs(result.bias) + result.expected_T.value
         assert (result.half_width >= np.sqrt(n) * HALF_ULP * size).all()
+
+
+# ---------------------------------------------------------------------------------------------- the expansion
+
+
+def test_the_expansion_states_what_its_two_ways_to_average_differ_by(monkeypatch) -> None:
+    """m(r) wrong at the outer nodes of the fluctuation of r alone: the inner nodes see nothing of it, and the error must say so."""
+    x, times = np.array([0.0, 3.0, 9.0, 40.0]), np.array([200, 100, 60, 40])
+    noise, rule = G(5.0), G(5.0).best_threshold()
+    total, plain, calls = float(x @ times), type(rule).gain, [0]
+    true = expansion.simplex_threshold(x, times, noise, total, rule)
+    fault = np.array([0.5, -0.5, 0.0, 0.0])
+
+    def off(self, mechanism, c):
+        calls[0] += 1  # the first two calls are the nodes at sqrt 3 deviations, the next two those at 1
+        return plain(self, mechanism, c) + (fault if calls[0] <= 2 else 0.0)
+
+    r = mean_field.shift(x, np.ones(4), times.astype(np.float64), 0.0, rule, noise)
+    monkeypatch.setattr(expansion, "shift", lambda *given: r)
+    monkeypatch.setattr(type(rule), "gain", off)
+    found = expansion.simplex_threshold(x, times, noise, total, rule)
+    gap = np.abs(found.bias - true.bias)
+    assert calls[0] == 4
+    assert gap.max() > 0.1 > 3 * true.error.max()
+    assert (gap <= found.error).all()
+    assert found.error.max() < 4 * gap.max()
+
+
+def test_the_expansion_at_its_limit_has_the_room_that_its_margin_gives() -> None:
+    """40,000 empty entities move the shift by a third of a noise deviation, against the exact engine.
+
+    The true error is 0.17 of the stated one there. By the number of entities alone, 1/sqrt(D) = 0.04, it would be 0.75 of it.
+    """
+    x, times, noise, rule = np.array([0.0, 400.0]), np.array([40_000, 560]), G(5.0), Threshold(17.0)
+    p = x / (x @ times)
+    exact = exact_pos_threshold(x, np.ones(2), times, p, noise, rule)
+    rough = expansion.pos_threshold(x, np.ones(2), times, p, noise, rule)
+    gap = np.abs(exact.bias - rough.bias)
+    assert (gap > 100 * exact.error).all()
+    assert (gap <= 0.25 * rough.error).all()
+    assert gap.max() > 0.01 * rough.error.max()
 
 
 def test_what_is_certain_has_an_error_of_an_ulp() -> None:

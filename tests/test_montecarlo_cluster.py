@@ -163,3 +163,45 @@ def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
         )
         with pytest.raises(LostError, match=r"has had no workers for 1 s, after [\d,]+ of 60,000 runs$"):
             samples(engine, COUNTS, fp.Laplace(5.0), pis()[:1])
+
+
+def test_a_lost_specification_is_handed_out_again_when_somebody_is_there_to_take_it() -> None:
+    """A worker dies with the specification and the next one comes later: to scatter to nobody would block or fail."""
+    from fairpost.engines.montecarlo.executors import Cluster
+
+    class Client:
+        status, scheduler, killed, handed = "running", type("S", (), {"address": "tcp://here"}), 0, 0
+        left: tuple[int, ...] = (2,)
+
+        def nthreads(self) -> dict[str, int]:
+            now, self.left = self.left[0], self.left[1:] or self.left
+            return {"worker": now} if now else {}
+
+        def scatter(self, job: Any, **_: Any) -> Any:
+            assert self.nthreads(), "scattered to nobody"
+            self.handed += 1
+            return job, self.handed
+
+        def submit(self, function: Any, shared: Any, block: Any, **_: Any) -> Any:
+            return Future(self, shared, block)
+
+    class Future:
+        def __init__(self, client: Client, shared: Any, block: Any) -> None:
+            self.client, self.shared, self.block = client, shared, block
+
+        def result(self, timeout: float) -> Any:
+            if self.block == 2 and self.client.killed < 2:
+                self.client.killed += 1
+                self.client.left = (0, 0, 2)  # nobody, for two looks
+                raise distributed.KilledWorker("block", None, 1)
+            return self.shared[1], self.block
+
+        def cancel(self) -> None:
+            pass
+
+    client = Client()
+    results = Cluster(client)._results(distributed, client, object())  # type: ignore[arg-type]
+    assert list(results(range(4))) == [(1, 0), (1, 1), (3, 2), (1, 3)]
+    client.left = (0,)
+    with pytest.raises(LostError, match=r"the cluster at tcp://here has had no workers for 0.3 s"):
+        Cluster(client, patience=0.3)._peopled(client)

@@ -3,17 +3,19 @@
     python tools/mutate.py --area noise --count 20 --seed 3
 
 Lines are drawn by a seeded draw over all lines of an area that have something to change, one mutation each (see
-`mutations.py` for the sorts). A mutant is caught when a test of its area fails or runs out of time; `--whole` shows a
-survivor to the rest of the suite as well. The table says how many were drawn, caught, survived and are equivalent, and
+`mutations.py` for the sorts). A mutant is caught when a test fails or runs out of time. Which tests: after `--lines`, which runs
+the suite once under coverage, those that run the changed line, the quick ones first; for a line that no test runs in its own
+process (kernels, constants, other processes), and without such a map, the files of its area. `--whole` shows a survivor to
+the rest of the suite as well. The table says how many were drawn, caught, survived and are equivalent, and
 `.mutate/survivors.json` has the survivors with their diffs. What is the same program in other words stands in
 `tools/equivalent_mutants.toml`, with a reason each, by file name, source line and change, so that it survives moves.
 
-Why not mutmut or cosmic-ray: Numba keeps compiled kernels on disk by the file that defines them. mutmut (3.x) puts all
+Why not mutmut or cosmic-ray: fairpost keeps compiled kernels on disk under a hash of all their sources. mutmut (3.x) puts all
 mutants of a function into one module behind a switch (a "trampoline") read at run time, which a compiled kernel cannot
-call; cosmic-ray changes the tree in place and knows nothing of the cache, so a kernel compiled from another file's
-mutated inline function stays behind and answers for the next mutant. Here each worker has its own copy of the tree and
-its own cache, and a mutant runs with a copy of that cache from which the kernels of the changed file, and of every file
-that imports it, directly or not, are gone. So what runs is the changed code, and nothing of it outlives the mutant.
+call; cosmic-ray changes the tree in place and would compile every kernel anew for a change to one. Here each worker has its
+own copy of the tree, and a mutant of a kernel starts with the machine code of all kernels that cannot hold the changed file:
+those of the modules that do not import it, directly or not. So what runs is the changed code, and nothing of it outlives
+the mutant.
 
 A run that was stopped goes on where it was: results are kept in `.mutate/results.jsonl` by mutant and by the state of
 source and tests. Nothing is ever changed outside `.mutate`.
@@ -26,9 +28,11 @@ import contextlib
 import difflib
 import hashlib
 import json
+import os
 import queue
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -39,7 +43,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutation_worker import PACKAGE, ROOT, WORK, Worker
+from mutation_worker import CACHE, PACKAGE, ROOT, TOOLS, WORK, Worker
 from mutations import Mutation, mutations
 
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
@@ -50,12 +54,14 @@ AREAS: dict[str, tuple[str, ...]] = {
     "rules": ("rules/*", "partition.py"),
     "noise": ("noise/*",),
     "fairness": ("problems/*", "fairness.py", "accuracy.py", "budgets.py", "bounds/*"),
-    "results": ("audit.py", "plan.py", "estimate.py", "results/*"),
-    "counts": ("counts.py", "datasets.py", "errors.py"),
+    "results": ("audit.py", "plan.py", "estimate.py", "allocate.py", "project.py", "results/*"),
+    "check": ("check/*",),
+    "counts": ("counts.py", "datasets.py", "errors.py", "roots.py", "whole.py", "magnitudes.py", "cancel.py", "palette.py"),
     "hierarchy": ("hierarchy/*",),
     "release": ("release/*",),
     "io": ("io/*",),
     "report": ("report/*",),
+    "explore": ("explore/*",),
     "cli": ("cli/*", "__main__.py"),
     "paper": ("paper/*",),
 }  # fmt: skip
@@ -63,11 +69,11 @@ AREAS: dict[str, tuple[str, ...]] = {
 
 TESTS: dict[str, tuple[str, ...]] = {
     "exact": (
-        "test_wrong_numbers", "test_honesty", "test_exact_cases", "test_exact_*", "test_threshold*", "test_bounds",
-        "test_paper_laws",
+        "test_wrong_numbers", "test_honesty", "test_exact_*", "test_threshold*", "test_programme*", "test_bounds", "test_paper_laws",
     ),
     "monte-carlo": (
-        "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_audit",
+        "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_gpu*",
+        "test_audit", "test_hard",
     ),
     "rules": (
         "test_postprocess*", "test_rules*", "test_programme*", "test_simplex", "test_threshold", "test_affine", "test_estimate",
@@ -75,16 +81,26 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "noise": ("test_privacy", "test_mechanisms", "test_threshold", "test_streams"),
     "fairness": ("test_fairness", "test_results*", "test_bounds", "test_wrong_numbers", "test_audit", "test_programme*", "test_references"),
-    "results": ("test_results*", "test_targets", "test_audit", "test_outputs*", "test_plan", "test_options", "test_estimate", "test_report*"),
-    "counts": ("test_counts", "test_audit", "test_io", "test_postprocess", "test_plan", "test_cli"),
-    "hierarchy": ("test_hierarchy*",),
+    "results": (
+        "test_results*", "test_targets", "test_projecting", "test_audit", "test_frames", "test_outputs*", "test_plan", "test_options",
+        "test_estimate", "test_report*",
+    ),
+    "check": ("test_check*",),
+    "counts": ("test_counts", "test_roots", "test_cancel", "test_house", "test_audit", "test_io", "test_plan", "test_hard", "test_cli"),
+    "hierarchy": ("test_hierarchy*", "test_gpu_hierarchy"),
     "release": ("test_release*",),
     "io": ("test_io*", "test_outputs*", "test_results*", "test_cli"),
     "report": ("test_sentences*", "test_report*", "test_outputs*"),
-    "cli": ("test_options", "test_sentences", "test_outputs*", "test_release*", "test_cli"),
+    "explore": ("test_explore*",),
+    "cli": ("test_options", "test_sentences", "test_outputs*", "test_verbs", "test_help", "test_release*", "test_cli", "test_hard"),
     "paper": ("test_paper*",),
 }  # fmt: skip
 """The tests of an area, the quick ones first, as patterns; what does not exist (yet) is left out."""
+
+LINES = WORK / "lines.json"
+"""Which test runs which line: made by `--lines`, by file and its text."""
+QUICK = 60.0
+"""Seconds of tests in the first round; what is left of those that run the line comes after them."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +210,71 @@ def state_of_tree() -> str:
     return digest.hexdigest()[:16]
 
 
+def hash_of(file: str) -> str:
+    """Of one file's text."""
+    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
+
+
+def make_lines(jobs: int) -> None:
+    """Run the suite once and keep which test runs which line; tests that fail under coverage are left out."""
+    WORK.mkdir(exist_ok=True)
+    for old in WORK.glob("seen.*.json"):
+        old.unlink()
+    env = os.environ | {"FAIRPOST_LINES": str(WORK / "seen"), "FAIRPOST_CACHE": str(CACHE)}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(TOOLS)])
+    call = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "mutation_lines",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        str(jobs),
+        "--tb=line",
+    ]
+    subprocess.run(call, cwd=ROOT, env=env, check=False)
+    merge_lines()
+
+
+def merge_lines() -> None:
+    """What every process of a run has seen, in one file."""
+    lines: dict[str, dict[str, list[str]]] = {}
+    seconds: dict[str, float] = {}
+    for path in sorted(WORK.glob("seen.*.json")):
+        seen = json.loads(path.read_text())
+        seconds |= seen["seconds"]
+        for file, some in seen["lines"].items():
+            into = lines.setdefault(file, {})
+            for line, tests in some.items():
+                into.setdefault(line, []).extend(seen["tests"][k] for k in tests)
+    hashes = {file: hash_of(file) for file in lines}
+    LINES.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}))
+
+
+def known_lines() -> dict[str, Any]:
+    """The map, or an empty one."""
+    return json.loads(LINES.read_text()) if LINES.exists() else {"hashes": {}, "seconds": {}, "lines": {}}
+
+
+def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[str], list[str] | None]]:
+    """Test files, and the tests in them to run in this order: those that run the line, in two rounds; else the area's."""
+    last = m.line + m.old.count("\n")
+    lines = known["lines"].get(m.file, {}) if known["hashes"].get(m.file) == hash_of(m.file) else {}
+    hit = {t for k in range(m.line, last + 1) for t in lines.get(str(k), [])}
+    hit = {t for t in hit if (ROOT / t.partition("::")[0]).exists()}
+    if not hit:
+        return [(tests_of(area), None)]
+    mine, seconds = set(tests_of(area)), known["seconds"]
+    order = sorted(hit, key=lambda t: (t.partition("::")[0] not in mine and seconds[t] > 0.5, seconds[t], t))
+    spent, first, second = 0.0, [], []
+    for test in order:
+        spent += seconds[test]
+        (first if spent <= QUICK or not first else second).append(test)
+    return [(list(dict.fromkeys(t.partition("::")[0] for t in some)), some) for some in (first, second) if some]
+
+
 class Run:
     """The queue of mutants and what is known of them."""
 
@@ -208,6 +289,7 @@ class Run:
                     self.known[row["key"]] = row
         self.outcomes: dict[Mutation, Outcome] = {}
         self.usual: dict[str, float] = {}
+        self.lines = known_lines()
 
     def key(self, what: str) -> str:
         """Of one result in the file."""
@@ -223,17 +305,13 @@ class Run:
     def baseline(self, area: str, worker: Worker) -> None:
         """The tests must pass as they are; how long they take sets the limit. Fills the cache of kernels."""
         seen = self.known.get(self.key(f"baseline {area}"))
-        if seen is None or not any(worker.cache.rglob("*.nbi")):
+        if seen is None:
             print(f"{area}: the tests without a change ...", flush=True)
             started = time.monotonic()
-            state, by = worker.pytest(tests_of(area), 1800, worker.cache, keep=True)
+            state, by = worker.pytest(tests_of(area), 1800, CACHE, keep=True)
             if state != "passed":
                 sys.exit(f"{area}: the tests fail without a change: {by}")
-            started, first = time.monotonic(), time.monotonic() - started
-            if first > 60:  # that had kernels to compile
-                worker.pytest(tests_of(area), 1800, worker.cache, keep=True)
-                first = time.monotonic() - started
-            seen = {"seconds": first}
+            seen = {"seconds": time.monotonic() - started}
             self.remember(f"baseline {area}", seen)
         self.usual[area] = seen["seconds"]
         print(f"{area}: {len(tests_of(area))} test files, {seen['seconds']:.0f} s", flush=True)
@@ -248,9 +326,12 @@ class Run:
         if seen is None:
             started = time.monotonic()
             limit = self.given.limit or 120 + 3 * self.usual[area]
-            state, by = worker.judge(m, tests_of(area), limit)
+            rounds = rounds_of(m, area, self.lines)
+            state, by = worker.judge(m, rounds, limit)
+            if state == "none":  # tests have moved since the map was made
+                state, by = worker.judge(m, [(tests_of(area), None)], limit)
             if state == "passed" and self.given.whole:
-                state, by = worker.judge(m, rest_of(area), 1800)
+                state, by = worker.judge(m, [(rest_of(area), None)], 1800)
             seen = {
                 "state": "survived" if state == "passed" else "caught",
                 "by": by,
@@ -280,9 +361,10 @@ class Run:
         threads = [threading.Thread(target=self.work, args=(w, left), daemon=True) for w in workers]
         try:
             for area in dict.fromkeys(a for a, _ in self.drawn):
-                self.baseline(area, workers[0])
-            for other in workers[1:]:
-                other.adopt(workers[0])
+                if self.lines["lines"] and not self.given.baseline:
+                    self.usual[area] = sum(self.lines["seconds"].values())  # the map's run was the baseline
+                else:
+                    self.baseline(area, workers[0])
             for item in self.drawn:
                 left.put(item)
             for t in threads:
@@ -338,7 +420,15 @@ def main() -> int:
     parser.add_argument(
         "--whole", action="store_true", help="show survivors to the rest of the suite too (minutes each)"
     )
+    parser.add_argument(
+        "--lines", action="store_true", help="first run the suite once and keep which test runs which line"
+    )
+    parser.add_argument(
+        "--baseline", action="store_true", help="run an area's tests without a change first, map or not"
+    )
     given = parser.parse_args()
+    if given.lines:
+        make_lines(given.jobs)
     areas = given.area or list(AREAS)
     if given.tests:
         TESTS.update({area: tuple(given.tests) for area in AREAS})

@@ -1,10 +1,9 @@
-"""Where a mutant lives: a worker's own copy of the tree, its own cache of kernels, and the tests run on it."""
+"""Where a mutant lives: a worker's own copy of the tree, one cache of kernels for all, and the tests run on it."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import hashlib
 import os
 import shutil
 import signal
@@ -17,6 +16,9 @@ from mutations import Mutation
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path("src/fairpost")
 WORK = ROOT / ".mutate"
+TOOLS = Path(__file__).resolve().parent
+CACHE = WORK / "kernels"
+"""FAIRPOST_CACHE of all workers: its folders are named by the text of the kernels, wherever a tree lies."""
 
 
 def module_of(path: Path) -> str:
@@ -46,8 +48,8 @@ def importers() -> dict[str, set[str]]:
     return back
 
 
-def touched(file: str) -> set[Path]:
-    """The file and all that import it, directly or not: their compiled kernels may hold what has changed."""
+def touched(file: str) -> set[str]:
+    """The module and all that import it, directly or not: their compiled kernels may hold what has changed."""
     back, seen = importers(), set()
     left = [module_of(Path(file))]
     while left:
@@ -55,26 +57,27 @@ def touched(file: str) -> set[Path]:
         if one not in seen:
             seen.add(one)
             left += back[one]
-    return {p.relative_to(ROOT) for p in (ROOT / PACKAGE).rglob("*.py") if module_of(p.relative_to(ROOT)) in seen}
+    return seen
 
 
-def cache_folder(folder: Path) -> str:
-    """What Numba calls the cache of the sources in one folder, below NUMBA_CACHE_DIR (numba.core.caching)."""
-    return f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
+def makes_kernels(file: str) -> bool:
+    """Whether the text of a file belongs to the key of the kernels' cache."""
+    return Path(file).parent.name in ("kernels", "compiled")
 
 
 class Worker:
-    """One copy of the tree, one cache of kernels, one test process at a time."""
+    """One copy of the tree, one test process at a time."""
 
     def __init__(self, number: int) -> None:
-        self.tree, self.cache = WORK / f"worker-{number}" / "tree", WORK / f"worker-{number}" / "cache"
+        self.home = WORK / f"worker-{number}"
+        self.tree = self.home / "tree"
         self.process: subprocess.Popen[str] | None = None
         self.stopped = False
-        self.cache.mkdir(parents=True, exist_ok=True)
+        CACHE.mkdir(parents=True, exist_ok=True)
         self._sync()
 
     def _sync(self) -> None:
-        """The tree as it is now; an unchanged file keeps its time, which the cache looks at."""
+        """The tree as it is now."""
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
         )
@@ -88,60 +91,57 @@ class Worker:
             ):
                 there.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(here, there)
-        for old in [p for p in (self.tree / "src").rglob("*.py") if p.relative_to(self.tree) not in wanted]:
-            old.unlink()
-        for old in [p for p in (self.tree / "tests").rglob("*.py") if p.relative_to(self.tree) not in wanted]:
-            old.unlink()
+        for part in ("src", "tests"):
+            for old in [p for p in (self.tree / part).rglob("*.py") if p.relative_to(self.tree) not in wanted]:
+                old.unlink()
 
-    def adopt(self, other: Worker) -> None:
-        """Another worker's compiled kernels, under the names that this tree gives them."""
-        for folder in {p.parent for p in (other.tree / "src").rglob("*.py")}:
-            source = other.cache / cache_folder(folder)
-            target = self.cache / cache_folder(self.tree / folder.relative_to(other.tree))
-            if source.exists():
-                shutil.copytree(source, target, dirs_exist_ok=True)
+    def _cache_for(self, file: str) -> Path:
+        """The kernels for a mutant of a file: all of them, or, where the file makes kernels, those that cannot hold it.
 
-    def _cache_without(self, files: set[Path]) -> Path:
-        """A copy of the cache without the kernels of these files."""
-        copy = self.cache.with_name("cache-of-mutant")
-        shutil.rmtree(copy, ignore_errors=True)
-        gone = {(cache_folder(self.tree / f.parent), f.stem) for f in files}
-        for path in self.cache.rglob("*"):
-            if path.is_file() and (path.parent.name, path.name.partition(".")[0]) not in gone:
-                place = copy / path.relative_to(self.cache)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.link(path, place)  # Numba replaces a file, it never writes into one
-        copy.mkdir(exist_ok=True)
-        return copy
+        The changed text gives the cache's folder another name; what is the same machine code is linked into it, so that
+        only the changed kernels and their callers are compiled.
+        """
+        if not makes_kernels(file):
+            return CACHE
+        mine = self.home / "kernels"
+        shutil.rmtree(mine, ignore_errors=True)
+        before, after = (self._folder(cache) for cache in (CACHE, mine))
+        gone = touched(file)
+        if before is not None and after is not None and "compiled" not in Path(file).parts:
+            for path in before.glob("*.kernel"):
+                module = f"fairpost.{path.name.partition('-')[0]}".rpartition(".")[0]
+                if module not in gone:
+                    os.link(path, after / path.name)  # the store replaces a file, it never writes into one
+        mine.mkdir(parents=True, exist_ok=True)
+        return mine
 
-    def pytest(self, tests: list[str], limit: float, cache: Path, *, keep: bool) -> tuple[str, str]:
-        """passed, failed or late; and the test that failed. No bytecode of a mutant is kept."""
-        env = os.environ | {
-            "PYTHONPATH": str(self.tree / "src"),
-            "NUMBA_CACHE_DIR": str(cache),
-            "NUMBA_NUM_THREADS": "1",
-            "COLUMNS": "120",
-        }
-        env.pop("PYTHONDONTWRITEBYTECODE", None)
-        if not keep:
-            env["PYTHONDONTWRITEBYTECODE"] = "1"
-        call = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:randomly",
-            "--tb=line",
-            *tests,
-        ]
+    def _folder(self, cache: Path) -> Path | None:
+        """Where the tree's kernels lie below a cache: the unchanged tree's, or the mutant's where the change is made."""
+        tree = ROOT if cache == CACHE else self.tree
+        code = "from fairpost.compiled import dispatch, store; print(store.folder(dispatch.machine()))"
+        env = os.environ | {"PYTHONPATH": str(tree / "src"), "FAIRPOST_CACHE": str(cache)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+        found = Path(done.stdout.strip() or "/nowhere")
+        return found if found.is_dir() else None
+
+    def pytest(
+        self, tests: list[str], limit: float, cache: Path, *, keep: bool = False, picked: list[str] | None = None
+    ) -> tuple[str, str]:
+        """passed, failed, late or none (of the picked tests is there); and the test that failed. No bytecode of a mutant is kept."""
+        env = os.environ | {"FAIRPOST_CACHE": str(cache), "COLUMNS": "120"}
+        env["PYTHONPATH"] = os.pathsep.join([str(self.tree / "src"), str(TOOLS)])
+        env["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
+        call = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line"]
+        if picked is not None:
+            (self.home / "picked.txt").write_text("\n".join(picked))
+            env["FAIRPOST_PICKED"] = str(self.home / "picked.txt")
+            call += ["-p", "mutation_lines"]
         if self.stopped:
             raise KeyboardInterrupt
         self.process = subprocess.Popen(
-            call,
+            [*call, *tests],
             cwd=self.tree,
             env=env,
             stdout=subprocess.PIPE,
@@ -157,8 +157,8 @@ class Worker:
             self.kill()
         if self.stopped:
             raise KeyboardInterrupt
-        if self.process.returncode == 0:
-            return "passed", ""
+        if self.process.returncode in (0, 5):
+            return ("passed", "") if self.process.returncode == 0 else ("none", "")
         lines = [line for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return "failed", lines[0][:200] if lines else out[-300:]
 
@@ -169,15 +169,20 @@ class Worker:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-    def judge(self, m: Mutation, tests: list[str], limit: float) -> tuple[str, str]:
-        """Make the change, run the tests, undo it."""
+    def judge(self, m: Mutation, rounds: list[tuple[list[str], list[str] | None]], limit: float) -> tuple[str, str]:
+        """Make the change, run the rounds of tests until one fails, undo it."""
         path, kept = self.tree / m.file, (ROOT / m.file).stat()
         text = (ROOT / m.file).read_text()
-        cache = self._cache_without(touched(m.file))
         try:
             path.write_text(m.applied(text))
-            return self.pytest(tests, limit, cache, keep=False)
+            cache = self._cache_for(m.file)
+            state, by = "none", ""
+            for tests, picked in rounds:
+                state, by = self.pytest(tests, limit, cache, picked=picked)
+                if state not in ("passed", "none"):
+                    break
+            return state, by
         finally:
             path.write_text(text)
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-            shutil.rmtree(cache, ignore_errors=True)
+            shutil.rmtree(self.home / "kernels", ignore_errors=True)

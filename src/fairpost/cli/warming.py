@@ -24,6 +24,8 @@ MANY = 300
 """Entities enough for the ways that differ with their number."""
 LARGE = 300_000
 """Entries of a vector that threads share."""
+ROUGH = 1e-2
+"""The tolerance of the exact engine: the kernels are the same at every one, and here nobody reads the numbers."""
 
 
 def jobs() -> list[Job]:
@@ -44,7 +46,7 @@ def jobs() -> list[Job]:
         for rule in RELEASES + SHARES:
             label = f"{rule}, {mechanism.name}"
             for counts in (few, many, alike, close):
-                found.append((label, partial(_audit, counts, mechanism, rule, fp.Exact())))
+                found.append((label, partial(_audit, counts, mechanism, rule, fp.Exact(rtol=ROUGH))))
             found.append((f"{label}, simulated", partial(_audit, many, mechanism, rule, fp.MonteCarlo(runs=8))))
             found.append((f"{label}, in groups", partial(_grouped, mechanism, rule)))
         found.append((f"laws, {mechanism.name}", partial(_laws, mechanism)))
@@ -61,7 +63,7 @@ def _audit(counts: fp.Counts, mechanism: Any, rule: Any, engine: Any, **more: An
 
 def _grouped(mechanism: Any, rule: str) -> None:
     counts = fp.Counts([5.0, 80.0, 300.0, 12.0, 40.0, 1.0], groups=list("aabbcc"))
-    _audit(counts, mechanism, rule, fp.Exact(), by_group=True)
+    _audit(counts, mechanism, rule, fp.Exact(rtol=ROUGH), by_group=True)
     _audit(counts, mechanism, rule, fp.MonteCarlo(runs=8), by_group=True)
 
 
@@ -80,8 +82,8 @@ def _laws(mechanism: Any) -> None:
     targeted = builtin_text("title1-targeted")
     held, floored = (fp.Programme.from_toml(targeted.replace(f"# {key}", key)) for key in ("hold_harmless", "minimum"))
     few = fp.Counts(counts.values[-20:], base=base[-20:])
-    _audit(few, mechanism, "as-written", fp.Exact(), programme="title1-targeted")
-    for engine in (fp.Exact(), fp.MonteCarlo(runs=8)):
+    _audit(few, mechanism, "as-written", fp.Exact(rtol=ROUGH), programme="title1-targeted")
+    for engine in (fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)):
         for law in NAMES:
             for rule in ("as-written", "levelled", "signed", "no-loss"):
                 _audit(counts, mechanism, rule, engine, programme=law)
