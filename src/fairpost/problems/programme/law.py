@@ -109,6 +109,10 @@ class Programme(Problem):
             raise CountsError(f"{self.name}: there must be a seat for every entity, got {self.seats} for {counts.n}")
         if self.minimum is not None and counts.groups is None:
             raise CountsError(f"{self.name}: a minimum for each group needs counts with groups (states), got none")
+        if self.minimum is not None and by_group:
+            raise CountsError(
+                f"{self.name}: a minimum for each group is of one appropriation for all, got appropriations by group"
+            )
         wanted = by_group or self.minimum is not None
         groups = Partition.of(counts.groups) if wanted and counts.groups is not None else None
         found = replace(
