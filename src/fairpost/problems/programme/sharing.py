@@ -46,7 +46,7 @@ def share_out(law: Programme, rows: Floats, G: Floats, base: Floats) -> Shared:
         out, lost = np.empty_like(G), 0
         for g in range(len(law.partition.labels)):
             who = law.partition.of_group(g)
-            part = share_out(law.alone(g), rows[:, who], G[:, who], base[who])
+            part = share_out(law.alone(g), rows[:, who], G[:, who], base[..., who])
             out[:, who] = part.values
             lost += part.degenerate
         return Shared(out, lost)
@@ -66,9 +66,9 @@ def share_out(law: Programme, rows: Floats, G: Floats, base: Floats) -> Shared:
 def floors(law: Programme, rows: Floats, base: Floats) -> Floats:
     """H: what each entity is held to, row by row, 0 where its count is not eligible."""
     assert law.hold_harmless is not None
-    last, threshold = law._last(rows.shape[1]), law.threshold(base)
-    parts = np.stack([law.hold_harmless.part(row, base) for row in rows])
-    return np.where(rows >= threshold, last * parts, 0.0)
+    last, flat = law._last(rows.shape[1]), np.broadcast_to(np.maximum(base, 0.0), rows.shape).ravel()
+    parts = law.hold_harmless.part(rows.ravel(), flat).reshape(rows.shape)
+    return np.where(rows >= law.threshold(flat).reshape(rows.shape), last * parts, 0.0)
 
 
 def held(law: Programme, rows: Floats, G: Floats, base: Floats, shares: Floats) -> Floats:
