@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -147,8 +148,8 @@ def outcomes(
         raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
     if base_noise is not None and programme is None:
         raise ParameterError("`base_noise` is for the rates of a programme, got no programme")
-    question = Question.ask(x, mechanism, pis)
-    money = [_money(pi, x, budget) for pi in question.pis]
+    money = [_money(pi, x, budget) for pi in pis]
+    question = Question.ask(x, mechanism, [_in_parts(pi, budgets) for pi, (_, budgets) in zip(pis, money, strict=True)])
     if wanted.max_cost is not None and not all(pi.problem.shares for pi in pis):
         name = next(pi.name for pi in pis if not pi.problem.shares)
         raise ParameterError(f"`max_cost` limits the cost of privacy, which is for allocations, got {name}")
@@ -214,6 +215,13 @@ def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> tuple[f
         raise ParameterError(f"budgets by group need an allocation by group, got {pi.name} over all entities")
     due = pi.problem.as_one().truth(counts) if isinstance(pi, Paying) and pi.partition is not None else None
     return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition, due)
+
+
+def _in_parts(pi: PostProcessing, budgets: GroupBudgets | None) -> PostProcessing:
+    """Last year's payments are shares of the whole appropriation; a group that shares its own part needs them as shares of that."""
+    if budgets is None or not isinstance(pi, Paying) or pi.programme.last is None:
+        return pi
+    return replace(pi, programme=pi.programme.in_parts(budgets.part))
 
 
 def _result(

@@ -48,7 +48,12 @@ LAW = together(
         metavar="NAME|FILE.toml",
         help="A law, for as-written, levelled, signed and no-loss (see programmes).",
     ),
-    click.option("--base", metavar="COL", help="Column of the public population that rates are of."),
+    click.option("--base", metavar="COL", help="Column of the population that rates are of."),
+    click.option(
+        "--base-noise",
+        metavar="SPREAD|same",
+        help="Noise on the base too: its scale (sigma), of the kind that the counts have, or same as on them.  [default: the base is public]",
+    ),
 )
 FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
@@ -237,21 +242,36 @@ def targets_of(given: Given) -> Targets:
 
 
 def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
-    """The law and, with hold-harmless, last year's payments, as arguments of `audit`; nothing without --programme."""
+    """The law, the noise of its base and, with hold-harmless, last year's payments, as arguments of `audit`; without --programme none."""
     if given.get("programme") is None:
         return {}
     from fairpost.io.programmes import read_programme
     from fairpost.io.tables import read_column
 
     law = read_programme(given["programme"])
+    found: dict[str, Any] = {"programme": law}
+    if given.get("base_noise") is not None:
+        found["base_noise"] = base_noise_of(given)
     if law.hold_harmless is None:
-        return {"programme": law}
+        return found
     if budget is None:
         raise ParameterError(
             f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
         )
     last = read_column(file, law.hold_harmless.last, "last year's payments", **columns(given))
-    return {"programme": law, "last": last / whole(budget)}
+    return found | {"last": last / whole(budget)}
+
+
+def base_noise_of(given: Given) -> Law | str:
+    """The noise of the base: a number is the parameter of the kind of noise that the counts have."""
+    text = str(given["base_noise"]).strip()
+    if text == "same":
+        return text
+    try:
+        spread = float(text)
+    except ValueError:
+        raise ParameterError(f"--base-noise must be a number or same, got {text!r}") from None
+    return MECHANISMS[given["mechanism"]](spread)  # type: ignore[call-arg]
 
 
 def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
@@ -327,6 +347,8 @@ def check_numbers(given: Given) -> None:
         checked_budget(given["budget"])
     if given.get("base") is not None and given.get("programme") is None:
         raise ParameterError("--base is for the rates of a programme, got no --programme")
+    if given.get("base_noise") is not None and given.get("base") is None:
+        raise ParameterError("--base-noise is for the population of --base, got no --base")
     if given.get("group_budget") is None:
         return
     if given["budget"] is not None:

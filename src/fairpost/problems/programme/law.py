@@ -235,6 +235,12 @@ class Programme(Problem):
         """The same with one appropriation for all groups."""
         return replace(self, partition=None)
 
+    def in_parts(self, part: Floats) -> Programme:
+        """With last year's payments, known as shares of the whole, as shares of the parts that the groups share out."""
+        if self.last is None:
+            return self
+        return replace(self, last=np.where(part > 0, self.last / np.where(part > 0, part, 1.0), 0.0))
+
     def alone(self, g: int) -> Programme:
         """The programme of group g alone, where groups share appropriations of their own."""
         assert self.partition is not None

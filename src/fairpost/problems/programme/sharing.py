@@ -138,11 +138,11 @@ def settle(G: Floats, H: Floats, least: Floats, parts: Partition) -> Settled:
     per_group = np.where(own, 0.0, factor)
     for s in np.flatnonzero(own.any(axis=0)):
         at, who = np.flatnonzero(own[:, s]), slice(parts.starts[s], parts.starts[s + 1])
-        per_group[at, s] = _raising(G[at, who], H[at, who], least[at, s])
+        per_group[at, s] = raising(G[at, who], H[at, who], least[at, s])
     return Settled(np.minimum(1.0, 1.0 / np.maximum(spent, 1.0)), per_group, own)
 
 
-def _raising(G: Floats, H: Floats, target: Floats) -> Floats:
+def raising(G: Floats, H: Floats, target: Floats) -> Floats:
     """mu with sum max(H, mu G) = target, row by row; sum H < target. Newton from the right, as above."""
     mu = (target / G.sum(axis=1))[:, None]
     while True:
