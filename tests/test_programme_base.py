@@ -26,7 +26,9 @@ MONEY = from_text(
 
 def enumerated(law, x, base, weight, noise, other):
     """The payments w g(x + eta, max(N + xi, 0)) of one entity and their chances, by the words of the law."""
-    far, wide = (int(k * (36 if np.isfinite(n.strip) else 9)) + 1 for k, n in ((noise.spread, noise), (other.spread, other)))
+    far, wide = (
+        int(k * (36 if np.isfinite(n.strip) else 9)) + 1 for k, n in ((noise.spread, noise), (other.spread, other))
+    )
     eta, xi = np.arange(-far, far + 1.0), np.arange(-wide, wide + 1.0)
     z, y = (m.ravel() for m in np.meshgrid(x + eta, np.maximum(base + xi, 0.0), indexing="ij"))
     worth = weight * law.entitled(z, y)
@@ -36,7 +38,15 @@ def enumerated(law, x, base, weight, noise, other):
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize(("noise", "other"), [(fp.DiscreteLaplace(1.5), fp.DiscreteLaplace(3.0)), (fp.DiscreteGaussian(2.0), fp.DiscreteLaplace(2.0)), (fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(5.0))], ids=str)
+@pytest.mark.parametrize(
+    ("noise", "other"),
+    [
+        (fp.DiscreteLaplace(1.5), fp.DiscreteLaplace(3.0)),
+        (fp.DiscreteGaussian(2.0), fp.DiscreteLaplace(2.0)),
+        (fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(5.0)),
+    ],
+    ids=str,
+)
 def test_two_entities_by_enumeration(name, noise, other):
     """Every pair of payments with its chance. The sums leave out less than 1e-15 of the mass; payments are rounded to 1e-12."""
     law = LAWS[name]
@@ -73,7 +83,9 @@ def test_decisions_and_payments_that_are_not_shared(noise):
         closed = [rate_chance(x, N, 0.15, M, other) for x, N in zip(counts.values, counts.base, strict=True)]
         np.testing.assert_allclose(1 - found.zero, closed, rtol=1e-11, atol=1e-15)
     paid = fp.audit(counts, M, "as-written", programme=MONEY, base_noise="same", engine="exact")
-    run = fp.audit(counts, M, "as-written", programme=MONEY, base_noise="same", engine=fp.MonteCarlo(runs=40_000, seed=1))
+    run = fp.audit(
+        counts, M, "as-written", programme=MONEY, base_noise="same", engine=fp.MonteCarlo(runs=40_000, seed=1)
+    )
     seen = 40_000 * np.minimum(paid.zero, 1 - paid.zero) > 20
     assert seen.any()
     assert (np.abs(run.bias - paid.bias) < 5 * run.standard_error)[seen].all()  # 12 comparisons: chance 7e-6
@@ -158,14 +170,18 @@ def test_a_base_with_hardly_any_noise_is_public():
     counts = fp.Counts([14, 33, 70], base=[92, 110, 333])
     for law in LAWS.values():
         public = fp.audit(counts, fp.Laplace(5.0), "as-written", programme=law, engine="exact")
-        noisy = fp.audit(counts, fp.Laplace(5.0), "as-written", programme=law, base_noise=fp.Laplace(1e-6), engine="exact")
+        noisy = fp.audit(
+            counts, fp.Laplace(5.0), "as-written", programme=law, base_noise=fp.Laplace(1e-6), engine="exact"
+        )
         np.testing.assert_allclose(noisy.bias, public.bias, atol=1e-7)
         assert noisy.alpha.value != public.alpha.value
 
 
 def test_hold_harmless_with_a_noisy_base_is_simulated():
     """Own draws, the law by its words: 4,000 runs each, five standard errors of the difference."""
-    law = from_text('name = "h"\neligible = ["count >= 5 % of base"]\nhold_harmless = { last = "l", rate = [["0 %", 0.5], ["20 %", 0.9]] }\n')
+    law = from_text(
+        'name = "h"\neligible = ["count >= 5 % of base"]\nhold_harmless = { last = "l", rate = [["0 %", 0.5], ["20 %", 0.9]] }\n'
+    )
     counts, last = fp.Counts([60, 110, 200], base=[310, 500, 4000]), np.array([0.3, 0.2, 0.5])
     run = fp.audit(counts, fp.Laplace(8.0), "as-written", programme=law, last=last, base_noise="same", runs=4000)
     assert "hold-harmless" in run.note
@@ -186,14 +202,17 @@ def test_what_noise_on_a_base_cannot_have_is_refused_by_name():
         (fp.InputError, "no rates", fp.Laplace(2.0), {"programme": plain, "base_noise": "same"}),
         (fp.InputError, "mechanism or 'same'", fp.Laplace(2.0), {"programme": "title1-basic", "base_noise": "like"}),
         (fp.InputError, "no programme", fp.Laplace(2.0), {"base_noise": "same"}),
-        (fp.UnsupportedError, "whole numbers and other noise", fp.DiscreteLaplace(2.0), {"programme": "title1-basic", "base_noise": fp.Laplace(2.0), "engine": "exact"}),
+        (fp.UnsupportedError, "whole numbers and other noise", fp.DiscreteLaplace(2.0),
+         {"programme": "title1-basic", "base_noise": fp.Laplace(2.0), "engine": "exact"}),
     ]  # fmt: skip
     for kind, said, noise, asked in cases:
         with pytest.raises(kind, match=said):
             fp.audit(counts, noise, "as-written" if "programme" in asked else "none", **asked)
     with pytest.raises(fp.UnsupportedError, match="levelled inverts the noise of the count at a public base"):
         fp.audit(counts, fp.DiscreteLaplace(2.0), "levelled", programme="title1-basic", base_noise="same")
-    mixed = fp.audit(counts, fp.DiscreteLaplace(2.0), "as-written", programme="title1-basic", base_noise=fp.Laplace(2.0), runs=200)
+    mixed = fp.audit(
+        counts, fp.DiscreteLaplace(2.0), "as-written", programme="title1-basic", base_noise=fp.Laplace(2.0), runs=200
+    )
     assert mixed.method == "monte-carlo"
 
 

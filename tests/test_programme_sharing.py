@@ -90,7 +90,11 @@ def test_one_floor_is_the_case_of_none_of_the_other():
     assert 20 < np.count_nonzero(paid == H) < 200  # and some entities at what they had
     for kept in (HELD, LEAST):
         single = from_text(PLAIN + kept).on(counts, last)
-        other = replace(both, last=0 * last) if kept == LEAST else replace(both, minimum=replace(both.minimum, percent=0.0, average=0.0))
+        other = (
+            replace(both, last=0 * last)
+            if kept == LEAST
+            else replace(both, minimum=replace(both.minimum, percent=0.0, average=0.0))
+        )
         np.testing.assert_allclose(other.truth(counts), single.truth(counts), rtol=1e-13)
 
 
@@ -136,7 +140,9 @@ def test_floors_by_mean_field_and_by_simulation(which, noise):
         H = np.where(G > 0, last * law.hold_harmless.part(row, counts.base), 0.0) if held else np.zeros(n)
         seen.append(by_hand(G, H, least, member) - run.truth)
     bias, error = np.mean(seen, axis=0), np.std(seen, axis=0) / np.sqrt(runs)
-    moving = (np.abs(seen - np.median(seen, axis=0)) > 1e-12).sum(axis=0) >= 20  # not those that are held in (almost) every run
+    moving = (np.abs(seen - np.median(seen, axis=0)) > 1e-12).sum(
+        axis=0
+    ) >= 20  # not those that are held in (almost) every run
     z = (run.bias - bias)[moving] / error[moving]
     assert moving.sum() > (80 if held else 230)
     assert 0.75 < z.std() < 1.25

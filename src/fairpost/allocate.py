@@ -240,9 +240,7 @@ def by_law(
     )
 
 
-def _law_budgets(
-    pi: Paying, noisy: Floats, cut: Counts, budget: Budget | None
-) -> tuple[GroupBudgets | None, Paying]:
+def _law_budgets(pi: Paying, noisy: Floats, cut: Counts, budget: Budget | None) -> tuple[GroupBudgets | None, Paying]:
     """Each group's part of the money, and the rule with last year's payments as shares of those parts."""
     law = pi.programme
     if law.partition is None or budget is None:

@@ -189,7 +189,8 @@ def _law_ends(y: Floats, law: Programme, mechanism: Law, beta: float, simultaneo
         q = _quantile(mechanism, level / kinds / 2)
         wide = 0.0 if noise is None else _quantile(noise, level / kinds / 2)
         return Box(
-            (np.maximum(y - q, 0.0), np.maximum(y + q, 0.0)), (np.maximum(base - wide, 0.0), np.maximum(base + wide, 0.0))
+            (np.maximum(y - q, 0.0), np.maximum(y + q, 0.0)),
+            (np.maximum(base - wide, 0.0), np.maximum(base + wide, 0.0)),
         )
 
     if law.share == "none":

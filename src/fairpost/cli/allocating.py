@@ -12,6 +12,7 @@ from fairpost.allocate import allocate as shares_of
 from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
+from fairpost.cli.laws import law_of
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import allocate_lines
 from fairpost.io import Rows, read_rows
@@ -79,19 +80,19 @@ def allocate(file: str, **given: Any) -> int:
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file], public=True)
     noisy, budget = _read(file, given)
-    law = o.law_of(file, given, budget)
+    law = law_of(file, given, budget)
     found = _allocate(noisy, mechanism, given, budget) if not law else _by_law(noisy, mechanism, given, budget, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
     outputs.write(
         json=lambda: allocation_data(found, neighbours=o.neighbours_of(given), replicates=given["replicates"]),
         csv=lambda: columns_csv(allocation_columns(found)),
-        html=lambda: _page(found, file, given, mechanism),
+        html=lambda: _page(found, file, given, mechanism, law),
     )
     return 0
 
 
-def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | None) -> str:
+def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | None, law: dict[str, Any]) -> str:
     from fairpost.report import allocation_page
 
     return allocation_page(
@@ -103,7 +104,7 @@ def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | N
         currency=given["currency"],
         noun=given["noun"],
         source=o.source_of(file),
-        lines=allocate_lines(file, given, mechanism, [a.how for a in found]),
+        lines=allocate_lines(file, given, mechanism, [a.how for a in found], law),
     )
 
 

@@ -11,6 +11,7 @@ from fairpost.audit import compare
 from fairpost.budgets import Budget
 from fairpost.cli import hierarchies, screen, tree_words
 from fairpost.cli import options as o
+from fairpost.cli.laws import law_of
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import audit_lines
 from fairpost.errors import ParameterError
@@ -99,7 +100,7 @@ def audit(file: str, **given: Any) -> int:
     with screen.progress("reading") as report:
         engine = o.engine_of(given, lambda done, most: report(done, most, "simulating"))
         counts, budget = o.counts_of(file, given)
-        law = o.law_of(file, given, budget)
+        law = law_of(file, given, budget)
         rules = given["postprocess"] or default_choice(budget, law)
         areas = None if shapes is None else shapes.of(counts)
         report(0, None, "simulating" if given["method"] == "monte-carlo" else "integrating")

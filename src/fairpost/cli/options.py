@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from fairpost import engines
-from fairpost.budgets import Budget, GroupBudgets, among_groups, whole
+from fairpost.budgets import Budget, GroupBudgets, among_groups
 from fairpost.cli.notes import note
 from fairpost.counts import Counts
 from fairpost.engines import Engine
@@ -239,39 +239,6 @@ def targets_of(given: Given) -> Targets:
         if not 0 < limit < float("inf"):
             raise ParameterError(f"--{name.replace('_', '-')} must be > 0 and finite, got {limit:g}")
     return Targets(**limits)
-
-
-def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
-    """The law, the noise of its base and, with hold-harmless, last year's payments, as arguments of `audit`; without --programme none."""
-    if given.get("programme") is None:
-        return {}
-    from fairpost.io.programmes import read_programme
-    from fairpost.io.tables import read_column
-
-    law = read_programme(given["programme"])
-    found: dict[str, Any] = {"programme": law}
-    if given.get("base_noise") is not None:
-        found["base_noise"] = base_noise_of(given)
-    if law.hold_harmless is None:
-        return found
-    if budget is None:
-        raise ParameterError(
-            f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
-        )
-    last = read_column(file, law.hold_harmless.last, "last year's payments", **columns(given))
-    return found | {"last": last / whole(budget)}
-
-
-def base_noise_of(given: Given) -> Law | str:
-    """The noise of the base: a number is the parameter of the kind of noise that the counts have."""
-    text = str(given["base_noise"]).strip()
-    if text == "same":
-        return text
-    try:
-        spread = float(text)
-    except ValueError:
-        raise ParameterError(f"--base-noise must be a number or same, got {text!r}") from None
-    return MECHANISMS[given["mechanism"]](spread)  # type: ignore[call-arg]
 
 
 def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:

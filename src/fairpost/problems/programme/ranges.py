@@ -5,9 +5,9 @@ weighted count does not fall in z, so that its least value is at z-, where eligi
 (weight - the one before) (z - p y)+ of a bracket falls or rises with the sign of its factor and is taken at its own worse end. H, a part of
 last year's payment, has the parts whose steps the rate may stand on.
 
-With sharing the payment is cut max(H_i, max(lambda, mu_s) G_i) (`sharing`), where lambda and the cut fall in every G, H and m, and mu_s falls in the
-G and H of the group and rises with its m. So their ends are those at the ends of the box of all entities, and the entity's own box
-gives its own G and H. What is left for an entity is also bounded by what the others get at least and at most.
+With sharing the payment is cut max(H_i, max(lambda, mu_s) G_i) (`sharing`), where lambda and the cut fall in every G, H and m, and
+mu_s falls in the G and H of the group and rises with its m. So their ends are those at the ends of the box of all entities, and the
+entity's own box gives its own G and H. What is left for an entity is also bounded by what the others get at least and at most.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def worth_range(law: Programme, box: Box) -> Range:
     sure, may = _eligible(law, box)
     e = law.entitlement
     if e is None:
-        return sure * 1.0, may * 1.0
+        return sure.astype(np.float64), may.astype(np.float64)
     out = []
     for end, met in ((0, sure), (1, may)):
         most = np.max([_worth(b, box.count[end], box.base, end) for b in e.larger_of], axis=0)

@@ -83,7 +83,9 @@ class Paying(PostProcessing):
     def for_mechanism(self, mechanism: Mechanism) -> Self:
         """With the payments compiled for this noise."""
         if self.same_noise:
-            return replace(self, programme=self.programme.published(mechanism), same_noise=False).for_mechanism(mechanism)
+            return replace(self, programme=self.programme.published(mechanism), same_noise=False).for_mechanism(
+                mechanism
+            )
         return self if self.paid is not None else replace(self, paid=self._payments(mechanism))
 
     def _payments(self, mechanism: Mechanism) -> Kinks:

@@ -134,7 +134,8 @@ def mean_field(pi: Paying, x: Floats, law: Law) -> MeanField:
 
 def _least(programme: Programme, x: Floats, law: Law) -> Floats:
     """The minimum of each group at the mean of the people counted, E max(x + eta, 0)."""
-    return minima(programme, np.asarray(law.upper(-x, 0.0, 1)).real[None, :])[0]
+    people = np.asarray(law.upper(-x, 0.0, 1).real, dtype=np.float64)
+    return np.asarray(minima(programme, people[None, :])[0])
 
 
 def _raised(programme: Programme, x: Floats, law: Law, EG: Floats) -> tuple[Floats, Partition]:

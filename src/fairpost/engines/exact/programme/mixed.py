@@ -18,8 +18,10 @@ the integral over t has a higher order than the one before, so that what a refin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +37,8 @@ from fairpost.noise import Law
 from fairpost.parallel import over_slices
 from fairpost.problems.programme import Programme
 
+Average = Callable[[Paid, NDArray[np.int64], Floats, NDArray[np.int64]], Floats]
+"""From the payments at some nodes, their entities, their weights and where each entity begins to averages per entity."""
 PURE, CONCENTRATED = (0.0, 4.0, 9.0, 16.0, 26.0, 37.0), (0.0, 1.5, 3.25, 5.5, 8.5)
 """Ends of panels in spreads of the base's noise: the Laplace pair, the Gaussian pair."""
 ORDERS = (8, 12, 16, 24)
@@ -130,7 +134,7 @@ class Mixed:
         """Gauss-Legendre on each panel between events."""
         grid = np.array(CONCENTRATED if np.isinf(self.other.strip) else PURE)
         split = int(np.ceil((1 + steepest(self.programme) * self.other.spread / self.law.spread) / 1.4))
-        grid = np.unique(np.concatenate([np.linspace(a, b, split + 1) for a, b in zip(grid[:-1], grid[1:], strict=True)]))
+        grid = np.unique(np.concatenate([np.linspace(a, b, split + 1) for a, b in pairwise(grid)]))
         ends = self.base[:, None] + self.other.spread * np.concatenate([-grid[:0:-1], grid])
         low, high = np.maximum(ends[:, :1], 0.0), ends[:, -1:]
         own = events(self.programme, self.x, float(high.max()))
@@ -163,7 +167,8 @@ class Mixed:
             spread = np.add.reduceat(p * (variance + (mean - centre_of[:, where]) ** 2), first, axis=1) / whole
             return np.stack([top + np.log(whole), centre_of, spread])
 
-        return tuple(self._averaged(average, t.size))  # type: ignore[return-value]
+        log, mean, variance = self._averaged(average)
+        return log, mean, variance
 
     def zero(self) -> Floats:
         """P(nothing is paid)."""
@@ -171,10 +176,11 @@ class Mixed:
         def average(paid: Paid, owner: NDArray[np.int64], q: Floats, first: NDArray[np.int64]) -> Floats:
             return np.add.reduceat(q * paid.zero(), first)[None, None, :]
 
-        return self._averaged(average, 1)[0, 0]
+        found: Floats = self._averaged(average)[0, 0]
+        return found
 
-    def _averaged(self, average, rows: int) -> Floats:  # type: ignore[no-untyped-def]
-        """`average` over the nodes of some entities at a time: arrays of shape (kinds, rows, entities), joined."""
+    def _averaged(self, average: Average) -> Floats:
+        """`average` over the nodes of some entities at a time: arrays of shape (kinds, nodes of t, entities), joined."""
         start = self.nodes.start
 
         def some(part: slice) -> list[Floats]:

@@ -111,7 +111,9 @@ def _programme(pi: Paying, asked: Asked) -> Work:
     paid: Paid | Mixed = Paid(asked.x, a, pi.kinks, law)
     if noise is not None:
         if not isinstance(noise, Law):
-            raise UnsupportedError(f"{pi.name}: the law of {noise.name} noise on the base is not known; it can be simulated")
+            raise UnsupportedError(
+                f"{pi.name}: the law of {noise.name} noise on the base is not known; it can be simulated"
+            )
         paid = Mixed(asked.x, a, base, programme, law, noise)
     if programme.share == "none":
         decision = programme.entitlement is None
