@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from fairpost.engines.montecarlo.floors import minimum_changes
 from fairpost.partition import Partition
 from fairpost.problems.programme import builtin_text, from_text, to_text
 from fairpost.problems.programme.sharing import settle
 from fairpost.rules import PAYING
+from title1 import districts, last_year
 
 HELD = 'hold_harmless = { last = "last_year", rate = [["0 %", 0.85], ["15 %", 0.90], ["30 %", 0.95]] }\n'
 LEAST = "minimum = { percent = 3, average = 150 }\n"
@@ -156,3 +158,54 @@ def test_floors_by_mean_field_and_by_simulation(which, noise):
     rows = field.rows(draws)
     score = rows.mean(axis=0) / np.maximum(rows.std(axis=0) / np.sqrt(runs), 1e-15)
     assert np.abs(score[rows.std(axis=0) > 1e-12]).max() < 5  # what is subtracted has mean 0
+
+
+@pytest.mark.parametrize("which", ["minimum", "both"])
+def test_which_groups_are_at_their_minimum(which):
+    """By bisection, run by run on the same draws; 300 runs."""
+    counts, last = some()
+    last = 0.4 * last  # floors that leave something to share
+    law = from_text(CASES[which].replace("percent = 3", "percent = 6.5"))  # near the share of some groups
+    held = law.hold_harmless is not None
+    applied = law.on(counts, last if held else None)
+    noise = fp.Laplace(12.0)
+    found = minimum_changes(counts, noise, applied, runs=300, seed=4)
+    labels, member = np.unique(counts.groups, return_inverse=True)
+
+    def at_least(row):
+        G = applied.entitled(row, counts.base) * counts.weights
+        people = np.bincount(member, np.maximum(row, 0)) / np.maximum(row, 0).sum()
+        least = np.minimum(0.065, (0.065 + 1.5 * people) / 2)
+        H = np.where(G > 0, last * law.hold_harmless.part(row, counts.base), 0.0) if held else np.zeros(G.size)
+        paid = by_hand(G, H, least, member)
+        # lifted: somebody who is not held gets a larger part of their G than the least in the country
+        part = np.where((G > 0) & (paid > H * (1 + 1e-9)), paid / np.where(G > 0, G, 1.0), np.nan)
+        lowest = np.nanmin(part)
+        return np.array([(part[member == s] > lowest * (1 + 1e-9)).any() for s in range(labels.size)])
+
+    order = [list(labels).index(label) for label in found.labels]
+    assert (found.true == at_least(counts.values)[order]).all()
+    assert 2 < found.true.sum() < found.true.size
+    seen = [at_least(counts.values + noise.sample(counts.n, fp.noise.Stream(4, r)))[order] for r in range(300)]
+    np.testing.assert_allclose(found.chance, np.mean(seen, axis=0), atol=1e-12)
+    assert found.any == np.mean([(one != found.true).any() for one in seen])
+    assert 0 < found.any < 1
+    with pytest.raises(fp.InputError, match="no minimum"):
+        minimum_changes(counts, noise, from_text(PLAIN).on(counts))
+
+
+@pytest.mark.parametrize("which", ["minimum", "both"])
+def test_floors_on_districts(which):
+    """The bars of hold-harmless for its neighbours: mean field within 4 standard errors, median variance reduction above 1e4."""
+    text = builtin_text("title1-targeted").replace("# minimum", "minimum")
+    law = from_text(text.replace("# hold_harmless", "hold_harmless") if which == "both" else text)
+    counts, noise = districts(), fp.Laplace(10.0)
+    asked = {"programme": law, "last": last_year(law) if which == "both" else None}
+    run = fp.audit(counts, noise, "as-written", engine="monte-carlo", runs=192, **asked)
+    field = PAYING["as-written"].from_counts(counts, **asked).for_mechanism(noise).mean_field(counts.values, noise)
+    most, least = (counts.ids.index(label) for label in run.alpha_pair)
+    error = np.hypot(run.standard_error[most], run.standard_error[least])
+    assert abs(run.alpha.value - (field.bias[most] - field.bias[least])) < 4 * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reduction = (run.sample.plain_error / run.standard_error) ** 2
+    assert np.nanmedian(reduction[run.truth > 0]) > 1e4

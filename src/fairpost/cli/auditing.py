@@ -207,7 +207,7 @@ def show(results: Comparison, currency: str) -> None:
         for r in some:
             for line in screen.sentences(r, currency):
                 screen.say(out, line)
-            for line in _seats(r):
+            for line in (*_seats(r), *_minimum(r)):
                 screen.say(out, line)
         for grid in (screen.groups(r, currency) for r in some):
             if grid is not None:
@@ -238,6 +238,22 @@ def _seats(r: Audit) -> list[str]:
     )
     most = f"; most of all those of {named}" if named else ""
     return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
+
+
+def _minimum(r: Audit) -> list[str]:
+    """Of a law with a minimum for groups: how many are at it, and whether noise changes which."""
+    if not isinstance(r.problem, Programme) or r.problem.minimum is None or r.problem.base_noise is not None:
+        return []
+    from fairpost.engines.montecarlo.floors import minimum_changes
+    from fairpost.report.numbers import PERCENT
+
+    found = minimum_changes(r.counts, r.mechanism, r.problem, runs=min(r.runs or 1000, 1000), seed=r.seed or 0)
+    worst = int(found.changed.argmax())
+    most = f", most of all for {found.labels[worst]} ({PERCENT.show(float(found.changed[worst]))})" if found.any else ""
+    return [
+        f"  {int(found.true.sum()):,} of {found.true.size:,} groups are at their minimum; with chance {PERCENT.show(found.any)} "
+        f"noise changes which ({found.runs:,} runs){most}."
+    ]
 
 
 def write(outputs: Outputs, results: Comparison, given: o.Given, **page: Any) -> None:
