@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shlex
 import threading
 import time
@@ -738,6 +739,31 @@ def test_an_analyst_sees_shares_and_no_banner(analyst):
     for kind in ("report", "csv", "json", "command", "python"):
         assert analyst.post(f"export/{kind}", body).status_code == 200
     assert "confidential" not in analyst.post("export/csv", body).text
+
+
+def test_an_analyst_shares_budgets_of_groups_under_a_law(tmp_path, monkeypatch, capsys):
+    from fairpost.allocate import by_law
+
+    rows = "\n".join(f"{i:03d},{5 + 3 * i},{40 + 9 * i},g{i % 2},P{i}" for i in range(30))
+    table = f"id,count,base,group,name\n{rows}\n"
+    made = Live("analyst", table.encode())
+    try:
+        made.post("columns", {"id": "id", "count": "count", "base": "base", "group": "group"})
+        y, purse = made.session.mapped.y, {"g0": 1000.0, "g1": 500.0}
+        body = {"scale": 2.0, "programme": "title1-targeted", "group_budget": purse}
+        found = made.post("allocate", body).json()["entities"]
+        law = fp.Programme.named("title1-targeted")
+        known = by_law(y, law, "as-written", fp.Laplace(2.0), budget=purse, by_group=True)
+        assert [e["as_written_money"] for e in found] == known.money.tolist()
+        assert made.post("allocate", body | {"budget": 3.0}).json()["error"].endswith("got both")
+        assert "fairpost allocate --programme FILE.toml" in made.client.get("/", headers={"accept": "text/html"}).text
+        monkeypatch.chdir(tmp_path)
+        lines = made.post("export/python", body).text
+        (tmp_path / re.search(r"read_rows\('([^']+)'", lines)[1]).write_text(table)
+        exec(lines, {})
+        assert capsys.readouterr().out.startswith("Allocation by as-written: 30 entities, laplace noise, scale 2")
+    finally:
+        made.close()
 
 
 def test_an_officers_data_are_no_analysts(live):

@@ -506,6 +506,36 @@ def programme(run, command):
     assert "got no --programme" in refused(run, command, [*plain, "--base", "weight"])
 
 
+def base_noise(run, command):
+    """A rate whose base is noisy: the library's numbers, another for another noise, and that it is not dropped in silence."""
+    Path("rate.toml").write_text('name = "rate"\neligible = ["count > 60 % of base"]\n')
+    words = [*base(command, how="as-written"), "--programme", "rate.toml", "--base", "other"]
+    file = None
+    if command == "allocate":
+        Path("seen.csv").write_text(NOISY.replace("-30", "30"))
+        file = "seen.csv"
+    seen = []
+    for said in ("same", 3):
+        done = run(command, [*words, "--base-noise", said], file=file)
+        noise = level("audit" if command == "allocate" else command)
+        other = "same" if said == "same" else fp.Laplace(3.0)
+        known_base = fp.Counts([r["count"] for r in map(_floats, ROWS)], weights=[r["weight"] for r in map(_floats, ROWS)],
+                               base=[r["other"] for r in map(_floats, ROWS)])  # fmt: skip
+        law = fp.Programme.from_toml(Path("rate.toml").read_text())
+        if command == "allocate":
+            seen.append(done.numbers("as_written_estimated_bias"))
+        else:
+            seen.append(first(done, command)["alpha"])
+            assert seen[-1] == known(fp.audit(known_base, noise, "as-written", programme=law, base_noise=other).alpha)
+    assert seen[0] != seen[1]
+    assert "got no --base" in refused(run, command, [*base(command), "--base-noise", "same"])
+    assert "a number or same" in refused(run, command, [*words, "--base-noise", "some"])
+
+
+def _floats(row):
+    return {k: float(row[k]) for k in ("count", "weight", "other")}
+
+
 def method(run, command):
     """The engine of that name: what it finds, what it refuses, and no setting that is not its own."""
     Path("many.csv").write_text("id,count\n" + "".join(f"{i},{20 + 3 * i}\n" for i in range(40)))
@@ -944,7 +974,7 @@ WORDS = {
     "--currency": currency,
 }
 PROBLEM = {"--total": total, "--budget": budget, "--group-budget": group_budget, "--by-group": by_group} | {
-    "--programme": programme, "--base": programme,
+    "--programme": programme, "--base": programme, "--base-noise": base_noise,
 }  # fmt: skip
 NOUN = {"--noun": partial(words_of_the_page, option="--noun", default="entities")}
 RANGE = {"--epsilons": epsilons, "--spreads": spreads, "--points": points}
@@ -1002,7 +1032,7 @@ TABLE = {
     | {"--round": round_, "--seed": rounding_seed, "--force": force},
     "allocate": COLUMNS | STATEMENTS | FILES | NOUN | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--budget": budget, "--force": force}
-    | {"--programme": programme, "--base": programme, "--label": label, "--keep": keep}
+    | {"--programme": programme, "--base": programme, "--base-noise": base_noise, "--label": label, "--keep": keep}
     | {"--by-group": shared_by_group, "--group-budget": shared_group_budget}
     | {
         "--confidence": partial(estimates, words=["--confidence", 0.5], confidence=0.5),

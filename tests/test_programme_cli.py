@@ -128,6 +128,14 @@ def test_hold_harmless_reads_last_years_payments(run, tmp_path):
     assert "--budget" in run("audit", *words).stderr
 
 
+def test_a_minimum_for_groups_says_whether_noise_changes_who_is_at_it(run, tmp_path):
+    (tmp_path / "least.toml").write_text('name = "least"\nminimum = { percent = 33, average = 150 }\n')
+    done = run("audit", *FILE, "--group", "state", "--programme", "least.toml", "--scale", 40, "--runs", 300)
+    assert done.exit_code == 0, done.stderr
+    assert "of 3 groups are at their minimum; with chance" in done.stdout
+    assert "noise changes which (300 runs), most of all for" in done.stdout
+
+
 def test_allocate_under_a_law_from_noisy_counts_alone(run):
     words = [*FILE, "--programme", "title1-targeted", "--budget", 1e6, "--mechanism", "discrete-laplace", "--scale", 3]
     done = run(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.budgets import GIVEN, NOISY, Budget, GroupBudgets, among_groups, several, whole
+from fairpost.budgets import BY_LAW, GIVEN, NOISY, Budget, GroupBudgets, among_groups, several, whole
 from fairpost.counts import Counts
 from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
 from fairpost.estimate import law_interval, law_plug_in, plug_in, share_interval
-from fairpost.fairness import checked_budget
 from fairpost.noise import Law, Mechanism
 from fairpost.partition import Partition
 from fairpost.problems import Programme
@@ -20,6 +20,8 @@ from fairpost.results.allocation import Allocation, PlugIn
 from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.allocation import Allocating
 from fairpost.rules.base import finite_rows
+from fairpost.rules.programme import Paying
+from fairpost.rules.programme.base import SAME
 
 Floats = NDArray[np.float64]
 ALLOCATIONS = tuple(name for name, kind in POSTPROCESSINGS.items() if issubclass(kind, Allocating))
@@ -182,21 +184,32 @@ def by_law(
     mechanism: Mechanism | None = None,
     *,
     last: Floats | None = None,
-    budget: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    base_noise: Mechanism | str | None = None,
     confidence: float = 0.95,
     simultaneous: bool = False,
     replicates: int = 10,
     seed: int = 0,
 ) -> Allocation:
-    """Payments under a law from noisy counts alone; with the noise an interval of the true ones and an estimate of the bias."""
+    """Payments under a law from noisy counts alone; with the noise an interval of the true ones and an estimate of the bias.
+
+    `last`: last year's payments as shares of this year's appropriation; `base_noise`: that of the published base populations,
+    a mechanism or "same". By group one budget is split by what the law pays the groups on the noisy counts.
+    """
     if how not in PAYING:
         raise ParameterError(f"under a programme money goes by {', '.join(PAYING)}, got {how}")
-    if PAYING[how].needs_noise and mechanism is None:
-        raise ParameterError(f"{how} needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
-    cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=noisy.base)
-    applied = law.on(cut, last)
-    pi = PAYING[how](applied)
-    shares = (pi if mechanism is None else pi.for_mechanism(mechanism))(noisy.values)
+    if mechanism is None and (PAYING[how].needs_noise or base_noise == SAME):
+        what = how if PAYING[how].needs_noise else "noise on the base like that of the counts"
+        raise ParameterError(f"{what} needs the noise: one of --epsilon, --scale, --sigma and --rho, got none")
+    if budget is not None and several(budget) and not by_group:
+        raise ParameterError("budgets by group need `by_group`, got none")
+    base = noisy.base if noisy.base is None or base_noise is None else np.maximum(noisy.base, 0.0)
+    cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=base)
+    pi = PAYING[how].from_counts(cut, by_group=by_group, programme=law, last=last, base_noise=base_noise)
+    pi = pi if mechanism is None else pi.for_mechanism(mechanism)
+    budgets, pi = _law_budgets(pi, noisy.values, cut, budget)
+    applied, shares = pi.programme, pi(noisy.values)
     interval, bias, missing = None, None, None
     if isinstance(mechanism, Law):
         try:
@@ -204,6 +217,10 @@ def by_law(
             bias = law_plug_in(noisy.values, applied, mechanism, how, replicates=replicates, seed=seed)
         except (UnsupportedError, ToleranceError) as why:
             missing = str(why)
+    if budgets is not None:
+        shares = shares * budgets.part
+        interval = None if interval is None else interval.scaled(budgets.part)
+        bias = None if bias is None else bias.scaled(budgets.part)
     return Allocation(
         how=how,
         noisy=_frozen(noisy.values),
@@ -212,13 +229,28 @@ def by_law(
         ids=tuple(cut.ids),
         groups=None if cut.groups is None else tuple(cut.groups),
         mechanism=mechanism,
-        budget=None if budget is None else checked_budget(budget),
+        budget=None if budget is None else whole(budget),
+        budgets=budgets,
+        grouped=by_group,
         names=noisy.names,
         kept=noisy.kept,
         interval=interval,
         bias=bias,
         missing=missing,
     )
+
+
+def _law_budgets(pi: Paying, noisy: Floats, cut: Counts, budget: Budget | None) -> tuple[GroupBudgets | None, Paying]:
+    """Each group's part of the money, and the rule with last year's payments as shares of those parts."""
+    law = pi.programme
+    if law.partition is None or budget is None:
+        return None, pi
+    if several(budget):
+        budgets = among_groups(budget, cut, law.partition)
+    else:
+        due = np.maximum(replace(pi, programme=law.as_one())(noisy), 0.0)
+        budgets = replace(among_groups(budget, cut, law.partition, due / due.sum()), words=BY_LAW)
+    return budgets, replace(pi, programme=law.in_parts(budgets.part))
 
 
 def _possible(rows: Floats, law: Law | None, mechanism: Mechanism | None, simultaneous: bool, estimate: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -37,6 +38,7 @@ class Problem(TypedDict, total=False):
     by_group: bool
     programme: Programme | str | None
     last: ArrayLike | None
+    base_noise: Mechanism | str | None
 
 
 class Asked(TypedDict, total=False):
@@ -48,6 +50,7 @@ class Asked(TypedDict, total=False):
     by_group: bool
     programme: Programme | str | None
     last: ArrayLike | None
+    base_noise: Mechanism | str | None
     runs: int
     seed: int
     rtol: float | None
@@ -96,6 +99,8 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
         package. Its rates are of `counts.base`.
     last
         With hold-harmless: last year's payments, as shares of this year's appropriation.
+    base_noise
+        The noise that `counts.base` is published with, a mechanism or "same" as the counts; default: the base is public.
     targets
         What must not be exceeded, a `Targets` or a mapping such as {"max_loss": 500}; `result.verdicts` says whether it is.
 
@@ -127,19 +132,24 @@ def outcomes(
     by_group: bool = False,
     programme: Programme | str | None = None,
     last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
     targets: Targets | Mapping[str, float] | None = None,
     **settings: Any,
 ) -> tuple[Audit | Refusal, ...]:
     """A result for each post-processing, or the engine's refusal."""
     x = Counts.of(counts)
     finder, wanted = engine_of(engine, **settings), Targets.of(targets)
-    given: Problem = {"total": total, "by_group": by_group, "programme": programme, "last": last}
+    given: Problem = {
+        "total": total, "by_group": by_group, "programme": programme, "last": last, "base_noise": base_noise,
+    }  # fmt: skip
     pis = [postprocessing(which, x, **given) for which in postprocesses]
     _all_used(pis, postprocesses, total, budget)
     if programme is not None and not any(isinstance(pi, Paying) for pi in pis):
         raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
-    question = Question.ask(x, mechanism, pis)
-    money = [_money(pi, x, budget) for pi in question.pis]
+    if base_noise is not None and programme is None:
+        raise ParameterError("`base_noise` is for the rates of a programme, got no programme")
+    money = [_money(pi, x, budget) for pi in pis]
+    question = Question.ask(x, mechanism, [_in_parts(pi, budgets) for pi, (_, budgets) in zip(pis, money, strict=True)])
     if wanted.max_cost is not None and not all(pi.problem.shares for pi in pis):
         name = next(pi.name for pi in pis if not pi.problem.shares)
         raise ParameterError(f"`max_cost` limits the cost of privacy, which is for allocations, got {name}")
@@ -164,7 +174,8 @@ def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> P
     if isinstance(which, str) and which in PAYING:
         last, by_group = given.get("last"), given.get("by_group", False)
         known = None if last is None else np.asarray(last, dtype=np.float64)
-        return PAYING[which].from_counts(counts, by_group=by_group, programme=given.get("programme"), last=known)
+        about = {"programme": given.get("programme"), "last": known, "base_noise": given.get("base_noise")}
+        return PAYING[which].from_counts(counts, by_group=by_group, **about)  # type: ignore[arg-type]
     if isinstance(which, str) and which in POSTPROCESSINGS:
         return POSTPROCESSINGS[which].from_counts(counts, given.get("total"), by_group=given.get("by_group", False))
     if not isinstance(which, PostProcessing) and not callable(which):
@@ -204,6 +215,13 @@ def _money(pi: PostProcessing, counts: Counts, budget: Budget | None) -> tuple[f
         raise ParameterError(f"budgets by group need an allocation by group, got {pi.name} over all entities")
     due = pi.problem.as_one().truth(counts) if isinstance(pi, Paying) and pi.partition is not None else None
     return whole(budget), None if pi.partition is None else among_groups(budget, counts, pi.partition, due)
+
+
+def _in_parts(pi: PostProcessing, budgets: GroupBudgets | None) -> PostProcessing:
+    """Last year's payments are shares of the whole appropriation; a group that shares its own part needs them as shares of that."""
+    if budgets is None or not isinstance(pi, Paying) or pi.programme.last is None:
+        return pi
+    return replace(pi, programme=pi.programme.in_parts(budgets.part))
 
 
 def _result(

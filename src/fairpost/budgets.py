@@ -36,6 +36,7 @@ Budget = float | Mapping[str, float] | Sequence[float] | Floats
 """Money to share: one number, or one per group, by label or in the order of first appearance."""
 SPLIT = "one budget, split among the groups in proportion to their true shares"
 NOISY = "one budget, split among the groups in proportion to their noisy sums"
+BY_LAW = "one budget, split among the groups by what the law pays them on the noisy counts"
 GIVEN = "every group has a budget of its own, as given"
 
 

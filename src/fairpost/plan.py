@@ -169,7 +169,7 @@ def _unused(which: Chosen, rules: Sequence[Chosen], counts: Counts, asked: Any) 
     """What this rule does not look at and another one does: a total, a budget."""
     if len(rules) == 1:
         return {}
-    given = {k: asked.get(k) for k in ("programme", "last") if asked.get(k) is not None}
+    given = {k: asked.get(k) for k in ("programme", "last", "base_noise") if asked.get(k) is not None}
     given |= {"by_group": asked.get("by_group", False)}
     pis = {id(one): postprocessing(one, counts, **(given if isinstance(one, str) else {})) for one in rules}
     own = pis[id(which)]

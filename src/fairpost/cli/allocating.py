@@ -12,9 +12,9 @@ from fairpost.allocate import allocate as shares_of
 from fairpost.budgets import Budget
 from fairpost.cli import options as o
 from fairpost.cli import screen
+from fairpost.cli.laws import law_of
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import allocate_lines
-from fairpost.errors import ParameterError
 from fairpost.io import Rows, read_rows
 from fairpost.io.rows import columns_csv
 from fairpost.io.tables import read_row_budgets
@@ -79,22 +79,20 @@ def allocate(file: str, **given: Any) -> int:
     o.check_numbers(given)
     mechanism = o.maybe_noise(given)
     outputs = Outputs(given, [file], public=True)
-    law = o.law_of(file, given, given["budget"])
-    if law and given["by_group"]:
-        raise ParameterError("--by-group shares in proportion to counts, got --programme")
     noisy, budget = _read(file, given)
-    found = _allocate(noisy, mechanism, given, budget) if not law else _by_law(noisy, mechanism, given, law)
+    law = law_of(file, given, budget)
+    found = _allocate(noisy, mechanism, given, budget) if not law else _by_law(noisy, mechanism, given, budget, law)
     if not outputs.to_stdout:
         _show(found, given["currency"])
     outputs.write(
         json=lambda: allocation_data(found, neighbours=o.neighbours_of(given), replicates=given["replicates"]),
         csv=lambda: columns_csv(allocation_columns(found)),
-        html=lambda: _page(found, file, given, mechanism),
+        html=lambda: _page(found, file, given, mechanism, law),
     )
     return 0
 
 
-def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | None) -> str:
+def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | None, law: dict[str, Any]) -> str:
     from fairpost.report import allocation_page
 
     return allocation_page(
@@ -106,7 +104,7 @@ def _page(found: list[Allocation], file: str, given: o.Given, mechanism: Law | N
         currency=given["currency"],
         noun=given["noun"],
         source=o.source_of(file),
-        lines=allocate_lines(file, given, mechanism, [a.how for a in found]),
+        lines=allocate_lines(file, given, mechanism, [a.how for a in found], law),
     )
 
 
@@ -144,11 +142,14 @@ def _allocate(noisy: Rows, mechanism: Law | None, given: o.Given, budget: Budget
     return found
 
 
-def _by_law(noisy: Rows, mechanism: Law | None, given: o.Given, law: dict[str, Any]) -> list[Allocation]:
-    """Under a programme: its base and its weights are public, its counts are noisy."""
+def _by_law(
+    noisy: Rows, mechanism: Law | None, given: o.Given, budget: Budget | None, law: dict[str, Any]
+) -> list[Allocation]:
+    """Under a programme: its weights are public, its counts are noisy, its base is either."""
     settings = {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")} if mechanism else {}
+    asked = {k: law[k] for k in ("last", "base_noise") if k in law} | {"by_group": given["by_group"]}
     return [
-        by_law(noisy, law["programme"], how, mechanism, last=law.get("last"), budget=given["budget"], **settings)
+        by_law(noisy, law["programme"], how, mechanism, budget=budget, **asked, **settings)
         for how in given["postprocess"] or ("as-written",)
     ]
 

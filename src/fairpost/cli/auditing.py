@@ -11,6 +11,7 @@ from fairpost.audit import compare
 from fairpost.budgets import Budget
 from fairpost.cli import hierarchies, screen, tree_words
 from fairpost.cli import options as o
+from fairpost.cli.laws import law_of
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import audit_lines
 from fairpost.errors import ParameterError
@@ -99,7 +100,7 @@ def audit(file: str, **given: Any) -> int:
     with screen.progress("reading") as report:
         engine = o.engine_of(given, lambda done, most: report(done, most, "simulating"))
         counts, budget = o.counts_of(file, given)
-        law = o.law_of(file, given, budget)
+        law = law_of(file, given, budget)
         rules = given["postprocess"] or default_choice(budget, law)
         areas = None if shapes is None else shapes.of(counts)
         report(0, None, "simulating" if given["method"] == "monte-carlo" else "integrating")
@@ -206,7 +207,7 @@ def show(results: Comparison, currency: str) -> None:
         for r in some:
             for line in screen.sentences(r, currency):
                 screen.say(out, line)
-            for line in _seats(r):
+            for line in (*_seats(r), *_minimum(r)):
                 screen.say(out, line)
         for grid in (screen.groups(r, currency) for r in some):
             if grid is not None:
@@ -237,6 +238,22 @@ def _seats(r: Audit) -> list[str]:
     )
     most = f"; most of all those of {named}" if named else ""
     return [f"  With chance {PERCENT.show(found.any)} some seat changes hands ({found.runs:,} runs){most}."]
+
+
+def _minimum(r: Audit) -> list[str]:
+    """Of a law with a minimum for groups: how many are at it, and whether noise changes which."""
+    if not isinstance(r.problem, Programme) or r.problem.minimum is None or r.problem.base_noise is not None:
+        return []
+    from fairpost.engines.montecarlo.floors import minimum_changes
+    from fairpost.report.numbers import PERCENT
+
+    found = minimum_changes(r.counts, r.mechanism, r.problem, runs=min(r.runs or 1000, 1000), seed=r.seed or 0)
+    worst = int(found.changed.argmax())
+    most = f", most of all for {found.labels[worst]} ({PERCENT.show(float(found.changed[worst]))})" if found.any else ""
+    return [
+        f"  {int(found.true.sum()):,} of {found.true.size:,} groups are at their minimum; with chance {PERCENT.show(found.any)} "
+        f"noise changes which ({found.runs:,} runs){most}."
+    ]
 
 
 def write(outputs: Outputs, results: Comparison, given: o.Given, **page: Any) -> None:

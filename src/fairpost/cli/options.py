@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from fairpost import engines
-from fairpost.budgets import Budget, GroupBudgets, among_groups, whole
+from fairpost.budgets import Budget, GroupBudgets, among_groups
 from fairpost.cli.notes import note
 from fairpost.counts import Counts
 from fairpost.engines import Engine
@@ -48,7 +48,12 @@ LAW = together(
         metavar="NAME|FILE.toml",
         help="A law, for as-written, levelled, signed and no-loss (see programmes).",
     ),
-    click.option("--base", metavar="COL", help="Column of the public population that rates are of."),
+    click.option("--base", metavar="COL", help="Column of the population that rates are of."),
+    click.option(
+        "--base-noise",
+        metavar="SPREAD|same",
+        help="Noise on the base too: its scale (sigma), of the kind that the counts have, or same as on them.  [default: the base is public]",
+    ),
 )
 FILE = click.argument("file", type=click.Path(path_type=str, allow_dash=True))
 
@@ -236,24 +241,6 @@ def targets_of(given: Given) -> Targets:
     return Targets(**limits)
 
 
-def law_of(file: str, given: Given, budget: Budget | None) -> dict[str, Any]:
-    """The law and, with hold-harmless, last year's payments, as arguments of `audit`; nothing without --programme."""
-    if given.get("programme") is None:
-        return {}
-    from fairpost.io.programmes import read_programme
-    from fairpost.io.tables import read_column
-
-    law = read_programme(given["programme"])
-    if law.hold_harmless is None:
-        return {"programme": law}
-    if budget is None:
-        raise ParameterError(
-            f"{law.name}: hold-harmless compares money with last year's, so it needs --budget, got none"
-        )
-    last = read_column(file, law.hold_harmless.last, "last year's payments", **columns(given))
-    return {"programme": law, "last": last / whole(budget)}
-
-
 def counts_of(file: str, given: Given) -> tuple[Counts, Budget | None]:
     """The true counts of a file, and the money to share: one budget, or one per group."""
     from fairpost.io import read_counts
@@ -327,6 +314,8 @@ def check_numbers(given: Given) -> None:
         checked_budget(given["budget"])
     if given.get("base") is not None and given.get("programme") is None:
         raise ParameterError("--base is for the rates of a programme, got no --programme")
+    if given.get("base_noise") is not None and given.get("base") is None:
+        raise ParameterError("--base-noise is for the population of --base, got no --base")
     if given.get("group_budget") is None:
         return
     if given["budget"] is not None:

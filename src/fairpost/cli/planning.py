@@ -12,6 +12,7 @@ from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.cli import options as o
 from fairpost.cli import screen, tree_plans
 from fairpost.cli.auditing import default_choice
+from fairpost.cli.laws import law_of
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import plan_lines, sweep_lines
 from fairpost.counts import Counts
@@ -89,7 +90,7 @@ def sweep(file: str, **given: Any) -> int:
     o.check_numbers(given)
     spreads, outputs = spreads_of(given), Outputs(given, [file])
     counts, budget = o.counts_of(file, given)
-    law = o.law_of(file, given, budget)
+    law = law_of(file, given, budget)
     chosen = given["postprocess"] or default_choice(budget, law)
     with screen.progress("levels of noise") as report:
         found = look(
@@ -140,7 +141,7 @@ def plan(file: str, **given: Any) -> int:
         raise ParameterError(f"a plan must have a target of {limits}, got none")
     spreads, outputs = spreads_of(given), Outputs(given, [file])
     counts, budget = o.counts_of(file, given)
-    law = o.law_of(file, given, budget)
+    law = law_of(file, given, budget)
     chosen = given["postprocess"] or default_choice(budget, law)
     with screen.progress("levels of noise") as report:
         plans = find(

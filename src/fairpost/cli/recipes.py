@@ -1,7 +1,6 @@
 """The Python lines that find the same numbers as a command: what a page offers beside the command itself.
 
-They are made from the same options that the command was run with, and a test runs them. Where a command needs more than a
-few lines (payments of last year), there are none.
+They are made from the same options that the command was run with, and a test runs them.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def _counts(file: str, given: o.Given) -> tuple[list[str], list[str]]:
     return ["from fairpost.io.tables import read_group_budgets"], [f"counts, budget = {read}"]
 
 
-def _asked(given: o.Given, law: dict[str, Any]) -> tuple[list[str], str] | None:
-    """What `compare`, `sweep` and `plan` take beside counts, noise and rules; None where it is more than a line."""
-    if law.get("last") is not None:
-        return None
-    imports, parts = [], []
+def _asked(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], list[str], str]:
+    """What `compare`, `sweep` and `plan` take beside counts, noise and rules: imports, lines before the call, arguments."""
+    imports: list[str] = []
+    lines: list[str] = []
+    parts: list[str] = []
     settings = {k: given.get(k) for k in ENGINE}
     if any(v is not None for v in settings.values()):
         imports.append("from fairpost.engines import engine_of")
@@ -55,9 +54,29 @@ def _asked(given: o.Given, law: dict[str, Any]) -> tuple[list[str], str] | None:
     if given["by_group"]:
         parts.append("by_group=True")
     if law:
-        imports.append("from fairpost.io.programmes import read_programme")
-        parts.append(f"programme=read_programme({given['programme']!r})")
-    return imports, ", ".join(parts)
+        more = _law(file, given, law)
+        imports, lines, parts = imports + more[0], lines + more[1], [*parts, "programme=law", *more[2]]
+    return imports, lines, ", ".join(parts)
+
+
+def _law(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """A law, last year's payments where it holds them, and noise on its base: imports, lines, arguments."""
+    imports = ["from fairpost.io.programmes import read_programme"]
+    lines, parts = [f"law = read_programme({given['programme']!r})"], []
+    if law.get("last") is not None:
+        read = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in o.columns(given).items() if k != "say" and v != ()
+        }
+        column = _call("read_column", repr(file), "law.hold_harmless.last", '"last year\'s payments"', **read)
+        imports.append("from fairpost.io.tables import read_column")
+        own = given["group_budget"] is not None
+        imports += ["from fairpost.budgets import whole"] if own else []
+        lines.append(f"last = {column} / {'whole(budget)' if own else repr(given['budget'])}")
+        parts.append("last=last")
+    if law.get("base_noise") is not None:
+        noise = law["base_noise"]
+        parts.append(f"base_noise={noise!r}" if isinstance(noise, str) else f"base_noise=fp.{noise!r}")
+    return imports, lines, parts
 
 
 def _joined(imports: list[str], lines: list[str]) -> str:
@@ -66,78 +85,73 @@ def _joined(imports: list[str], lines: list[str]) -> str:
 
 def audit_lines(
     file: str, given: o.Given, mechanism: Law, rules: Sequence[str], law: dict[str, Any] | None = None
-) -> str | None:
+) -> str:
     """The lines of `fairpost audit`."""
-    asked = _asked(given, law or {})
-    if asked is None:
-        return None
+    more, before, asked = _asked(file, given, law or {})
     imports, lines = _counts(file, given)
+    lines += before
     targets = o.targets_of(given).to_dict()
-    rest = [p for p in (asked[1], f"targets={targets!r}" if targets else "") if p]
+    rest = [p for p in (asked, f"targets={targets!r}" if targets else "") if p]
     lines.append(f"noise = fp.{mechanism!r}")
     lines.append(f"results = fp.compare({', '.join(['counts', 'noise', repr(list(rules)), *rest])})")
     lines.append("print(results)")
-    return _joined(imports + asked[0], lines)
+    return _joined(imports + more, lines)
 
 
-def sweep_lines(
-    file: str, given: o.Given, spreads: Sequence[float], rules: Sequence[str], law: dict[str, Any]
-) -> str | None:
+def sweep_lines(file: str, given: o.Given, spreads: Sequence[float], rules: Sequence[str], law: dict[str, Any]) -> str:
     """The lines of `fairpost sweep`."""
-    asked = _asked(given, law)
-    if asked is None:
-        return None
+    more, before, asked = _asked(file, given, law)
     imports, lines = _counts(file, given)
+    lines += before
     levels = f"grid({spreads[0]!r}, {spreads[-1]!r}, {len(spreads)})"
     kind = "MECHANISMS[" + repr(given["mechanism"]) + "]"
-    rest = [p for p in (asked[1],) if p]
+    rest = [p for p in (asked,) if p]
     lines.append(f"noises = [{kind}(s) for s in {levels}]")
     lines.append(f"curve = fp.sweep({', '.join(['counts', 'noises', repr(list(rules)), *rest])})")
     lines.append("print(curve)")
-    imports += ["from fairpost.noise import MECHANISMS", "from fairpost.plan import grid", *asked[0]]
+    imports += ["from fairpost.noise import MECHANISMS", "from fairpost.plan import grid", *more]
     return _joined(imports, lines)
 
 
-def plan_lines(
-    file: str, given: o.Given, spreads: Sequence[float], rules: Sequence[str], law: dict[str, Any]
-) -> str | None:
+def plan_lines(file: str, given: o.Given, spreads: Sequence[float], rules: Sequence[str], law: dict[str, Any]) -> str:
     """The lines of `fairpost plan`."""
-    asked = _asked(given, law)
-    if asked is None:
-        return None
+    more, before, asked = _asked(file, given, law)
     imports, lines = _counts(file, given)
+    lines += before
     targets = ", ".join(f"{k}={v!r}" for k, v in o.targets_of(given).to_dict().items())
     levels = f"spreads=grid({spreads[0]!r}, {spreads[-1]!r}, {len(spreads)})"
     kind = f"MECHANISMS[{given['mechanism']!r}]"
-    rest = [p for p in (levels, targets, asked[1]) if p]
+    rest = [p for p in (levels, targets, asked) if p]
     lines.append(f"plans = fp.plan({', '.join(['counts', kind, repr(list(rules)), *rest])})")
     lines.append("print(plans)")
-    imports += ["from fairpost.noise import MECHANISMS", "from fairpost.plan import grid", *asked[0]]
+    imports += ["from fairpost.noise import MECHANISMS", "from fairpost.plan import grid", *more]
     return _joined(imports, lines)
 
 
-def allocate_lines(file: str, given: o.Given, mechanism: Law | None, rules: Sequence[str]) -> str | None:
+def allocate_lines(
+    file: str, given: o.Given, mechanism: Law | None, rules: Sequence[str], law: dict[str, Any] | None = None
+) -> str:
     """The lines of `fairpost allocate`."""
-    if given["programme"] is not None:
-        return None
     own = given["group_budget"] is not None
     settings: dict[str, Any] = {"budget": None if own else given["budget"], "by_group": given["by_group"]}
     if mechanism is not None:
         settings |= {k: given[k] for k in ("confidence", "simultaneous", "replicates", "seed")}
-        settings["estimate_bias"] = True
-    first = ["noisy.values", "noisy.weights", "how", "None" if mechanism is None else f"fp.{mechanism!r}"]
-    labels = ["ids=noisy.ids", "groups=noisy.groups", "names=noisy.names", *(["budget=budget"] if own else [])]
-    call = _call("fp.allocate", *first, *labels, **settings)
+    noise, purse = "None" if mechanism is None else f"fp.{mechanism!r}", ["budget=budget"] if own else []
     reader = _reader("read_rows", file, given)
     if own:
         reader = _reader("read_row_budgets", file, given, repr(given["group_budget"]))
-    lines = [
-        f"noisy{', budget' if own else ''} = {reader}",
-        f"found = [{call} for how in {list(rules)!r}]",
-        "print(*found, sep='\\n')",
-    ]
-    imports = "from fairpost.io.tables import read_row_budgets" if own else "from fairpost.io import read_rows"
-    return _joined([imports], lines)
+    imports = ["from fairpost.io.tables import read_row_budgets" if own else "from fairpost.io import read_rows"]
+    lines = [f"noisy{', budget' if own else ''} = {reader}"]
+    if law:
+        more, before, parts = _law(file, given, law)
+        imports, lines = ["from fairpost.allocate import by_law", *imports, *more], lines + before
+        call = _call("by_law", "noisy", "law", "how", noise, *purse, *parts, **settings)
+    else:
+        labels = ["ids=noisy.ids", "groups=noisy.groups", "names=noisy.names", *purse]
+        settings |= {} if mechanism is None else {"estimate_bias": True}
+        call = _call("fp.allocate", "noisy.values", "noisy.weights", "how", noise, *labels, **settings)
+    lines += [f"found = [{call} for how in {list(rules)!r}]", "print(*found, sep='\\n')"]
+    return _joined(imports, lines)
 
 
 def project_lines(file: str, given: o.Given, mechanism: Law | None, seed: int | None) -> str:

@@ -114,6 +114,7 @@ def share_command(data: Data, chosen: ShareChoices, outputs: Sequence[str] = ())
 
 def share_python(data: Data, chosen: ShareChoices) -> str:
     """The Python lines that find the same shares."""
+    law = chosen.programme is not None
     columns = "".join(f", {name}={value!r}" for name, value in (data.columns | _said(data)).items())
     noise = chosen.noise
     made = "None" if noise is None else f"fp.{type(noise).__name__}({noise.parameter}={noise.spread!r})"
@@ -124,7 +125,17 @@ def share_python(data: Data, chosen: ShareChoices) -> str:
         else money
     )
     sure = {"confidence": chosen.confidence, "simultaneous": chosen.simultaneous} if noise is not None else {}
-    more = "".join(f", {k}={v if k == 'groups' else repr(v)}" for k, v in (money | sure).items())
+    more = "".join(
+        f", {k}={v if k == 'groups' else repr(v)}" for k, v in (money | sure).items() if k != "groups" or not law
+    )
+    if law:
+        return (
+            "import fairpost as fp\nfrom fairpost.allocate import by_law\nfrom fairpost.io.tables import read_rows\n\n"
+            f"noisy = read_rows({file_of(data)!r}{columns})\n"
+            f"noise = {made}\n"
+            f"for how in {list(chosen.rules)!r}:\n"
+            f"    print(by_law(noisy, fp.Programme.named({chosen.programme!r}), how, noise{more}))\n"
+        )
     return (
         "import fairpost as fp\nfrom fairpost.io.tables import read_rows\n\n"
         f"noisy = read_rows({file_of(data)!r}{columns})\n"

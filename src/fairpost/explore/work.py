@@ -247,8 +247,8 @@ class ShareChoices(Chosen):
             raise ParameterError(f"`mechanism` must be one of {', '.join(MECHANISMS)}, got {found.mechanism!r}")
         if found.programme is not None and found.programme not in NAMES:
             raise ParameterError(f"`programme` must be one of {', '.join(NAMES)}, got {found.programme!r}")
-        if found.group_budget and (found.budget is not None or found.programme is not None):
-            raise ParameterError("money is given by `budget` or by `group_budget`, and not with a programme, got both")
+        if found.group_budget and found.budget is not None:
+            raise ParameterError("money is given by `budget` or by `group_budget`, got both")
         known = PAYING if found.programme is not None else ALLOCATIONS
         for name in found.postprocess:
             if name not in known:
@@ -293,7 +293,7 @@ def shares(session: Session, chosen: ShareChoices, tell: Tell = silent) -> list[
     for k, how in enumerate(chosen.rules):
         cancel.check()
         if chosen.programme is not None:
-            out.append(by_law(y, builtin(chosen.programme), how, noise, budget=chosen.budget, **known))
+            out.append(by_law(y, builtin(chosen.programme), how, noise, **money, **known))
         else:
             more = known | {"estimate_bias": noise is not None and chosen.estimate, "names": y.names}
             out.append(allocate(y.values, y.weights, how, noise, ids=y.ids, groups=y.groups, **money, **more))

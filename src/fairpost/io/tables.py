@@ -309,7 +309,7 @@ def _rows(table: Table, columns: Roles, least: float | None) -> Rows:
     groups: pl.Series | None = None if group is None else texts(table, group, "group")
     totals = None if total is None else constant(table, total, numbers(table, total, "total", 0.0), groups)
     weights = np.ones(table.height) if weights is None else weights
-    bases = None if base is None else numbers(table, base, "base", 0.0)
+    bases = None if base is None else numbers(table, base, "base", least)
     label = columns.get("label")
     names = None if label is None else tuple(texts(table, label, "label").to_list())
     kept = {c: table.data[c].to_list() for role, c in columns.items() if role.startswith(KEEP) and c is not None}

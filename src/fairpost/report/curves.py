@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -260,7 +261,7 @@ def _line(key: str, label: str, place: int, mine: list[tuple[Point, Estimate]], 
         "x": [at(p, x) for p, _ in mine],
         "value": [q.value for _, q in mine],
         "low": [q.low for _, q in mine],
-        "high": [q.high for _, q in mine],
+        "high": [q.high if math.isfinite(q.high) else q.value for _, q in mine],  # too few runs to say: no band
         "text": [
             [clean(label), f"{x} {at(p, x):.4g}", f"{style.of(key, p).show(q.value, half(q) / 5)} ({p.method})"]
             for p, q in mine

@@ -15,7 +15,7 @@ def programme_lines(result: Audit, currency: str, noun: str = "entities") -> lis
     """The sentences; none where the problem decides nothing."""
     if not result.problem.decides:
         return []
-    lines = [decisions(result, noun), losses(result, currency), wall(result)]
+    lines = [decisions(result, noun), losses(result, currency), wall(result), base(result)]
     if result.postprocess == "levelled":
         lines.append(
             "Nobody's payment is negative; what the bends pay too much is taken off the first payments above them."
@@ -64,6 +64,14 @@ def losses(result: Audit, currency: str) -> str:
     if worst == at:
         return f"{first}: the largest loss in money and in percent."
     return f"{first}; in percent {names.name(worst)} expects the largest loss, {PERCENT.show(-float(relative[worst]))} of what is due."
+
+
+def base(result: Audit) -> str:
+    """That base populations are noisy too."""
+    noise = result.base_noise
+    if noise is None:
+        return ""
+    return f"The base populations carry noise too ({noise.name}, {noise.parameter} {noise.spread:g})."
 
 
 def wall(result: Audit) -> str:

@@ -97,6 +97,8 @@ class Audit(Measures, Result):
     """Money to share, in all."""
     budgets: GroupBudgets | None = None
     """Shares by group with a budget: each group's part of it. Biases are then in shares of the whole budget."""
+    base_noise: Mechanism | None = None
+    """The noise that base populations carry besides; None: they are public, or there are none."""
     title: str = ""
     """What pi does, in a few words."""
     signed: bool = False
@@ -156,6 +158,7 @@ class Audit(Measures, Result):
             grouped=pi.partition is not None,
             budget=budget,
             budgets=budgets,
+            base_noise=getattr(pi.problem, "base_noise", None),
             title=pi.title,
             signed=pi.signed,
             runs=None if s is None else s.runs,

@@ -164,6 +164,7 @@ def audit_fields(data: Data, counts: Counts, mechanism: Mechanism, budget: float
         "alpha_pair": (most, least),
         "bounds": bounds_from(data["bounds"]),
         "expected_T": None if expected is None else Estimate.from_dict(expected),
+        "base_noise": None if data.get("base_noise") is None else mechanism_from(data["base_noise"]),
         "grouped": data["by_group"],
         "budget": budget,
         "budgets": budgets_from(data["group_budgets"], counts),

@@ -26,6 +26,7 @@ def audit_entry(r: Audit, *, entities: bool) -> dict[str, Any]:
         "title": r.title,
         "signed": r.signed,
         "problem": r.problem.name,
+        "base_noise": None if r.base_noise is None else r.base_noise.describe(),
         "task": r.task,
         "by_group": r.grouped,
         "group_budgets": None if r.budgets is None else r.budgets.to_dict(),

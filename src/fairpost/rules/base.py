@@ -100,6 +100,10 @@ class PostProcessing(ABC):
         outcome = self._apply(np.atleast_2d(rows))
         return outcome if rows.ndim == 2 else Outcome(outcome.values[0], outcome.degenerate)
 
+    def simulated(self, noisy: Floats, seed: int, first: int) -> Outcome:
+        """The output of runs first, first + 1, ... of a simulation, one per row; noise besides that of the counts is drawn here."""
+        return self.apply(noisy)
+
     def __call__(self, noisy: ArrayLike) -> Floats:
         """The output alone."""
         return self.apply(noisy).values

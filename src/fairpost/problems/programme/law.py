@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairpost.counts import Counts, positive_weights
 from fairpost.errors import CountsError
+from fairpost.noise import Mechanism
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem, Unit
 from fairpost.problems.programme.conditions import Entitlement, HoldHarmless, Minimum, Nest
@@ -38,7 +39,9 @@ class Programme(Problem):
     seats: int | None = None
     """How many seats are apportioned by the method of equal proportions."""
     base: Floats | None = None
-    """The public base population of each entity, once the law is applied to entities."""
+    """The base population of each entity, once the law is applied to entities."""
+    base_noise: Mechanism | None = None
+    """The noise that the base is published with; None: it is public."""
     weights: Floats | None = None
     """Money per weighted count; None: 1."""
     last: Floats | None = None
@@ -101,7 +104,14 @@ class Programme(Problem):
         held = self.hold_harmless is not None
         return held or self.eligible.rates or (self.entitlement is not None and self.entitlement.rates)
 
-    def on(self, counts: Counts, last: Floats | None = None, *, by_group: bool = False) -> Programme:
+    def on(
+        self,
+        counts: Counts,
+        last: Floats | None = None,
+        *,
+        by_group: bool = False,
+        base_noise: Mechanism | None = None,
+    ) -> Programme:
         """The law applied to the base, the weights and the groups of these counts."""
         if by_group and counts.groups is None:
             raise CountsError(f"{self.name}: shares by group need counts with groups, got counts without")
@@ -109,6 +119,10 @@ class Programme(Problem):
             raise CountsError(f"{self.name}: there must be a seat for every entity, got {self.seats} for {counts.n}")
         if self.minimum is not None and counts.groups is None:
             raise CountsError(f"{self.name}: a minimum for each group needs counts with groups (states), got none")
+        if self.minimum is not None and by_group:
+            raise CountsError(
+                f"{self.name}: a minimum for each group is of one appropriation for all, got appropriations by group"
+            )
         wanted = by_group or self.minimum is not None
         groups = Partition.of(counts.groups) if wanted and counts.groups is not None else None
         found = replace(
@@ -121,7 +135,13 @@ class Programme(Problem):
         )
         if self.hold_harmless is not None:
             found._last(counts.n)
-        return found
+        return found if base_noise is None else found.published(base_noise)
+
+    def published(self, base_noise: Mechanism) -> Programme:
+        """The same with noise on the base."""
+        if not self.rates:
+            raise CountsError(f"{self.name} has no rates, so noise on a base population plays no part, got some")
+        return replace(self, base_noise=base_noise)
 
     def _base(self, base: Floats | None, n: int) -> Floats:
         if base is None:
@@ -161,6 +181,10 @@ class Programme(Problem):
         worth = np.ones(count.size) if self.entitlement is None else self._worth(count, base)
         return np.asarray(np.where(count >= self.threshold(base), worth, 0.0))
 
+    def entitled_rows(self, rows: Floats, bases: Floats) -> Floats:
+        """The same for rows of counts with rows of bases; a noisy base below 0 counts as 0."""
+        return self.entitled(rows.ravel(), np.maximum(bases, 0.0).ravel()).reshape(rows.shape)
+
     def _worth(self, count: Floats, base: Floats) -> Floats:
         assert self.entitlement is not None
         return self.entitlement.worth(count, base)
@@ -192,7 +216,10 @@ class Programme(Problem):
         return paid
 
     def shared(self, rows: Floats, worth: Floats, base: Floats) -> Shared:
-        """From weighted counts to payments, row by row; `rows` are the counts themselves (for rates and minima)."""
+        """From weighted counts to payments, row by row; `rows` are the counts themselves (for rates and minima).
+
+        `base`: one per entity, or with noise on it one per row and entity.
+        """
         if self.seats is not None:
             from fairpost.problems.programme.kernels.sharing import equal_proportions
 
@@ -207,6 +234,12 @@ class Programme(Problem):
     def as_one(self) -> Programme:
         """The same with one appropriation for all groups."""
         return replace(self, partition=None)
+
+    def in_parts(self, part: Floats) -> Programme:
+        """With last year's payments, known as shares of the whole, as shares of the parts that the groups share out."""
+        if self.last is None:
+            return self
+        return replace(self, last=np.where(part > 0, self.last / np.where(part > 0, part, 1.0), 0.0))
 
     def alone(self, g: int) -> Programme:
         """The programme of group g alone, where groups share appropriations of their own."""

@@ -81,8 +81,6 @@ class _Reader:
             self.fail(
                 "share", f"hold-harmless and a minimum need payments that are shared pro rata, got share = {share!r}"
             )
-        if held is not None and least is not None:
-            self.fail("minimum", "a programme has a hold-harmless or a minimum for groups, got both")
         entitled = self._entitlement()
         if entitled is None and share == "pro rata":
             entitled = Entitlement()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.noise import DiscreteLaplace, Mechanism
+from fairpost.noise import DiscreteLaplace, Mechanism, Stream
 from fairpost.noise.base import Law
 from fairpost.partition import Partition
 from fairpost.problems.programme import Kinks, Programme, builtin
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from fairpost.rules.programme.meanfield import MeanField
 
 Floats = NDArray[np.float64]
+SAME = "same"
+"""Noise on the base like that on the counts."""
+PILOT, PILOT_SEED = 64, 2**63 + 7
+BASE_SEED = 0x6A09E667F3BCC908
+"""Added to the seed of a simulation for the noise of the base: streams apart from those of the counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,8 @@ class Paying(PostProcessing):
     """The law with its base, weights and last year's payments."""
     paid: Kinks | None = None
     """f: what a noisy count earns; None: not yet compiled, or it waits for the noise."""
+    same_noise: bool = False
+    """Whether the base is published with noise like that of the counts, which `for_mechanism` tells."""
     needs_programme: ClassVar[bool] = True
 
     @classmethod
@@ -46,12 +53,16 @@ class Paying(PostProcessing):
         by_group: bool = False,
         programme: Programme | str | None = None,
         last: Floats | None = None,
+        base_noise: Mechanism | str | None = None,
     ) -> Self:
         """The programme (or the name of one that comes with the package) applied to these counts; a total plays no part."""
         if programme is None:
             raise ParameterError(f"{cls.name} needs a programme (--programme), got none")
         law = builtin(programme) if isinstance(programme, str) else programme
-        return cls(law.on(counts, last, by_group=by_group))
+        if isinstance(base_noise, str) and base_noise != SAME:
+            raise ParameterError(f"noise on the base must be a mechanism or {SAME!r}, got {base_noise!r}")
+        own = None if isinstance(base_noise, str) else base_noise
+        return cls(law.on(counts, last, by_group=by_group, base_noise=own), same_noise=base_noise == SAME)
 
     @property
     def problem(self) -> Programme:
@@ -71,6 +82,10 @@ class Paying(PostProcessing):
 
     def for_mechanism(self, mechanism: Mechanism) -> Self:
         """With the payments compiled for this noise."""
+        if self.same_noise:
+            return replace(self, programme=self.programme.published(mechanism), same_noise=False).for_mechanism(
+                mechanism
+            )
         return self if self.paid is not None else replace(self, paid=self._payments(mechanism))
 
     def _payments(self, mechanism: Mechanism) -> Kinks:
@@ -85,6 +100,8 @@ class Paying(PostProcessing):
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known."""
+        if self.programme.base_noise is not None:
+            return self._piloted(counts, mechanism)
         if not isinstance(mechanism, Law) or self.programme.share != "pro rata" or self.programme.partition is not None:
             plain = super().control(counts, mechanism)
             if self.programme.unit in ("decision", "seats"):  # one run moves an entity by one
@@ -97,6 +114,24 @@ class Paying(PostProcessing):
                 return replace(plain, scale=w * (step + jump))
             return plain
         return self.mean_field(counts.values, mechanism).control(counts)
+
+    def _piloted(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """Nothing is subtracted; the scale of the unseen is ten deviations of a pilot, at least 1e-6 of the largest."""
+        noise = np.stack([mechanism.sample(counts.n, Stream(PILOT_SEED, r)) for r in range(PILOT)])
+        left = np.std(self.simulated(counts.values + noise, PILOT_SEED, 0).values, axis=0)
+        return Control(np.zeros(counts.n), None, JUMPS * np.maximum(left, 1e-6 * np.max(left)), None)
+
+    def simulated(self, noisy: Floats, seed: int, first: int) -> Outcome:
+        """Where the base is noisy, its noise is drawn from a seed of its own, run by run."""
+        law = self.programme
+        if law.base_noise is None:
+            return self.apply(noisy)
+        assert law.base is not None
+        own = (seed + BASE_SEED) % 2**64
+        draws = np.stack([law.base_noise.sample(noisy.shape[1], Stream(own, first + r)) for r in range(len(noisy))])
+        bases = np.maximum(law.base + draws, 0.0)
+        shared = law.shared(noisy, law.entitled_rows(noisy, bases), bases)
+        return Outcome(shared.values, shared.degenerate)
 
     def mean_field(self, x: Floats, law: Law) -> MeanField:
         """The payments as if the factor of reduction did not fluctuate."""
@@ -126,6 +161,10 @@ class Geometric(Paying):
         if not isinstance(mechanism, DiscreteLaplace):
             raise UnsupportedError(
                 f"{self.name} is for discrete-laplace noise (two-sided geometric), got {mechanism.name or 'other'} noise"
+            )
+        if self.programme.base_noise is not None:
+            raise UnsupportedError(
+                f"{self.name} inverts the noise of the count at a public base, got noise on the base of {self.programme.name}"
             )
         if self.programme.seats is not None:
             raise UnsupportedError(

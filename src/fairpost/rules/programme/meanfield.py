@@ -4,10 +4,12 @@ Pro rata pays G_i / S with S = sum G, whose relative fluctuation is small. With 
 
     G_i / S = G_i / mu - (E G_i / mu) (S - mu) / mu + d_i,
 
-where d is of second order. The mean of the first is known, that of the second is 0. With hold-harmless the payment
-max(H_i, lambda G_i) is kinked in the entity's own count once lambda is fixed at the value that spends the appropriation in
-expectation; a group minimum likewise multiplies a group's payments by a fixed factor. So every mean E m_i is a sum over kinks of a
-jump times P(eta >= kink) and a change of slope times E(eta - kink)+, and L = m - E m is what the engine subtracts. For
+where d is of second order. The mean of the first is known, that of the second is 0. A group minimum splits the sum: a group that its
+minimum lifts is a pool of its own with the part m_s, all others are one pool with what is left, and the same holds pool by pool.
+With hold-harmless the payment max(H_i, lambda G_i) is kinked in the entity's own count once lambda is fixed at the value that
+spends the appropriation in expectation; with a minimum besides, a lifted group has its own lambda, which spends its minimum.
+So every mean E m_i is a sum over kinks of a jump times P(eta >= kink) and a change of slope times E(eta - kink)+, and
+L = m - E m is what the engine subtracts. The minimum of a group follows the counts of people, which are put at their means. For
 entities that are held in every run m does not follow the payment; a pilot of other runs than the simulation's tells where
 subtracting it adds variance, and there it is left out.
 """
@@ -23,8 +25,9 @@ from numpy.typing import NDArray
 from fairpost.counts import Counts
 from fairpost.noise import Stream
 from fairpost.noise.base import Law
-from fairpost.problems.programme import Kinks
-from fairpost.problems.programme.sharing import minima
+from fairpost.partition import Partition
+from fairpost.problems.programme import Kinks, Programme
+from fairpost.problems.programme.sharing import minima, settle
 from fairpost.roots import root
 from fairpost.rules.control import JUMPS, Control
 
@@ -32,8 +35,11 @@ if TYPE_CHECKING:
     from fairpost.rules.programme.base import Paying
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 PILOT, PILOT_SEED = 64, 2**63 + 5
 """Runs that guard the coefficient, from a seed of their own."""
+ABOVE = 1.0 + 1e-9
+"""A factor that would spend all without floors is an upper end of the true one up to rounding; this much more is one."""
 
 
 def expected(kinks: Kinks, x: Floats, law: Law) -> Floats:
@@ -58,18 +64,18 @@ def expected(kinks: Kinks, x: Floats, law: Law) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """Payments m_i(z_i) at a fixed factor, their means, and what they should be."""
+    """Payments m_i(z_i) at fixed factors, their means, and what they should be."""
 
     pi: Paying
     x: Floats
     law: Law
     truth: Floats
-    factor: float
-    """lambda: the factor of reduction; 1 / E S where nobody is held."""
+    factor: Floats
+    """The factor of reduction of each entity."""
     mean: Floats
     """E m_i."""
-    raise_by: Floats
-    """The fixed factor of each entity's group under a minimum, else 1."""
+    pools: Partition
+    """Who shares one sum: all, or the groups at their minimum each by itself and the others together."""
     payments: Kinks | None
     """With hold-harmless: max(H, lambda G) as kinks."""
 
@@ -83,10 +89,11 @@ class MeanField:
         z = self.x + noise
         if self.payments is not None:
             return np.asarray(self.payments(z) - self.mean)
-        G = self.pi.kinks(z) * self.pi.programme.a(self.x.size) * self.factor
-        whole = G.sum(axis=1, keepdims=True) - 1.0
-        plain = self.mean / self.raise_by
-        return np.asarray((G - plain - plain * whole) * self.raise_by)
+        G = self.pools.gather(self.pi.kinks(z) * self.pi.programme.a(self.x.size) * self.factor)
+        mean = self.pools.gather(self.mean)
+        parts = self.pools.sums(mean)  # a pool whose law never pays stays at 0
+        over = self.pools.sums(G) / np.where(parts > 0, parts, 1.0) - (parts > 0)
+        return self.pools.scatter(np.asarray(G - mean - mean * self.pools.spread(over)))
 
     def control(self, counts: Counts) -> Control:
         """Subtracted where a pilot says that it helps. The scale of the unseen is ten deviations of what is left."""
@@ -116,55 +123,98 @@ def mean_field(pi: Paying, x: Floats, law: Law) -> MeanField:
     weighted = pi.kinks.scaled(programme.a(x.size))
     worth = programme.entitled(x, base)
     truth = programme.shared(x[None, :], worth[None, :], base).values[0]
-    EG = expected(weighted, x, law)
-    factor, ones = 1.0 / float(EG.sum()), np.ones(x.size)
     if programme.hold_harmless is not None:
-        return _held(pi, x, law, truth, weighted, factor)
-    mean, lift = EG * factor, ones
+        return _held(pi, x, law, truth, weighted)
+    EG = expected(weighted, x, law)
+    lift, pools = np.full(x.size, 1.0 / float(EG.sum())), Partition.whole(x.size)
     if programme.minimum is not None:
-        parts = programme.states
-        assert parts is not None
-        from fairpost.problems.programme.kernels.sharing import hold
-
-        sums = parts.sums(parts.gather(mean[None, :]))
-        paid = sums.copy()
-        hold(sums, np.where(sums > 0, minima(programme, x[None, :]), 0.0), paid)
-        by_group = np.divide(paid, sums, out=np.zeros_like(sums), where=sums > 0)
-        lift = parts.scatter(parts.spread(by_group))[0]
-        mean = mean * lift
-    return MeanField(pi, x, law, truth, factor, mean, lift, None)
+        lift, pools = _raised(programme, x, law, EG)
+    return MeanField(pi, x, law, truth, lift, EG * lift, pools, None)
 
 
-def _held(pi: Paying, x: Floats, law: Law, truth: Floats, G: Kinks, most: float) -> MeanField:
-    """lambda with sum E max(H, lambda G) = 1; it is at most 1 / E S. Where the H alone spend all, they are reduced ratably."""
-
-    def excess(factor: float) -> float:
-        return float(expected(_larger(pi, G, factor), x, law).sum()) - 1.0
-
-    spare = excess(0.0)
-    factor = 0.0 if spare >= 0 else root(excess, 0.0, most, xtol=1e-15 * most, rtol=1e-14)
-    made = _larger(pi, G, factor)
-    if spare >= 0:
-        made = made.scaled(np.full(G.n, 1.0 / (1.0 + spare)))
-    return MeanField(pi, x, law, truth, factor, expected(made, x, law), np.ones(x.size), made)
+def _least(programme: Programme, x: Floats, law: Law) -> Floats:
+    """The minimum of each group at the mean of the people counted, E max(x + eta, 0)."""
+    people = np.asarray(law.upper(-x, 0.0, 1).real, dtype=np.float64)
+    return np.asarray(minima(programme, people[None, :])[0])
 
 
-def _larger(pi: Paying, G: Kinks, factor: float) -> Kinks:
-    """max(H, factor G) as kinks, H the steps of hold-harmless from the threshold on."""
-    from fairpost.problems.programme.kernels.kinks import larger
+def _raised(programme: Programme, x: Floats, law: Law, EG: Floats) -> tuple[Floats, Partition]:
+    """The factor of each entity under a group minimum, and the pools."""
+    parts = programme.states
+    assert parts is not None
+    sums = parts.sums(parts.gather(EG))
+    found = settle(parts.gather(EG)[None, :], np.zeros((1, x.size)), _least(programme, x, law)[None, :], parts)
+    by_group = (found.cut * found.factor)[0]
+    pool = np.where(found.raised[0] | (sums <= 0), np.arange(1, sums.size + 1), 0)
+    return parts.scatter(parts.spread(by_group)), Partition.of([str(k) for k in parts.scatter(parts.spread(pool))])
 
+
+@dataclass(frozen=True, eq=False)
+class _Floors:
+    """H: parts of last year's payments from the threshold on, with steps at rates of the base."""
+
+    threshold: Floats
+    bounds: Floats
+    parts: Floats
+    last: Floats
+
+    @classmethod
+    def of(cls, programme: Programme, base: Floats) -> _Floors:
+        assert programme.hold_harmless is not None
+        rate = programme.hold_harmless.rate
+        bounds = np.ascontiguousarray(np.stack([bound.of(base) for bound, _ in rate], axis=1))
+        return cls(programme.threshold(base), bounds, np.array([part for _, part in rate]), programme._last(base.size))
+
+    def some(self, who: Ints) -> _Floors:
+        return _Floors(self.threshold[who], np.ascontiguousarray(self.bounds[who]), self.parts, self.last[who])
+
+    def larger(self, G: Kinks, factor: Floats | float) -> Kinks:
+        """max(H, factor G) as kinks."""
+        from fairpost.problems.programme.kernels.kinks import larger
+
+        scaled = G.scaled(np.broadcast_to(np.asarray(factor, dtype=np.float64), (G.n,)))
+        room = 3 * (G.at.size + G.n * (self.parts.size + 1))
+        start = np.empty(G.n + 1, dtype=np.int64)
+        at, value, slope = np.empty(room), np.empty(room), np.empty(room)
+        kinks = (scaled.start, scaled.at, scaled.value, scaled.slope)
+        used = larger(self.threshold, self.bounds, self.parts, self.last, *kinks, start, at, value, slope)
+        return Kinks(start, at[:used].copy(), value[:used].copy(), slope[:used].copy())
+
+
+def _held(pi: Paying, x: Floats, law: Law, truth: Floats, G: Kinks) -> MeanField:
+    """lambda with sum_s max(m_s, sum E max(H, lambda G)) = 1 (m = 0 without a minimum), and mu_s of each lifted group.
+
+    lambda is at most 1 / E S. Where the floors alone spend all, they are reduced ratably.
+    """
     programme, base = pi.programme, pi.programme.base
     assert base is not None
-    assert programme.hold_harmless is not None
-    rate = programme.hold_harmless.rate
-    bounds = np.ascontiguousarray(np.stack([bound.of(base) for bound, _ in rate], axis=1))
-    parts = np.array([part for _, part in rate])
-    last = programme._last(base.size)
-    room = 3 * (G.at.size + G.n * (len(rate) + 1))
-    start = np.empty(G.n + 1, dtype=np.int64)
-    at, value, slope = np.empty(room), np.empty(room), np.empty(room)
-    threshold = programme.threshold(base)
-    used = larger(
-        threshold, bounds, parts, last, G.start, G.at, G.value * factor, G.slope * factor, start, at, value, slope
-    )
-    return Kinks(start, at[:used].copy(), value[:used].copy(), slope[:used].copy())
+    H, parts = _Floors.of(programme, base), programme.states or Partition.whole(x.size)
+    EG = parts.sums(parts.gather(expected(G, x, law)))
+    least = np.where(EG > 0, _least(programme, x, law), 0.0) if programme.minimum is not None else np.zeros(EG.size)
+
+    def sums(factor: float) -> Floats:
+        return parts.sums(parts.gather(expected(H.larger(G, factor), x, law)))
+
+    def excess(factor: float) -> float:
+        return float(np.maximum(sums(factor), least).sum()) - 1.0
+
+    spare, most = excess(0.0), ABOVE / float(EG.sum())
+    found = 0.0 if spare >= 0 else root(excess, 0.0, most, xtol=1e-15 * most, rtol=1e-14)
+    by_group = np.full(EG.size, found)
+    for s in np.flatnonzero(sums(found) < least):
+        who = parts.of_group(int(s))
+        by_group[s] = _spends(H.some(who), G.of(who), x[who], law, float(least[s]), ABOVE * float(least[s] / EG[s]))
+    factor = parts.scatter(np.asarray(parts.spread(by_group)))
+    made = H.larger(G, factor)
+    if spare >= 0:
+        made = made.scaled(np.full(G.n, 1.0 / (1.0 + spare)))
+    return MeanField(pi, x, law, truth, factor, expected(made, x, law), Partition.whole(x.size), made)
+
+
+def _spends(H: _Floors, G: Kinks, x: Floats, law: Law, target: float, most: float) -> float:
+    """mu with sum E max(H, mu G) = target; it is at most target / E S of the group."""
+
+    def excess(factor: float) -> float:
+        return float(expected(H.larger(G, factor), x, law).sum()) - target
+
+    return root(excess, 0.0, most, xtol=1e-15 * most, rtol=1e-14)

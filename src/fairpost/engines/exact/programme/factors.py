@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,14 @@ class Paid:
     def __post_init__(self) -> None:
         if self.law.code is None:
             raise UnsupportedError(f"programmes have no closed form under {self.law.name} noise; it can be simulated")
+
+    def weighted(self, w: Floats) -> Self:
+        """The same with other weights."""
+        return replace(self, w=w)
+
+    def refined(self, attempt: int) -> Self:
+        """Itself: the factors are closed."""
+        return self
 
     def factors(self, t: Floats, centre: Floats | None) -> tuple[Floats, Floats, Floats]:
         """log E[e^{-tH}], tilted mean and variance of H, nodes by entities; centre None: 0."""

@@ -2,7 +2,8 @@
 
 f is linear between kinks. With H_i = w_i (f_i(x_i + eta_i) - g_i(x_i)) and the true shares P_i = w_i g_i(x_i) / sum_j w_j g_j(x_j), the
 integrals of `baseline` hold word for word; only the factor E[e^{-tH}] changes, and on each piece it is an integral of a power times
-an exponential (`kernels`). The share of one kink at 0 is the baseline BL.
+an exponential (`kernels`). The share of one kink at 0 is the baseline BL. With noise on the base
+too, the factor is averaged over it (`mixed`).
 
 Without sharing a payment stands alone: its mean and its mean square are the factor's at t = 0. A decision is the case f = 1
 from the threshold on: bias +-P(wrong), mean squared error P(wrong).
@@ -15,11 +16,13 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.programme.factors import Paid
+from fairpost.engines.exact.programme.mixed import Mixed
 from fairpost.engines.exact.ratio import Summed, attempts, integrate
 from fairpost.engines.exact.registry import EXACT
 from fairpost.engines.exact.shares import moved, reached, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import UnsupportedError
+from fairpost.noise import Law
 from fairpost.rules.programme import Paying
 
 ROUNDING = 1e-12
@@ -27,33 +30,36 @@ ROUNDING = 1e-12
 CLIPPED = 1e-300
 
 
-def alone(paid: Paid, due: Floats, decides: bool) -> Moments:
+def alone(paid: Paid | Mixed, due: Floats, decides: bool) -> Moments:
     """Payments that are not shared, compared with what is due to each."""
-    zero = np.clip(paid.zero(), 0.0, 1.0)
+    finer = paid.refined(1)
+    zero, before = (np.clip(one.zero(), 0.0, 1.0) for one in (finer, paid))
+    moved_zero = np.abs(zero - before)
     if decides:
         wrong = np.where(due > 0, zero, 1 - zero)
         bias = np.where(due > 0, -zero, 1 - zero)
-        error = ROUNDING * wrong + np.finfo(float).eps
+        error = moved_zero + ROUNDING * wrong + np.finfo(float).eps
         return Moments(bias, error, wrong, zero, mse_error=error, zero_error=error)
     centre = due / paid.w
-    _, mean, variance = paid.factors(np.zeros(1), centre)
+    (_, mean, variance), (_, coarse, _) = (one.factors(np.zeros(1), centre) for one in (finer, paid))
     mse = variance[0] + mean[0] ** 2
     size = np.sqrt(mse)
-    error = ROUNDING * (size + np.abs(due))
-    return Moments(mean[0], error, mse, zero, mse_error=ROUNDING * mse, zero_error=ROUNDING * zero + 1e-15)
+    error = np.abs(mean[0] - coarse[0]) + ROUNDING * (size + np.abs(due))
+    mse_error = 2 * size * np.abs(mean[0] - coarse[0]) + ROUNDING * mse
+    return Moments(mean[0], error, mse, zero, mse_error=mse_error, zero_error=moved_zero + ROUNDING * zero + 1e-15)
 
 
-def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, signed: bool) -> Moments:
+def shared(paid: Paid | Mixed, g: Floats, shares: Floats, rtol: float, name: str, *, signed: bool) -> Moments:
     """Payments shared pro rata; g are the true weighted counts f would be at without noise, P their shares."""
     n = paid.x.size
-    zero = np.clip(paid.zero(), 0.0, 1.0)
+    zero = np.clip(paid.refined(1).zero(), 0.0, 1.0)
     if n == 1:
         none = np.zeros(1)
         return Moments(none, none, none, none, degenerate=float(zero[0]))
     with np.errstate(divide="ignore"):
         empty = float(np.exp(np.sum(np.log(zero))))
     w = paid.w / paid.w.max()
-    unit = Paid(paid.x, w, paid.kinks, paid.law)
+    unit = paid.weighted(w)
     fallback = w / w.sum() - shares
     _, m, v = unit.factors(np.zeros(1), None)
     total, deviation = float(m[0].sum()), float(np.sqrt(v[0].sum()))
@@ -63,8 +69,9 @@ def shared(paid: Paid, g: Floats, shares: Floats, rtol: float, name: str, *, sig
     previous: Summed | None = None
     bias = error = np.full(n, np.inf)
     ones = np.ones(n)
-    for centred, (nodes, weights) in attempts(deviation / total, signed=signed):
+    for k, (centred, (nodes, weights)) in enumerate(attempts(deviation / total, signed=signed)):
         cancel.check()
+        unit = unit.refined(k)
         t = nodes / total
         log, mean, variance = unit.factors(t, g if centred else None)
         product = log.sum(axis=1) - (t * due if centred else 0.0)
@@ -100,10 +107,17 @@ def _programme(pi: Paying, asked: Asked) -> Work:
         raise UnsupportedError(f"{pi.name}: {what} ties every payment to all others and has no integral")
     assert programme.base is not None
     base = programme.base
-    paid = Paid(asked.x, programme.a(asked.x.size), pi.kinks, law)
+    a, noise = programme.a(asked.x.size), programme.base_noise
+    paid: Paid | Mixed = Paid(asked.x, a, pi.kinks, law)
+    if noise is not None:
+        if not isinstance(noise, Law):
+            raise UnsupportedError(
+                f"{pi.name}: the law of {noise.name} noise on the base is not known; it can be simulated"
+            )
+        paid = Mixed(asked.x, a, base, programme, law, noise)
     if programme.share == "none":
         decision = programme.entitlement is None
-        one = Paid(asked.x, np.ones(asked.x.size), pi.kinks, law) if decision else paid
+        one = paid.weighted(np.ones(asked.x.size)) if decision else paid
         return lambda: alone(one, asked.truth, decision and not pi.needs_noise)
     g = programme.entitled(asked.x, base)
     if not (g > 0).any():

@@ -194,7 +194,7 @@ def _general(spec: Spec, which: list[int], seed: int, block: Block, work: Floats
         X = spec.x + noise
         for k in which:
             one = spec.slow[k]
-            outcome, linear = one.pi.apply(X), one.control.linear
+            outcome, linear = one.pi.simulated(X, seed, block.first + begin), one.control.linear
             e = outcome.values - one.centre
             d = e if linear is None else e - linear(noise)
             add_rows(d, e, outcome.values == 0, work[k], begin == 0)

@@ -1,0 +1,397 @@
+"""Money under a law from noisy counts alone: intervals that hold, budgets by group, floors, noise on the base."""
+
+import csv
+import html
+import itertools
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fairpost as fp
+from fairpost.allocate import by_law
+from fairpost.cli.main import main
+from fairpost.estimate import law_interval, law_plug_in
+from fairpost.io import Rows
+from fairpost.problems.programme import builtin_text, from_text
+from fairpost.problems.programme.ranges import Box, floor_range, payment_range, worth_range
+from fairpost.rules import PAYING
+
+HELD = 'hold_harmless = { last = "last_year", rate = [["0 %", 0.85], ["15 %", 0.90], ["30 %", 0.95]] }\n'
+LEAST = "minimum = { percent = 12, average = 150 }\n"
+PLAIN = (
+    'name = "p"\neligible = ["count >= 10", "count >= 5 % of base"]\n'
+    'entitlement.brackets = [["0 %", 1], ["20 %", 2], ["40 %", 0.5]]\n'
+)
+LAWS = {"plain": PLAIN, "held": PLAIN + HELD, "minimum": PLAIN + LEAST, "both": PLAIN + HELD + LEAST}
+
+
+def some(n=30, seed=2):
+    rng = np.random.default_rng(seed)
+    base = rng.integers(60, 900, n)
+    x = rng.binomial(base, rng.uniform(0.04, 0.5, n))
+    counts = fp.Counts(
+        x, base=base, groups=[f"g{k % 5}" if k > 8 else "g0" for k in range(n)], weights=rng.uniform(1, 1.3, n)
+    )
+    last = rng.uniform(0.4, 1.5, n) * x
+    return counts, last / last.sum()
+
+
+def rows_of(counts, values=None, base=None):
+    return Rows(
+        ids=tuple(counts.ids), values=counts.values if values is None else values, weights=counts.weights,
+        groups=None if counts.groups is None else tuple(counts.groups), base=counts.base if base is None else base,
+        totals=None, names=None, kept={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("moving_base", [False, True])
+def test_ranges_hold_at_every_corner_and_inside(name, moving_base):
+    """Four entities in two groups: all corners of their boxes (each count and base at its low or high end) and 2,000 points inside."""
+    counts = fp.Counts([30, 70, 14, 120], base=[100, 320, 200, 500], groups=list("aabb"), weights=[1.0, 1.2, 1.0, 1.1])
+    last = np.array([0.3, 0.2, 0.35, 0.15])
+    text = LAWS[name].replace("percent = 12", "percent = 45")
+    law = from_text(text)
+    law = law.on(counts, last if law.hold_harmless else None)
+    rng = np.random.default_rng(1)
+    for wide in (2.0, 9.0, 40.0):
+        span = 2 * wide if moving_base else 0.0
+        box = Box(
+            (np.maximum(counts.values - wide, 0), counts.values + wide),
+            (np.maximum(counts.base - span, 0), counts.base + span),
+        )
+        low, high = payment_range(law, box, box)
+        worth = worth_range(law, box)
+        seen = []
+        corners = itertools.product((0, 1), repeat=8 if moving_base else 4)
+        points = [np.array(c, dtype=float) for c in corners] + list(rng.uniform(0, 1, (2000, 8)))
+        for part in points:
+            p, s = part[:4], part[4:] if part.size == 8 else np.zeros(4)
+            z = box.count[0] + p * (box.count[1] - box.count[0])
+            y = box.base[0] + s * (box.base[1] - box.base[0])
+            g = law.entitled(z, y)
+            assert (worth[0] <= g + 1e-9).all()
+            assert (g <= worth[1] + 1e-9).all()
+            if law.hold_harmless is not None:
+                least, most = floor_range(law, box)
+                H = np.where(z >= law.threshold(y), last * law.hold_harmless.part(z, y), 0.0)
+                assert (least <= H).all()
+                assert (most >= H).all()
+            seen.append(law.shared(z[None, :], g[None, :], y).values[0])
+        least, most = np.min(seen, axis=0), np.max(seen, axis=0)
+        assert (low <= least + 1e-12).all()
+        assert (most <= high + 1e-12).all()
+        if (
+            wide == 2.0 and not moving_base
+        ):  # not vacuous: at most three times as wide as what was seen, and a hundredth
+            assert (high - low <= 3 * (most - least) + 0.01).all()
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("how", ["each", "together", "by group", "noisy base"])
+def test_intervals_cover(name, how):
+    """250 releases; an entity's true payment is missed at most as often as five deviations above 10 % of them."""
+    counts, last = some()
+    law = from_text(LAWS[name])
+    grouped = how == "by group"
+    if grouped and law.minimum is not None:
+        return
+    rng = np.random.default_rng(9)
+    other = fp.Laplace(6.0) if how == "noisy base" else None
+    applied = law.on(counts, last if law.hold_harmless else None, by_group=grouped, base_noise=other)
+    true = replace(applied, base_noise=None).truth(counts)
+    missed, all_missed, width = np.zeros(counts.n), 0, []
+    for _ in range(250):
+        noisy = counts.values + rng.laplace(0, 3.0, counts.n)
+        base = counts.base + rng.laplace(0, 6.0, counts.n) if other is not None else counts.base
+        seen = replace(applied, base=np.maximum(base, 0))
+        found = law_interval(noisy, seen, fp.Laplace(3.0), confidence=0.9, simultaneous=how == "together")
+        bad = (true < found.low - 1e-13) | (true > found.high + 1e-13)
+        missed += bad
+        all_missed += bad.any()
+        width.append(np.median(found.high - found.low))
+    assert (all_missed if how == "together" else missed.max()) <= 25 + 5 * np.sqrt(25)
+    assert np.median(width) < 0.25  # of 30 entities: an interval says something
+
+
+def test_groups_share_budgets_of_their_own_under_a_law():
+    counts, _ = some()
+    rows, noise = rows_of(counts), fp.Laplace(3.0)
+    labels = list(dict.fromkeys(counts.groups))
+    amounts = {g: 1e5 * (k + 1) for k, g in enumerate(labels)}
+    law = fp.Programme.named("title1-targeted")
+    found = by_law(rows, law, "as-written", noise, budget=amounts, by_group=True, replicates=2)
+    assert found.budget == sum(amounts.values())
+    assert found.budgets.amounts == amounts
+    for g in labels:
+        who = np.array([label == g for label in counts.groups])
+        part = fp.Counts(counts.values[who], base=counts.base[who], weights=counts.weights[who])
+        alone = by_law(rows_of(part), law, "as-written", noise, replicates=2)
+        np.testing.assert_allclose(found.money[who], alone.shares * amounts[g], rtol=1e-12)
+        np.testing.assert_allclose(found.interval.low[who] * found.budget, alone.interval.low * amounts[g], rtol=1e-12)
+        np.testing.assert_allclose(
+            found.bias.bias[who] * found.budget, alone.bias.bias * amounts[g], rtol=1e-6, atol=1e-9
+        )
+    one = by_law(rows, law, "as-written", noise, budget=1e6, by_group=True, replicates=2)
+    np.testing.assert_allclose(one.shares, by_law(rows, law).shares, rtol=1e-12)  # the split follows the law
+    assert "by what the law pays" in one.budgets.words
+    with pytest.raises(fp.InputError, match="by_group"):
+        by_law(rows, law, budget=amounts)
+
+
+@pytest.mark.parametrize("whose", ["one budget", "budgets of their own"])
+def test_last_years_payments_are_shares_of_the_whole_also_by_group(whose):
+    """In money: a held district gets its part of last year's dollars, whatever its group's budget is."""
+    counts, last = some()
+    law = from_text(PLAIN + HELD)
+    labels = list(dict.fromkeys(counts.groups))
+    budget = 1e6 if whose == "one budget" else {g: 1e6 * counts.groups.count(g) / counts.n for g in labels}
+    total = 1e6
+    found = by_law(rows_of(counts), law, last=0.7 * last, budget=budget, by_group=True)
+    audited = fp.audit(
+        counts,
+        fp.Laplace(1e-6),
+        "as-written",
+        programme=law,
+        last=0.7 * last,
+        budget=budget,
+        by_group=True,
+        engine="monte-carlo",
+        runs=2,
+    )
+    held = law.hold_harmless.part(counts.values, counts.base) * 0.7 * last * total
+    eligible = law.entitled(counts.values, counts.base) > 0
+    for dollars in (found.money, audited.truth * total):
+        for g, amount in found.budgets.amounts.items():
+            who = np.array([label == g for label in counts.groups])
+            G = (law.entitled(counts.values, counts.base) * counts.weights)[who]
+            H = np.where(eligible, held, 0.0)[who]
+            assert H.sum() < amount
+            low, high = 0.0, 2 * amount / G.sum()
+            for _ in range(100):  # bisection for the factor of the group
+                middle = (low + high) / 2
+                low, high = (middle, high) if np.maximum(H, middle * G).sum() < amount else (low, middle)
+            np.testing.assert_allclose(dollars[who], np.maximum(H, high * G), rtol=1e-9)
+    assert np.count_nonzero(np.isclose(found.money, held, rtol=1e-12)) >= 3
+
+
+@pytest.mark.parametrize("name", ["held", "minimum", "both"])
+def test_the_plug_in_of_floors_is_the_mean_field_of_the_cut_counts(name):
+    """And its deviation, from 256 runs (4.4 % each), is that of a longer simulation: 30 entities within six deviations."""
+    counts, last = some()
+    law = from_text(LAWS[name])
+    applied = law.on(counts, last if law.hold_harmless else None)
+    noise = fp.Laplace(3.0)
+    noisy = counts.values + noise.sample(counts.n, fp.noise.Stream(5))
+    found = law_plug_in(noisy, applied, noise, replicates=3)
+    assert found.method == "mean-field"
+    cut = np.maximum(noisy, 0)
+    pi = PAYING["as-written"](applied).for_mechanism(noise)
+    np.testing.assert_allclose(found.bias, pi.mean_field(cut, noise).bias, rtol=1e-12, atol=1e-18)
+    again = [
+        pi.mean_field(np.maximum(cut + noise.sample(counts.n, fp.noise.Stream(0, k)), 0), noise).bias for k in range(3)
+    ]
+    np.testing.assert_allclose(
+        found.error, np.sqrt(np.mean((np.array(again) - found.bias) ** 2, axis=0)), rtol=1e-9, atol=1e-15
+    )
+    run = fp.audit(
+        fp.Counts(cut, base=counts.base, groups=counts.groups, weights=counts.weights),
+        noise,
+        "as-written",
+        programme=law,
+        last=last if law.hold_harmless else None,
+        runs=4000,
+    )
+    big = run.deviation > 0.2 * run.deviation.max()
+    np.testing.assert_allclose(found.deviation[big], run.deviation[big], rtol=0.27)
+    assert abs(np.median(found.deviation[big] / run.deviation[big]) - 1) < 0.1
+    with pytest.raises(fp.UnsupportedError, match="noise on the base"):
+        law_plug_in(noisy, applied.published(noise), noise)
+
+
+def test_a_noisy_base_is_cut_and_drawn_anew():
+    counts, _ = some(8)
+    law, noise = fp.Programme.named("title1-targeted"), fp.DiscreteLaplace(2.0)
+    base = counts.base.copy()
+    base[0] = -4.0
+    found = by_law(rows_of(counts, base=base), law, "as-written", noise, base_noise="same", replicates=3)
+    cut = fp.Counts(counts.values, base=np.maximum(base, 0), weights=counts.weights)
+    audited = fp.audit(cut, noise, "as-written", programme=law, base_noise=noise)
+    np.testing.assert_allclose(found.bias.bias, audited.bias, rtol=1e-12)
+    public = by_law(rows_of(cut), law, "as-written", noise, replicates=3)
+    assert (found.interval.low <= public.interval.low).all()
+    assert (found.interval.high > public.interval.high).all()
+    assert found.bias.error.sum() > 0
+    with pytest.raises(fp.InputError, match="at least 0"):
+        by_law(rows_of(counts, base=base), law, "as-written", noise)
+    with pytest.raises(fp.InputError, match="needs the noise"):
+        by_law(rows_of(counts), law, base_noise="same")
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "400")
+    counts, last = some(40, seed=6)
+    with (tmp_path / "n.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "poor", "children", "sppe", "state", "last_year", "purse"])
+        purse = dict(zip(dict.fromkeys(counts.groups), (1e5, 2e5, 3e5, 4e5, 5e5), strict=True))
+        for i in range(counts.n):
+            g = counts.groups[i]
+            table.writerow(
+                [f"d{i:02}", int(counts.values[i]), int(counts.base[i]), counts.weights[i], g, last[i] * 8e5, purse[g]]
+            )
+    (tmp_path / "held.toml").write_text(builtin_text("title1-targeted").replace("# hold_harmless", "hold_harmless"))
+    (tmp_path / "least.toml").write_text('name = "least"\neligible = ["count >= 25"]\n')
+
+    def call(*words):
+        return CliRunner().invoke(main, [str(w) for w in words])
+
+    call.counts, call.last, call.purse = counts, last, purse
+    return call
+
+
+FILE = ["n.csv", "--count", "poor", "--base", "children", "--weight", "sppe", "--group", "state"]
+
+
+def test_allocate_by_group_under_a_law_on_the_command_line(run):
+    words = [*FILE, "--programme", "title1-targeted", "--by-group", "--scale", 2, "--replicates", 2, "--json", "-"]
+    for purse in ("purse", "purse.csv"):
+        if purse.endswith("csv"):
+            Path(purse).write_text("group,budget\n" + "\n".join(f"{g},{b}" for g, b in run.purse.items()) + "\n")
+        done = run("allocate", *words, "--group-budget", purse)
+        assert done.exit_code == 0, done.stderr
+        data = json.loads(done.stdout)
+        assert data["group_budgets"]["amounts"] == run.purse
+        known = by_law(rows_of(run.counts), fp.Programme.named("title1-targeted"), budget=run.purse, by_group=True)
+        np.testing.assert_allclose([e["as_written_money"] for e in data["entities"]], known.money, rtol=1e-12)
+        assert all(e["true_money_low"] <= e["as_written_money"] <= e["true_money_high"] for e in data["entities"])
+    one = run("allocate", *words, "--budget", 1e6)
+    assert "by what the law pays" in json.loads(one.stdout)["group_budgets"]["rule"]
+
+
+def test_allocate_with_hold_harmless_and_with_a_least_count_on_the_command_line(run):
+    words = [*FILE, "--scale", 2, "--replicates", 2, "--budget", 1e6, "--json", "-"]
+    done = run("allocate", *words, "--programme", "held.toml")
+    assert done.exit_code == 0, done.stderr
+    data = json.loads(done.stdout)
+    law = from_text(Path("held.toml").read_text())
+    known = by_law(rows_of(run.counts), law, last=run.last * 8e5 / 1e6)
+    np.testing.assert_allclose([e["as_written_share"] for e in data["entities"]], known.shares, rtol=1e-12)
+    assert data["bias"]["methods"] == {"as-written": "mean-field"}
+    assert data["interval"]["confidence"] == 0.95
+    assert data["bias"]["missing"] == {}
+    least = json.loads(run("allocate", *words, "--programme", "least.toml").stdout)["entities"]
+    for e in least:
+        assert (e["as_written_share"] == 0) == (e["noisy_count"] < 25)
+    assert "--budget" in run("allocate", *FILE, "--programme", "held.toml").stderr
+
+
+def test_noise_on_the_base_on_the_command_line(run):
+    words = [*FILE, "--programme", "title1-targeted", "--scale", 3]
+    for said, noise in (("same", fp.Laplace(3.0)), ("9", fp.Laplace(9.0))):
+        done = run("audit", *words, "--base-noise", said, "--json", "-")
+        assert done.exit_code == 0, done.stderr
+        data = json.loads(done.stdout)["results"][0]
+        counts = run.counts
+        found = fp.audit(counts, fp.Laplace(3.0), "as-written", programme="title1-targeted", base_noise=noise)
+        assert data["alpha"]["value"] == pytest.approx(found.alpha.value, rel=1e-9)
+        assert data["base_noise"] == noise.describe()
+        assert data["wrong"] == pytest.approx(found.wrong)
+    screen = run("audit", *words, "--base-noise", 9, "--html", "a.html")
+    said = "The base populations carry noise too (laplace, scale 9)"
+    assert said in screen.stdout
+    assert said in Path("a.html").read_text()
+    sweep = json.loads(
+        run(
+            "sweep",
+            *FILE,
+            "--programme",
+            "title1-targeted",
+            "--spreads",
+            3,
+            9,
+            "--points",
+            2,
+            "--base-noise",
+            "same",
+            "--json",
+            "-",
+        ).stdout
+    )
+    assert sweep["points"][1]["alpha"]["value"] == pytest.approx(
+        fp.audit(run.counts, fp.Laplace(9.0), "as-written", programme="title1-targeted", base_noise="same").alpha.value,
+        rel=1e-9,
+    )
+    plan = run(
+        "plan",
+        *FILE,
+        "--programme",
+        "title1-targeted",
+        "--spreads",
+        1,
+        9,
+        "--points",
+        3,
+        "--max-alpha",
+        1e-3,
+        "--base-noise",
+        "same",
+        "--json",
+        "-",
+    )
+    assert plan.exit_code == 0, plan.stderr
+    given = json.loads(run("allocate", *words, "--base-noise", "same", "--replicates", 2, "--json", "-").stdout)
+    public = json.loads(run("allocate", *words, "--replicates", 2, "--json", "-").stdout)
+    wider = [
+        a["true_share_high"] - a["true_share_low"] - b["true_share_high"] + b["true_share_low"]
+        for a, b in zip(given["entities"], public["entities"], strict=True)
+    ]
+    assert min(wider) >= -1e-15
+    assert max(wider) > 0.001
+    for bad, rule in (("near", "a number or same"), ("-3", "> 0")):
+        done = run("audit", *words, "--base-noise", bad)
+        assert done.exit_code == 2
+        assert rule in done.stderr
+    done = run("audit", *FILE[:3], "--programme", "house-seats", "--scale", 3, "--base-noise", "same")
+    assert done.exit_code == 2
+    assert "--base" in done.stderr
+
+
+def lines_of(page):
+    return html.unescape(re.search(r'<pre id="python"[^>]*>(.*?)</pre>', Path(page).read_text(), re.S)[1])
+
+
+@pytest.mark.parametrize("money", [["--budget", 1e6], ["--group-budget", "purse", "--by-group"]], ids=["one", "groups"])
+def test_the_lines_of_a_page_find_its_numbers_under_hold_harmless(run, money, capsys):
+    both = ["--programme", "held.toml", *money, "--json", "a.json", "--html", "a.html", "--force"]
+    done = run("audit", *FILE, "--scale", 2, "--runs", 300, "--base-noise", 4, *both)
+    assert done.exit_code == 0, done.stderr
+    space = {}
+    exec(lines_of("a.html"), space)
+    wanted = json.loads(Path("a.json").read_text())["results"][0]
+    assert space["results"][0].alpha.value == wanted["alpha"]["value"]
+    assert wanted["method"] == "monte-carlo"
+    done = run("allocate", *FILE, "--scale", 2, "--replicates", 2, *both)
+    assert done.exit_code == 0, done.stderr
+    exec(lines_of("a.html"), space)
+    rows = json.loads(Path("a.json").read_text())["entities"]
+    assert space["found"][0].shares.tolist() == [e["as_written_share"] for e in rows]
+    assert space["found"][0].bias.error.tolist() == [e["as_written_estimated_bias_error"] for e in rows]
+    done = run("sweep", *FILE, "--spreads", 1, 2, "--points", 2, "--runs", 300, *both)
+    assert done.exit_code == 0, done.stderr
+    exec(lines_of("a.html"), space)
+    points = json.loads(Path("a.json").read_text())["points"]
+    assert [p.alpha.value for p in space["curve"].points] == [p["alpha"]["value"] for p in points]
+    done = run("plan", *FILE, "--spreads", 1, 2, "--points", 2, "--runs", 300, "--max-loss", 1e6, *both)
+    assert done.exit_code == 0, done.stderr
+    exec(lines_of("a.html"), space)
