@@ -2,7 +2,7 @@
 
 Whatever the controls' constants are, the estimate has no bias. They come from a pilot, runs of streams that the audit does not use: the
 thresholds m are the mean multipliers of 16 runs, the coefficients those of least squares over 48 more (which leaves a variance about
-3/44 above the least). The totals' thresholds are those of mean field.
+4/43 above the least). The totals' thresholds are those of mean field.
 
 Run r of seed s draws cell k from stream (s_k, r) and the totals from stream (s_K, r), so the totals' own audit (`audit_hierarchy` with
 seed s_K) has the same totals run by run. Blocks are pure functions of their runs and are added in order: the bits do not depend on
@@ -77,7 +77,7 @@ class CellSpec:
     psi: Floats
     """The means of what is clipped there."""
     kappa: Floats
-    """Coefficients: cells x 3 x nodes."""
+    """Coefficients: cells x 4 x nodes."""
     each: tuple[Spec, ...]
     """What the sums of each cell are: sizes, groups, areas."""
     divisions: tuple[Division, ...]
@@ -140,20 +140,20 @@ def _total_thresholds(rule: TotalFirst, x: Floats) -> Floats:
     return np.concatenate([[np.inf], np.repeat(found, np.diff(tree.child))])
 
 
-def _means(noise: LevelNoise, first: int, x: Floats, m: Floats, psi: Floats) -> None:
+def _means(noise: LevelNoise, first: int, above: float, x: Floats, m: Floats, psi: Floats) -> None:
     from fairpost.hierarchy.kernels.cells import means_of
 
     tables = [tails_of(mechanism) for mechanism in noise.mechanisms]
     reach = np.cumsum([0, *(table.shape[1] for table in tables)])
-    means_of(noise.tree.offsets, first, x, m, noise.code, noise.spreads, np.hstack(tables), reach, psi)
+    means_of(noise.tree.offsets, first, above, x, m, noise.code, noise.spreads, np.hstack(tables), reach, psi)
 
 
 def _coefficients(room: _Room, seed: int, m: Floats, psi: Floats) -> Floats:
-    """Least squares of each cell's error on the controls; some thresholds become -infinity."""
+    """Least squares of each cell's error on the controls."""
     from fairpost.hierarchy.kernels.cells import fit, pilot_moments
 
     many, nodes = len(m) - 1, room.tree.nodes
-    sums, kappa = np.zeros((many, 16, nodes)), np.empty((many, 3, nodes))
+    sums, kappa = np.zeros((many, 22, nodes)), np.empty((many, 4, nodes))
     for t in range(PILOT[1]):
         cancel.check()
         room.run(seed, ELSEWHERE + PILOT[0] + t)
@@ -163,9 +163,9 @@ def _coefficients(room: _Room, seed: int, m: Floats, psi: Floats) -> Floats:
             )  # fmt: skip
     sizes = np.diff(room.tree.offsets)
     of_cells, of_totals = (np.repeat(n.variances, sizes) for n in (room.rule.cells, room.rule.totals))
-    ridge = np.stack([of_cells, of_cells, of_totals])
+    ridge = np.stack([of_cells, of_cells, of_cells, of_totals])
     for k in range(many):
-        fit(sums[k], PILOT[1], ridge, m[k], kappa[k])
+        fit(sums[k], PILOT[1], ridge, kappa[k])
     return kappa
 
 
@@ -175,8 +175,8 @@ def specify_cells(rule: TotalFirst, x: Floats, seed: int, groups: Any, areas: An
     room, last = _Room(rule, x), len(x) - 1
     m, psi = np.vstack([_multipliers(room, seed), _total_thresholds(rule, x[last])]), np.empty_like(x)
     for k in range(len(x)):
-        law = rule.totals if k == last else noise
-        _means(law, tree.depth if rule.pool else law.top + 1, x[k], m[k], psi[k])
+        law, above = (rule.totals, -np.inf) if k == last else (noise, np.inf)
+        _means(law, tree.depth if rule.pool else law.top + 1, above, x[k], m[k], psi[k])
     kappa = _coefficients(room, seed, m, psi)
     divisions, inner = division_of(tree, areas), int(tree.offsets[-2])
     none, zeros, draws = np.zeros(1), np.zeros(tree.nodes), Draws.of(noise)
@@ -262,7 +262,9 @@ def check_simulation(how: Simulation, method: str) -> None:
     if how.backend == "gpu":
         raise UnsupportedError("totals first is simulated on the CPU, not on the GPU: choose `cpu` or `auto`")
     if how.checkpoint is not None:
-        raise UnsupportedError("a checkpoint holds one tree, and with totals first all cells run together: leave it out")
+        raise UnsupportedError(
+            "a checkpoint holds one tree, and with totals first all cells run together: leave it out"
+        )
 
 
 def audit_cells(

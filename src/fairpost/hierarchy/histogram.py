@@ -81,7 +81,9 @@ def audit_histogram(
     cells = {}
     for k, (name, x) in enumerate(values.items()):
         own = replace(
-            how, seed=cell_seed(int(how.seed), k), checkpoint=None if how.checkpoint is None else f"{how.checkpoint}.{k}"
+            how,
+            seed=cell_seed(int(how.seed), k),
+            checkpoint=None if how.checkpoint is None else f"{how.checkpoint}.{k}",
         )
         cells[name] = audit_hierarchy(x, noise, pi, method=method, groups=groups, areas=areas, simulation=own)
         if cells[name].interrupted:

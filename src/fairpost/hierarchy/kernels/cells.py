@@ -1,18 +1,18 @@
 """Runs of a histogram with totals first: all cells of all nodes, from the root down, and what is added up.
 
 Arrays of cells are (nodes, cells), so that a family is one stretch of memory. For each cell of each node the sums over runs are of r,
-r^2 and e^2, e = v - x, with three controls whose means are exactly 0:
+r^2 and e^2, e = v - x, with four controls whose means are exactly 0:
 
-    r = e - k1 c1 - k2 c2 - k3 c3,   c1 = (y - m)_+ - psi(x - m),   c2 = y - u,   c3 = (y' - m')_+ - psi'(x' - m'),   B = E[e] = E[r],
+    r = e - sum_j k_j c_j,   c = ((y - m)_+ - psi(x - m),   y - u,   u - x,   (y' - m')_+ - psi'(x' - m')),   B = E[e] = E[r],
 
-for any constants k, m, m'. u is the unclipped estimate, psi(a) = E[(a + eta)_+]; primes are of the node's total. m = -infinity stands for
-c1 = y - x and c3 = u' - x', where the law of a pooled estimate is not at hand; m = infinity for no control. An only child has its parent's r.
+for any constants k, m, m'. u is the unclipped estimate, psi(a) = E[(a + eta)_+]; primes are of the node's total. Where m is infinite that
+control is 0; m' = -infinity stands for the linear one, u' - x', where the law of a pooled estimate is not at hand. An only child has
+its parent's r.
 
 The unclipped estimate of a family, given the children's unclipped totals t and the parent's unclipped cells, is the projection without
-v >= 0, whose multipliers are closed (see `transport`): u_ck = z_ck - a_c - w_c b_k, a_c = (z_c. - t_c)/K, b_k = (z_.k - u_pk - sum_c a_c)/sum w.
+v >= 0, whose multipliers are closed (see `transport`): u_ck = z_ck - a_c - w_c b_k with a_c = (z_c. - t_c)/K and
+b_k = (z_.k - u_pk - sum_c a_c)/sum w.
 """
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +89,10 @@ def cells_linear(child: Ints, offsets: Ints, top: int, z: Floats, w: Floats, t: 
 
 
 @kernel(error_model="numpy")
-def means_of(offsets: Ints, first: int, x: Floats, m: Floats, kind: int, spreads: Floats, tails: Floats, reach: Ints, psi: Floats) -> None:
-    """psi(x - m) of all nodes of one tree; m becomes -infinity on levels above `first`.
+def means_of(
+    offsets: Ints, first: int, above: float, x: Floats, m: Floats, kind: int, spreads: Floats, tails: Floats, reach: Ints, psi: Floats
+) -> None:  # fmt: skip
+    """psi(x - m) of all nodes of one tree, 0 where m is infinite; m becomes `above` on levels above `first`.
 
     `tails` are the tables of all levels side by side, level l from reach[l] on.
     """
@@ -99,29 +101,22 @@ def means_of(offsets: Ints, first: int, x: Floats, m: Floats, kind: int, spreads
         for i in range(offsets[level], offsets[level + 1]):
             psi[i] = 0.0
             if level < first:
-                m[i] = -np.inf
+                m[i] = above
             elif np.isfinite(m[i]):
                 psi[i] = upper1(x[i] - m[i], kind, spreads[level], table)[0]
 
 
 @kernel(inline="always", error_model="numpy")
-def _clipped(y: float, u: float, x: float, m: float, psi: float) -> Any:
-    if m == np.inf:
-        return 0.0
-    if m == -np.inf:
-        return u - x
-    return (y - m if y > m else 0.0) - psi
-
-
-@kernel(inline="always", error_model="numpy")
 def _controls(
     i: int, k: int, z: Floats, u: Floats, x: Floats, m: Floats, psi: Floats, y_total: Floats, t: Floats, x_total: Floats, m_total: Floats,
-    psi_total: Floats,
-) -> Any:  # fmt: skip
-    """c1, c2, c3 of cell k of node i."""
-    y = z[i, k]
-    c1 = _clipped(y, y, x[i], m[i], psi[i])
-    return c1, y - u[i, k], _clipped(y_total[i], t[i], x_total[i], m_total[i], psi_total[i])
+    psi_total: Floats, c: Floats,
+) -> None:  # fmt: skip
+    """The controls of cell k of node i."""
+    y, yt, mt = z[i, k], y_total[i], m_total[i]
+    c[0] = (y - m[i] if y > m[i] else 0.0) - psi[i]
+    c[1] = y - u[i, k]
+    c[2] = u[i, k] - x[i]
+    c[3] = t[i] - x_total[i] if mt == -np.inf else (yt - mt if yt > mt else 0.0) - psi_total[i]
 
 
 @kernel(error_model="numpy")
@@ -129,48 +124,43 @@ def pilot_moments(
     k: int, z: Floats, v: Floats, u: Floats, x: Floats, m: Floats, psi: Floats, y_total: Floats, t: Floats, x_total: Floats,
     m_total: Floats, psi_total: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Sums over pilot runs of e, c, c c' (lower half, row by row), e c, e^2, v - u and its square: 16 rows."""
+    """Sums over pilot runs of e, c, c c' (lower half, row by row), e c, e^2, v - u and its square: 22 rows."""
+    c = np.empty(4)
     for i in range(x.size):
-        e = v[i, k] - x[i]
-        c1, c2, c3 = _controls(i, k, z, u, x, m, psi, y_total, t, x_total, m_total, psi_total)
+        e, straight = v[i, k] - x[i], v[i, k] - u[i, k]
+        _controls(i, k, z, u, x, m, psi, y_total, t, x_total, m_total, psi_total, c)
         sums[0, i] += e
-        sums[1, i] += c1
-        sums[2, i] += c2
-        sums[3, i] += c3
-        sums[4, i] += c1 * c1
-        sums[5, i] += c2 * c1
-        sums[6, i] += c2 * c2
-        sums[7, i] += c3 * c1
-        sums[8, i] += c3 * c2
-        sums[9, i] += c3 * c3
-        sums[10, i] += e * c1
-        sums[11, i] += e * c2
-        sums[12, i] += e * c3
-        sums[13, i] += e * e
-        straight = v[i, k] - u[i, k]
-        sums[14, i] += straight
-        sums[15, i] += straight * straight
+        at = 5
+        for p in range(4):
+            sums[1 + p, i] += c[p]
+            sums[15 + p, i] += e * c[p]
+            for q in range(p + 1):
+                sums[at, i] += c[p] * c[q]
+                at += 1
+        sums[19, i] += e * e
+        sums[20, i] += straight
+        sums[21, i] += straight * straight
 
 
 @kernel(error_model="numpy")
-def fit(sums: Floats, runs: int, ridge: Floats, m: Floats, kappa: Floats) -> None:
+def fit(sums: Floats, runs: int, ridge: Floats, kappa: Floats) -> None:
     """The coefficients of least squares with an intercept and a ridge, by Cholesky, shrunk.
 
     A control that hardly ever left its value in the pilot would get a coefficient of chance: the ridge (a row a control, an entry a
     node) is what PRIOR runs of plain noise would add to its squares. Where the controls explain little they are better left alone: all
     are multiplied by (1 - SHRINK rest / (runs explained))_+, the form of James and Stein (1961). Where v - u varied less in the pilot
-    than what is left, that is taken: m = -infinity and k = (1, -1, 0). None of this biases anything.
+    than what is left, that is taken: k = (0, 0, 1, 0). None of this biases anything.
     """
-    G, b, kept = np.empty((3, 3)), np.empty(3), np.empty(3)
+    G, b, kept = np.empty((4, 4)), np.empty(4), np.empty(4)
     for i in range(sums.shape[1]):
-        at, explained = 4, 0.0
-        for p in range(3):
-            b[p] = kept[p] = sums[10 + p, i] - sums[0, i] * sums[1 + p, i] / runs
+        at, explained = 5, 0.0
+        for p in range(4):
+            b[p] = kept[p] = sums[15 + p, i] - sums[0, i] * sums[1 + p, i] / runs
             for q in range(p + 1):
                 G[p, q] = sums[at, i] - sums[1 + p, i] * sums[1 + q, i] / runs
                 at += 1
             G[p, p] += PRIOR * ridge[p, i]
-        for p in range(3):
+        for p in range(4):
             size = G[p, p]
             for q in range(p + 1):
                 for o in range(q):
@@ -182,18 +172,17 @@ def fit(sums: Floats, runs: int, ridge: Floats, m: Floats, kappa: Floats) -> Non
             for o in range(p):
                 b[p] -= G[p, o] * b[o]
             b[p] = b[p] / G[p, p] if G[p, p] > 0.0 else 0.0
-        for p in range(2, -1, -1):
-            for o in range(p + 1, 3):
+        for p in range(3, -1, -1):
+            for o in range(p + 1, 4):
                 b[p] -= G[o, p] * b[o]
             b[p] = b[p] / G[p, p] if G[p, p] > 0.0 else 0.0
             explained += b[p] * kept[p]
-        rest = sums[13, i] - sums[0, i] * sums[0, i] / runs - explained
+        rest = sums[19, i] - sums[0, i] * sums[0, i] / runs - explained
         less = max(1.0 - SHRINK * rest / (runs * explained), 0.0) if explained > 0.0 else 0.0
         left = rest + (1.0 - less) * (1.0 - less) * explained
-        if sums[15, i] - sums[14, i] * sums[14, i] / runs <= left:
-            m[i], less, b[0], b[1], b[2] = -np.inf, 1.0, 1.0, -1.0, 0.0
-        for p in range(3):
-            kappa[p, i] = less * b[p]
+        straight = sums[21, i] - sums[20, i] * sums[20, i] / runs <= left
+        for p in range(4):
+            kappa[p, i] = less * b[p] if not straight else 1.0 if p == 2 else 0.0
 
 
 @kernel(error_model="numpy")
@@ -202,10 +191,11 @@ def cell_moments(
     t: Floats, x_total: Floats, m_total: Floats, psi_total: Floats, r: Floats, out: Floats, planes: Floats,
 ) -> None:  # fmt: skip
     """Cell k of one run: r and the output of all nodes, and the sums of r, r^2 and e^2."""
+    c = np.empty(4)
     for i in range(r.size):
         out[i] = v[i, k]
-        c1, c2, c3 = _controls(i, k, z, u, x, m, psi, y_total, t, x_total, m_total, psi_total)
-        r[i] = out[i] - x[i] - kappa[0, i] * c1 - kappa[1, i] * c2 - kappa[2, i] * c3
+        _controls(i, k, z, u, x, m, psi, y_total, t, x_total, m_total, psi_total, c)
+        r[i] = out[i] - x[i] - kappa[0, i] * c[0] - kappa[1, i] * c[1] - kappa[2, i] * c[2] - kappa[3, i] * c[3]
     for p in range(inner):
         if child[p + 1] - child[p] == 1:
             r[child[p]] = r[p]
