@@ -1,11 +1,8 @@
 """Totals first, then cells under both constraints: the projection, the rule, its audit, the command."""
 
 import json
-import os
 import signal
 import stat
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from scipy import sparse
 
 from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
-from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy, cell_runs
+from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
 from fairpost.hierarchy.cell_runs import cell_seed
 from fairpost.hierarchy.histogram import audit_histogram
 from fairpost.hierarchy.kernels.transport import transport
@@ -514,29 +511,3 @@ def test_refusals_from_the_shell(blocks):
     done = CliRunner().invoke(main, ["audit", str(blocks), *without, *sigmas, "--count", "old"])
     assert done.exit_code == 2
     assert "--total-sigma needs --cells" in done.stderr
-
-
-def test_blocks_travel(blocks):
-    """What a cluster's worker gets can be pickled, and gives the same bits in another process."""
-    import pickle
-
-    x = np.array([TREE.sums(part) for part in [*X.values(), sum(X.values())]])
-    spec = cell_runs.specify_cells(TotalFirst(CELLS, TOTALS), x, 3, None, AREAS)
-    job = cell_runs.CellJob(spec, 3)
-    here = job.run(cell_runs.Block(64, 5))
-    code = (
-        "import pickle, sys; from fairpost.hierarchy.cell_runs import Block\n"
-        "job = pickle.load(sys.stdin.buffer); pickle.dump(job.run(Block(64, 5)), sys.stdout.buffer)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=pickle.dumps(job),
-        capture_output=True,
-        check=True,
-        timeout=250,
-        env=os.environ,
-    )
-    for a, b in zip(here, pickle.loads(done.stdout), strict=True):
-        assert a.leaves.tolist() == b.leaves.tolist()
-        assert a.upper.tolist() == b.upper.tolist()
-        assert [s.tolist() for s in a.areas] == [s.tolist() for s in b.areas]
