@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from fairpost.cli import main
 from fairpost.hierarchy import LevelNoise, audit_hierarchy
+from fairpost.hierarchy.histogram import audit_histogram
 from fairpost.hierarchy.nation import LEVELS, synthetic_nation
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
@@ -46,6 +47,16 @@ def audited(rule: str, runs: int = 640, **how: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("rule", ["top-down", "blue-down-threshold", "joint"])
 def test_the_same_bits_by_address(cluster: Any, rule: str) -> None:
     assert audited(rule, cluster=cluster.scheduler_address) == audited(rule, threads=1)
+
+
+def test_totals_first_has_the_same_bits(cluster: Any) -> None:
+    cells = {"young": NATION.counts // 3, "old": NATION.counts - NATION.counts // 3}
+
+    def found(**how: Any) -> dict[str, Any]:
+        audit = audit_histogram(cells, NOISE, "top-down", totals=NOISE, runs=160, seed=5, areas=AREAS, **how)
+        return audit.to_dict(entities=True)
+
+    assert found(cluster=cluster.scheduler_address) == found(threads=1)
 
 
 def test_the_same_bits_when_a_worker_is_killed(cluster: Any) -> None:

@@ -1014,10 +1014,11 @@ LEVELS = {
 }
 
 AGAINST |= LEVELS | {"--rho": partial(of_levels, option="--rho", value=1)}
+HISTOGRAM = {"--cells": "count", "--total-sigma": "1", "--total-share": "0.5"}  # the rest is in test_hierarchy_total_first
 MOST = {f"--max-{k}": partial(target, name=k) for k in LIMITS}
 TABLE = {
     "audit": COLUMNS | LEVELS
-    | {"--cells": partial(of_levels, option="--cells", value="count")}
+    | {option: partial(of_levels, option=option, value=value) for option, value in HISTOGRAM.items()}
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
     | {"--label": label, "--keep": keep, "--csv-groups": csv_groups, "--frontier": frontier} | MOST

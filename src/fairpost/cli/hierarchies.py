@@ -34,12 +34,20 @@ AREAS = o.together(
     click.option(
         "--cells", metavar="COL,...", help="Levels: instead of --count, one column per cell (race, say): a tree each."
     ),
+    click.option(
+        "--total-sigma",
+        metavar="S,...",
+        help="Cells: totals are measured too, with this noise, and fixed first; then cells, to fit both ways. 0: exact.",
+    ),
+    click.option(
+        "--total-share", metavar="Q,...", help="The same with --rho: the part of each level's share that totals get."
+    ),
 )
 
 
 def need_levels(given: o.Given) -> None:
     """Options and rules that mean nothing without --levels are refused by name."""
-    for option in ("level_sigma", "split", "exact", "areas", "cells"):
+    for option in ("level_sigma", "split", "exact", "areas", "cells", "total_sigma", "total_share"):
         if given.get(option) is not None:
             raise ParameterError(f"--{option.replace('_', '-')} needs --levels, got {given[option]!r} without")
     names = given["postprocess"]

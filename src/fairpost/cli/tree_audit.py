@@ -13,13 +13,14 @@ import numpy as np
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, as_json, now, to_stdout
-from fairpost.cli.recipes import levels_lines
+from fairpost.cli.tree_cells import cell_columns_of, lines_of, noise_of_totals, show_cells, totals_of
 from fairpost.cli.tree_words import cell_columns
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
 from fairpost.hierarchy.rules import RULES, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
+from fairpost.hierarchy.total_first import COVERED
 from fairpost.io import write_whole
 from fairpost.results.audit import CONFIDENTIAL
 
@@ -39,7 +40,8 @@ def _asked(given: o.Given, methods: Sequence[str]) -> Sequence[str]:
     for option in ("total", "budget"):
         if given.get(option) is not None:
             raise ParameterError(f"--{option} has no meaning with --levels, got {given[option]!r}")
-    names = given["postprocess"] or ("top-down", "blue-down", "blue-down-threshold")
+    first = given.get("total_sigma") is not None or given.get("total_share") is not None
+    names = given["postprocess"] or (tuple(COVERED) if first else ("top-down", "blue-down", "blue-down-threshold"))
     for name in names:
         if name not in RULES:
             raise ParameterError(f"--postprocess with --levels must be one of {', '.join(RULES)}, got {name!r}")
@@ -60,7 +62,8 @@ def audit_levels(file: str, given: o.Given) -> int:
     with screen.progress("simulating") as report:
         leaves = read(file, given | ({"count": cells[0]} if cells else {}), least=0.0, labels=columns)
         tree = tree_of(leaves, levels, given["id"] or "id")
-        noise = noise_of(tree, given)
+        own, of_totals = totals_of(tree, given)
+        noise = noise_of(tree, own)
         if noise is None:
             raise ParameterError(
                 "an audit with --levels needs its noise: --level-sigma, or --rho and --split, got none"
@@ -70,7 +73,8 @@ def audit_levels(file: str, given: o.Given) -> int:
         areas = leaves.labels[given["areas"]] if given["areas"] else None
         same: dict[str, Any] = {"method": method, "groups": groups, "areas": areas, "simulation": how}
         rules = [rule_of(name, tree, whole=given.get("whole", False)) for name in names]
-        histograms = _histograms(file, cells, given, noise, rules, same) if cells else []
+        totals = {"totals": noise_of_totals(tree, of_totals)}
+        histograms = _histograms(file, cells, given, noise, rules, same | totals) if cells else []
         results = [h.total for h in histograms]
         for rule in rules if not cells else ():
             results.append(audit_hierarchy(leaves.values, noise, rule, **same))
@@ -78,18 +82,17 @@ def audit_levels(file: str, given: o.Given) -> int:
                 break
     if not outputs.to_stdout:
         show(results)
-        for found in histograms:
-            screen.say(screen.console(), f"{found.total.postprocess}: {found.total.note}.")
+        show_cells(histograms)
 
     def data() -> dict[str, Any]:
         return as_data(results, histograms or results, given)
 
-    page = partial(_page, file, results, levels, given)
+    page = partial(_page, file, results, levels, given, cells)
     if outputs.to_stdout == "html":
         to_stdout(page())
     elif outputs.to_stdout:
         click.echo(as_json(data()), nl=False)
-    _write(outputs, results, leaves.ids, data, page)
+    _write(outputs, results, histograms, leaves.ids, data, page)
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -111,7 +114,12 @@ def _histograms(
     from fairpost.hierarchy.histogram import audit_histogram
 
     counts: dict[str, Any] = {c: read(file, given | {"count": c}, least=0.0).values for c in cells}
-    return [audit_histogram(counts, noise, rule, **same) for rule in rules]
+    found: list[HistogramAudit] = []
+    for rule in rules:
+        found.append(audit_histogram(counts, noise, rule, **same))
+        if found[-1].total.interrupted:
+            break
+    return found
 
 
 def as_data(
@@ -137,7 +145,13 @@ def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], obje
     return write
 
 
-def _page(file: str, results: list[HierarchyAudit], levels: dict[str, int] | list[str], given: o.Given) -> str:
+def _page(
+    file: str,
+    results: list[HierarchyAudit],
+    levels: dict[str, int] | list[str],
+    given: o.Given,
+    cells: list[str],
+) -> str:
     from fairpost.report import levels_page
 
     return levels_page(
@@ -147,15 +161,14 @@ def _page(file: str, results: list[HierarchyAudit], levels: dict[str, int] | lis
         title=given["title"],
         unit=given["unit"],
         source=o.source_of(file),
-        lines=levels_lines(
-            file, given, levels, results[0].noise.kind, [r.postprocess for r in results], given["runs"] or RUNS
-        ),
+        lines=lines_of(file, given, levels, results, results[0].noise.kind, cells, given["runs"] or RUNS),
     )
 
 
 def _write(
     outputs: Outputs,
     results: list[HierarchyAudit],
+    histograms: list[HistogramAudit],
     ids: Any,
     data: Callable[[], dict[str, Any]],
     page: Callable[[], str],
@@ -165,7 +178,7 @@ def _write(
         files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(data()).encode()))
     if "csv" in outputs.paths:
         path = outputs.paths["csv"]
-        files[path] = _private(lambda file: _table(results, ids, file, path.lower().endswith(".parquet")))
+        files[path] = _private(lambda file: _table(results, histograms, ids, file, path.lower().endswith(".parquet")))
     if "html" in outputs.paths:
         files[outputs.paths["html"]] = _private(lambda file: file.write(page().encode()))
     if files:
@@ -173,8 +186,10 @@ def _write(
         click.echo(f"wrote {', '.join(str(path) for path in files)}", err=True)
 
 
-def _table(results: list[HierarchyAudit], ids: Any, file: BinaryIO, parquet: bool) -> None:
-    """One row a node, level after level: level, id, count, then three columns a rule; as CSV or as Parquet."""
+def _table(
+    results: list[HierarchyAudit], histograms: list[HistogramAudit], ids: Any, file: BinaryIO, parquet: bool
+) -> None:
+    """One row a node, level after level: level, id, count, then three columns a rule, then cells; as CSV or as Parquet."""
     import polars as pl
 
     frames = []
@@ -187,6 +202,7 @@ def _table(results: list[HierarchyAudit], ids: Any, file: BinaryIO, parquet: boo
             columns[f"{name}_bias"] = level.bias
             columns[f"{name}_half_width"] = level.half_width
             columns[f"{name}_rmse"] = np.sqrt(level.mse)
+        columns |= cell_columns_of(histograms, k)
         frames.append(pl.DataFrame(columns).select(pl.lit(tree.names[k]).alias("level"), pl.all()))
     mark = pl.lit(CONFIDENTIAL.partition(": ")[2]).alias("confidential")
     whole = pl.concat(frames).with_columns(mark)

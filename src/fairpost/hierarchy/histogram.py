@@ -7,8 +7,8 @@ The cells of a node get independent noise and are reconciled apart, so for the t
 exactly, and estimates of the B_k from streams of their own are independent: their standard errors add up in squares. The formula's next
 terms may all have one sign, and add up as they are. A person is in one cell, so all cells of a level together have the sensitivity of one.
 
-Not here: totals first, then the cells of all children of a parent under both constraints (each child's cells add up to its total, each cell's
-children to the parent's cell), which is the second step of the 2020 system.
+With `totals`, noise for measurements of the totals, these are reconciled first, and then the cells of all children of a parent under both
+constraints: each child's cells add up to its total, each cell's children to the parent's cell (`total_first`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.counts import Counts
-from fairpost.errors import CountsError
-from fairpost.hierarchy.audit import _Known, _leaves, _levels, audit_hierarchy
+from fairpost.errors import CountsError, ParameterError
+from fairpost.hierarchy.audit import METHODS, _Known, _leaves, _levels, audit_hierarchy
+from fairpost.hierarchy.cell_runs import audit_cells, cell_seed, check_simulation
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
 from fairpost.hierarchy.rules import TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
+from fairpost.hierarchy.total_first import TotalFirst
 
 Floats = NDArray[np.float64]
 
@@ -36,13 +38,19 @@ class HistogramAudit:
     """The biases of every cell, and of the totals over cells. Computed from true counts."""
 
     total: HierarchyAudit
-    """Of the sums over cells. Half-widths of classes and groups add up those of their leaves: never too small."""
+    """Of the sums over cells. Half-widths of classes and groups add up those of their leaves: never too small.
+
+    With totals first: of the tree of totals, with its own noise.
+    """
     cells: Mapping[str, HierarchyAudit]
+    total_first: bool = False
 
     def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
         """The entry of `results` in the JSON of `fairpost audit`: that of the totals, with `cells` beside it."""
         cells = [{"cell": name, **found.to_dict(entities=entities)} for name, found in self.cells.items()]
-        return {**self.total.to_dict(entities=entities), "cells": cells}
+        noise = next(iter(self.cells.values())).noise.describe()
+        both = {"total_first": self.total_first, "cell_mechanism": noise, "cells": cells}
+        return {**self.total.to_dict(entities=entities), **both}
 
 
 def audit_histogram(
@@ -50,6 +58,7 @@ def audit_histogram(
     noise: LevelNoise,
     rule: TreeRule | str = "blue-down-threshold",
     *,
+    totals: LevelNoise | None = None,
     method: str = "auto",
     groups: Any = None,
     areas: Any = None,
@@ -58,7 +67,8 @@ def audit_histogram(
 ) -> HistogramAudit:
     """Audit the same noise and rule on each cell's tree, and the totals; arguments are those of `audit_hierarchy`.
 
-    counts: for each cell its counts, one per leaf. Cell k of seed s draws from a stream of its own.
+    counts: for each cell its counts, one per leaf. Cell k of seed s draws from a stream of its own. totals: the noise of the totals
+    over cells; with it totals come first, and cells follow under both constraints (top-down and blue-down, simulated).
     """
     if not counts:
         raise CountsError("a histogram must have at least one cell, got none")
@@ -66,10 +76,14 @@ def audit_histogram(
     tree = noise.tree
     pi = rule_of(rule, tree) if isinstance(rule, str) else rule
     values = {name: _leaves(tree, part) for name, part in counts.items()}
+    if totals is not None:
+        return _totals_first(values, TotalFirst.of(pi, noise, totals), pi, method, groups, areas, how)
     cells = {}
     for k, (name, x) in enumerate(values.items()):
         own = replace(
-            how, seed=_seed(int(how.seed), k), checkpoint=None if how.checkpoint is None else f"{how.checkpoint}.{k}"
+            how,
+            seed=cell_seed(int(how.seed), k),
+            checkpoint=None if how.checkpoint is None else f"{how.checkpoint}.{k}",
         )
         cells[name] = audit_hierarchy(x, noise, pi, method=method, groups=groups, areas=areas, simulation=own)
         if cells[name].interrupted:
@@ -77,9 +91,30 @@ def audit_histogram(
     return HistogramAudit(_total(noise, list(cells.values()), groups), cells)
 
 
-def _seed(seed: int, cell: int) -> int:
-    """A seed for each cell: independent of the others, and of other seeds' cells."""
-    return int(np.random.SeedSequence([seed, cell]).generate_state(1, np.uint64)[0])
+def _totals_first(
+    values: Mapping[str, Floats],
+    first: TotalFirst,
+    pi: TreeRule,
+    method: str,
+    groups: Any,
+    areas: Any,
+    how: Simulation,
+) -> HistogramAudit:
+    """The tree of totals by itself, then the cells in runs with the same totals."""
+    if method not in METHODS:
+        raise ParameterError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
+    check_simulation(how, method)
+    tree = first.tree
+    x = np.array([tree.sums(part) for part in [*values.values(), np.sum(list(values.values()), axis=0)]])
+    own = replace(how, seed=cell_seed(int(how.seed), len(values)), backend="cpu")
+    leaves = tree.from_tree(x[-1, tree.span(tree.depth)])
+    total = audit_hierarchy(leaves, first.totals, pi, method=method, groups=groups, areas=areas, simulation=own)
+    if total.interrupted:
+        raise KeyboardInterrupt
+    cells = audit_cells(list(values), first, pi.label, x, groups, areas, how)
+    interrupted = any(found.interrupted for found in cells.values())
+    note = f"totals over {len(values)} cells, measured and reconciled first; {total.note}"
+    return HistogramAudit(replace(total, interrupted=interrupted, note=note), cells, total_first=True)
 
 
 def _total(noise: LevelNoise, cells: list[HierarchyAudit], groups: Any) -> HierarchyAudit:

@@ -52,7 +52,7 @@ def guide_of(sigma: float, guide: Guides, cuts: Floats) -> None:
 def _by_guide(out: Floats, guide: Guides, cuts: Floats) -> None:
     """Words to discrete Gaussian noise, in place; + 0.0 turns -0.0 into 0.0."""
     bits = out.view(np.uint64)
-    for i in range(out.size):
+    for i in range(np.uint64(out.size)):
         w = bits[i]
         found = guide[w >> _SHIFT]
         if found < _OPEN:
@@ -64,7 +64,7 @@ def _by_guide(out: Floats, guide: Guides, cuts: Floats) -> None:
             out[i] = signed(np.float64(k), w) + 0.0
 
 
-@kernel
+@kernel(error_model="numpy")
 def draw(kind: int, out: Floats, start: int, spread: float, guide: Guides, cuts: Floats, seed: Any, run: Any) -> None:
     """The noise of the nodes start, start + 1, ... into `out`; 0 where the spread is."""
     if spread == 0.0:

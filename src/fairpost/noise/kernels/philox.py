@@ -24,6 +24,9 @@ _MULTIPLY = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _BUMP = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 LOW = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
+ONE, TWO = np.uint64(1), np.uint64(2)
+"""Places in loops over pairs are unsigned: a signed one has a test for being negative, and where LLVM does not see through it there
+are no vectors: words then take three times as long."""
 
 
 @kernel(inline="always")
@@ -65,8 +68,8 @@ def fill_words(bits: NDArray[np.uint64], start: int, attempt: int, seed: Any, ru
     again, low, high = np.uint64(attempt), run & LOW, run >> HALF
     first, last = whole_pairs(start, bits.size)
     pairs, base = bits[first:last], np.uint64((start + first) >> 1)
-    for j in range(pairs.size >> 1):
-        pairs[2 * j], pairs[2 * j + 1] = philox((base + np.uint64(j)) & LOW, again, low, high, seed)
+    for j in range(np.uint64(pairs.size >> 1)):
+        pairs[TWO * j], pairs[TWO * j + ONE] = philox((base + j) & LOW, again, low, high, seed)
     if first > 0:
         bits[0] = word(start, attempt, seed, run)
     if last < bits.size:

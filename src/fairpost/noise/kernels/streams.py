@@ -22,6 +22,8 @@ from fairpost.compiled.vectors import wide_vectors
 from fairpost.noise.kernels.philox import (
     HALF,
     LOW,
+    ONE,
+    TWO,
     block_words,
     fill_words,
     philox,
@@ -85,9 +87,9 @@ def _box_muller(out: Floats, sigma: float) -> None:
     """Words to Gaussian noise, in place, pair by pair."""
     wide_vectors()
     bits = out.view(np.uint64)
-    for j in range(out.size >> 1):
-        z0, z1 = normal_pair(bits[2 * j], bits[2 * j + 1])
-        out[2 * j], out[2 * j + 1] = sigma * z0, sigma * z1
+    for j in range(np.uint64(out.size >> 1)):
+        z0, z1 = normal_pair(bits[TWO * j], bits[TWO * j + ONE])
+        out[TWO * j], out[TWO * j + ONE] = sigma * z0, sigma * z1
 
 
 @kernel(error_model="numpy")
@@ -169,11 +171,11 @@ def _settle_pairs(out: Floats, start: int, zero: float, half: float, seed: Any, 
     """Gaussian noise to the outcome of attempt 0, in place, pair by pair."""
     wide_vectors()
     base, again, low, high = np.uint64(start >> 1), np.uint64(1), run & LOW, run >> HALF
-    for j in range(out.size >> 1):
-        w0, w1 = philox((base + np.uint64(j)) & LOW, again, low, high, seed)
-        z0, z1 = out[2 * j], out[2 * j + 1]
-        out[2 * j] = _settle(z0, uniform(w0), zero, half)
-        out[2 * j + 1] = _settle(z1, uniform(w1), zero, half)
+    for j in range(np.uint64(out.size >> 1)):
+        w0, w1 = philox((base + j) & LOW, again, low, high, seed)
+        z0, z1 = out[TWO * j], out[TWO * j + ONE]
+        out[TWO * j] = _settle(z0, uniform(w0), zero, half)
+        out[TWO * j + ONE] = _settle(z1, uniform(w1), zero, half)
 
 
 @kernel(error_model="numpy")

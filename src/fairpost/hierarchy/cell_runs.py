@@ -1,0 +1,305 @@
+"""The audit of cells with totals first: runs of both passes, with the controls of `kernels.cells`.
+
+Whatever the controls' constants are, the estimate has no bias. They come from a pilot, runs of streams that the audit does not use: the
+thresholds m are the mean multipliers of 16 runs, the coefficients those of least squares over 48 more (which leaves a variance about
+4/43 above the least). The totals' thresholds are those of mean field.
+
+Run r of seed s draws cell k from stream (s_k, r) and the totals from stream (s_K, r), so the totals' own audit (`audit_hierarchy` with
+seed s_K) has the same totals run by run. Blocks are pure functions of their runs and are added in order: the bits do not depend on
+threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost import cancel
+from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
+from fairpost.errors import UnsupportedError
+from fairpost.hierarchy.audit import _areas, _groups, _known, _levels, _union_half_widths, _unions
+from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
+from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.meanfield import mean_field, tails_of
+from fairpost.hierarchy.result import HierarchyAudit
+from fairpost.hierarchy.rules import TopDown
+from fairpost.hierarchy.simulation import Simulation, _Job
+from fairpost.hierarchy.spec import Cells, Division, Spec, block_runs, division_of, guides_of
+from fairpost.hierarchy.total_first import Passes, TotalFirst
+from fairpost.parallel import cores
+
+Floats = NDArray[np.float64]
+PILOT = (16, 48)
+"""Runs from which the controls take their thresholds and their coefficients."""
+ELSEWHERE = 2**63
+"""The first run of the pilot: an audit has fewer."""
+
+
+def cell_seed(seed: int, cell: int) -> int:
+    """A seed for each cell: independent of the others, and of other seeds' cells."""
+    return int(np.random.SeedSequence([seed, cell]).generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The noise of one tree as the kernels want it."""
+
+    kind: int
+    spreads: Floats
+    guides: NDArray[np.uint8]
+    cuts: Floats
+
+    @classmethod
+    def of(cls, noise: LevelNoise) -> Draws:
+        """From noise by level."""
+        return cls(noise.code, noise.spreads, *guides_of(noise))
+
+    def measure(self, offsets: NDArray[np.int64], x: Floats, seed: int, run: int, out: Floats) -> None:
+        """The true counts with the noise of one run."""
+        from fairpost.hierarchy.kernels.draw import draw_nodes
+
+        draw_nodes(self.kind, self.spreads, self.guides, self.cuts, offsets, np.uint64(seed), np.uint64(run), out)
+        out += x
+
+
+@dataclass(frozen=True, eq=False)
+class CellSpec:
+    """Everything that a block depends on but for the seed."""
+
+    rule: TotalFirst
+    x: Floats
+    """True counts, a row a cell, then the totals."""
+    m: Floats
+    """Thresholds of the controls, a row a cell, then the totals."""
+    psi: Floats
+    """The means of what is clipped there."""
+    kappa: Floats
+    """Coefficients: cells x 4 x nodes."""
+    each: tuple[Spec, ...]
+    """What the sums of each cell are: sizes, groups, areas."""
+    divisions: tuple[Division, ...]
+    block: int
+
+    @property
+    def many(self) -> int:
+        """The number of cells."""
+        return len(self.each)
+
+
+@dataclass(frozen=True, eq=False)
+class CellJob:
+    """What blocks are computed of. Picklable."""
+
+    spec: CellSpec
+    seed: int
+
+    def run(self, block: Block) -> tuple[Partial, ...]:
+        """One block: what it adds to each cell."""
+        return cell_block(self.spec, self.seed, block)
+
+
+class _Room(Passes):
+    """Passes on noise that is drawn."""
+
+    def __init__(self, rule: TotalFirst, x: Floats) -> None:
+        super().__init__(rule, len(x) - 1)
+        self.x, self.y, self.y_total = x, np.empty(rule.tree.nodes), np.empty(rule.tree.nodes)
+        self.cells, self.of_totals = Draws.of(rule.cells), Draws.of(rule.totals)
+
+    def run(self, seed: int, run: int) -> None:
+        """One run: totals, cells, and both without v >= 0."""
+        offsets, many = self.tree.offsets, len(self.x) - 1
+        self.of_totals.measure(offsets, self.x[many], cell_seed(seed, many), run, self.y_total)
+        self.totals(self.y_total)
+        for k in range(many):
+            self.cells.measure(offsets, self.x[k], cell_seed(seed, k), run, self.y)
+            self.take(k, self.y)
+        self.down()
+        self.linear()
+
+
+def _multipliers(room: _Room, seed: int) -> Floats:
+    """The mean multiplier of each cell of each node, a row a cell; infinite where none was finite."""
+    from fairpost.hierarchy.kernels.cells import add_multipliers
+
+    sums, many = np.zeros_like(room.mu), np.zeros_like(room.mu)
+    for t in range(PILOT[0]):
+        cancel.check()
+        room.run(seed, ELSEWHERE + t)
+        add_multipliers(room.mu, sums, many)
+    return np.divide(sums, many, out=np.full_like(sums, np.inf), where=many > 0).T
+
+
+def _total_thresholds(rule: TotalFirst, x: Floats) -> Floats:
+    """Mean field's thresholds, one a node: that of its family."""
+    tree = rule.tree
+    found = mean_field(x, rule.totals, TopDown(tree, pool=rule.pool)).thresholds
+    return np.concatenate([[np.inf], np.repeat(found, np.diff(tree.child))])
+
+
+def _means(noise: LevelNoise, first: int, above: float, x: Floats, m: Floats, psi: Floats) -> None:
+    from fairpost.hierarchy.kernels.cells import means_of
+
+    tables = [tails_of(mechanism) for mechanism in noise.mechanisms]
+    reach = np.cumsum([0, *(table.shape[1] for table in tables)])
+    means_of(noise.tree.offsets, first, above, x, m, noise.code, noise.spreads, np.hstack(tables), reach, psi)
+
+
+def _coefficients(room: _Room, seed: int, m: Floats, psi: Floats) -> Floats:
+    """Least squares of each cell's error on the controls."""
+    from fairpost.hierarchy.kernels.cells import fit, pilot_moments
+
+    many, nodes = len(m) - 1, room.tree.nodes
+    sums, kappa = np.zeros((many, 22, nodes)), np.empty((many, 4, nodes))
+    for t in range(PILOT[1]):
+        cancel.check()
+        room.run(seed, ELSEWHERE + PILOT[0] + t)
+        for k in range(many):
+            pilot_moments(
+                k, room.z, room.v, room.u, room.x[k], m[k], psi[k], room.y_total, room.t, room.x[many], m[many], psi[many], sums[k]
+            )  # fmt: skip
+    sizes = np.diff(room.tree.offsets)
+    of_cells, of_totals = (np.repeat(n.variances, sizes) for n in (room.rule.cells, room.rule.totals))
+    ridge = np.stack([of_cells, of_cells, of_cells, of_totals])
+    for k in range(many):
+        fit(sums[k], PILOT[1], ridge, kappa[k])
+    return kappa
+
+
+def specify_cells(rule: TotalFirst, x: Floats, seed: int, groups: Any, areas: Any) -> CellSpec:
+    """The specification of a simulation; x: a row a cell (all nodes), then the totals; groups as codes and names."""
+    tree, noise = rule.tree, rule.cells
+    room, last = _Room(rule, x), len(x) - 1
+    m, psi = np.vstack([_multipliers(room, seed), _total_thresholds(rule, x[last])]), np.empty_like(x)
+    for k in range(len(x)):
+        law, above = (rule.totals, -np.inf) if k == last else (noise, np.inf)
+        _means(law, tree.depth if rule.pool else law.top + 1, above, x[k], m[k], psi[k])
+    kappa = _coefficients(room, seed, m, psi)
+    divisions, inner = division_of(tree, areas), int(tree.offsets[-2])
+    none, zeros, draws = np.zeros(1), np.zeros(tree.nodes), Draws.of(noise)
+    each = tuple(
+        Spec(
+            child=tree.child, offsets=tree.offsets, top=noise.top, x=x[k], kind=noise.code, spreads=noise.spreads,
+            guides=draws.guides, cuts=draws.cuts, s2=noise.variances, rule="total-first",
+            whole=False, taus=none, steeps=none, offset=zeros, formula=none, m=none, P=none.astype(np.float32),
+            P_above=none.astype(np.float32), V=none, W=none,
+            cells=Cells.of(x[k, inner:], None if groups is None else groups[0], () if groups is None else groups[1]),
+            divisions=divisions, block=block_runs(tree.n),
+        )
+        for k in range(last)
+    )  # fmt: skip
+    return CellSpec(rule, x, m, psi, kappa, each, divisions, block_runs(tree.n))
+
+
+def cell_block(spec: CellSpec, seed: int, block: Block) -> tuple[Partial, ...]:
+    """The runs of a block: for each cell the sums of its nodes, classes and areas."""
+    from fairpost.hierarchy.kernels import runs as kernel
+    from fairpost.hierarchy.kernels.cells import cell_moments
+
+    room, tree = _Room(spec.rule, spec.x), spec.rule.tree
+    inner, many = int(tree.offsets[-2]), spec.many
+    planes = np.zeros((many, 3, tree.nodes))
+    areas = [np.zeros((many, block.runs, 2, len(d.names))) for d in spec.divisions]
+    r, out = np.empty(tree.nodes), np.empty(tree.nodes)
+    for t in range(block.runs):
+        room.run(seed, block.first + t)
+        for k in range(many):
+            x = spec.x[k]
+            cell_moments(
+                tree.child, inner, k, room.z, room.v, room.u, x, spec.m[k], spec.psi[k], spec.kappa[k], room.y_total, room.t,
+                spec.x[many], spec.m[many], spec.psi[many], r, out, planes[k],
+            )  # fmt: skip
+            for d, division in enumerate(spec.divisions):
+                kernel.scatter_areas(
+                    out[inner:], x[inner:], r[inner:], division.labels[None], areas[d][k, t][None]
+                )  # fmt: skip
+    parts = []
+    for k in range(many):
+        cells = np.zeros(spec.each[k].cells.counts.size)
+        kernel.sum_cells(planes[k, 0, inner:], spec.each[k].cells.labels, cells)
+        over = tuple(_over_runs(held[k]) for held in areas)
+        upper, leaves = np.ascontiguousarray(planes[k, :, :inner]), np.ascontiguousarray(planes[k, :, inner:])
+        parts.append(Partial(block.runs, upper, leaves, cells, over))
+    return tuple(parts)
+
+
+class _CellRuns(_Job):
+    """One simulation of cells under way."""
+
+    def __init__(self, how: Simulation, spec: CellSpec) -> None:
+        self.how, self.cells = how, spec
+        self.all = [Totals(one) for one in spec.each]
+        self.spec, self.totals, self.stopped, self.file = spec.each[0], self.all[0], False, None
+
+    def finish(self) -> tuple[list[Totals], bool]:
+        """The sums of every cell, and whether Ctrl-C ended them early."""
+        threads = cores() if self.how.threads is None else int(self.how.threads)
+        executor: Executor = Threads(threads) if self.how.cluster is None else Cluster(self.how.cluster)
+        blocks = list(self._blocks())
+        with self._interrupts(), executor.session(CellJob(self.cells, int(self.how.seed))) as results:
+            for parts in results(blocks):
+                for one, totals, part in zip(self.cells.each, self.all, parts, strict=True):
+                    totals.add(one, part)
+                if self.how.progress is not None:
+                    self.how.progress(self.totals.runs, int(self.how.runs))
+                if self._stopped():
+                    break
+        if self.stopped and self.totals.runs < 2:
+            cancel.check()
+            raise KeyboardInterrupt
+        return self.all, self.stopped and self.totals.runs < int(self.how.runs)
+
+
+def check_simulation(how: Simulation, method: str) -> None:
+    """What totals first does not cover is refused by name."""
+    if method == "mean-field":
+        raise UnsupportedError(
+            "mean-field follows one tree per cell, and with totals first the cells of a family depend on each other: simulate it"
+        )
+    if how.backend == "gpu":
+        raise UnsupportedError("totals first is simulated on the CPU, not on the GPU: choose `cpu` or `auto`")
+    if how.checkpoint is not None:
+        raise UnsupportedError(
+            "a checkpoint holds one tree, and with totals first all cells run together: leave it out"
+        )
+
+
+def audit_cells(
+    names: list[str], rule: TotalFirst, label: str, x: Floats, groups: Any, areas: Any, how: Simulation
+) -> dict[str, HierarchyAudit]:
+    """The audit of every cell; x: a row a cell (all nodes), then the totals."""
+    tree, noise = rule.tree, rule.cells
+    spec = specify_cells(rule, x, int(how.seed), _groups(tree, groups), areas)
+    sums, interrupted = _CellRuns(replace(how, backend="cpu"), spec).finish()
+    level, inner, out = 1.0 - how.confidence, int(tree.offsets[-2]), {}
+    # for what has not happened in the runs (`_known`): cells move with the noise of their totals too
+    wider = np.sqrt(1.0 + rule.totals.variances / np.where(noise.variances > 0, noise.variances, np.inf))
+    for name, one, totals in zip(names, spec.each, sums, strict=True):
+        known = [
+            replace(found, constant=found.constant * wider[k])
+            for k, found in enumerate(_known(one, totals, noise, how.confidence, True), 1)
+        ]
+        half = _union_half_widths(one.cells, totals, known[-1], level)
+        parts = _unions(one.cells, one.x[inner:], known[-1], half)
+        out[name] = HierarchyAudit(
+            tree=tree,
+            noise=noise,
+            postprocess=label,
+            method="monte-carlo",
+            accuracy="interval",
+            levels=_levels(noise, one.x, known, "interval"),
+            sizes=parts["size"],
+            values=parts["value"],
+            groups=parts["group"],
+            areas=_areas(one, totals, level),
+            runs=totals.runs,
+            seed=int(how.seed),
+            confidence=how.confidence,
+            interrupted=interrupted,
+            note=f"totals first, then cells under both constraints, in {totals.runs} runs"
+            + (", where it was interrupted" if interrupted else ""),
+        )
+    return out
