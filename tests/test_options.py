@@ -1014,7 +1014,11 @@ LEVELS = {
 }
 
 AGAINST |= LEVELS | {"--rho": partial(of_levels, option="--rho", value=1)}
-HISTOGRAM = {"--cells": "count", "--total-sigma": "1", "--total-share": "0.5"}  # the rest is in test_hierarchy_total_first
+HISTOGRAM = {
+    "--cells": "count",
+    "--total-sigma": "1",
+    "--total-share": "0.5",
+}  # the rest is in test_hierarchy_total_first
 MOST = {f"--max-{k}": partial(target, name=k) for k in LIMITS}
 TABLE = {
     "audit": COLUMNS | LEVELS
