@@ -1,5 +1,6 @@
 """A short, seeded part of `make attack`."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -19,10 +20,10 @@ def attacked(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "cases"), [("text files", 150), ("workbooks", 6), ("checkpoints", 40), ("option sets", 60)]
+    ("name", "cases"), [("text files", 150), ("workbooks", 6), ("checkpoints", 40), ("option sets", 40)]
 )
 def test_nothing_breaks(attacked, name, cases):
-    counts, bad = attacked.attack(name, 11, 0, cases)
+    counts, bad = attacked.attack(name, 11, 0, cases, math.inf)  # kernels may have to be compiled first
     assert bad == []
     assert counts["cases"] == cases
     assert counts["exit 2"] > cases / 3

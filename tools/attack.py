@@ -68,7 +68,9 @@ def clear() -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def attack(name: str, seed: int, seconds: float, cases: int | None = None) -> tuple[Counter[str], list[str]]:
+def attack(
+    name: str, seed: int, seconds: float, cases: int | None = None, longest: float = LONGEST
+) -> tuple[Counter[str], list[str]]:
     """Cases of one attacker until its time is over, or so many."""
     rng, counts, bad = random.Random(f"{seed} {name}"), Counter[str](), []
     ends = time.monotonic() + seconds
@@ -80,7 +82,7 @@ def attack(name: str, seed: int, seconds: float, cases: int | None = None) -> tu
         words, (code, said) = (["a signal"], made) if isinstance(made, tuple) else (made, run(made))
         wrong = judged(words, code, said, before)
         took = time.monotonic() - begun
-        if not wrong and took > (1 if before else 3) * LONGEST:  # of a signal: three processes and a wait
+        if not wrong and took > (1 if before else 3) * longest:  # of a signal: three processes and a wait
             wrong = f"took {took:.0f} s"
         counts["cases"] += 1
         counts["slowest"] = max(counts["slowest"], round(1000 * took))
@@ -105,6 +107,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(ATTACKS), nargs="*", default=list(ATTACKS))
     given = parser.parse_args()
     violations: list[str] = []
+    run(["compile"])  # what takes long is not the compiler
     print(
         f"{'attack':14} {'cases':>7} {'exit 0':>7} {'exit 2':>7} {'exit 3':>7} {'slowest':>9} {'violations':>11}",
         flush=True,

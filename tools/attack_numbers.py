@@ -158,7 +158,9 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=600)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dry", action="store_true", help="no simulation: which cases are refused and why, and how long each takes")
+    parser.add_argument(
+        "--dry", action="store_true", help="no simulation: which cases are refused and why, and how long each takes"
+    )
     given = parser.parse_args()
     table: dict[str, Counter[str]] = defaultdict(Counter)
     said: list[str] = []
