@@ -548,3 +548,23 @@ def test_partition_without_counts_groups() -> None:
     start = time.monotonic()
     assert one(MonteCarlo(500), SMALL, fp.Laplace(6.0), pi).bias.sum() == pytest.approx(182 - SMALL.total, abs=1e-9)
     assert time.monotonic() - start < 60
+
+
+def test_threads_stay_within_the_memory_that_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer threads than asked for where their blocks would not fit: the same bits, and a word about it."""
+    import fairpost.engines.montecarlo.engine as engine
+
+    seen: list[int] = []
+    real = engine.Threads
+    monkeypatch.setattr(engine, "Threads", lambda count: seen.append(count) or real(count))
+    found = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
+    assert seen == [5]
+    assert "threads" not in found[0].note
+    monkeypatch.setattr(engine, "MEMORY", 3 * 8 * SMALL.n * (6 * 2 + 16) + 1)
+    few = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
+    assert seen == [5, 3]
+    assert "3 of 5 threads, to stay within 0 GiB" in few[0].note
+    assert found[1].bias.tobytes() == few[1].bias.tobytes()
+    monkeypatch.setattr(engine, "MEMORY", 1)
+    fp.compare(SMALL, fp.Laplace(6.0), ["simplex"], engine=MonteCarlo(100, threads=5))
+    assert seen[-1] == 1

@@ -152,7 +152,9 @@ def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
     from fairpost.engines.montecarlo import executors
 
     monkeypatch.setattr(executors, "LOOK", 0.2)
-    monkeypatch.setattr(MonteCarlo, "_executor", lambda self, *_: executors.Cluster(self.cluster, patience=1.0))
+    monkeypatch.setattr(
+        "fairpost.engines.montecarlo.engine.Cluster", lambda address: executors.Cluster(address, patience=1.0)
+    )
     workers: dict[str, Any] = dict(n_workers=1, threads_per_worker=1, processes=False)
     with (
         distributed.LocalCluster(**workers, dashboard_address=None, silence_logs=50) as made,

@@ -72,7 +72,9 @@ def _integral(u: Floats, gap: Floats, n: int, noise: Law, k: int) -> Floats | No
         log = power(s) - level[:, None]
         if k >= 0:
             log = log - (k + 1) * np.log(s)
-        values = np.exp(np.where(log.real > -745, log, -800.0)) * (width[:, None] * (1j * np.cosh(t) + lean * np.sinh(t)))
+        values = np.exp(np.where(log.real > -745, log, -800.0)) * (
+            width[:, None] * (1j * np.cosh(t) + lean * np.sinh(t))
+        )
         values *= _sums(s / n, gap[:, None], k)
         if start == 0:
             values[:, 0] /= 2

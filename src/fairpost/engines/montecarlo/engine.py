@@ -26,6 +26,8 @@ from fairpost.rules import PostProcessing
 
 FEEDERS = 3
 """Threads that hand blocks to a GPU: enough that it never waits for one."""
+MEMORY = 2 << 30
+"""Bytes that the blocks under way may take together."""
 LEAST = 1000
 """No relative tolerance is tested below so many runs."""
 
@@ -50,7 +52,7 @@ class MonteCarlo:
     block
         Runs per block, the unit of work and of the merging order. Default: by the number of entities.
     threads
-        Default: one per core.
+        Default: one per core. Fewer where the blocks under way would take more than 2 GiB, and the note says so.
     progress
         Called as progress(runs done, runs at most) after each block.
     checkpoint
@@ -110,9 +112,10 @@ class MonteCarlo:
         backend, where = chosen(local, asked)
         order = backend.order(asked)
         job = _Job(self, backend, replace(asked, ones=tuple(ones[i] for i in order)))
+        notes = [word for word in (where, job.fewer) if word is not None]
 
         def answers(interrupted: bool) -> tuple[Answer | Refusal, ...]:
-            found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi, where) for p in range(len(ones))]
+            found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi, notes) for p in range(len(ones))]
             return tuple(found[order.index(i)] for i in range(len(ones)))
 
         try:
@@ -122,11 +125,18 @@ class MonteCarlo:
             raise
         return answers(interrupted)
 
-    def _executor(self, backend: Backend) -> Executor:
-        if self.cluster is not None:
-            return Cluster(self.cluster)
-        most = FEEDERS if backend.name == "gpu" else cores()
-        return Threads(most if self.threads is None else self.threads)
+    def _threads(self, backend: Backend, asked: Asked) -> tuple[int, str | None]:
+        """How many threads compute, and a word where they are fewer than there should be.
+
+        A block has six sums per entity and rule, and some rows of noise and of outputs.
+        """
+        if backend.name == "gpu":  # whose memory is planned where it is
+            return FEEDERS if self.threads is None else self.threads, None
+        wanted = cores() if self.threads is None else self.threads
+        fit = max(1, MEMORY // (8 * asked.counts.n * (6 * len(asked.ones) + 16)))
+        if wanted <= fit:
+            return wanted, None
+        return fit, f"{fit} of {wanted} threads, to stay within {MEMORY >> 30} GiB"
 
 
 def default_block(n: int) -> int:
@@ -143,7 +153,7 @@ def _marks() -> Iterator[int]:
         power *= 2
 
 
-def _answer(s: Sampled, pi: PostProcessing, where: str | None) -> Answer:
+def _answer(s: Sampled, pi: PostProcessing, notes: list[str]) -> Answer:
     groups = 1 if pi.partition is None else len(pi.partition.labels)
     return Answer(
         method=MonteCarlo.name,
@@ -156,7 +166,7 @@ def _answer(s: Sampled, pi: PostProcessing, where: str | None) -> Answer:
         alpha=s.alpha,
         pair=s.pair,
         degenerate=s.degenerate / (s.runs * groups),
-        note=s.statement if where is None else f"{s.statement}; {where}",
+        note="; ".join([s.statement, *notes]),
         sample=s,
     )
 
@@ -170,6 +180,9 @@ class _Job:
         self.totals = Totals(asked.counts.n, [one.control for one in asked.ones])
         self.block = default_block(asked.counts.n) if engine.block is None else int(engine.block)
         self.file = self._checkpoint()
+        self.threads, fewer = engine._threads(backend, asked)
+        self.fewer = fewer if engine.cluster is None else None
+        """A word where memory allows fewer threads than there should be."""
 
     def _checkpoint(self) -> Checkpoint | None:
         if self.engine.checkpoint is None:
@@ -191,7 +204,9 @@ class _Job:
                 )
         try:
             job = Job(self.backend.name, self.spec, int(self.engine.seed))
-            with self.engine._executor(self.backend).session(job) as results:
+            cluster = self.engine.cluster
+            executor: Executor = Threads(self.threads) if cluster is None else Cluster(cluster)
+            with executor.session(job) as results:
                 while not self._done():
                     cancel.check()
                     for part in results(self._next_blocks()):

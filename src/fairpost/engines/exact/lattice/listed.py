@@ -49,7 +49,9 @@ class _Sums:
         self.degenerate += float(chance @ (rows @ weights <= 0))
 
 
-def listed(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool) -> Moments | None:
+def listed(
+    rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool
+) -> Moments | None:
     """Moments of shares, one entry per entity, or None where the noises are too many; `smooth`: the bound for PoS holds."""
     n = x.size
     reach = _reach(noise, n)
@@ -111,7 +113,9 @@ def _all(rule: Rule, x: Floats, truth: Floats, a: Floats, noise: Law, reach: int
     return sums, n * one, size
 
 
-def _single(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, reach: int) -> tuple[_Sums, float, float]:
+def _single(
+    rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, reach: int
+) -> tuple[_Sums, float, float]:
     """At most one noise that is not 0: one entity of every distinct pair stands for all of them."""
     n = x.size
     k = np.concatenate([np.arange(-reach, 0.0), np.arange(1.0, reach + 1)])
@@ -139,5 +143,7 @@ def _single(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise:
     p = 1 - p0
     left = (n * p) ** 2 + n * 2 * float(noise.sf(float(reach)))
     mean = 2 * float(noise.upper(0.0, 0.0, 1))
-    size = n * (n - 1) * p * mean * 2 + n * (2 * float(noise.upper(float(reach), 0.0, 1)) + 2 * reach * float(noise.sf(float(reach))))
+    size = n * (n - 1) * p * mean * 2 + n * (
+        2 * float(noise.upper(float(reach), 0.0, 1)) + 2 * reach * float(noise.sf(float(reach)))
+    )
     return sums, left, size
