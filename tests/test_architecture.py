@@ -168,12 +168,8 @@ ASKED = {
     ("bounds/theorems.py", "Gaussian"): "Proposition 2 is a theorem about Gaussian noise",
     ("engines/exact/programme/factors.py", "DiscreteGaussian"): "an assertion: the table of masses is its own",
     ("engines/montecarlo/backends/gpu/grouped.py", "Simplex"): "the kernels of lists and of groups share its code",
-    ("engines/montecarlo/backends/gpu/grouped.py", "SimplexThreshold"): "has a threshold",
-    ("engines/montecarlo/backends/gpu/grouped.py", "PosThreshold"): "has a threshold",
     ("engines/montecarlo/backends/gpu/grouped.py", "KeepsTotal"): "where its totals come from",
     ("engines/montecarlo/backends/gpu/grouped.py", "Allocating"): "where its weights come from",
-    ("engines/expansion/whole.py", "SimplexThreshold"): "has a threshold",
-    ("engines/expansion/whole.py", "PosThreshold"): "has a threshold",
     ("audit.py", "Paying"): "a programme needs a rule that pays by it",
     ("rules/programme/base.py", "DiscreteLaplace"): "the repairs invert this noise and no other",
 }

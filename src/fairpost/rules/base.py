@@ -14,6 +14,7 @@ from fairpost.counts import Counts
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.magnitudes import refuse
 from fairpost.noise.base import Mechanism
+from fairpost.noise.threshold import Threshold
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem
 from fairpost.rules.control import Control
@@ -51,6 +52,11 @@ class PostProcessing(ABC):
     """Whether the map must know which noise was added (`for_mechanism`)."""
     partition: Partition | None = None
     """The groups, where each has a problem of its own."""
+
+    @property
+    def rule(self) -> Threshold | None:
+        """The threshold, of those that have one."""
+        return None
 
     @property
     @abstractmethod

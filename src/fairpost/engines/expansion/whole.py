@@ -34,7 +34,7 @@ from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Gaussian, Laplace, Law, Threshold
-from fairpost.rules import PosThreshold, PostProcessing, SimplexThreshold
+from fairpost.rules import PostProcessing
 
 KAPPA = 0.4
 LEAST = 4.0
@@ -57,9 +57,9 @@ def continuous_work(pi: PostProcessing, asked: Asked) -> tuple[Law, Work]:
     from fairpost.engines.exact.evaluators import EXACT
 
     noise = stand_in(asked.law())
-    if isinstance(pi, (SimplexThreshold, PosThreshold)):
-        rule = pi.rule
-        pi = replace(pi, threshold=Threshold(rule.level + rule.width / 2) if rule.level > 0 else rule)
+    rule = pi.rule
+    if rule is not None and rule.level > 0:
+        pi = replace(pi, threshold=Threshold(rule.level + rule.width / 2))  # type: ignore[type-var]
     rtol = max(asked.rtol if asked.rtol < 1 else 0.0, 1e-6, 0.01 / noise.spread**2)
     return noise, EXACT.prepare(pi, replace(asked, mechanism=noise, rtol=rtol))
 

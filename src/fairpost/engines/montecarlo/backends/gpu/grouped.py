@@ -52,7 +52,7 @@ def grouped(one: One, asked: Asked) -> Grouped | None:
         return None
     if isinstance(pi, Simplex) and pi.partition is None:
         return None  # a total that is rounding (`cpu.blocks.fits`): the kernels measure from 0
-    rule = pi.rule if isinstance(pi, (SimplexThreshold, PosThreshold)) else None
+    rule = pi.rule
     steep = 1.0 if rule is None else float(rule.steepness)
     ones = np.ones(n)
     if isinstance(pi, KeepsTotal):
