@@ -14,7 +14,7 @@ mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area
 	$(BIN)/python tools/mutate.py $(ARGS)
 
 test-lowest: .venv-lowest/.test  # the oldest releases that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest
+	.venv-lowest/bin/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/.lint
 	$(BIN)/ruff check .

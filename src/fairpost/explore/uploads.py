@@ -19,7 +19,7 @@ MOST = 64 << 20
 class InMemory(MultiPartParser):
     """Starlette's parser, which would put more than a megabyte into a temporary file."""
 
-    spool_max_size = MOST + 1
+    spool_max_size = max_file_size = MOST + 1  # the name before Starlette 0.46 too
 
 
 async def upload_of(request: Request) -> tuple[Held, str, str | None]:
