@@ -72,7 +72,7 @@ print(len(made), *(found[k] for k in jobs))
 """
 
 
-EXACT, SIMULATED = "projection,simplex,pos", "projection,simulated,kept"
+EXACT, SIMULATED = "projection,pos", "simplex,simulated,kept"
 
 
 def environment(cache, source=None, **more):
@@ -269,7 +269,7 @@ def cold(tmp_path_factory):
 
 def test_compiled_and_loaded_kernels_give_the_same_bits(cold):
     cache, first = cold
-    assert int(first[0]) > 40
+    assert int(first[0]) > 25
     assert python(AUDITS, environment(cache), EXACT).stdout.split() == ["0", *first[1:]]
     assert python(AUDITS, environment(cache), EXACT, "backwards").stdout.split() == ["0", *first[1:]]
 
@@ -318,8 +318,8 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("how", ["fork", "multiprocessing"])
-def test_a_forked_child_audits(cold, how):
-    done = python(FORK, environment(cold[0]), how, limit=300)
+def test_a_forked_child_audits(how):
+    done = python(FORK, environment(os.environ.get("FAIRPOST_CACHE")), how, limit=300)
     assert done.stdout.split() == ([] if how == "fork" else ["True", "True"])
 
 
