@@ -256,7 +256,9 @@ def merge_lines() -> None:
             for line, tests in some.items():
                 into.setdefault(line, []).extend(one["tests"][k] for k in tests)
     hashes = {file: hash_of(file) for file in lines}
-    LINES.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}))
+    whole = LINES.with_suffix(".new")
+    whole.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}))
+    whole.replace(LINES)
 
 
 def known_lines() -> dict[str, Any]:
@@ -295,7 +297,8 @@ class Run:
                     self.known[row["key"]] = row
         self.outcomes: dict[Mutation, Outcome] = {}
         self.usual: dict[str, float] = {}
-        self.lines = known_lines()
+        self.lines, self.seen = known_lines(), LINES.stat().st_mtime_ns if LINES.exists() else 0
+        self.drawn.sort(key=lambda one: rounds_of(one[1], one[0], self.lines)[0][1] is None)  # those without a map last
 
     def key(self, what: str) -> str:
         """Of one result in the file."""
@@ -332,6 +335,11 @@ class Run:
         if seen is None:
             started = time.monotonic()
             limit = self.given.limit or 120 + 3 * self.usual[area]
+            with self.lock:
+                if (
+                    LINES.exists() and LINES.stat().st_mtime_ns != self.seen
+                ):  # a map that another run has made meanwhile
+                    self.seen, self.lines = LINES.stat().st_mtime_ns, known_lines()
             rounds = rounds_of(m, area, self.lines)
             state, by = worker.judge(m, rounds, limit)
             if state == "none":  # tests have moved since the map was made
