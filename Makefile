@@ -8,7 +8,7 @@ demo: .venv/.base
 	$(BIN)/fairpost demo
 
 test: .venv/.test  # bytecode is kept for the run: the tests start hundreds of processes
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 8
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)

@@ -72,7 +72,7 @@ print(len(made), *(found[k] for k in jobs))
 """
 
 
-EXACT, SIMULATED = "projection,simplex,pos", "projection,simulated,kept"
+EXACT, SIMULATED = "projection,pos", "simplex,simulated,kept"
 
 
 def environment(cache, source=None, **more):
@@ -110,6 +110,103 @@ def copy(tmp_path):
 
 def kernels(cache):
     return sorted(Path(cache).glob("kernels-*/*.kernel"))
+
+
+COMMANDS = """
+import contextlib, io
+from fairpost.cli import main
+Path("counts.csv").write_text("id,count,group\\n" + "".join(f"p{i},{3 * i * i % 101 + i},{'ab'[i % 2]}\\n" for i in range(40)))
+noises = [["--scale", "10"], ["--mechanism", "gaussian", "--sigma", "10"]]
+rules = ["nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold"]
+commands = [["audit", "counts.csv", *noise, "--postprocess", rule, *more]
+            for noise in noises for rule in rules for more in ([], ["--method", "monte-carlo", "--runs", "50"])]
+commands += [["audit", "counts.csv", "--scale", "10", "--postprocess", rule, "--group", "group", "--by-group"] for rule in rules[:6]]
+commands += [["allocate", "counts.csv", "--scale", "10"], ["project", "counts.csv"], ["project", "counts.csv", "--round"],
+             ["sweep", "counts.csv", "--postprocess", "simplex"], ["demo"]]
+commands += [["audit", "counts.csv", "--levels", "group", "--level-sigma", "3,4", "--runs", "64"]]
+commands += [["audit", "counts.csv", "--mechanism", "discrete-laplace", "--epsilon", "0.1", "--postprocess", rule,
+              "--programme", "title1-basic", "--base", "count"] for rule in ("as-written", "levelled")]
+for words in commands:
+    out = io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            main.main(words)
+        except SystemExit as end:
+            assert end.code in (0, 3), (words, said.getvalue())
+"""
+RECORDED = """
+import sys
+from pathlib import Path
+from fairpost.compiled import store
+met, load = set(), store.load
+store.load = lambda machine, name, key: (met.add(f"{name} {key!r}"), load(machine, name, key))[1]
+try:
+    exec(Path(sys.argv[1]).read_text())
+finally:
+    Path(sys.argv[2]).write_text("\\n".join(sorted(met)))
+"""
+
+
+def recorded(code, folder):
+    """What the store was asked for while code ran, kernel by kernel and signature by signature: compiled or loaded, no matter.
+
+    So the folder that everybody uses will do, and nothing has to be compiled for the question alone.
+    """
+    (folder / "code.py").write_text(code)
+    python(
+        RECORDED,
+        environment(os.environ.get("FAIRPOST_CACHE")),
+        folder / "code.py",
+        folder / "met",
+        limit=1500,
+        cwd=folder,
+    )
+    return {line for line in (folder / "met").read_text().splitlines() if line.partition(" ")[0].endswith("-outer")}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """What `fairpost compile` compiles or finds compiled."""
+    code = "import contextlib\nfrom fairpost.cli import main\nwith contextlib.suppress(SystemExit):\n    main.main(['compile'])\n"
+    return recorded(code, tmp_path_factory.mktemp("filled"))
+
+
+def called_from_python():
+    """The kernels that modules outside the folders `kernels` name, as module.function."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name in ("kernels", "compiled"):
+            continue
+        tree, modules = ast.parse(path.read_text()), {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and "kernels" in node.module.split("."):
+                for alias in node.names:
+                    inside = node.module.endswith(".kernels")
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                    found |= set() if inside else {f"{node.module}.{alias.name}"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                found.add(f"{modules[node.value.id]}.{node.attr}")
+    return {name for name in found if hasattr(_object(name), "py_func")}
+
+
+def _object(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute, None)
+
+
+def test_after_the_command_compile_no_command_compiles(filled, tmp_path):
+    met = recorded(COMMANDS, tmp_path)
+    assert len(met) > 30
+    assert not met - filled
+
+
+def test_the_command_compile_leaves_no_kernel_out(filled):
+    names = {line.partition(" ")[0] for line in filled}
+    wanted = {f"{name}-outer" for name in called_from_python()}
+    assert len(wanted) > 20
+    missing = wanted - names
+    assert not missing, sorted(missing)
 
 
 def test_a_changed_kernel_changes_its_callers(copy, tmp_path):
@@ -269,7 +366,7 @@ def cold(tmp_path_factory):
 
 def test_compiled_and_loaded_kernels_give_the_same_bits(cold):
     cache, first = cold
-    assert int(first[0]) > 40
+    assert int(first[0]) > 25
     assert python(AUDITS, environment(cache), EXACT).stdout.split() == ["0", *first[1:]]
     assert python(AUDITS, environment(cache), EXACT, "backwards").stdout.split() == ["0", *first[1:]]
 
@@ -282,7 +379,7 @@ def test_bits_do_not_depend_on_what_was_there_before(cold, tmp_path):
     for path in kernels(mixed)[::2]:
         path.unlink()
     again = python(AUDITS, environment(mixed), EXACT, "backwards").stdout.split()
-    assert int(again[0]) > 10
+    assert 5 < int(again[0]) < int(first[0])
     assert again[1:] == first[1:]
 
 
@@ -318,8 +415,8 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("how", ["fork", "multiprocessing"])
-def test_a_forked_child_audits(cold, how):
-    done = python(FORK, environment(cold[0]), how, limit=300)
+def test_a_forked_child_audits(how):
+    done = python(FORK, environment(os.environ.get("FAIRPOST_CACHE")), how, limit=300)
     assert done.stdout.split() == ([] if how == "fork" else ["True", "True"])
 
 
@@ -398,100 +495,3 @@ def test_an_interrupt_while_a_command_compiles(tmp_path, method):
     assert time.perf_counter() - start < 5.0
     assert err.strip() == "fairpost: interrupted, nothing was written"
     assert out == ""
-
-
-COMMANDS = """
-import contextlib, io
-from fairpost.cli import main
-Path("counts.csv").write_text("id,count,group\\n" + "".join(f"p{i},{3 * i * i % 101 + i},{'ab'[i % 2]}\\n" for i in range(40)))
-noises = [["--scale", "10"], ["--mechanism", "gaussian", "--sigma", "10"]]
-rules = ["nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold"]
-commands = [["audit", "counts.csv", *noise, "--postprocess", rule, *more]
-            for noise in noises for rule in rules for more in ([], ["--method", "monte-carlo", "--runs", "50"])]
-commands += [["audit", "counts.csv", "--scale", "10", "--postprocess", rule, "--group", "group", "--by-group"] for rule in rules[:6]]
-commands += [["allocate", "counts.csv", "--scale", "10"], ["project", "counts.csv"], ["project", "counts.csv", "--round"],
-             ["sweep", "counts.csv", "--postprocess", "simplex"], ["demo"]]
-commands += [["audit", "counts.csv", "--levels", "group", "--level-sigma", "3,4", "--runs", "64"]]
-commands += [["audit", "counts.csv", "--mechanism", "discrete-laplace", "--epsilon", "0.1", "--postprocess", rule,
-              "--programme", "title1-basic", "--base", "count"] for rule in ("as-written", "levelled")]
-for words in commands:
-    out = io.TextIOWrapper(io.BytesIO())
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as said:
-        try:
-            main.main(words)
-        except SystemExit as end:
-            assert end.code in (0, 3), (words, said.getvalue())
-"""
-RECORDED = """
-import sys
-from pathlib import Path
-from fairpost.compiled import store
-met, load = set(), store.load
-store.load = lambda machine, name, key: (met.add(f"{name} {key!r}"), load(machine, name, key))[1]
-try:
-    exec(Path(sys.argv[1]).read_text())
-finally:
-    Path(sys.argv[2]).write_text("\\n".join(sorted(met)))
-"""
-
-
-def recorded(code, folder):
-    """What the store was asked for while code ran, kernel by kernel and signature by signature: compiled or loaded, no matter.
-
-    So the folder that everybody uses will do, and nothing has to be compiled for the question alone.
-    """
-    (folder / "code.py").write_text(code)
-    python(
-        RECORDED,
-        environment(os.environ.get("FAIRPOST_CACHE")),
-        folder / "code.py",
-        folder / "met",
-        limit=1500,
-        cwd=folder,
-    )
-    return {line for line in (folder / "met").read_text().splitlines() if line.partition(" ")[0].endswith("-outer")}
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory):
-    """What `fairpost compile` compiles or finds compiled."""
-    code = "import contextlib\nfrom fairpost.cli import main\nwith contextlib.suppress(SystemExit):\n    main.main(['compile'])\n"
-    return recorded(code, tmp_path_factory.mktemp("filled"))
-
-
-def called_from_python():
-    """The kernels that modules outside the folders `kernels` name, as module.function."""
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        if path.parent.name in ("kernels", "compiled"):
-            continue
-        tree, modules = ast.parse(path.read_text()), {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module and "kernels" in node.module.split("."):
-                for alias in node.names:
-                    inside = node.module.endswith(".kernels")
-                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                    found |= set() if inside else {f"{node.module}.{alias.name}"}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-                found.add(f"{modules[node.value.id]}.{node.attr}")
-    return {name for name in found if hasattr(_object(name), "py_func")}
-
-
-def _object(name):
-    module, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(module), attribute, None)
-
-
-def test_after_the_command_compile_no_command_compiles(filled, tmp_path):
-    met = recorded(COMMANDS, tmp_path)
-    assert len(met) > 30
-    assert not met - filled
-
-
-def test_the_command_compile_leaves_no_kernel_out(filled):
-    names = {line.partition(" ")[0] for line in filled}
-    wanted = {f"{name}-outer" for name in called_from_python()}
-    assert len(wanted) > 20
-    missing = wanted - names
-    assert not missing, sorted(missing)

@@ -78,23 +78,18 @@ def test_the_pages_that_promise_examples_have_them():
 
 @pytest.mark.parametrize("name", ["quickstart", "cli", "files", "check"])
 def test_commands_print_what_is_shown(name, tmp_path, monkeypatch):
-    """As processes; a line `exit code N` stands for the code, and its absence for 0."""
+    """What a shell shows, stdout and stderr as they come; a line `exit code N` stands for the code, and its absence for 0."""
     monkeypatch.chdir(tmp_path)
     for page in ("quickstart", name):
         write_files(DOCS / f"{page}.md")
-    folder = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
     shown = "".join(body for info, body in blocks(DOCS / f"{name}.md") if info.startswith("console"))
     commands = re.findall(r"^\$ fairpost (.*)\n((?:(?!\$ ).*\n)*)", shown, re.MULTILINE)
     assert commands
     for line, wanted in commands:
-        done = subprocess.run(
-            [sys.executable, "-m", "fairpost", *line.split()],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", env=environment, check=False,
-            timeout=100,
-        )  # fmt: skip
-        code = f"exit code {done.returncode}\n" if done.returncode else ""
-        got = done.stdout + code
+        monkeypatch.setattr(sys, "argv", ["fairpost", *line.split()])
+        done = CliRunner().invoke(main, line.split(), prog_name="fairpost")
+        code = f"exit code {done.exit_code}\n" if done.exit_code else ""
+        got = done.output + code
         assert doctest.OutputChecker().check_output(wanted, got, FLAGS), f"fairpost {line}\n{got}"
 
 

@@ -21,7 +21,7 @@ def test_intervals_cover_every_entity_as_often_as_promised(mechanism):
     rng = np.random.default_rng(5)
     x = np.concatenate([np.zeros(3), np.round(rng.pareto(1.1, 37) * 30)])
     a = rng.uniform(0.5, 20, x.size)
-    share, repeats = a * x / np.sum(a * x), 1500
+    share, repeats = a * x / np.sum(a * x), 700
     covered = np.zeros(x.size)
     for r in range(repeats):
         found = share_interval(x + mechanism.sample(x.size, fp.Stream(11, r)), mechanism, a, confidence=0.9)

@@ -11,6 +11,7 @@ import pytest
 import fairpost as fp
 from fairpost.errors import InputError, ParameterError
 from fairpost.io import entities_csv
+from fairpost.results.base import _drawn as drawn
 from fairpost.results.base import known, needed, number
 from fairpost.results.figures import Axis
 
@@ -370,3 +371,14 @@ def test_the_figures_of_noisy_counts(found):
     assert list(trace.y) == axis.place(shares).tolist()
     assert np.array(trace.y) - np.array(trace.error_y.arrayminus) == pytest.approx(axis.place(ends[0]))
     assert found["shares"].plot().data[0].error_y.array is None
+
+
+def test_a_grid_has_no_more_lines_than_it_may_and_says_how_many_rows_are_left():
+    """The head and `most` - 1 rows fit; one more, and two of the lines go to what is left."""
+    for rows, shown in ((0, 0), (3, 3), (4, 4), (5, 3), (9, 3)):
+        grid = (("id", "value"), [(f"row{k}", "1.5") for k in range(rows)])
+        lines = drawn(grid, 5)
+        assert len(lines) <= 5
+        assert lines[0].split() == ["id", "value"]
+        assert [line.split()[0] for line in lines[1 : 1 + shown]] == [f"row{k}" for k in range(shown)]
+        assert lines[1 + shown :] == ([] if shown == rows else [f"  ... and {rows - shown} more"])

@@ -80,6 +80,28 @@ def refused(found, *parts):
 # ---- files: whole, owner-only, swept ----
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_file_and_its_name_are_on_the_disk_before_anybody_is_told(tmp_path, monkeypatch):
+    """First the content under the other name, then the rename, then the folder that has the name."""
+    seen, sync, replace = [], os.fsync, Path.replace
+
+    def synced(fd):
+        seen.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+        sync(fd)
+
+    def replaced(self, target):
+        seen.append("renamed")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    whole.write(tmp_path / "state", "new")
+    file, renamed, folder = seen
+    assert file.parent == tmp_path.resolve()
+    assert whole.OURS.fullmatch(file.name)
+    assert (renamed, folder) == ("renamed", tmp_path.resolve())
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o777])
 def test_confidential_files_are_owner_only_from_their_creation(tmp_path, umask, mask):
     umask(mask)

@@ -857,15 +857,21 @@ def csv_groups(run, command):
 
 
 def frontier(run, command):
-    """The path of the threshold in the JSON; by default none."""
+    """The path of the threshold in the JSON; by default none. Sixty entities, for which the expansion has each point at once."""
+    towns = [float(3 * k * k % 97 + 2 * k) for k in range(60)]
+    Path("many.csv").write_text("id,count\n" + "".join(f"t{k},{x:g}\n" for k, x in enumerate(towns)))
     assert run(command, base(command, how="baseline")).data["frontier"] is None
     for how, rule in (("pos", "pos-threshold"), ("simplex", "simplex-threshold")):
-        found = run(command, base(command, "--frontier", how=how)).data["frontier"]
+        found = run(command, base(command, "--frontier", how=how), file="many.csv").data["frontier"]
         assert found["rule"] == rule
         assert [p["postprocess"] for p in found["named"]] == [how]
-        start = fp.audit(counts(), level(command), how)
+        start = fp.audit(fp.Counts(towns), level(command), how)
         assert found["path"][0]["threshold"] == 0
-        assert found["path"][0]["point"]["alpha"]["value"] == pytest.approx(start.alpha.value, rel=1e-5)
+        assert found["path"][-1]["threshold"] == pytest.approx(level(command).best_threshold().level, rel=1e-12)
+        alpha = found["path"][0]["point"]["alpha"]
+        assert alpha["low"] <= start.alpha.high
+        assert start.alpha.low <= alpha["high"]
+        assert alpha["high"] - alpha["low"] <= 0.1 * start.alpha.value
 
 
 def shared_by_group(run, command):

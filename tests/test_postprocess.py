@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -15,6 +15,8 @@ rows = hnp.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(2, 9)), e
 KEEPS_TOTAL = ["sum", "simplex", "simplex-threshold"]
 NONNEGATIVE = [name for name in POSTPROCESSINGS if name not in ("none", "sum")]
 NOISE = fp.Laplace(3.0)
+SOME = settings(max_examples=40)
+"""For each of nine rules, alone and by group, each with up to six rows."""
 
 
 def built(name: str, n: int, *, by_group: bool = False):
@@ -25,6 +27,7 @@ def built(name: str, n: int, *, by_group: bool = False):
 
 @pytest.mark.parametrize("name", POSTPROCESSINGS)
 @pytest.mark.parametrize("by_group", [False, True])
+@SOME
 @given(rows)
 def test_batches_are_vectors_one_by_one_and_inputs_stay(name, by_group, X):
     _, pi = built(name, X.shape[1], by_group=by_group)
@@ -40,6 +43,7 @@ def test_batches_are_vectors_one_by_one_and_inputs_stay(name, by_group, X):
 
 @pytest.mark.parametrize("name", POSTPROCESSINGS)
 @pytest.mark.parametrize("by_group", [False, True])
+@SOME
 @given(rows)
 def test_totals_and_signs(name, by_group, X):
     counts, pi = built(name, X.shape[1], by_group=by_group)
@@ -56,6 +60,7 @@ def test_totals_and_signs(name, by_group, X):
 
 
 @pytest.mark.parametrize("name", POSTPROCESSINGS)
+@SOME
 @given(rows)
 def test_groups_are_independent_problems(name, X):
     counts, pi = built(name, X.shape[1], by_group=True)
@@ -68,6 +73,7 @@ def test_groups_are_independent_problems(name, X):
         assert whole[:, here] == pytest.approx(alone(X[:, here]), rel=1e-12, abs=1e-12)
 
 
+@SOME
 @given(rows)
 def test_pos_is_the_projection_of_the_noisy_shares(X):
     a = np.linspace(0.5, 3, X.shape[1])
@@ -79,6 +85,7 @@ def test_pos_is_the_projection_of_the_noisy_shares(X):
             )
 
 
+@SOME
 @given(rows)
 def test_baseline_is_the_formula_on_clipped_counts(X):
     a = np.linspace(0.5, 3, X.shape[1])

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import fairpost as fp
+from commands import call
 from fairpost.cli import main
 from fairpost.release import guard, protocol, rules
 from release_cases import ledger, with_selftest
@@ -98,7 +99,7 @@ def test_budget_and_release_from_the_shell(place):
         "--out",
         "o",
     )
-    dry = run(*words, "--dry-run", "--json", "-", cwd=place)
+    dry = call(*words, "--dry-run", "--json", "-", cwd=place)
     assert dry.returncode == 0, dry.stderr
     assert json.loads(dry.stdout)["tables"][0]["loss"] == "1/10"
     assert not (place / "o").exists()
@@ -107,23 +108,23 @@ def test_budget_and_release_from_the_shell(place):
     data = json.loads(first.stdout)
     assert data["left"] == "9/10"
     assert data["tables"][0]["charged"]
-    again = run(*words, cwd=place)
+    again = call(*words, cwd=place)
     assert again.returncode == 0
     assert "no charge" in again.stdout
     key = data["tables"][0]["key"]
-    free = run("release", "--from-noisy", key[:12], "--ledger", "b", "--postprocess", "pos", "--out", "p", cwd=place)
+    free = call("release", "--from-noisy", key[:12], "--ledger", "b", "--postprocess", "pos", "--out", "p", cwd=place)
     assert free.returncode == 0, free.stderr
-    show = json.loads(run("budget", "show", "b", "--json", "-", cwd=place).stdout)
+    show = json.loads(call("budget", "show", "b", "--json", "-", cwd=place).stdout)
     assert (show["limit"], show["spent"], show["left_rounded_down"]) == ("1", "1/10", "0.9")
-    history = run("budget", "history", "b", cwd=place).stdout.splitlines()
+    history = call("budget", "history", "b", cwd=place).stdout.splitlines()
     assert [line.split()[2] for line in history] == ["open", "charge", "done", "done"]
-    assert "secret" not in run("budget", "history", "b", "--json", "-", cwd=place).stdout
-    checked = run("budget", "verify", "b", "o/statement.json", "p/statement.json", cwd=place)
+    assert "secret" not in call("budget", "history", "b", "--json", "-", cwd=place).stdout
+    checked = call("budget", "verify", "b", "o/statement.json", "p/statement.json", cwd=place)
     assert checked.returncode == 0, checked.stderr
-    refused = run(*words[:5], "1", "--again", "x", "--out", "q", cwd=place)
+    refused = call(*words[:5], "1", "--again", "x", "--out", "q", cwd=place)
     assert refused.returncode == 3
     assert "asked 1;" in refused.stderr
-    audited = run("audit", "towns.csv", "--statement", "o/statement.json", "--runs", "200", "--json", "-", cwd=place)
+    audited = call("audit", "towns.csv", "--statement", "o/statement.json", "--runs", "200", "--json", "-", cwd=place)
     assert audited.returncode == 0, audited.stderr
     audit = json.loads(audited.stdout)
     assert (audit["mechanism"]["name"], audit["mechanism"]["scale"]) == ("discrete-laplace", 10.0)
@@ -216,9 +217,10 @@ def test_no_true_count_leaves_on_any_path(place):
     note(*words[:-1], "9", "--out", "q")
     note(*words, "--out", "tmp/x/y")
     note(*words, "--out", "r", "--again", "two", "--postprocess", "sum", "--round")
-    note("budget", "show", "l")
-    note("budget", "history", "l", "--json", "-")
-    note("budget", "verify", "l", "o/statement.json")
+    for given in (["show", "l"], ["history", "l", "--json", "-"], ["verify", "l", "o/statement.json"]):
+        done = call("budget", *given, cwd=place)
+        said.extend((done.stdout, done.stderr))
+        codes.append(done.returncode)
     next((place / "l.d").glob("*.noisy")).unlink()
     note(*words, "--out", "s")
     (place / "l").chmod(0o644)
@@ -382,8 +384,8 @@ def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path):
     words = ("release", "towns.csv", *TREE, "--epsilon", TINY, "--split", ".5,.25")
     said, codes, left = [], [], []
 
-    def note(*given, **extra):
-        done = run(*given, cwd=tmp_path, **extra)
+    def note(*given, way=run, **extra):
+        done = way(*given, cwd=tmp_path, **extra)
         said.extend((done.stdout, done.stderr))
         codes.append(done.returncode)
         left.append(done)
@@ -398,14 +400,16 @@ def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path):
     made = json.loads(left[-1].stdout)["tables"][0]
     assert not made["charged"]
     note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--postprocess", "joint", "--out", "p")
-    note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--postprocess", "simplex", "--out", "q")
-    note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--levels", "a:1", "--out", "q")
-    note(*words, "--exact", "county", "--out", "q")
-    note(*words[:-1], ".5,0", "--out", "q")
-    note(*words[:-1], ".5,.6", "--out", "q")
-    note(*words, "--exact-total", "--out", "q")
-    note("budget", "history", "b", "--json", "-")
-    note("budget", "verify", "b", "o/statement.json", "p/statement.json")
+    note(
+        "release", "--from-noisy", made["key"][:10], "--ledger", "b", "--postprocess", "simplex", "--out", "q", way=call
+    )
+    note("release", "--from-noisy", made["key"][:10], "--ledger", "b", "--levels", "a:1", "--out", "q", way=call)
+    note(*words, "--exact", "county", "--out", "q", way=call)
+    note(*words[:-1], ".5,0", "--out", "q", way=call)
+    note(*words[:-1], ".5,.6", "--out", "q", way=call)
+    note(*words, "--exact-total", "--out", "q", way=call)
+    note("budget", "history", "b", "--json", "-", way=call)
+    note("budget", "verify", "b", "o/statement.json", "p/statement.json", way=call)
     assert codes == [0, 3, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 0], [d.stderr for d in left]
     assert all(d.stderr.count("\n") == 1 for d in left if d.returncode == 2)
     assert not leaks(tmp_path, *said)
@@ -414,14 +418,14 @@ def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path):
         'split = [0.5, "1/2"]\nround = true\n[[table]]\nname = "flat"\nfile = "towns.csv"\n'
         '[[table]]\nname = "scales"\nfile = "towns.csv"\nlevels = "county:1,block:2"\nlevel-sigma = "20,20"\nmechanism = "discrete-laplace"\n'
     )
-    refused = run("release", "--plan", "plan.toml", "--ledger", "b", "--out", "o2", "--dry-run", cwd=tmp_path)
+    refused = call("release", "--plan", "plan.toml", "--ledger", "b", "--out", "o2", "--dry-run", cwd=tmp_path)
     assert refused.returncode == 2
     assert "by sigmas, or by a loss and its split" in refused.stderr
     text = (
         (tmp_path / "plan.toml").read_text().replace("epsilon = 0.1\n", "").replace("split =", "epsilon = 0.1\nsplit =")
     )
     (tmp_path / "plan.toml").write_text(text.replace('name = "flat"\n', 'name = "flat"\nepsilon = 0.1\n'))
-    dry = run(
+    dry = call(
         "release", "--plan", "plan.toml", "--ledger", "b", "--out", "o2", "--dry-run", "--json", "-", cwd=tmp_path
     )
     assert dry.returncode == 0, dry.stderr

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -157,6 +158,38 @@ def test_processes_share_the_draws_of_a_large_table(monkeypatch):
     for (law, _), y in zip(laws, out, strict=True):
         assert all(t.passed for t in selftest.compare(law, y))
         assert len({y[: y.size // 3].tobytes(), y[y.size // 3 : 2 * (y.size // 3)].tobytes()}) == 2
+
+
+def test_a_table_longer_than_a_block_has_noise_in_every_row(monkeypatch):
+    """What no draw has filled would be whatever the memory held: here a number that no draw of this scale gives."""
+    never = 2**60
+    filled = SimpleNamespace(empty=lambda n, dtype: np.full(n, never, dtype=dtype), int64=np.int64)
+    monkeypatch.setattr(noise, "np", filled)
+    monkeypatch.setattr(noise, "BLOCK", 7)
+    for law in (Law("discrete-laplace", 1e6), Law("discrete-gaussian", 1e6)):
+        for n in (1, 6, 7, 8, 14, 30):
+            drawn = noise.in_process(law, n)
+            assert drawn.shape == (n,)
+            assert never not in drawn
+            assert (
+                len(set(drawn.tolist())) > 0.9 * n
+            )  # no block is another one again: two draws agree with a chance of 1e-6
+
+
+def test_a_worker_that_fails_ends_the_draw(monkeypatch):
+    """Its rows would have no noise."""
+
+    def lost(share, out):
+        if share[0][1].start > 0:
+            raise FairpostError("a worker is gone")
+        for (_, part), y in zip(share, out, strict=True):
+            y[part] = 1
+
+    monkeypatch.setattr(noise, "ALONE", 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2}, raising=False)
+    monkeypatch.setattr(noise, "_work", lost)
+    with pytest.raises(FairpostError, match="a worker is gone"):
+        noise.sample_all([(Law("discrete-laplace", 2.0), 30)])
 
 
 def test_noise_is_added_exactly_and_a_saturated_draw_is_an_error():

@@ -35,6 +35,7 @@ def test_the_sign_changes_where_it_says(name, turned, tolerance):
     assert f(found) == 0 or f(found - room) * f(found + room) <= 0
     assert low <= min(asked)
     assert max(asked) <= high
+    assert abs(f(found)) == min(abs(f(x)) for x in asked)  # of the two ends of the last bracket the better one
     # bisection needs log2 of the bracket over the tolerance; the method at most some more than twice that
     assert len(asked) < 12 + 2.5 * math.log2((high - low) / tolerance)
 
@@ -53,3 +54,18 @@ def test_a_root_at_an_end_and_none_at_all():
     for f in (lambda x: 1.0, lambda x: -2.0, lambda x: math.nan):
         with pytest.raises(ValueError, match="both signs"):
             root(f, 0.0, 1.0, xtol=1e-9, rtol=0.0)
+
+
+@pytest.mark.parametrize("at", [1 / 3, 0.2718, 0.9, 1.7])
+def test_a_jump_is_as_near_as_every_tolerance_says(at):
+    """Nothing but signs to go by: the bracket ends below the tolerance, and not below half of it for nothing."""
+    for k in range(60):
+        tolerance = 0.2 * 0.8**k
+        for xtol, rtol in ((tolerance, 0.0), (0.0, tolerance)):
+            asked = []
+            found = root(
+                lambda x, asked=asked: asked.append(x) or math.copysign(1.0, x - at), -1.0, 3.0, xtol=xtol, rtol=rtol
+            )
+            assert abs(found - at) <= (xtol + rtol * abs(found)) * (1 + 1e-12)
+            if xtol:
+                assert len(asked) <= 2 + math.ceil(math.log2(4.0 / xtol))

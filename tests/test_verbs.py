@@ -159,24 +159,24 @@ def test_rows_of_a_matrix():
 
 def test_intervals_and_estimates_are_those_of_estimate():
     a = fp.allocate(
-        NOISY, WEIGHTS, "pos", NOISE, budget=1000.0, confidence=0.8, simultaneous=True, estimate_bias=True, replicates=3, seed=4,
+        NOISY, WEIGHTS, "baseline", NOISE, budget=1000.0, confidence=0.8, simultaneous=True, estimate_bias=True, replicates=3, seed=4,
         ids=list("vwxyz"), groups=GROUPS,
     )  # fmt: skip
     interval = share_interval(NOISY, NOISE, WEIGHTS, confidence=0.8, simultaneous=True)
     assert a.interval.low.tolist() == interval.low.tolist()
     assert a.interval.high.tolist() == interval.high.tolist()
     assert (a.interval.confidence, a.interval.simultaneous) == (0.8, True)
-    estimate = plug_in(NOISY, NOISE, WEIGHTS, "pos", replicates=3, seed=4)
+    estimate = plug_in(NOISY, NOISE, WEIGHTS, "baseline", replicates=3, seed=4)
     assert a.bias.bias.tolist() == estimate.bias.tolist()
     assert a.bias.error.tolist() == estimate.error.tolist()
     assert a.money.tolist() == (a.shares * 1000).tolist()
     data = a.to_dict()
     assert data["bias"] == {
-        "mark": "estimated from noisy counts", "methods": {"pos": "exact"}, "replicates": 3, "missing": {},
+        "mark": "estimated from noisy counts", "methods": {"baseline": "exact"}, "replicates": 3, "missing": {},
     }  # fmt: skip
     assert data["entities"][2]["id"] == "x"
     assert data["entities"][2]["group"] == "a"
-    assert data["entities"][2]["pos_money"] == a.money[2]
+    assert data["entities"][2]["baseline_money"] == a.money[2]
     assert fp.allocate(NOISY, WEIGHTS, "pos", NOISE).bias is None
     plain = fp.allocate(NOISY)
     assert (plain.interval, plain.bias, plain.money, plain.ids) == (None, None, None, ("0", "1", "2", "3", "4"))

@@ -215,8 +215,8 @@ def hash_of(file: str) -> str:
     return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
 
 
-def make_lines(jobs: int) -> None:
-    """Run the suite once and keep which test runs which line; tests that fail under coverage are left out."""
+def make_lines(jobs: int, patterns: list[str] | None) -> None:
+    """Run the suite once, or some files of it, and keep which test runs which line, beside what is known of other files."""
     WORK.mkdir(exist_ok=True)
     for old in WORK.glob("seen.*.json"):
         old.unlink()
@@ -234,23 +234,31 @@ def make_lines(jobs: int) -> None:
         str(jobs),
         "--tb=line",
     ]
-    subprocess.run(call, cwd=ROOT, env=env, check=False)
+    files = [p for one in patterns or ["test_*"] for p in sorted((ROOT / "tests").glob(f"{one}.py"))]
+    subprocess.run([*call, *map(str, files)], cwd=ROOT, env=env, check=False)
     merge_lines()
 
 
 def merge_lines() -> None:
-    """What every process of a run has seen, in one file."""
+    """What every process of a run has seen, beside what is known already of other tests and unchanged sources."""
+    known = known_lines()
+    seen = [json.loads(path.read_text()) for path in sorted(WORK.glob("seen.*.json"))]
+    again = {t.partition("::")[0] for one in seen for t in one["tests"]}
+    seconds = {t: s for t, s in known["seconds"].items() if t.partition("::")[0] not in again}
     lines: dict[str, dict[str, list[str]]] = {}
-    seconds: dict[str, float] = {}
-    for path in sorted(WORK.glob("seen.*.json")):
-        seen = json.loads(path.read_text())
-        seconds |= seen["seconds"]
-        for file, some in seen["lines"].items():
+    for file, some in known["lines"].items():
+        if (ROOT / file).exists() and known["hashes"][file] == hash_of(file):
+            lines[file] = {line: [t for t in tests if t in seconds] for line, tests in some.items()}
+    for one in seen:
+        seconds |= one["seconds"]
+        for file, some in one["lines"].items():
             into = lines.setdefault(file, {})
             for line, tests in some.items():
-                into.setdefault(line, []).extend(seen["tests"][k] for k in tests)
+                into.setdefault(line, []).extend(one["tests"][k] for k in tests)
     hashes = {file: hash_of(file) for file in lines}
-    LINES.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}))
+    whole = LINES.with_suffix(".new")
+    whole.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}))
+    whole.replace(LINES)
 
 
 def known_lines() -> dict[str, Any]:
@@ -289,7 +297,8 @@ class Run:
                     self.known[row["key"]] = row
         self.outcomes: dict[Mutation, Outcome] = {}
         self.usual: dict[str, float] = {}
-        self.lines = known_lines()
+        self.lines, self.seen = known_lines(), LINES.stat().st_mtime_ns if LINES.exists() else 0
+        self.drawn.sort(key=lambda one: rounds_of(one[1], one[0], self.lines)[0][1] is None)  # those without a map last
 
     def key(self, what: str) -> str:
         """Of one result in the file."""
@@ -326,6 +335,11 @@ class Run:
         if seen is None:
             started = time.monotonic()
             limit = self.given.limit or 120 + 3 * self.usual[area]
+            with self.lock:
+                if (
+                    LINES.exists() and LINES.stat().st_mtime_ns != self.seen
+                ):  # a map that another run has made meanwhile
+                    self.seen, self.lines = LINES.stat().st_mtime_ns, known_lines()
             rounds = rounds_of(m, area, self.lines)
             state, by = worker.judge(m, rounds, limit)
             if state == "none":  # tests have moved since the map was made
@@ -421,14 +435,15 @@ def main() -> int:
         "--whole", action="store_true", help="show survivors to the rest of the suite too (minutes each)"
     )
     parser.add_argument(
-        "--lines", action="store_true", help="first run the suite once and keep which test runs which line"
+        "--lines", action="store_true", help="run the suite once, or --tests, keep which test runs which line, and stop"
     )
     parser.add_argument(
         "--baseline", action="store_true", help="run an area's tests without a change first, map or not"
     )
     given = parser.parse_args()
     if given.lines:
-        make_lines(given.jobs)
+        make_lines(given.jobs, given.tests)
+        return 0
     areas = given.area or list(AREAS)
     if given.tests:
         TESTS.update({area: tuple(given.tests) for area in AREAS})
