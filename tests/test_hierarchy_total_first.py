@@ -87,6 +87,23 @@ def test_the_projection_of_a_family_meets_the_conditions_of_optimality():
     assert 3 < most < 40
 
 
+def test_noise_far_above_what_is_shared_is_solved_as_well():
+    """A few people and noise of up to 10,000: rows keep one entry each, and Newton's steps alone are short. Margins to 1e-9 of the total."""
+    rng, most = np.random.default_rng(2), 0
+    for _ in range(400):
+        n, many = int(rng.integers(2, 60)), int(rng.integers(2, 30))
+        x = np.floor(rng.lognormal(rng.uniform(-2, 3), 1.5, (n, many))) * (rng.random((n, many)) > 0.7)
+        z = x + np.round(rng.normal(0, 10 ** rng.uniform(1, 4), (n, many)))
+        w = 10 ** rng.uniform(-1, 1, n)
+        totals, cells = rng.permutation(x.sum(axis=1)), x.sum(axis=0)
+        v, mu, steps, _ = solve(z, w, totals, cells)
+        scale = np.abs(z).max()
+        assert np.abs(v.sum(axis=0) - cells).max() <= 1e-9 * max(totals.sum(), 1)
+        assert kkt(z, w, totals, cells, v, mu) <= 1e-11 * scale
+        most = max(most, steps)
+    assert most < 5000
+
+
 def test_the_projection_of_a_family_is_that_of_an_independent_solver():
     """Near the optimum f(v') - f(v) >= |v' - v|^2 / 2 w. PIQP's duality gap is below 1e-9 here: sqrt(2 x 5 x 1e-9) = 1e-4 people."""
     import piqp
