@@ -20,7 +20,7 @@ Hessian -S,
 
 a weighted Laplacian of columns that share a row. Newton's step solves (S + ridge) d = g; the ridge falls with |g|, so that
 the end is a Newton step on the right set, exact but for rounding. Along d the slope h(t) = g(b + t d)' d falls, piecewise linear, from
-h(0) > 0, and a t with |h(t)| <= h(0)/2 is taken: 1, or more (parts that share no row), or less (between two signs of h). Slopes
+h(0) > 0, and a t with h(t) <= h(0)/2 on the near side of the top is taken: 1, or more (parts that share no row), or less. Slopes
 and not values are compared, which rounding does not disturb near the optimum. After a shortened step the columns are solved as
 families too, one by one for the rows' thresholds as they are, which only ascends as well, and the ridge grows. Where noise is a hundred
 times what is to be shared, nearly every row keeps one entry, S says little, and hundreds of steps may be needed; five are usual.
@@ -42,6 +42,7 @@ STEPS = 5000  # of Newton's method; five are usual
 SEARCH = 60  # shorter or longer steps along one direction
 CLOSE = 2e-15  # of the largest number in the family, times its rows and columns: what a column may be off
 RIDGE = 1e-3
+PAST = 0.01  # of the first slope: how far a step may go beyond the top of its line
 FLOOR = 1e-14
 P, Q, T, U, M, B, G, D, NEW, Y, TRIAL = range(11)  # the rows of `vec`
 
@@ -165,7 +166,7 @@ def _along(Z: Floats, rows: int, many: int, vec: Floats, first: float, close: fl
     t, low, high, h_low, h_high = 1.0, 0.0, np.inf, first, 0.0
     for _ in range(SEARCH):
         h = _slope(Z, rows, many, vec, t, found)
-        if found[0] <= close or abs(h) <= 0.5 * first:
+        if found[0] <= close or -PAST * first <= h <= 0.5 * first:
             break
         if h > 0.0:
             low, h_low = t, h
