@@ -20,8 +20,10 @@ Hessian -S,
 
 a weighted Laplacian of columns that share a row. Newton's step solves (S + ridge) d = g; the ridge falls with |g|, so that
 the end is a Newton step on the right set, exact but for rounding. Along d the slope h(t) = g(b + t d)' d falls, piecewise linear, from
-h(0) > 0; t = 1 is taken unless h(1) < -h(0)/2 (too far: the step is shortened between two signs of h) or h(1) > h(0)/2 with almost nothing
-gained (two parts that share no row: it is doubled). Slopes and not values are compared, which rounding does not disturb near the optimum.
+h(0) > 0, and a t with h(t) <= h(0)/2 on the near side of the top is taken: 1, or more (parts that share no row), or less. Slopes
+and not values are compared, which rounding does not disturb near the optimum. After a shortened step the columns are solved as
+families too, one by one for the rows' thresholds as they are, which only ascends as well, and the ridge grows. Where noise is a hundred
+times what is to be shared, nearly every row keeps one entry, S says little, and hundreds of steps may be needed; five are usual.
 
 The start is the optimum without v >= 0, closed: with sum_j q_j b_j = 0, m_i = (z_i. - T_i)/sum q and
 b_j = ((z_.j - U_j)/q_j - sum_i m_i)/sum p. Where it is not negative it is the answer.
@@ -36,10 +38,11 @@ from fairpost.compiled import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-STEPS = 200  # of Newton's method; five are usual
+STEPS = 5000  # of Newton's method; five are usual
 SEARCH = 60  # shorter or longer steps along one direction
 CLOSE = 2e-15  # of the largest number in the family, times its rows and columns: what a column may be off
 RIDGE = 1e-3
+PAST = 0.01  # of the first slope: how far a step may go beyond the top of its line
 FLOOR = 1e-14
 P, Q, T, U, M, B, G, D, NEW, Y, TRIAL = range(11)  # the rows of `vec`
 
@@ -158,19 +161,17 @@ def _slope(Z: Floats, rows: int, many: int, vec: Floats, t: float, found: Floats
 
 
 @kernel(error_model="numpy")
-def _along(Z: Floats, rows: int, many: int, vec: Floats, first: float, close: float, found: Floats) -> None:
-    """The step along d: B and G are moved; `found` = the largest entry of the gradient there."""
+def _along(Z: Floats, rows: int, many: int, vec: Floats, first: float, close: float, found: Floats) -> float:
+    """The step along d: B and G are moved, its length returned; `found` = the largest entry of the gradient there."""
     t, low, high, h_low, h_high = 1.0, 0.0, np.inf, first, 0.0
     for _ in range(SEARCH):
         h = _slope(Z, rows, many, vec, t, found)
-        if found[0] <= close or abs(h) <= 0.5 * first:
+        if found[0] <= close or -PAST * first <= h <= 0.5 * first:
             break
         if h > 0.0:
             low, h_low = t, h
             if high == np.inf:
-                if h < 0.999 * first:
-                    break  # a gain, if a small one
-                t *= 2.0
+                t *= 4.0
                 continue
         else:
             high, h_high = t, h
@@ -178,12 +179,26 @@ def _along(Z: Floats, rows: int, many: int, vec: Floats, first: float, close: fl
     for j in range(many):
         vec[B, j] += t * vec[D, j]
         vec[G, j] = vec[NEW, j]
+    return t
 
 
 @kernel(error_model="numpy")
-def _newton(Z: Floats, rows: int, many: int, vec: Floats, S: Floats, scale: float, found: Floats) -> int:
-    """The multipliers of the optimum into B and M; returns the steps, `found` = what the worst column is off."""
-    close = CLOSE * scale * (rows + many)
+def _sweep(Z: Floats, rows: int, many: int, vec: Floats, found: Floats) -> None:
+    """The best b for the thresholds as they are, column by column: each one is a family like a row."""
+    z, b = vec[D, :rows], vec[TRIAL, :rows]
+    for i in range(rows):
+        b[i] = vec[M, i] / vec[P, i]
+    for j in range(many):
+        for i in range(rows):
+            z[i] = Z[i * many + j]
+        q = vec[Q, j]
+        vec[B, j] = _row(z, q, vec[P, :rows], b, vec[U, j], -np.inf, vec[Y, :rows]) / q
+    found[0] = _columns(Z, rows, many, vec, vec[B, :many], vec[G, :many])
+
+
+@kernel(error_model="numpy")
+def _start(Z: Floats, rows: int, many: int, vec: Floats, found: Floats) -> None:
+    """The optimum without v >= 0."""
     all_q, all_p, total = 0.0, 0.0, 0.0
     for j in range(many):
         all_q += vec[Q, j]
@@ -199,19 +214,30 @@ def _newton(Z: Floats, rows: int, many: int, vec: Floats, S: Floats, scale: floa
     for j in range(many):
         vec[B, j] = (vec[G, j] / vec[Q, j] - total) / all_p
     found[0] = _columns(Z, rows, many, vec, vec[B, :many], vec[G, :many])
-    steps, best = 0, np.inf
+
+
+@kernel(error_model="numpy")
+def _newton(Z: Floats, rows: int, many: int, vec: Floats, S: Floats, scale: float, found: Floats) -> int:
+    """The multipliers of the optimum into B and M; returns the steps, `found` = what the worst column is off."""
+    close = CLOSE * scale * (rows + many)
+    _start(Z, rows, many, vec, found)
+    steps, best, ridge = 0, np.inf, RIDGE
     while found[0] > close and steps < STEPS:
-        stuck = found[0] >= best and found[0] <= 1e3 * close  # rounding decides: no step gains
-        if stuck:
+        if found[0] >= best and found[0] <= 1e3 * close:  # rounding decides: no step gains
             break
         best = min(best, found[0])
-        _hessian(Z, rows, many, vec, RIDGE * min(1.0, found[0] / scale) + FLOOR, S)
+        _hessian(Z, rows, many, vec, ridge * min(1.0, found[0] / scale) + FLOOR, S)
         _solve(S, many, vec[G, :many], vec[D, :many])
         first = 0.0
         for j in range(many):
             first += vec[G, j] * vec[D, j]
-        _along(Z, rows, many, vec, first, close, found)
+        t = _along(Z, rows, many, vec, first, close, found)
         steps += 1
+        if t < 1.0 and found[0] > close:
+            ridge = min(4.0 * ridge, 1.0)
+            _sweep(Z, rows, many, vec, found)
+        else:
+            ridge = max(0.25 * ridge, RIDGE)
     _columns(Z, rows, many, vec, vec[B, :many], vec[G, :many])
     return steps
 
