@@ -41,9 +41,9 @@ def enumerated(law, x, base, weight, noise, other):
 @pytest.mark.parametrize(
     ("noise", "other"),
     [
-        (fp.DiscreteLaplace(1.5), fp.DiscreteLaplace(3.0)),
-        (fp.DiscreteGaussian(2.0), fp.DiscreteLaplace(2.0)),
-        (fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(5.0)),
+        (fp.DiscreteLaplace(0.7), fp.DiscreteLaplace(1.2)),
+        (fp.DiscreteGaussian(2.0), fp.DiscreteLaplace(0.9)),
+        (fp.DiscreteLaplace(0.8), fp.DiscreteGaussian(3.0)),
     ],
     ids=str,
 )
