@@ -41,9 +41,9 @@ def enumerated(law, x, base, weight, noise, other):
 @pytest.mark.parametrize(
     ("noise", "other"),
     [
-        (fp.DiscreteLaplace(1.5), fp.DiscreteLaplace(3.0)),
-        (fp.DiscreteGaussian(2.0), fp.DiscreteLaplace(2.0)),
-        (fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(5.0)),
+        (fp.DiscreteLaplace(0.7), fp.DiscreteLaplace(1.2)),
+        (fp.DiscreteGaussian(2.0), fp.DiscreteLaplace(0.9)),
+        (fp.DiscreteLaplace(0.8), fp.DiscreteGaussian(3.0)),
     ],
     ids=str,
 )
@@ -73,15 +73,15 @@ def test_two_entities_by_enumeration(name, noise, other):
 def test_decisions_and_payments_that_are_not_shared(noise):
     """The chance of being eligible is that of `decisions`; a payment's moments are a plain sum (lattice) or a simulation."""
     M = MECHANISMS[noise]
-    counts = fp.Counts([98, 60, 12], base=[600, 500, 300])
+    counts = fp.Counts([98, 60, 12, 1], base=[600, 500, 300, 8])  # the last base may fall below 0
     other = M.scaled(2 * M.spread)
     found = fp.audit(counts, M, "as-written", programme=DECISION, base_noise=other, engine="exact")
     chance = eligible_chance(DECISION, counts, M, other)
     np.testing.assert_allclose(1 - found.zero, chance, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(found.bias, chance - (found.truth > 0), rtol=1e-9, atol=1e-13)
     if noise == "laplace":
-        closed = [rate_chance(x, N, 0.15, M, other) for x, N in zip(counts.values, counts.base, strict=True)]
-        np.testing.assert_allclose(1 - found.zero, closed, rtol=1e-11, atol=1e-15)
+        closed = [rate_chance(x, N, 0.15, M, other) for x, N in zip(counts.values[:3], counts.base[:3], strict=True)]
+        np.testing.assert_allclose(1 - found.zero[:3], closed, rtol=1e-11, atol=1e-15)
     paid = fp.audit(counts, M, "as-written", programme=MONEY, base_noise="same", engine="exact")
     run = fp.audit(
         counts, M, "as-written", programme=MONEY, base_noise="same", engine=fp.MonteCarlo(runs=40_000, seed=1)

@@ -155,6 +155,12 @@ def test_floors_by_mean_field_and_by_simulation(which, noise):
     off = np.abs(field.bias - run.bias)
     assert off.max() < 0.05 * np.ptp(run.bias)  # of second order in the noise of a sum
     assert np.median((run.sample.plain_error / np.maximum(run.standard_error, 1e-18))[moving]) ** 2 > 3
+    if not held:  # groups at their minimum share sums of their own: without them their members would gain nothing
+        pools = field.pools
+        alone = pools.scatter(pools.spread(np.arange(len(pools.labels)))) > 0
+        lifted = alone & (np.bincount(member)[member] > 1)
+        assert 5 <= lifted.sum() < 40
+        assert np.median((run.sample.plain_error / run.standard_error)[lifted]) ** 2 > 15
     rows = field.rows(draws)
     score = rows.mean(axis=0) / np.maximum(rows.std(axis=0) / np.sqrt(runs), 1e-15)
     assert np.abs(score[rows.std(axis=0) > 1e-12]).max() < 5  # what is subtracted has mean 0

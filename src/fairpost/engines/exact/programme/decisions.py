@@ -46,7 +46,7 @@ def rate_chance(count: float, base: float, part: float, noise: Laplace, base_noi
 
 
 def eligible_chance(law: Programme, counts: Counts, noise: Law, base_noise: Law) -> Floats:
-    """For each entity the chance that noise on the count and on the base leaves it eligible."""
+    """For each entity the chance that noise on the count and on the base leaves it eligible; a base below 0 counts as 0."""
     if counts.base is None:
         raise CountsError(f"{law.name}: noise on the base needs a base population, got none")
     breaks = _forms(law.eligible)
@@ -56,7 +56,7 @@ def eligible_chance(law: Programme, counts: Counts, noise: Law, base_noise: Law)
         x, N = float(counts.values[i]), float(counts.base[i])
 
         def chance(base: Floats, x: float = x) -> Floats:
-            return _at_least(noise, law.threshold(base) - x, x)
+            return _at_least(noise, law.threshold(np.maximum(base, 0.0)), x)
 
         at = [s for s in breaks if np.isfinite(s)] + _meets(law.eligible, x)
         out[i] = _expected(chance, N, base_noise, at)
@@ -81,15 +81,12 @@ def section_203(
     return _expected(chance, group, own, [number, part * citizens, illiterate / rate])
 
 
-def _at_least(noise: Law, c: Floats, x: float) -> Floats:
-    """P(eta >= c)."""
-    return np.asarray(noise.sf(_up(c, x) - 1) if noise.discrete else noise.sf(c))
-
-
-def _up(c: Floats, x: float) -> Floats:
-    """The least whole eta with x + eta >= x + c; the threshold x + c may lie one ulp above a whole number."""
-    t, whole = c + x, np.floor(x)
-    return np.asarray(np.ceil(t - (x - whole)) - whole)
+def _at_least(noise: Law, t: Floats, x: float) -> Floats:
+    """P(x + eta >= t). On the lattice t may lie one ulp above a whole number, which t - x would round away."""
+    if not noise.discrete:
+        return np.asarray(noise.sf(t - x))
+    whole = np.floor(x)
+    return np.asarray(noise.sf(np.ceil(t - (x - whole)) - whole - 1))
 
 
 def _above(noise: Law, c: Floats, x: float) -> Floats:
