@@ -39,6 +39,8 @@ from fairpost.rules import PosThreshold, PostProcessing, SimplexThreshold
 KAPPA = 0.4
 LEAST = 4.0
 """The least scale."""
+TOLERANCE = 1e-4
+"""Of the integrals for continuous noise."""
 PART = 0.02
 """The largest part of alpha that alpha's error may be."""
 
@@ -60,8 +62,7 @@ def continuous_work(pi: PostProcessing, asked: Asked) -> tuple[Law, Work]:
     if isinstance(pi, (SimplexThreshold, PosThreshold)):
         rule = pi.rule
         pi = replace(pi, threshold=Threshold(rule.level + rule.width / 2) if rule.level > 0 else rule)
-    rtol = max(asked.rtol if asked.rtol < 1 else 0.0, 1e-6, 0.01 / noise.spread**2)
-    return noise, EXACT.prepare(pi, replace(asked, mechanism=noise, rtol=rtol))
+    return noise, EXACT.prepare(pi, replace(asked, mechanism=noise, rtol=TOLERANCE))
 
 
 def tie(zero: Floats, noise: Law) -> Floats:
@@ -116,7 +117,7 @@ def allocated(found: Moments, x: Floats, weights: Floats, truth: Floats, noise: 
     own = s.a * (near + found.zero / b)
     ratio, size = s.deviation / s.mean if s.mean > 0 else np.inf, max(s.mean, s.deviation)
     bend = truth * min(ratio, 1.0) ** 2 + noise.variance * (s.a / size) ** 2
-    change = KAPPA * ((own + np.mean(own)) / size * (1 + min(ratio, 1.0)) + bend / b**2 + 4 * lost)
+    change = KAPPA * ((own + np.mean(own)) / size * (1 + min(ratio, 1.0)) + bend / b**2 + 2 * lost)
     return replace(
         found,
         error=found.error + (change if np.any(found.error > 0) or np.ptp(truth) > 0 else 0.0),

@@ -24,9 +24,9 @@ from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
 
-POINTS = 1.2e6
+POINTS = 1.5e6
 """The most noises, times entities / 3: about a second."""
-LEFT = 1e-11
+LEFT = (1e-11, 3e-9)
 """The chance that is left out, where that is affordable."""
 BLOCK = 60_000
 Rule = Callable[[Floats], Floats]
@@ -52,11 +52,12 @@ class _Sums:
 def listed(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool) -> Moments | None:
     """Moments of shares, one entry per entity, or None where the noises are too many; `smooth`: the bound for PoS holds."""
     n = x.size
-    reach = _reach(noise, n)
-    if float(2 * reach + 1) ** n * n / 3 <= POINTS:
-        sums, left, size = _all(rule, x, truth, a, noise, reach)
-    elif float(2 * reach + 1) * d.x.size * n / 3 <= POINTS and n * (1 - float(noise.density(0.0))) < 1e-3:
-        sums, left, size = _single(rule, d, x, truth, a, noise, reach)
+    fits = [reach for reach in (_reach(noise, n, left) for left in LEFT) if n * math.log(2 * reach + 1) < math.log(3 * POINTS / n)]
+    far = _reach(noise, n, LEFT[0])
+    if fits:
+        sums, left, size = _all(rule, x, truth, a, noise, fits[0])
+    elif (2.0 * far + 1) * d.x.size * n / 3 <= POINTS and n * (1 - float(noise.density(0.0))) < 1e-3:
+        sums, left, size = _single(rule, d, x, truth, a, noise, far)
     else:
         return None
     need = float(np.sum(a * x))
@@ -76,10 +77,11 @@ def listed(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: 
     )
 
 
-def _reach(noise: Law, n: int) -> int:
+def _reach(noise: Law, n: int, left: float) -> int:
+    """The least reach, to 5 %, beyond which some noise lies with a chance below `left`; 20,000 where it is larger."""
     reach = 1
-    while 2 * n * float(noise.sf(float(reach))) > LEFT and reach < 10**6:
-        reach = math.ceil(1.15 * reach + 0.5)
+    while reach < 20_000 and 2 * n * float(noise.sf(float(reach))) > left:
+        reach = math.ceil(1.05 * reach + 0.5)
     return reach
 
 

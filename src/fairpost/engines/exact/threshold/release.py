@@ -63,8 +63,10 @@ GROW = (0.5, 0.7, 1.0, 1.4)
 """How much of that each level takes."""
 TURN, ORDER = 18.0, 18
 """By how much the phase may turn on a panel of t, and its nodes."""
-WORK = 1e7
-"""The most (t, s, count) values: some seconds."""
+WORK = 3.5e6
+"""The most (t, s, count) values: half a second for the two levels that a refusal needs."""
+OUTLOOK = 40.0
+"""Lines gain a factor of some 5 with each level: where the first comparison misses the tolerance by more than this, the last would too."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Found:
     root: float
     """E[r] by the law of r itself."""
     nodes: int
+    lines: bool = False
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
@@ -160,6 +163,8 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
             bias, error, slack = _biases(now, before, surplus, n)
             if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
+            if now.lines and slack > OUTLOOK * rtol * float(np.ptp(bias)):
+                break
         before = now
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
 
@@ -258,7 +263,7 @@ def _few(family: Family, win: Window, tau: float, level: Level) -> Found:
     wide = np.diff(edges)[:, None]
     t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
     path = Line(np.where(t > win.centre, size, -size), step, top)
-    return _gathered(family, win, e, t, weight, None, _values(family, e, t, path, tau), tau)
+    return replace(_gathered(family, win, e, t, weight, None, _values(family, e, t, path, tau), tau), lines=True)
 
 
 def _height(family: Family, win: Window, e: Entities, size: float) -> float:
