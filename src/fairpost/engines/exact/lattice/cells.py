@@ -24,9 +24,12 @@ from fairpost.engines.exact.sums.factors import Complexes, parts
 from fairpost.engines.exact.sums.population import Entities, line
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
+from fairpost.noise import Law
 
 WORK = 6e7
 """The most products of numbers: about 2 s."""
+TABLES = 5e6
+"""The most masses of discrete Gaussian noise that are tilted and summed: some seconds."""
 MOST = 80
 """The most entities that may be cut."""
 BLOCK = 40_000
@@ -45,6 +48,11 @@ class Sums:
     root: float = 0.0
     giant: float = 0.0
     nodes: int = 0
+
+
+def table(noise: Law) -> float:
+    """How many masses one s takes; discrete Laplace noise has closed sums."""
+    return 26 * noise.spread + 3 if np.isinf(noise.strip) else 0.0
 
 
 def tilt(e: Entities) -> float:
@@ -71,7 +79,9 @@ def cells(e: Entities, span: tuple[int, int], t0: int, total: float, safety: flo
     half = steps(e, safety) // 2 + 1
     n = int(np.sum(e.weight))
     work = (span[1] - span[0]) * half * (n + 2) ** 2 * math.log2(n + 2)
-    if n > MOST or work > WORK:
+    blocks = math.ceil((span[1] - span[0]) / max(1, BLOCK // half))
+    tables = blocks * 2 * half * table(e.noise)
+    if n > MOST or work > WORK or tables > TABLES:
         raise ToleranceError(
             f"simplex: {n} entities that may be cut have {span[1] - span[0]} cells of the threshold with {half} nodes under "
             f"{e.noise.name} noise of this scale, which would take too long"

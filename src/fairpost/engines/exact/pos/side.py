@@ -38,6 +38,7 @@ from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.quadrature import Rule, exp_sinh, legendre
 from fairpost.engines.exact.shares import SAFETY, moved
 from fairpost.engines.moments import Floats
+from fairpost.errors import ToleranceError
 
 FEWEST, FEW = 12, 60
 """Up to this many entities the mirror kernel is asked at once (of about equal scales), or after the other has failed."""
@@ -48,6 +49,8 @@ DEAR = 5.0
 
 PLAIN = ((35.0, 7.0), (55.0, 14.0))
 """Laplace, Gaussian: about how many r the first stage has, and how many times its cost all stages of both signs take."""
+LOST = 1e-2
+"""By how much the first two stages may miss the sum of the shares; those that go on to a tolerance miss it by some 1e-6."""
 AHEAD = 3.0
 """The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
 
@@ -85,7 +88,17 @@ class Side:
         self.method, self.each, self.stage = method, EACH[method], 0
         self.error, self.gain = np.full_like(self.problem.c, np.inf), 0.0
         self.sums = self._evaluate()
+        self._doubt()
         self.refine()
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """Refuse at once where the shares do not even sum to about what they must: no stage mends that."""
+        if not abs(self.mass - self.chance) <= LOST and not self.other_way:
+            raise ToleranceError(
+                f"pos: a sum of noisy counts that may be negative: the first rules miss the sum of the shares by "
+                f"{abs(self.mass - self.chance):.2g}, and finer ones would not reach the tolerance"
+            )
 
     def _evaluate(self) -> Sums:
         stage, mirror = STAGES[self.stage], self.method == "mirror"
