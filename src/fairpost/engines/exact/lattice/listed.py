@@ -49,17 +49,35 @@ class _Sums:
         self.degenerate += float(chance @ (rows @ weights <= 0))
 
 
-def listed(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool) -> Moments | None:
-    """Moments of shares, one entry per entity, or None where the noises are too many; `smooth`: the bound for PoS holds."""
-    n = x.size
-    fits = [reach for reach in (_reach(noise, n, left) for left in LEFT) if n * math.log(2 * reach + 1) < math.log(3 * POINTS / n)]
+@dataclass(frozen=True)
+class Listing:
+    """Which noises are listed: all vectors, or one noise at a time, each up to `reach`."""
+
+    every: bool
+    reach: int
+
+
+def listing(d: Distinct, n: int, noise: Law) -> Listing | None:
+    """What can be listed in about a second; None where neither can."""
+    for left in LEFT:
+        reach = _reach(noise, n, left)
+        if n * math.log(2 * reach + 1) < math.log(3 * POINTS / n):
+            return Listing(True, reach)
     far = _reach(noise, n, LEFT[0])
-    if fits:
-        sums, left, size = _all(rule, x, truth, a, noise, fits[0])
-    elif (2.0 * far + 1) * d.x.size * n / 3 <= POINTS and n * (1 - float(noise.density(0.0))) < 1e-3:
-        sums, left, size = _single(rule, d, x, truth, a, noise, far)
+    if (2.0 * far + 1) * d.x.size * n / 3 <= POINTS and n * (1 - float(noise.density(0.0))) < 1e-3:
+        return Listing(False, far)
+    return None
+
+
+def listed(
+    rule: Rule, plan: Listing, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool
+) -> Moments | None:
+    """Moments of shares, one entry per entity, or None where the list misses the tolerance; `smooth`: the bound for PoS holds."""
+    n = x.size
+    if plan.every:
+        sums, left, size = _all(rule, x, truth, a, noise, plan.reach)
     else:
-        return None
+        sums, left, size = _single(rule, d, x, truth, a, noise, plan.reach)
     need = float(np.sum(a * x))
     most = min(left, 4 * float(np.max(a)) * size / need) if smooth else left
     error = np.full(n, most) + 1e-14 * np.abs(sums.bias) + 4e-16 * truth

@@ -65,8 +65,9 @@ TURN, ORDER = 18.0, 18
 """By how much the phase may turn on a panel of t, and its nodes."""
 WORK = 3.5e6
 """The most (t, s, count) values: half a second for the two levels that a refusal needs."""
-OUTLOOK = 40.0
-"""Lines gain a factor of some 5 with each level: where the first comparison misses the tolerance by more than this, the last would too."""
+OUTLOOK = (40.0, 500.0)
+"""Lines gain some factor of 5 (Laplace) or 10 to 30 (Gaussian) with each level: where the first comparison misses the tolerance by more than
+this, the last would too."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
             bias, error, slack = _biases(now, before, surplus, n)
             if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
-            if now.lines and slack > OUTLOOK * rtol * float(np.ptp(bias)):
+            if now.lines and slack > OUTLOOK[int(np.isinf(noise.strip))] * rtol * float(np.ptp(bias)):
                 break
         before = now
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
