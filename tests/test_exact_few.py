@@ -25,12 +25,20 @@ def panels(breaks: np.ndarray, low: float, high: float, longest: float, order: i
     return (ends[:-1, None] + wide * (u + 1) / 2).ravel(), (wide * w / 2).ravel()
 
 
-def integrated(x: np.ndarray, pi: fp.rules.PostProcessing, noise: fp.noise.Law, tau: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, ...]:
+def integrated(
+    x: np.ndarray, pi: fp.rules.PostProcessing, noise: fp.noise.Law, tau: np.ndarray, a: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """The rule itself, integrated over both noisy counts; panels end where it or a density has a corner or a jump."""
     reach = 34.0 if np.isfinite(noise.strip) else 8.5
     z_breaks = [s * t * k for s, t, k in product((-1, 1), tau, (0.5, 1.0))]
     gap = float(tau[1] - tau[0])
-    crossings = [*z_breaks, 0.0, gap / 2, -gap / 2, *(s * t + k * gap for s, t, k in product((-1, -0.5, 0.5, 1), tau, (-1, 1)))]
+    crossings = [
+        *z_breaks,
+        0.0,
+        gap / 2,
+        -gap / 2,
+        *(s * t + k * gap for s, t, k in product((-1, -0.5, 0.5, 1), tau, (-1, 1))),
+    ]
     outer = np.array([x[0], *(np.array(crossings) / a[0]), x[1] * a[1] / a[0], -x[1] * a[1] / a[0]])
     first, weight = panels(outer, x[0] - reach, x[0] + reach, 0.5, 7)
     out = [np.zeros(2), np.zeros(2), np.zeros(2)]
@@ -43,7 +51,7 @@ def integrated(x: np.ndarray, pi: fp.rules.PostProcessing, noise: fp.noise.Law, 
         p = w1 * float(noise.density(x1 - x[0])) * w2 * noise.density(second - x[1])
         mass += float(p.sum())
         for total, value in zip(out, (v, v**2, v < 1e-12), strict=True):
-            total += p @ value
+            np.add(total, p @ value, out=total)
     return (*out, np.array(mass))
 
 

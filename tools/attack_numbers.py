@@ -3,7 +3,8 @@
 Every case draws counts (zeros, ties, one giant, fractions, 1e12, 1e-6), weights over six orders, a scale from 1e-3 to 1e5 times the
 median, a total (below, above, 0, the true one), groups, one of eight rules and one of four noises. The answer is compared with
 a simulation that shares no code with the engine: NumPy's own noise, and the rule applied to it, less a control whose mean is exactly
-0. Bias, mean squared error, P(0) and E[T] must lie within the stated accuracy plus what the simulation itself cannot know. Refusals are counted, and
+0. Bias, mean squared error, P(0) and E[T] must lie within the stated accuracy plus what the simulation itself cannot know. The exact engine is
+asked first, then the expansion; what neither answers is refused. Refusals are counted, and
 those that take more than a second. One table by rule; the exit code is 1 where a number is outside.
 """
 
@@ -154,7 +155,9 @@ def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
     }
     if result.expected_T is not None and pi.partition is None:
         t, width = result.expected_T.value, result.expected_T.half_width
-        if not abs(t - lift) <= width + ALARM * lift_error + (reach + abs(lift)) * UNSEEN / runs + 1e-13 * float(size.max()):
+        if not abs(t - lift) <= width + ALARM * lift_error + (reach + abs(lift)) * UNSEEN / runs + 1e-13 * float(
+            size.max()
+        ):
             return f"E[T] is {t:.9g} within {width:.3g}, simulated {lift:.9g} within {lift_error:.3g}"
     for name, (stated, accuracy, mean, error, slack) in asked.items():
         room = np.asarray(accuracy.half_width) + ALARM * error + slack
@@ -171,7 +174,9 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=600)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dry", action="store_true", help="no simulation: which cases are refused and why, and how long each takes")
+    parser.add_argument(
+        "--dry", action="store_true", help="no simulation: which cases are refused and why, and how long each takes"
+    )
     given = parser.parse_args()
     table: dict[str, Counter[str]] = defaultdict(Counter)
     said: list[str] = []

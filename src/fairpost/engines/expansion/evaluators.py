@@ -30,7 +30,9 @@ def _either(first: Callable[[], Work], then: Work) -> Work:
 def _whole_only(name: str, asked: Asked) -> None:
     """Refuse continuous noise, for which the exact engine is meant."""
     if not asked.law().discrete:
-        raise UnsupportedError(f"{name}: the expansion in 1/scale^2 is for whole-number noise, not for {asked.law().name}")
+        raise UnsupportedError(
+            f"{name}: the expansion in 1/scale^2 is for whole-number noise, not for {asked.law().name}"
+        )
 
 
 @EXPANSION.register(Simplex)

@@ -1,7 +1,7 @@
 """Whole-number noise of a large scale: the integrals of continuous noise, and how far they are from it.
 
-Discrete Laplace noise is the whole part of continuous: an exponential variable is its whole part (geometric, the difference of two is eta) plus an
-independent fraction, so Laplace = eta + W with W independent, symmetric, |W| < 1 and Var[W] close to 1/6. By Euler and Maclaurin, for a
+Discrete Laplace noise is the whole part of continuous: an exponential variable is its whole part (geometric, the difference of two is eta)
+plus an independent fraction, so Laplace = eta + W with W independent, symmetric, |W| < 1 and Var[W] close to 1/6. By Euler and Maclaurin, for a
 function f of one noise that is smooth but for a corner, f' jumping by d at a whole number or a fraction u beyond one,
 
     sum_k p(k) f(k) = int p f + (1/12 b^2) (f(0) - int p f) - B_2(u)/2 d p(corner) + ...,   |B_2| <= 1/6,
@@ -19,8 +19,8 @@ Shares divide by S. Where S > 0 is all but certain e_i becomes a_i e_i / E[S]; 1
 itself, feels. Near S = 0 the shares jump and a whole-number S can be 0, which then is a convention of its own: P(S = 0) is at most
 P(S <= 0) times the largest rate at which a log-concave tail falls, 1/b (Laplace) or (m + 1)/s, m = E[S]/s in deviations (Gaussian).
 
-A threshold has a jump of the size of b as well. The ramp that stands for it has its middle there, so that what is left is of the second order again,
-b/24 times the slope of the density: J(z)/b, times the depth of the edge in deviations under Gaussian noise, with JUMP for KAPPA.
+A threshold has a jump of the size of b as well. The ramp that stands for it has its middle there, so that what is left is of the second
+order again, b/24 times the slope of the density: J(z)/b, times the depth of the edge in deviations under Gaussian noise, with JUMP for KAPPA.
 
 KAPPA is about twice the largest part that was seen over random cases at b from 2 to 16 against sums over all noises (n = 2, 3) and
 the lattice integrals (more entities); `tests/test_expansion_whole.py` draws others.

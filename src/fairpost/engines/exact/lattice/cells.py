@@ -139,10 +139,11 @@ def _add(e: Entities, m: Floats, s: Complexes, ds: Complexes, total: float, foun
 
 def _passed(poly: Polynomial, h: _Cell, giants: float, main: Complexes, start: Complexes) -> Complexes:
     """E[R] of every k. With nobody kept (k = 0) S = 0 < C and R = 0: the factor s, which k >= 1 divides out, has no period there,
-    and the kernel of P(S >= C) serves (0, or -1 below t0)."""
+    and the kernel of P(S >= C) serves (0, or -1 below t0).
+    """
     if giants > 0:
-        return sum(a * h.once(k + giants) for k, a in enumerate(poly)) * main
-    return sum((a * h.once(k) for k, a in enumerate(poly) if k > 0), 0.0) * main + poly[0] * start
+        return np.asarray(sum(a * h.once(k + giants) for k, a in enumerate(poly)) * main)
+    return np.asarray(sum((a * h.once(k) for k, a in enumerate(poly) if k > 0), 0.0) * main + poly[0] * start)
 
 
 def _forms(total: float) -> tuple:  # type: ignore[type-arg]
@@ -162,8 +163,8 @@ class _Cell:
             e = np.exp(-z)
             if k == 0:
                 raise ValueError("with nobody kept there is nothing to integrate over u")
-            else:  # |z| >= |tau| k: no cancellation worth a digit beyond those of 1/z^2
-                self._made[k] = (-np.expm1(-z) / z, (-np.expm1(-z) - z * e) / z**2, e / k)
+            # |z| >= |tau| k: no cancellation worth a digit beyond those of 1/z^2
+            self._made[k] = (-np.expm1(-z) / z, (-np.expm1(-z) - z * e) / z**2, e / k)
         return self._made[k]
 
     def once(self, k: float) -> Complexes:

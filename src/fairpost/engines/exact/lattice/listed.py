@@ -1,7 +1,7 @@
 """Whole-number noise that takes few values: every noise that matters is listed, and the rule itself is applied to it.
 
-E[f(x + eta)] = sum p(eta) f(x + eta) over all vectors of noises of at most R each where there are few of them (few entities), or over those with at
-most one noise that is not 0 (a noise next to none). What is left out has a known chance Q. A share then differs from the true one by at
+E[f(x + eta)] = sum p(eta) f(x + eta) over all vectors of noises of at most R each where there are few of them (few entities), or over those
+with at most one noise that is not 0 (a noise next to none). What is left out has a known chance Q. A share then differs from the true one by at
 most 1, and PoS by at most 4 sum_j a_j |eta_j| / sum a x: the projection does not expand, and
 
     |z_i/S - P_i| <= (a_i |eta_i| + P_i sum a |eta|)/S,   S >= sum a x / 2   or else   sum a |eta| > sum a x / 2.
@@ -131,7 +131,9 @@ def _all(rule: Rule, x: Floats, truth: Floats, a: Floats, noise: Law, reach: int
     return sums, n * one, size
 
 
-def _single(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, reach: int) -> tuple[_Sums, float, float]:
+def _single(
+    rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, reach: int
+) -> tuple[_Sums, float, float]:
     """At most one noise that is not 0: one entity of every distinct pair stands for all of them."""
     n = x.size
     k = np.concatenate([np.arange(-reach, 0.0), np.arange(1.0, reach + 1)])
@@ -154,10 +156,12 @@ def _single(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise:
             twin = float(total[others[others != i][0]]) if many > 1 else 0.0
             total = many * total
             total[others] = own + (many - 1) * twin
-            out += total
+            np.add(out, total, out=out)
         sums.degenerate += many * float(chance @ (rows @ a <= 0))
     p = 1 - p0
     left = (n * p) ** 2 + n * 2 * float(noise.sf(float(reach)))
     mean = 2 * float(noise.upper(0.0, 0.0, 1))
-    size = n * (n - 1) * p * mean * 2 + n * (2 * float(noise.upper(float(reach), 0.0, 1)) + 2 * reach * float(noise.sf(float(reach))))
+    size = n * (n - 1) * p * mean * 2 + n * (
+        2 * float(noise.upper(float(reach), 0.0, 1)) + 2 * reach * float(noise.sf(float(reach)))
+    )
     return sums, left, size

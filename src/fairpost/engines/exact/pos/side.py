@@ -104,7 +104,9 @@ class Side:
         stage, mirror = STAGES[self.stage], self.method == "mirror"
         kinks = _mirror_kinks(self.problem) if mirror else None
         nodes, times = PLAIN[int(self.problem.gaussian)]
-        if self.stage == 0 and not mirror:  # decided before the work: the rule for r alone takes a second among many pairs
+        if (
+            self.stage == 0 and not mirror
+        ):  # decided before the work: the rule for r alone takes a second among many pairs
             some = nodes * _inverse_rule(self.problem, stage.tail)[0].size
             self.spend(0.0, times * some * self.each * self.problem.c.size)
         near: StandIn = SaddlePoint.of(self.problem, 0.0, self.shape, stage.drop)
