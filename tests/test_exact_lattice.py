@@ -18,8 +18,8 @@ from fairpost.noise import Threshold
 from fairpost.rules import Simplex, SimplexThreshold
 
 
-def enumerated(x: np.ndarray, noise: fp.noise.Law, total: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bias, mean squared error and P(v = 0) from every noise vector with a mass above 1e-19 (what is left out sums to below 1e-13)."""
+def enumerated(x: np.ndarray, noise: fp.noise.Law, total: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Bias, mean squared error, P(v = 0) and E[T] from every noise vector with a mass above 1e-19 (what is left out sums to below 1e-13)."""
     reach = int(42 * noise.spread + 2) if np.isfinite(noise.strip) else int(9.5 * noise.spread + 2)
     k = np.arange(-reach, reach + 1.0)
     mass = noise.density(k)
@@ -27,7 +27,9 @@ def enumerated(x: np.ndarray, noise: fp.noise.Law, total: float) -> tuple[np.nda
     weight = np.prod(np.stack([m.ravel() for m in np.meshgrid(*[mass] * x.size, indexing="ij")]), axis=0)
     likely = weight > 1e-19
     v, weight = Simplex(total)(x + grid[likely]), weight[likely]
-    return weight @ (v - x), weight @ (v - x) ** 2, weight @ (v < 1e-9)
+    y = x + grid[likely] + (total - np.sum(x + grid[likely], axis=1, keepdims=True)) / x.size
+    lift = np.max(y - v, axis=1)  # v = (y - T)_+: T where v > 0, and at most T elsewhere
+    return weight @ (v - x), weight @ (v - x) ** 2, weight @ (v < 1e-9), float(weight @ lift)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,8 @@ def enumerated(x: np.ndarray, noise: fp.noise.Law, total: float) -> tuple[np.nda
 def test_two_and_three_entities_are_enumerated(x: list[float], total: float, noise: fp.noise.Law) -> None:
     u, times = np.unique(x, return_counts=True)
     found = simplex(u, times, noise, total)
-    bias, mse, zero = enumerated(np.array(x), noise, total)
+    bias, mse, zero, lift = enumerated(np.array(x), noise, total)
+    assert abs(found.threshold - lift) <= found.threshold_error + 1e-11
     place = np.searchsorted(u, x)
     assert (np.abs(found.bias[place] - bias) <= found.error[place] + 2e-13).all()
     assert (np.abs(found.mse - mse[np.searchsorted(x, u)]) <= found.mse_error + 1e-11).all()

@@ -3,7 +3,8 @@
 Every case draws counts (zeros, ties, one giant, fractions, 1e12, 1e-6), weights over six orders, a scale from 1e-3 to 1e5 times the
 median, a total (below, above, 0, the true one), groups, one of eight rules and one of four noises. The answer is compared with
 a simulation that shares no code with the engine: NumPy's own noise, and the rule applied to it, less a control whose mean is exactly
-0. Bias, mean squared error and P(0) must lie within the stated accuracy plus what the simulation itself cannot know. Refusals are counted, and
+0. Bias, mean squared error, P(0) and E[T] must lie within the stated accuracy plus what the simulation itself cannot know. The exact engine is
+asked first, then the expansion; what neither answers is refused. Refusals are counted, and
 those that take more than a second. One table by rule; the exit code is 1 where a number is outside.
 """
 
@@ -103,6 +104,7 @@ def simulated(rng: np.random.Generator, counts, M, pi, truth):
     runs = int(np.clip(DRAWS / n, 200, 40_000))
     a = np.asarray(counts.weights)
     sums = [np.zeros((2, n)) for _ in range(3)]
+    lifted = np.zeros(2)
     largest, done = np.zeros(n), 0
     while done < runs:
         rows = min(runs - done, max(1, int(4e5 / n)))
@@ -123,26 +125,40 @@ def simulated(rng: np.random.Generator, counts, M, pi, truth):
         for held, part in zip(sums, (best, away**2, (v == 0).astype(float)), strict=True):
             held[0] += part.sum(axis=0)
             held[1] += (part**2).sum(axis=0)
+        if pi.name == "simplex" and pi.partition is None:  # T of Lemma 2: y - v where v > 0, and y <= T elsewhere
+            y = x + eta + (pi.C - np.sum(x + eta, axis=1, keepdims=True)) / n
+            t = np.max(y - v, axis=1)
+            lifted += t.sum(), (t**2).sum()
         largest = np.maximum(largest, np.abs(best).max(axis=0))
         done += rows
     found = []
     for total, squares in sums:
         mean = total / done
         found.append((mean, np.sqrt(np.maximum(squares / done - mean**2, 0) / done)))
-    return found, largest, done
+    t = lifted[0] / done
+    return found, largest, done, (t, np.sqrt(max(lifted[1] / done - t**2, 0) / done))
 
 
 def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
     """Which stated number lies where it cannot, "" where none does."""
     truth = result.truth
-    (bias, zero_mse, zero), largest, runs = simulated(rng, counts, M, pi, truth)
-    reach = max(float(largest.max()), M.deviation if not pi.problem.shares else 0.0)
+    (bias, zero_mse, zero), largest, runs, (lift, lift_error) = simulated(rng, counts, M, pi, truth)
+    a = np.asarray(counts.weights)
+    unit = max(M.deviation, 1.0 if M.discrete else 0.0)  # a noise that no run has had
+    unit = min(unit * float(a.max()) / float(np.sum(a * counts.values)), 1.0) if pi.problem.shares else unit
+    reach = max(float(largest.max()), unit)
     size = np.maximum(np.abs(truth), np.abs(counts.values).max() if not pi.problem.shares else 0.0)
     asked = {
         "bias": (result.bias, result.accuracy, *bias, reach * UNSEEN / runs + 1e-13 * size),
         "mse": (result.mse, result.mse_accuracy, *zero_mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
         "P(0)": (result.zero, result.zero_accuracy, *zero, UNSEEN / runs),
     }
+    if result.expected_T is not None and pi.partition is None:
+        t, width = result.expected_T.value, result.expected_T.half_width
+        if not abs(t - lift) <= width + ALARM * lift_error + (reach + abs(lift)) * UNSEEN / runs + 1e-13 * float(
+            size.max()
+        ):
+            return f"E[T] is {t:.9g} within {width:.3g}, simulated {lift:.9g} within {lift_error:.3g}"
     for name, (stated, accuracy, mean, error, slack) in asked.items():
         room = np.asarray(accuracy.half_width) + ALARM * error + slack
         wrong = ~(np.abs(stated - mean) <= room)

@@ -1,7 +1,7 @@
 """The law of one entry of pi_S under whole-number noise of a large scale, by one contour integral (the companion of sum_lattice).
 
-N = n nu = (n - 1) eta_i - (the sum of the others) is whole, log E[e^{pN}] = K((n - 1) p) + (n - 1) K(p), and with w = n u, m0 the first whole number
-above w and g = m0 - w
+N = n nu = (n - 1) eta_i - (the sum of the others) is whole, log E[e^{pN}] = K((n - 1) p) + (n - 1) K(p), and with w = n u, m0 the first
+whole number above w and g = m0 - w
 
     E[(u + nu)_-^k] = n^-k E[(N - w)_+^k] = n^-k (1/2 pi i) int_{|Im p| <= pi} e^{K_N(p) - p m0} sum_{l >= 0} (l + g)^k e^{-pl} dp:
 
@@ -39,10 +39,7 @@ def tail_of_entry(u: Floats, n: int, noise: Law, k: int) -> Floats | None:
     near = np.round(w)
     w = np.where(np.abs(w - near) < 1e-9 * np.maximum(1.0, w), near, w)
     gap = np.floor(w) + 1 - w
-    if np.isinf(noise.strip):
-        inside = u < 39 * noise.deviation  # beyond it e^-760: 0 in doubles
-    else:
-        inside = u < 700 * noise.spread
+    inside = u < (39 if np.isinf(noise.strip) else 700) * noise.spread  # beyond it e^-700: 0 in doubles
     if k < 0:
         inside = inside & (w == near)
     out = np.zeros_like(u)

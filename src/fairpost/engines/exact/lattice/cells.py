@@ -24,9 +24,12 @@ from fairpost.engines.exact.sums.factors import Complexes, parts
 from fairpost.engines.exact.sums.population import Entities, line
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
+from fairpost.noise import Law
 
 WORK = 6e7
 """The most products of numbers: about 2 s."""
+TABLES = 5e6
+"""The most masses of discrete Gaussian noise that are tilted and summed: some seconds."""
 MOST = 80
 """The most entities that may be cut."""
 BLOCK = 40_000
@@ -45,6 +48,11 @@ class Sums:
     root: float = 0.0
     giant: float = 0.0
     nodes: int = 0
+
+
+def table(noise: Law) -> float:
+    """How many masses one s takes; discrete Laplace noise has closed sums."""
+    return 26 * noise.spread + 3 if np.isinf(noise.strip) else 0.0
 
 
 def tilt(e: Entities) -> float:
@@ -71,7 +79,9 @@ def cells(e: Entities, span: tuple[int, int], t0: int, total: float, safety: flo
     half = steps(e, safety) // 2 + 1
     n = int(np.sum(e.weight))
     work = (span[1] - span[0]) * half * (n + 2) ** 2 * math.log2(n + 2)
-    if n > MOST or work > WORK:
+    blocks = math.ceil((span[1] - span[0]) / max(1, BLOCK // half))
+    tables = blocks * 2 * half * table(e.noise)
+    if n > MOST or work > WORK or tables > TABLES:
         raise ToleranceError(
             f"simplex: {n} entities that may be cut have {span[1] - span[0]} cells of the threshold with {half} nodes under "
             f"{e.noise.name} noise of this scale, which would take too long"
@@ -129,10 +139,11 @@ def _add(e: Entities, m: Floats, s: Complexes, ds: Complexes, total: float, foun
 
 def _passed(poly: Polynomial, h: _Cell, giants: float, main: Complexes, start: Complexes) -> Complexes:
     """E[R] of every k. With nobody kept (k = 0) S = 0 < C and R = 0: the factor s, which k >= 1 divides out, has no period there,
-    and the kernel of P(S >= C) serves (0, or -1 below t0)."""
+    and the kernel of P(S >= C) serves (0, or -1 below t0).
+    """
     if giants > 0:
-        return sum(a * h.once(k + giants) for k, a in enumerate(poly)) * main
-    return sum((a * h.once(k) for k, a in enumerate(poly) if k > 0), 0.0) * main + poly[0] * start
+        return np.asarray(sum(a * h.once(k + giants) for k, a in enumerate(poly)) * main)
+    return np.asarray(sum((a * h.once(k) for k, a in enumerate(poly) if k > 0), 0.0) * main + poly[0] * start)
 
 
 def _forms(total: float) -> tuple:  # type: ignore[type-arg]
@@ -152,8 +163,8 @@ class _Cell:
             e = np.exp(-z)
             if k == 0:
                 raise ValueError("with nobody kept there is nothing to integrate over u")
-            else:  # |z| >= |tau| k: no cancellation worth a digit beyond those of 1/z^2
-                self._made[k] = (-np.expm1(-z) / z, (-np.expm1(-z) - z * e) / z**2, e / k)
+            # |z| >= |tau| k: no cancellation worth a digit beyond those of 1/z^2
+            self._made[k] = (-np.expm1(-z) / z, (-np.expm1(-z) - z * e) / z**2, e / k)
         return self._made[k]
 
     def once(self, k: float) -> Complexes:

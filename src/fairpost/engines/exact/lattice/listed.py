@@ -1,7 +1,7 @@
 """Whole-number noise that takes few values: every noise that matters is listed, and the rule itself is applied to it.
 
-E[f(x + eta)] = sum p(eta) f(x + eta) over all vectors of noises of at most R each where there are few of them (few entities), or over those with at
-most one noise that is not 0 (a noise next to none). What is left out has a known chance Q. A share then differs from the true one by at
+E[f(x + eta)] = sum p(eta) f(x + eta) over all vectors of noises of at most R each where there are few of them (few entities), or over those
+with at most one noise that is not 0 (a noise next to none). What is left out has a known chance Q. A share then differs from the true one by at
 most 1, and PoS by at most 4 sum_j a_j |eta_j| / sum a x: the projection does not expand, and
 
     |z_i/S - P_i| <= (a_i |eta_i| + P_i sum a |eta|)/S,   S >= sum a x / 2   or else   sum a |eta| > sum a x / 2.
@@ -24,9 +24,9 @@ from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
 
-POINTS = 1.2e6
+POINTS = 1.5e6
 """The most noises, times entities / 3: about a second."""
-LEFT = 1e-11
+LEFT = (1e-11, 3e-9)
 """The chance that is left out, where that is affordable."""
 BLOCK = 60_000
 Rule = Callable[[Floats], Floats]
@@ -49,18 +49,35 @@ class _Sums:
         self.degenerate += float(chance @ (rows @ weights <= 0))
 
 
+@dataclass(frozen=True)
+class Listing:
+    """Which noises are listed: all vectors, or one noise at a time, each up to `reach`."""
+
+    every: bool
+    reach: int
+
+
+def listing(d: Distinct, n: int, noise: Law) -> Listing | None:
+    """What can be listed in about a second; None where neither can."""
+    for left in LEFT:
+        reach = _reach(noise, n, left)
+        if n * math.log(2 * reach + 1) < math.log(3 * POINTS / n):
+            return Listing(True, reach)
+    far = _reach(noise, n, LEFT[0])
+    if (2.0 * far + 1) * d.x.size * n / 3 <= POINTS and n * (1 - float(noise.density(0.0))) < 1e-3:
+        return Listing(False, far)
+    return None
+
+
 def listed(
-    rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool
+    rule: Rule, plan: Listing, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool
 ) -> Moments | None:
-    """Moments of shares, one entry per entity, or None where the noises are too many; `smooth`: the bound for PoS holds."""
+    """Moments of shares, one entry per entity, or None where the list misses the tolerance; `smooth`: the bound for PoS holds."""
     n = x.size
-    reach = _reach(noise, n)
-    if float(2 * reach + 1) ** n * n / 3 <= POINTS:
-        sums, left, size = _all(rule, x, truth, a, noise, reach)
-    elif float(2 * reach + 1) * d.x.size * n / 3 <= POINTS and n * (1 - float(noise.density(0.0))) < 1e-3:
-        sums, left, size = _single(rule, d, x, truth, a, noise, reach)
+    if plan.every:
+        sums, left, size = _all(rule, x, truth, a, noise, plan.reach)
     else:
-        return None
+        sums, left, size = _single(rule, d, x, truth, a, noise, plan.reach)
     need = float(np.sum(a * x))
     most = min(left, 4 * float(np.max(a)) * size / need) if smooth else left
     error = np.full(n, most) + 1e-14 * np.abs(sums.bias) + 4e-16 * truth
@@ -78,10 +95,11 @@ def listed(
     )
 
 
-def _reach(noise: Law, n: int) -> int:
+def _reach(noise: Law, n: int, left: float) -> int:
+    """The least reach, to 5 %, beyond which some noise lies with a chance below `left`; 20,000 where it is larger."""
     reach = 1
-    while 2 * n * float(noise.sf(float(reach))) > LEFT and reach < 10**6:
-        reach = math.ceil(1.15 * reach + 0.5)
+    while reach < 20_000 and 2 * n * float(noise.sf(float(reach))) > left:
+        reach = math.ceil(1.05 * reach + 0.5)
     return reach
 
 
@@ -138,7 +156,7 @@ def _single(
             twin = float(total[others[others != i][0]]) if many > 1 else 0.0
             total = many * total
             total[others] = own + (many - 1) * twin
-            out += total
+            np.add(out, total, out=out)
         sums.degenerate += many * float(chance @ (rows @ a <= 0))
     p = 1 - p0
     left = (n * p) ** 2 + n * 2 * float(noise.sf(float(reach)))

@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.exact.lattice.cells import cells
+from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
+from fairpost.engines.exact.lattice.problem import Problem
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
@@ -39,72 +40,20 @@ from fairpost.engines.exact.sums.window import Family, Window, find_window
 from fairpost.engines.exact.threshold.release import LEVELS, Level
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
-from fairpost.noise import Law, Threshold
+from fairpost.noise import Gaussian, Law, Threshold
 
 CELLS = 700
 """The most cells [m, m + 1) of the threshold."""
 REACH = (9.0, 7.0)
-"""Every window reaches at least so many deviations of the mean noise to each side (Laplace, Gaussian): too many cells are seen before it is sought."""
+"""Every window reaches at least so many deviations of the mean noise to each side (Laplace, Gaussian): so too many cells are seen before
+it is sought."""
+SMOOTH = 200.0
+"""Discrete Gaussian noise with more masses than this has its window from continuous noise."""
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
 FEW = 10**6
 """So many Chebyshev nodes that no cell of counts is replaced by them."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The distinct whole counts, how often each occurs, the total, and the ramp (None: pi_S+)."""
-
-    noise: Law
-    x: Floats
-    times: Floats
-    total: float
-    rule: Threshold | None
-
-    @property
-    def n(self) -> float:
-        """The number of entities."""
-        return float(np.sum(self.times))
-
-    @property
-    def tau(self) -> float:
-        """The start of the ramp; 0 without one."""
-        return 0.0 if self.rule is None else self.rule.level
-
-    @property
-    def name(self) -> str:
-        """The rule's."""
-        return "simplex" if self.rule is None else "simplex-threshold"
-
-    @property
-    def surplus(self) -> float:
-        """C - sum x."""
-        return math.fsum([self.total, *(-self.x * self.times).tolist()])
-
-    def places(self, t: Floats) -> Places:
-        """Of t = T, or of t' = r + tau."""
-        base = np.floor(t)
-        rest = t - base
-        if self.rule is None:
-            return Places(base, -rest, None)
-        return Places(base, self.tau - rest, (1 + self.tau) * (1 - rest))
-
-    def start(self, t0: float) -> tuple[Floats, Floats, Floats]:
-        """Deficit, P(v = 0) and E[(v - x)^2] of every count if the root were t0."""
-        noise, x, c = self.noise, self.x, t0 - self.x
-        if self.rule is None:
-            u0, u1, u2 = (noise.upper(c, 0.0, k) for k in range(3))
-            return -noise.lower(c, 0.0, 1), noise.cdf(c), x**2 * noise.cdf(c) + u2 - 2 * x * u1 + x**2 * u0
-        at = self.places(np.array([t0]))
-        kappa = float(at.kappa[0])
-        rho = 0.0 if at.rho is None else float(at.rho[0])
-        cut = at.base[0] - x
-        one = noise.density(cut + 1)
-        u0, u1, u2 = (noise.upper(cut, 0.0, k) - one for k in range(3))
-        far = kappa - x
-        mse = x**2 * noise.cdf(cut) + u2 + 2 * far * u1 + far**2 * u0 + (rho - x) ** 2 * one
-        return self.rule.gain(noise, c), noise.cdf(cut), mse
 
 
 @dataclass(frozen=True)
@@ -132,7 +81,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
     family = Family(noise, x, problem.times, problem.surplus, problem.places)
     try:
-        win = find_window(family)
+        win = _smooth_window(problem) if table(noise) > SMOOTH else find_window(family)
     except ToleranceError:
         if rare < ENOUGH:
             return _nobody(problem, rare)
@@ -149,6 +98,25 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
                 return _moments(problem, win, now, before, bias, error)
         before = now
     raise refusal(problem.name, bias, error, rtol)
+
+
+def _smooth_window(problem: Problem) -> Window:
+    """The window of continuous noise, whose transforms are cheap: it says where the shift lies and how to cross the axis, no more.
+
+    The jump of a threshold is put in the middle of the ramp; t' = r + tau in counts, r in units of the noise there.
+    """
+    unit, n = problem.noise.spread, problem.n
+    level = 0.0 if problem.rule is None else (problem.tau + 0.5) / unit
+
+    def places(t: Floats) -> Places:
+        return Places(t, np.full(t.size, level), None)
+
+    y = problem.x / unit - level
+    win = find_window(Family(Gaussian(1.0), y, problem.times, problem.surplus / unit + n * level, places))
+    marks = win.marks * np.array([unit, 1 / unit, unit])
+    marks[:, 0] += problem.tau
+    ends = [unit * v + problem.tau for v in (win.centre, win.low, win.high)]
+    return Window(ends[0], ends[1], ends[2], unit * win.scale, win.kept, marks)
 
 
 def _nobody(problem: Problem, rare: float) -> Moments:
@@ -184,6 +152,10 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
     t, weight = _rule(win, level.order)
     at = problem.places(t)
     tilt, width = win.tilts(t)
+    if t.size * 10 * table(problem.noise) > TABLES:  # the product is looked at some ten times before the work
+        raise ToleranceError(
+            f"{problem.name}: {t.size} shifts under {problem.noise.name} noise of this scale would take too long"
+        )
     end = reach(e, at, tilt, width, math.pi)
     if end == math.inf:
         return _few(problem, family, win, level)
@@ -193,8 +165,13 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
     if at.rho is not None:
         rho = at.rho
         kernels.append(Kernel(lambda s, which: np.exp(s * rho[which][:, None]) / s, 1.0))
+    path = Upright(tilt, width, end, level.step)
+    if t.size * path.size * table(problem.noise) > TABLES:
+        raise ToleranceError(
+            f"{problem.name}: {t.size * path.size} sums over the masses of {problem.noise.name} noise of this scale would take too long"
+        )
     extra = _extra(problem, e, at, main, second)
-    values = invert(e, at, Upright(tilt, width, end, level.step), kernels, extra)
+    values = invert(e, at, path, kernels, extra)
     deficit = weight @ (_cdf(e, at.base) * values.without[0])
     if at.rho is not None:
         deficit -= problem.tau * (weight @ (mass_at(e, at.base + 1) * values.without[1]))

@@ -36,7 +36,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Distinct, Work
-from fairpost.engines.exact.lattice.listed import listed
+from fairpost.engines.exact.lattice.listed import listed, listing
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.pair import pair
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
@@ -80,20 +80,28 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
 def _pos(pi: PoS, asked: Asked) -> Work:
     d, law = asked.distinct(pi.problem.a(asked.x.size)), asked.law()
     if law.discrete and asked.x.size > 1:
-        return lambda: whole_shares(pi, asked, d, 0.0, smooth=True)
+        return whole_shares(pi, asked, d, 0.0, smooth=True)
     return d.entities(lambda: pos(d.x, d.a, d.times, d.truth, law, asked.rtol))
 
 
-def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, edge: float, *, smooth: bool) -> Moments:
+def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, edge: float, *, smooth: bool) -> Work:
     """Whole-number noise: nobody is dropped, or there are few noises, or the exact engine has no integral."""
     law = asked.law()
-    problem = Problem.build(d.x, d.a, d.times, d.truth, law)
-    found = uncut(problem, edge, asked.rtol)
+    with np.errstate(all="ignore"):
+        found = uncut(Problem.build(d.x, d.a, d.times, d.truth, law), edge, asked.rtol)
     if found is not None:
-        return found.at(d.inverse)
-    a = pi.problem.a(asked.x.size)
-    found = listed(pi, d, asked.x, asked.truth, a, law, asked.rtol, smooth)
-    if found is None:
+        return lambda: found.at(d.inverse)
+    plan = listing(d, asked.x.size, law)
+    if plan is None:
         continuous(pi.name, law)
-    assert found is not None
-    return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
+    assert plan is not None
+
+    def work() -> Moments:
+        a = pi.problem.a(asked.x.size)
+        found = listed(pi, plan, d, asked.x, asked.truth, a, law, asked.rtol, smooth)
+        if found is None:
+            continuous(pi.name, law)
+        assert found is not None
+        return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
+
+    return work

@@ -24,10 +24,14 @@ ENOUGH = -150.0
 
 
 def log_chance(x: Floats, n: float, noise: Law, surplus: float, edge: float) -> float:
-    """An upper bound on log P(A)."""
+    """An upper bound on log P(A); for whole-number noise also log P(some noise is not 0), which may be all that can happen."""
     distance = float(np.min(x)) + surplus / n - edge
+    still = 0.0
+    if noise.discrete and distance >= 0:
+        with np.errstate(divide="ignore"):
+            still = float(np.log(2 * n * noise.sf(0.0)))
     if not (distance > 0 and noise.spread > 0):
-        return 0.0
+        return still
     unit = noise.spread
     top = 60.0 * math.sqrt(n) if np.isinf(noise.strip) else 0.999 * n / (n - 1)
     s = np.geomspace(1e-3, top, 400) / unit
@@ -35,7 +39,7 @@ def log_chance(x: Floats, n: float, noise: Law, surplus: float, edge: float) -> 
     with np.errstate(over="ignore"):
         log = np.asarray(noise.cgf(s * (n - 1) / n)) + (n - 1) * np.asarray(noise.cgf(s / n)) - s * distance
     log = log[np.isfinite(log)]
-    return math.log(n) + float(np.min(log)) if log.size else 0.0
+    return min(math.log(n) + float(np.min(log)), still) if log.size else still
 
 
 def uncut(x: Floats, n: float, noise: Law, total: float, surplus: float, log: float) -> Moments:
@@ -43,6 +47,7 @@ def uncut(x: Floats, n: float, noise: Law, total: float, surplus: float, log: fl
     drift = surplus / n
     variance = noise.variance * (n - 1) / n
     rare, none = math.exp(max(log, -700.0) / 2), np.zeros(x.size)
+    zero = np.where(x + drift == 0, 1.0, 0.0)  # then there is no noise to speak of
     reach = total + x + abs(drift) + math.sqrt(variance)
     mse = np.full(x.size, variance + drift**2)
     change = reach * rare
@@ -50,7 +55,7 @@ def uncut(x: Floats, n: float, noise: Law, total: float, surplus: float, log: fl
         np.full(x.size, drift),
         change + np.spacing(abs(drift) + none),
         mse,
-        none,
+        zero,
         threshold=0.0,
         mse_error=9 * reach**2 * rare + 1e-14 * mse,
         zero_error=none + rare,

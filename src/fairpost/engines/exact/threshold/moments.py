@@ -78,5 +78,5 @@ def pos_threshold(
 def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
     d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), asked.law(), pi.rule
     if law.discrete and asked.x.size > 1:
-        return lambda: whole_shares(pi, asked, d, rule.level + rule.width, smooth=False)
+        return whole_shares(pi, asked, d, rule.level + rule.width, smooth=False)
     return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule, asked.rtol))

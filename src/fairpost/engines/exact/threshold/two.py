@@ -4,11 +4,13 @@
 C - 2 tau <= |D| < C - tau the smaller stands inside its jump and gets the remainder C - tau - |D|; beyond that the larger gets all.
 With x_1 - x_2 = m, D - m = eta_1 - eta_2 has the density (1 + |d|) e^{-|d|}/4 (Laplace, scale 1) or N(0, 2).
 
-`pos-threshold`, S = z_1 + z_2 > 0. Of the two edges d_j = z_j - t_j, t_j = a_j tau, let "lo" be the smaller. Both above 0: r = 0 and the shares are
-z_j/S. Else r passes lo's edge: inside its jump (t_lo/2 < z_lo <= t_lo) r = d_lo and lo gets z_lo + d_lo; below that lo gets nothing. So
+`pos-threshold`, S = z_1 + z_2 > 0. Of the two edges d_j = z_j - t_j, t_j = a_j tau, let "lo" be the smaller. Both above 0: r = 0 and the
+shares are z_j/S. Else r passes lo's edge: inside its jump (t_lo/2 < z_lo <= t_lo) r = d_lo and lo gets z_lo + d_lo; below
+that lo gets nothing. So
 
     share of lo = g(z_lo)/S,   g(z) = z for z > t, (2z - t)_+ for z <= t,   share of hi = 1 - share of lo,
-    E[share_1; S > 0] = E[z_1/S; both d > 0] + P(S > 0, d_1 > d_2, d_2 <= 0) + E[g(z_1)/S; d_1 < d_2, z_1 <= t_1] - E[g(z_2)/S; d_2 < d_1, z_2 <= t_2].
+    E[share_1; S > 0] = E[z_1/S; both d > 0] + P(S > 0, d_1 > d_2, d_2 <= 0)
+                        + E[g(z_1)/S; d_1 < d_2, z_1 <= t_1] - E[g(z_2)/S; d_2 < d_1, z_2 <= t_2].
 
 The first term is int V_1 U_2 dtheta with partial transforms; g > 0 has S > t_hi > 0, and the others are smooth between the centres of the
 densities. For S < 0 the same holds with -z. Squares likewise; P(share_1 = 0) = P(d_1 < d_2, z_1 <= t_1/2, S > 0) and the same with -z.

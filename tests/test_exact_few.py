@@ -1,0 +1,206 @@
+"""Few entities and rare cuts: two entities under a threshold, noises that are listed, and counts that nobody is cut from."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost import errors
+from fairpost.engines.evaluation import Asked
+from fairpost.engines.exact.lattice import listed as listing
+from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.pos.uncut import uncut as uncut_shares
+from fairpost.engines.exact.sums.uncut import log_chance
+from fairpost.rules import POSTPROCESSINGS, PoS, PosThreshold, SimplexThreshold
+
+
+def panels(breaks: np.ndarray, low: float, high: float, longest: float, order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes and weights between breaks."""
+    ends = np.unique(np.clip(np.concatenate([np.arange(low, high, longest), [high], breaks]), low, high))
+    u, w = np.polynomial.legendre.leggauss(order)
+    wide = np.diff(ends)[:, None]
+    return (ends[:-1, None] + wide * (u + 1) / 2).ravel(), (wide * w / 2).ravel()
+
+
+def integrated(
+    x: np.ndarray, pi: fp.rules.PostProcessing, noise: fp.noise.Law, tau: np.ndarray, a: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The rule itself, integrated over both noisy counts; panels end where it or a density has a corner or a jump."""
+    reach = 34.0 if np.isfinite(noise.strip) else 8.5
+    z_breaks = [s * t * k for s, t, k in product((-1, 1), tau, (0.5, 1.0))]
+    gap = float(tau[1] - tau[0])
+    crossings = [
+        *z_breaks,
+        0.0,
+        gap / 2,
+        -gap / 2,
+        *(s * t + k * gap for s, t, k in product((-1, -0.5, 0.5, 1), tau, (-1, 1))),
+    ]
+    outer = np.array([x[0], *(np.array(crossings) / a[0]), x[1] * a[1] / a[0], -x[1] * a[1] / a[0]])
+    first, weight = panels(outer, x[0] - reach, x[0] + reach, 0.5, 7)
+    out = [np.zeros(2), np.zeros(2), np.zeros(2)]
+    mass = 0.0
+    for x1, w1 in zip(first, weight, strict=True):
+        z1 = a[0] * x1
+        own = np.array([x[1] * a[1], -z1, z1 + gap, z1 - gap, 0.0, *z_breaks]) / a[1]
+        second, w2 = panels(own, x[1] - reach, x[1] + reach, 2.0, 12)
+        v = pi(np.stack([np.full(second.size, x1), second], axis=1))
+        p = w1 * float(noise.density(x1 - x[0])) * w2 * noise.density(second - x[1])
+        mass += float(p.sum())
+        for total, value in zip(out, (v, v**2, v < 1e-12), strict=True):
+            np.add(total, p @ value, out=total)
+    return (*out, np.array(mass))
+
+
+@pytest.mark.parametrize(
+    ("x", "a", "noise"),
+    [
+        ([0.4, 1.9], [1.0, 1.0], fp.Laplace(1.0)),
+        ([0.0, 0.3], [1.0, 1.0], fp.Gaussian(1.0)),
+        ([2.5, 0.7], [1.0, 2.2], fp.Laplace(1.0)),
+        ([1.0, 3.0], [3.0, 1.0], fp.Gaussian(1.0)),
+        ([1.1, 1.1], [1.0, 1.0], fp.Laplace(1.0)),
+    ],
+)
+def test_two_shares_under_a_threshold(x: list[float], a: list[float], noise: fp.noise.Law) -> None:
+    """The rule has jumps along S = 0 alone, and that is a break of every inner panel: 1e-7 is left by corners of outer panels."""
+    counts = fp.Counts(x, weights=a)
+    found = fp.audit(counts, noise, "pos-threshold", engine="exact")
+    assert isinstance(found, fp.Audit)
+    level = noise.best_threshold()
+    pi = PosThreshold(np.array(a), threshold=level)
+    first, second, zero, mass = integrated(np.array(x), pi, noise, level.level * np.array(a), np.array(a))
+    assert float(mass) == pytest.approx(1, abs=1e-9)
+    p = found.truth
+    assert found.bias == pytest.approx(first - p, abs=3e-7)
+    assert found.mse == pytest.approx(second - 2 * p * first + p * p, abs=3e-7)
+    assert found.zero == pytest.approx(zero, abs=3e-7)
+    assert np.max(found.accuracy.half_width) < 1e-6
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(2.0), fp.Gaussian(2.0)])
+@pytest.mark.parametrize("total", [2.5, 4.0, 7.0, 30.0])
+def test_two_counts_under_a_threshold(noise: fp.noise.Law, total: float) -> None:
+    """By the difference of the noises: simulated quantiles of it, every one at its own midpoint."""
+    x = np.array([1.0, 4.0])
+    found = fp.audit(fp.Counts(x), noise, "simplex-threshold", engine="exact", total=total)
+    pi = SimplexThreshold(total, threshold=noise.best_threshold())
+    d = np.linspace(-44, 44, 400_001) * noise.spread / 2
+    away = np.abs(d) / noise.spread
+    laplace = np.isfinite(noise.strip)
+    p = (1 + away) * np.exp(-away) if laplace else np.exp(-(away**2) / 4)
+    p = p / p.sum()
+    v = pi(np.stack([x[0] + d, np.full(d.size, x[1])], axis=1))
+    # steps of 1e-4 scales: a jump of P(0) or a corner is missed by half a step's mass, 4e-5
+    assert found.bias == pytest.approx(p @ (v - x), abs=1e-4)
+    assert found.mse == pytest.approx(p @ (v - x) ** 2, abs=3e-3)
+    assert found.zero == pytest.approx(p @ (v == 0), abs=1e-4)
+    assert float(found.bias.sum()) == pytest.approx(total - 5.0, abs=1e-9)
+
+
+def test_listed_noises_of_two_shares() -> None:
+    """PoS of two values has a closed form: z_1/S clipped to [0, 1], one half where S = 0."""
+    counts, noise = fp.Counts([3.0, 1.0]), fp.DiscreteLaplace(1.3)
+    found = fp.audit(counts, noise, "pos", engine="exact")
+    k = np.arange(-60.0, 61.0)
+    p = np.multiply.outer(noise.density(k), noise.density(k))
+    one, two = np.meshgrid(k + 3, k + 1, indexing="ij")
+    with np.errstate(all="ignore"):
+        share = np.where(one + two == 0, 0.5, np.clip(one / (one + two), 0.0, 1.0))
+    bias = float(np.sum(p * (share - 0.75)))
+    assert found.bias == pytest.approx([bias, -bias], abs=2e-10)  # LEFT of the list, e^-46 of the sum here
+    assert found.mse[0] == pytest.approx(float(np.sum(p * (share - 0.75) ** 2)), abs=2e-10)
+    assert found.zero[1] == pytest.approx(float(np.sum(p * (share == 1))), abs=2e-10)
+    assert found.degenerate == pytest.approx(float(np.sum(p * (one + two <= 0))), abs=2e-10)
+
+
+def test_one_noise_at_a_time_is_the_list_of_all() -> None:
+    """Ties among the counts: an entity, its equals and the others see different noises."""
+    x, a, noise = np.array([0.0, 2.0, 2.0, 5.0]), np.ones(4), fp.DiscreteLaplace(0.08)
+    pi = PoS(a)
+    truth = x / x.sum()
+    d = Asked(x, truth, noise, 1e-6).distinct(a)
+    every, left, _ = listing._all(pi, x, truth, a, noise, 3)
+    single, more, size = listing._single(pi, d, x, truth, a, noise, 3)
+    assert left < more
+    for name in ("bias", "mse", "zero"):
+        assert getattr(single, name) == pytest.approx(getattr(every, name), abs=more)
+    # what is left out are pairs of noises: less than the bound, and no less than a hundredth of it
+    off = np.max(np.abs(single.bias - every.bias))
+    assert off <= 4 * size / x.sum()
+    assert np.max(np.abs(single.bias)) > 20 * off
+
+
+def test_what_is_not_listed_is_refused() -> None:
+    with pytest.raises(errors.UnsupportedError, match="continuous noise only"):
+        fp.audit(fp.Counts(np.arange(30.0)), fp.DiscreteLaplace(2.0), "pos", engine="exact")
+
+
+@pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(1.5), fp.DiscreteGaussian(3.0)])
+def test_shares_that_nobody_is_dropped_from(rule: str, noise: fp.noise.Law) -> None:
+    """E[z_1/S] by a sum over both noises; the weights put the two on lattices of their own."""
+    x, a = np.array([70.0, 98.0]), np.array([1.0, 1.7])
+    found = fp.audit(fp.Counts(x, weights=a), noise, rule, engine="exact")
+    k = np.arange(-69.0, 70.0)
+    p = np.multiply.outer(noise.density(k), noise.density(k))
+    one, two = np.meshgrid(k + 70, a[1] * (k + 98), indexing="ij")
+    truth = 70 / (70 + 1.7 * 98)
+    bias = float(np.sum(p * (one / (one + two) - truth)))
+    assert found.bias[0] == pytest.approx(bias, abs=float(found.accuracy.half_width[0]) + 1e-14)
+    assert found.mse[0] == pytest.approx(float(np.sum(p * (one / (one + two) - truth) ** 2)), rel=1e-5)
+    assert found.accuracy.half_width[0] < 1e-6 * abs(bias)
+
+
+def test_a_count_of_zero_has_a_share_of_zero_without_noise() -> None:
+    x = np.array([0.0, 4.0, 6.0])
+    found = fp.audit(fp.Counts(x), fp.DiscreteGaussian(0.05), "pos", engine="exact")
+    assert found.zero.tolist() == [1.0, 0.0, 0.0]
+    assert fp.audit(fp.Counts(x), fp.DiscreteGaussian(0.05), "simplex", engine="exact").zero.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_uncut_shares_ask_for_the_tolerance() -> None:
+    x, a, times, noise = np.array([4.0, 40.0]), np.ones(2), np.ones(2, dtype=np.int64), fp.Laplace(1.0)
+    problem = Problem.build(x, a, times, x / 44, noise)
+    assert uncut_shares(problem, 0.0, 1e-6) is None  # P(z_1 < 0) = e^-4 / 2
+
+
+@pytest.mark.parametrize(
+    ("noise", "rule"),
+    [
+        (fp.DiscreteGaussian(1e4), "simplex"),
+        (fp.DiscreteGaussian(1e4), "simplex-threshold"),
+        (fp.Laplace(1e4), "simplex-threshold"),
+        (fp.DiscreteLaplace(1e4), "simplex"),
+    ],
+)
+def test_releases_that_nobody_is_cut_from(noise: fp.noise.Law, rule: str) -> None:
+    x = np.array([4e10, 7e11, 9e11])
+    found = fp.audit(fp.Counts(x), noise, rule, engine="exact", total=1.6e12)
+    assert found.bias == pytest.approx(np.full(3, (1.6e12 - x.sum()) / 3), rel=1e-15)
+    assert found.mse == pytest.approx(noise.variance * 2 / 3 + found.bias**2, rel=1e-12)
+    assert (found.zero == 0).all()
+    assert np.max(found.accuracy.half_width) < 1e-3  # rounding of 1e12
+
+
+def test_the_chance_of_a_cut_is_a_bound() -> None:
+    """Against the chance that one entry of pi_S falls below 0, which is known (`sum_law`), for all four noises."""
+    from fairpost.bounds import sum_law
+
+    x, n = np.array([40.0, 55.0, 70.0]), 3
+    for noise in (fp.Laplace(3.0), fp.Gaussian(6.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(6.0)):
+        log = log_chance(x, n, noise, 0.0, 0.0)
+        known = float(np.log(sum_law.clipped(np.array([40.0]), n, noise, 0)[0]))
+        assert known <= log < 0.7 * known, noise
+
+
+@pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
+def test_one_entity_has_all_under_every_noise(rule: str) -> None:
+    for noise in (fp.Laplace(3.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(0.3)):
+        found = fp.audit(fp.Counts([7.0]), noise, rule, engine="exact")
+        assert found.bias.tolist() == [0.0]
+        assert found.mse.tolist() == [0.0]
+    assert rule in POSTPROCESSINGS

@@ -1,0 +1,130 @@
+"""Whole-number noise of a large scale by continuous integrals: every stated change against sums over all noises, and its size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost import errors
+from fairpost.engines import Exact, Expansion, FirstOf
+from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.expansion import whole
+from fairpost.noise import Threshold
+from fairpost.rules import POSTPROCESSINGS
+
+REACH = {True: 6.5, False: 18.0}
+"""How many scales the sums reach (Gaussian, Laplace): 1e-9 and 3e-8 of the mass is left out, and the rest scaled up."""
+
+
+def summed(counts: fp.Counts, noise: fp.noise.Law, rule: str, **more: object) -> tuple[np.ndarray, ...]:
+    """Bias, mean squared error and P(v = 0) from every vector of noises, by the rule itself."""
+    pi = POSTPROCESSINGS[rule].from_counts(counts, **more).for_mechanism(noise)  # type: ignore[arg-type]
+    reach = int(REACH[bool(np.isinf(noise.strip))] * noise.spread) + 1
+    k = np.arange(-reach, reach + 1.0)
+    eta = np.stack([g.ravel() for g in np.meshgrid(*[k] * counts.n, indexing="ij")], axis=1)
+    chance = np.prod(np.asarray(noise.density(eta)), axis=1)
+    chance /= chance.sum()
+    truth = pi.problem.truth(counts)
+    v = pi(counts.values + eta)
+    return chance @ (v - truth), chance @ (v - truth) ** 2, chance @ (v == 0)
+
+
+def inside(found: fp.Audit, known: tuple[np.ndarray, ...], size: float) -> None:
+    """Every number within its stated accuracy; `size`: what the sums themselves leave out."""
+    stated = (
+        (found.bias, found.accuracy),
+        (found.mse, found.mse_accuracy),
+        (found.zero, found.zero_accuracy),
+    )
+    for (value, accuracy), want, room in zip(stated, known, (size, size**2 + size, 1.0), strict=True):
+        assert (np.abs(value - want) <= np.asarray(accuracy.half_width) + 2e-7 * room).all()
+
+
+def drawn(seed: int, n: int, weighted: bool) -> tuple[fp.Counts, fp.noise.Law]:
+    rng = np.random.default_rng([41, seed, n])
+    b = float(rng.choice([4.0, 6.0, 9.0] if n == 2 else [4.0, 5.0]))
+    x = np.floor(rng.exponential(b * 10 ** rng.uniform(-0.5, 1.0), n))
+    x[0] += 1.0
+    a = np.exp(rng.uniform(0, 2.5, n)) if weighted else np.ones(n)
+    noise = (fp.DiscreteGaussian if seed % 2 or n == 3 else fp.DiscreteLaplace)(b)
+    return fp.Counts(x, weights=a), noise
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("rule", ["simplex", "simplex-threshold", "pos", "pos-threshold"])
+def test_sums_over_two_noises(rule: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "PART", np.inf)  # every error is looked at, also the large ones
+    shares = rule.startswith("pos")
+    counts, noise = drawn(seed, 2, shares and seed % 3 == 0)
+    total = float(np.sum(counts.values))
+    more = {} if shares else {"total": float(np.floor(total * (1.0, 0.6, 1.7)[seed % 3]))}
+    found = fp.audit(counts, noise, rule, engine=Expansion(), **more)
+    assert found.method == "expansion"
+    inside(found, summed(counts, noise, rule, **more), 1.0 if shares else total + noise.spread)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rule", ["simplex", "pos"])
+def test_sums_over_three_noises(rule: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "PART", np.inf)
+    counts, noise = drawn(seed, 3, rule == "pos" and seed % 2 == 0)
+    found = fp.audit(counts, noise, rule, engine=Expansion())
+    inside(found, summed(counts, noise, rule), 1.0 if rule == "pos" else float(np.sum(counts.values)) + noise.spread)
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(16.0), fp.DiscreteGaussian(16.0)])
+def test_the_lattice_integral_among_many(noise: fp.noise.Law) -> None:
+    """Also E[T]. And the error is no more than it should be: some 1/b^2 of alpha."""
+    x = np.floor(np.random.default_rng(5).exponential(30.0, 400))
+    counts = fp.Counts(x)
+    found = fp.audit(counts, noise, "simplex", engine=Expansion())
+    u, inverse, times = np.unique(x, return_inverse=True, return_counts=True)
+    known = simplex(u, times, noise, float(x.sum())).at(inverse)
+    inside(found, (known.bias, known.mse, known.zero), 0.0)
+    assert found.expected_T is not None
+    assert known.threshold is not None
+    assert abs(found.expected_T.value - known.threshold) <= found.expected_T.half_width
+    assert found.alpha.half_width < 1.6 / 16.0**2 * found.alpha.value
+
+
+def test_the_stand_in_of_a_ramp_is_the_jump_in_its_middle() -> None:
+    """Any other place within the ramp would be off by more than is stated at a scale of 40."""
+    noise = fp.DiscreteGaussian(40.0)
+    x = np.floor(np.random.default_rng(2).exponential(60.0, 400))
+    rule = noise.best_threshold()
+    found = fp.audit(fp.Counts(x), noise, "simplex-threshold", engine=Expansion())
+    exact = fp.audit(fp.Counts(x), noise, "simplex-threshold", engine=Exact(rtol=1e-5))
+    assert (np.abs(found.bias - exact.bias) <= found.accuracy.half_width + exact.accuracy.half_width).all()
+    shifted = fp.audit(
+        fp.Counts(x), fp.Gaussian(40.0), fp.rules.SimplexThreshold(float(x.sum()), threshold=Threshold(rule.level)),
+        engine=Exact(rtol=1e-5),
+    )  # fmt: skip
+    assert np.max(np.abs(shifted.bias - exact.bias)) > 3 * np.max(np.abs(found.bias - exact.bias))
+
+
+def test_small_scales_and_continuous_noise_are_refused() -> None:
+    counts = fp.Counts([0.0, 5.0, 9.0])
+    with pytest.raises(errors.ToleranceError, match="not close to continuous noise"):
+        fp.audit(counts, fp.DiscreteLaplace(3.0), "simplex", engine="expansion")
+    with pytest.raises(errors.UnsupportedError, match="for whole-number noise"):
+        fp.audit(counts, fp.Laplace(30.0), "pos", engine="expansion")
+
+
+def test_a_large_scale_is_answered_by_the_pair() -> None:
+    """The exact engine refuses in time, and the expansion's error is far below a percent."""
+    counts = fp.Counts(np.arange(1.0, 31.0))
+    found = fp.audit(counts, fp.DiscreteLaplace(5000.0), "simplex", engine=FirstOf((Exact(), Expansion())))
+    assert found.method == "expansion"
+    assert found.note is not None
+    assert "cells" in found.note
+    assert found.alpha.half_width < 2e-5 * found.alpha.value
+
+
+def test_the_density_of_a_tie_is_bounded() -> None:
+    """J(z)/b against the density of X - T at 0 for fixed T (equality) and for T of two values (Jensen)."""
+    for noise in (fp.Laplace(3.0), fp.Gaussian(3.0)):
+        c = np.array([-9.0, -2.0, 0.0])
+        assert whole.tie(np.asarray(noise.cdf(c)), noise) == pytest.approx(noise.density(c), rel=1e-9)
+        mixed = 0.5 * (noise.cdf(c) + noise.cdf(c + 4.0))
+        assert (0.5 * (noise.density(c) + noise.density(c + 4.0)) <= whole.tie(mixed, noise) * (1 + 1e-12)).all()
