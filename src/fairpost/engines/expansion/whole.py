@@ -169,4 +169,4 @@ def allocation(pi: PostProcessing, asked: Asked, weights: Floats) -> Work:
 
 
 def _jumps(pi: PostProcessing) -> bool:
-    return isinstance(pi, (SimplexThreshold, PosThreshold)) and pi.rule.level > 0
+    return pi.rule is not None and pi.rule.level > 0
