@@ -284,6 +284,8 @@ def test_cells_are_what_a_plain_simulation_shows(rule):
             inside = leaf[:, [a == part.name for a in AREAS]].mean(axis=1)
             assert part.bias == pytest.approx(inside.mean(), abs=5 * inside.std() / 63 + part.half_width)
         assert sum(part.n for part in found.cells[name].sizes) == 21
+        only = [level._bias[-1] for level in found.cells[name].levels]  # county 2 has one group and one block
+        assert only == [only[0]] * 3
         assert [level.formula_error for level in found.cells[name].levels] == [None] * 3
         leaf_level = found.cells[name].leaves
         rare = np.log(2 * 21 / 0.05) * np.sqrt(2.5**2 + 5**2) / 4000
