@@ -284,6 +284,13 @@ def test_cells_are_what_a_plain_simulation_shows(rule):
             inside = leaf[:, [a == part.name for a in AREAS]].mean(axis=1)
             assert part.bias == pytest.approx(inside.mean(), abs=5 * inside.std() / 63 + part.half_width)
         assert sum(part.n for part in found.cells[name].sizes) == 21
+        only = [level._bias[-1] for level in found.cells[name].levels]  # county 2 has one group and one block
+        assert only == [only[0]] * 3
+        assert [level.formula_error for level in found.cells[name].levels] == [None] * 3
+        leaf_level = found.cells[name].leaves
+        rare = np.log(2 * 21 / 0.05) * np.sqrt(2.5**2 + 5**2) / 4000
+        t = 3.0400  # of 0.05/21 at 3,999 degrees of freedom, two-sided
+        assert leaf_level._half == pytest.approx(t * leaf_level._error + rare, rel=1e-3)
     # each node's cells add up to its total, so do biases; both are estimates, with the totals' own controls
     cells = np.sum([found.cells[name].leaves._bias for name in X], axis=0)
     se = np.sqrt(np.sum([found.cells[name].leaves._error ** 2 for name in X], axis=0)) + found.total.leaves._error

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairpost import cancel
 from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
 from fairpost.errors import UnsupportedError
-from fairpost.hierarchy.audit import _areas, _groups, _known, _levels, _union_half_widths, _unions
+from fairpost.hierarchy.audit import _areas, _groups, _Known, _levels, _student, _union_half_widths, _unions
 from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.meanfield import mean_field, tails_of
@@ -267,6 +267,27 @@ def check_simulation(how: Simulation, method: str) -> None:
         )
 
 
+def _estimates(one: Spec, totals: Totals, rule: TotalFirst, confidence: float) -> list[_Known]:
+    """Sums to estimates, level by level, in place; there is no formula to compare with.
+
+    Half-widths are those of `audit`: Bonferroni's t, and a term for what has not happened in the runs, in which a cell moves with its
+    own noise and with that of its total.
+    """
+    from fairpost.hierarchy.kernels.runs import finish
+
+    tree, runs = rule.tree, totals.runs
+    finish(totals.upper, one.offset[: one.inner], runs)
+    finish(totals.leaves, one.offset[one.inner :], runs)
+    out = []
+    for k in range(1, len(tree.names)):
+        bias, error, mse = totals.leaves if k == tree.depth else totals.upper[:, tree.span(k)]
+        delta, variance = (1.0 - confidence) / tree.size(k), rule.cells.variances[k]
+        moves = np.sqrt(variance + rule.totals.variances[k]) if variance > 0 else 0.0
+        rare = float(np.log(2 / delta) * moves / runs)
+        out.append(_Known(bias, error, mse, _student(delta, runs - 1), rare, None))
+    return out
+
+
 def audit_cells(
     names: list[str], rule: TotalFirst, label: str, x: Floats, groups: Any, areas: Any, how: Simulation
 ) -> dict[str, HierarchyAudit]:
@@ -275,13 +296,8 @@ def audit_cells(
     spec = specify_cells(rule, x, int(how.seed), _groups(tree, groups), areas)
     sums, interrupted = _CellRuns(replace(how, backend="cpu"), spec).finish()
     level, inner, out = 1.0 - how.confidence, int(tree.offsets[-2]), {}
-    # for what has not happened in the runs (`_known`): cells move with the noise of their totals too
-    wider = np.sqrt(1.0 + rule.totals.variances / np.where(noise.variances > 0, noise.variances, np.inf))
     for name, one, totals in zip(names, spec.each, sums, strict=True):
-        known = [
-            replace(found, constant=found.constant * wider[k])
-            for k, found in enumerate(_known(one, totals, noise, how.confidence, True), 1)
-        ]
+        known = _estimates(one, totals, rule, how.confidence)
         half = _union_half_widths(one.cells, totals, known[-1], level)
         parts = _unions(one.cells, one.x[inner:], known[-1], half)
         out[name] = HierarchyAudit(
