@@ -31,7 +31,7 @@ def counts() -> fp.Counts:
     )
 
 
-def measured(call: Callable[[], object], repeats: int = 5) -> tuple[float, float]:
+def measured(call: Callable[[], object], repeats: int = 15) -> tuple[float, float]:
     """The fastest of several calls by the clock, and by the processor's time, which a busy machine does not stretch."""
     used = []
     for _ in range(repeats):
