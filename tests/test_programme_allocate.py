@@ -172,6 +172,19 @@ def test_groups_share_budgets_of_their_own_under_a_law():
         by_law(rows, law, budget=amounts)
 
 
+def test_groups_together_fail_with_their_parts_of_the_chance():
+    counts, _ = some()
+    law, noise = from_text(PLAIN), fp.Laplace(3.0)
+    applied = law.on(counts, by_group=True)
+    found = law_interval(counts.values, applied, noise, confidence=0.9, simultaneous=True)
+    for g in range(len(applied.partition.labels)):
+        who = applied.partition.of_group(g)
+        part = 0.1 * who.size / counts.n
+        alone = law_interval(counts.values[who], applied.alone(g), noise, confidence=1 - part, simultaneous=True)
+        np.testing.assert_allclose(found.low[who], alone.low, rtol=1e-12)
+        np.testing.assert_allclose(found.high[who], alone.high, rtol=1e-12)
+
+
 @pytest.mark.parametrize("whose", ["one budget", "budgets of their own"])
 def test_last_years_payments_are_shares_of_the_whole_also_by_group(whose):
     """In money: a held district gets its part of last year's dollars, whatever its group's budget is."""

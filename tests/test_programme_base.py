@@ -241,7 +241,31 @@ def test_districts_with_a_noisy_base():
     )
     seen = 2000 * np.minimum(exact.zero, 1 - exact.zero) >= 20
     seen |= (exact.zero < 1e-9) & (exact.truth > 0)
-    z = (run.bias - exact.bias)[seen] / run.standard_error[seen]
     assert seen.sum() > 1300
+    plain = (run.sample.plain - exact.bias)[seen] / run.sample.plain_error[seen]
+    assert 0.93 < plain.std() < 1.07
+    ratio = run.standard_error / np.maximum(run.sample.plain_error, 1e-300)
+    often = seen & (ratio > 0.05)  # what the control leaves is seen in many runs
+    z = (run.bias - exact.bias)[often] / run.standard_error[often]
+    assert often.sum() > 500
     assert 0.93 < z.std() < 1.07
+    assert np.median(ratio[seen]) ** -2 > 3  # the base moves little of a payment
+    assert (np.abs(run.bias - exact.bias) <= run.half_width).all()
     assert PAYING["as-written"].from_counts(counts, **asked).same_noise
+
+
+@pytest.mark.parametrize("base_noise", [None, "same"])
+def test_intervals_of_simulation_cover_who_is_hardly_ever_let_in(base_noise):
+    """Every tenth district, 300 runs: hundreds that noise lets in with chances down to 1e-12, most of them in no run at all."""
+    all_of, who = districts(), slice(0, None, 10)
+    counts = fp.Counts(all_of.values[who], weights=all_of.weights[who], base=all_of.base[who])
+    asked = {"programme": "title1-concentration", "base_noise": base_noise}
+    exact, run = (
+        fp.audit(counts, fp.Laplace(10.0), "as-written", engine=e, **asked)
+        for e in ("exact", fp.MonteCarlo(runs=300, seed=2))
+    )
+    unseen = (exact.truth == 0) & (exact.zero < 1) & (run.zero == 1)
+    assert unseen.sum() > 100
+    assert exact.bias[unseen].max() > 1e-8
+    assert (np.abs(run.bias - exact.bias) <= run.half_width).all()
+    assert np.median(run.half_width) < 0.03 * exact.alpha.value

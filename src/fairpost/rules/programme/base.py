@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 SAME = "same"
 """Noise on the base like that on the counts."""
-PILOT, PILOT_SEED = 64, 2**63 + 7
 BASE_SEED = 0x6A09E667F3BCC908
 """Added to the seed of a simulation for the noise of the base: streams apart from those of the counts."""
 
@@ -99,9 +98,10 @@ class Paying(PostProcessing):
         return self.paid
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
-        """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known."""
-        if self.programme.base_noise is not None:
-            return self._piloted(counts, mechanism)
+        """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known.
+
+        With noise on the base it is what the law would pay at the base itself: a function of the noise of the counts alone.
+        """
         if not isinstance(mechanism, Law) or self.programme.share != "pro rata" or self.programme.partition is not None:
             plain = super().control(counts, mechanism)
             if self.programme.unit in ("decision", "seats"):  # one run moves an entity by one
@@ -113,13 +113,8 @@ class Paying(PostProcessing):
                 jump = np.abs(kinks.value[kinks.start[:-1]])
                 return replace(plain, scale=w * (step + jump))
             return plain
-        return self.mean_field(counts.values, mechanism).control(counts)
-
-    def _piloted(self, counts: Counts, mechanism: Mechanism) -> Control:
-        """Nothing is subtracted; the scale of the unseen is ten deviations of a pilot, at least 1e-6 of the largest."""
-        noise = np.stack([mechanism.sample(counts.n, Stream(PILOT_SEED, r)) for r in range(PILOT)])
-        left = np.std(self.simulated(counts.values + noise, PILOT_SEED, 0).values, axis=0)
-        return Control(np.zeros(counts.n), None, JUMPS * np.maximum(left, 1e-6 * np.max(left)), None)
+        public = replace(self, programme=replace(self.programme, base_noise=None))
+        return public.mean_field(counts.values, mechanism).control(self)
 
     def simulated(self, noisy: Floats, seed: int, first: int) -> Outcome:
         """Where the base is noisy, its noise is drawn from a seed of its own, run by run."""

@@ -16,13 +16,12 @@ subtracting it adds variance, and there it is left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.counts import Counts
 from fairpost.noise import Stream
 from fairpost.noise.base import Law
 from fairpost.partition import Partition
@@ -38,6 +37,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 PILOT, PILOT_SEED = 64, 2**63 + 5
 """Runs that guard the coefficient, from a seed of their own."""
+NEVER = 1e-12
+"""A chance that no simulation sees, and that moves no result."""
 ABOVE = 1.0 + 1e-9
 """A factor that would spend all without floors is an upper end of the true one up to rounding; this much more is one."""
 
@@ -86,25 +87,52 @@ class MeanField:
 
     def rows(self, noise: Floats) -> Floats:
         """m of each row of noise, less its mean."""
-        z = self.x + noise
+        paid = self._payments(self.x + noise)
         if self.payments is not None:
-            return np.asarray(self.payments(z) - self.mean)
-        G = self.pools.gather(self.pi.kinks(z) * self.pi.programme.a(self.x.size) * self.factor)
+            return np.asarray(paid - self.mean)
+        G = self.pools.gather(paid)
         mean = self.pools.gather(self.mean)
         parts = self.pools.sums(mean)  # a pool whose law never pays stays at 0
         over = self.pools.sums(G) / np.where(parts > 0, parts, 1.0) - (parts > 0)
         return self.pools.scatter(np.asarray(G - mean - mean * self.pools.spread(over)))
 
-    def control(self, counts: Counts) -> Control:
-        """Subtracted where a pilot says that it helps. The scale of the unseen is ten deviations of what is left."""
-        linear = _Guarded(self, np.ones(self.x.size))
+    def control(self, pi: Paying) -> Control:
+        """Subtracted from the payments of pi where a pilot says that it helps, and where the pilot saw no payment at all.
+
+        The scale of the unseen is ten deviations of what is left, and for entities that noise may let in or leave out what such a run
+        adds to it: m captures the payment itself, so what remains is a payment times the fluctuation of its pool's sum; noise on the
+        base brings such runs of its own, and then the whole payment remains.
+        """
         noise = np.stack([self.law.sample(self.x.size, Stream(PILOT_SEED, r)) for r in range(PILOT)])
-        e = self.pi._apply(self.x + noise).values
+        e = pi.simulated(self.x + noise, PILOT_SEED, 0).values
         L = self.rows(noise)
-        helps = np.var(e - L, axis=0) <= np.var(e, axis=0)
+        helps = (np.var(e - L, axis=0) <= np.var(e, axis=0)) | (e == 0).all(axis=0)
         left = np.where(helps, np.std(e - L, axis=0), np.std(e, axis=0))
         scale = JUMPS * np.maximum(left, 1e-3 * np.std(e, axis=0) + 1e-6 * np.max(left))
-        return Control(np.zeros(self.x.size), replace(linear, coefficient=helps * 1.0), scale, None)
+        scale = np.maximum(scale, self._rare(pi, noise))
+        return Control(np.zeros(self.x.size), _Guarded(self, helps * 1.0), scale, None)
+
+    def _rare(self, pi: Paying, noise: Floats) -> Floats:
+        """What a run in which an entity is let in or left out may add to what is left; 0 where there is hardly such a run."""
+        base, other = pi.programme.base, pi.programme.base_noise
+        assert base is not None
+        reach = 0.0 if other is None else JUMPS * other.deviation
+        ends = [pi.programme.threshold(np.maximum(base + s * reach, 0.0)) for s in (-1.0, 1.0)]
+        chances = [self.law.cdf(t - self.x) for t in ends]
+        near = np.max([np.minimum(p, 1 - p) for p in chances], axis=0)
+        between = (ends[0] <= self.x) & (self.x <= ends[1])
+        paid = self._payments((np.maximum(ends[1], self.x) + 3 * self.law.deviation)[None, :])[0]
+        m = self.pools.gather(self._payments(self.x + noise))
+        parts = self.pools.sums(self.pools.gather(self.mean))
+        moves = np.std(self.pools.sums(m) / np.where(parts > 0, parts, 1.0), axis=0)
+        part = self.pools.scatter(np.asarray(self.pools.spread(np.minimum(JUMPS * moves, 1.0))))
+        return np.where((near > NEVER) | between, paid * (1.0 if other is not None else part), 0.0)
+
+    def _payments(self, z: Floats) -> Floats:
+        """m of rows of noisy counts."""
+        if self.payments is not None:
+            return self.payments(z)
+        return np.asarray(self.pi.kinks(z) * self.pi.programme.a(self.x.size) * self.factor)
 
 
 @dataclass(frozen=True, eq=False)
