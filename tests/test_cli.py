@@ -368,6 +368,10 @@ def test_a_saipe_file_as_it_comes(tmp_path):
     data = json.loads(done.stdout)
     assert data["counts"]["total"] == 22_005
     assert [e["id"] for e in data["results"][0]["entities"]] == ["1500030", "1500031"]
+    piped = run(
+        "audit", "-", "--format", "saipe", "--epsilon", 1, "--postprocess", "nonnegative", "--json", "-", stdin=text
+    )
+    assert json.loads(piped.stdout)["counts"] == data["counts"]
 
 
 def test_shares_by_group_say_whose_budget(tmp_path):

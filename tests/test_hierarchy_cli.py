@@ -124,7 +124,7 @@ def test_names_and_lengths():
         ([*NOISE[:2], "--level-sigma", "0,x,2"], "got 'x'"),
         ([*NOISE[:2], "--level-sigma", "0,1"], "got 2"),
         ([*NOISE, "--epsilon", "1"], "got --epsilon"),
-        ([*NOISE, "--postprocess", "simplex"], "got 'simplex'"),
+        ([*NOISE, "--postprocess", "simplex"], "--postprocess with --levels must be one of top-down"),
         ([*NOISE, "--method", "exact"], "got 'exact'"),
         ([*NOISE, "--areas", "nowhere"], "'nowhere'"),
         ([*NOISE, "--exact", "town"], "got 'town'"),

@@ -479,3 +479,11 @@ def test_statements_that_are_none():
     assert Neighbours().epsilon(fp.Laplace(4.0)) == 0.25
     assert Neighbours().epsilon(fp.Gaussian(4.0)) is None
     assert mechanism_of("gaussian", epsilon=0.8, neighbours=Neighbours(1.0, 1e-4)).sigma > 1
+
+
+@pytest.mark.parametrize("kind", [fp.Laplace, fp.DiscreteLaplace])
+def test_a_pure_promise_is_of_epsilon_where_there_is_one(kind):
+    assert kind.from_promise(epsilon=0.5, rho=9.0, sensitivity=2.0) == kind.from_epsilon(0.5, 2.0)
+    assert kind.from_promise(rho=0.125, sensitivity=2.0) == kind.from_rho(0.125, 2.0) == kind.from_epsilon(0.5, 2.0)
+    with pytest.raises(ParameterError, match="epsilon"):
+        kind.from_promise()

@@ -1,5 +1,6 @@
 """The protocol: charge, draw, keep, publish; what a crash leaves; what is published."""
 
+import hashlib
 import json
 import os
 import signal
@@ -66,6 +67,11 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(statement.FILES)
     text = (tmp_path / "o" / "statement.json").read_text()
     assert json.loads(text) == done.statement
+    about = done.statement["table"]
+    data = (tmp_path / "o" / about["file"]).read_bytes()
+    assert about["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (about["rows"], about["columns"]) == (6, data.partition(b"\n")[0].decode().strip().split(","))
+    assert about["entities"].startswith("the list of rows is public")
     assert done.statement["budget"]["spent_after"] == "1/10"
     assert done.statement["privacy"]["scale"] == "10"
     assert book.spent == Fraction(1, 10)

@@ -688,3 +688,14 @@ def test_bad_options_of_maps_end_with_one_line(folder, more, said):
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (folder / "r.html").exists()
     assert (folder / "m.geojson").read_bytes() == before
+
+
+def test_a_page_with_fewer_rows_than_entities_says_how_many_are_left(monkeypatch):
+    from fairpost.report import entities
+
+    noisy = [3.5, -2.0, 40.0, 7.25, 11.0]
+    assert "are not in this file" not in projection_page(fp.project(noisy, total=60.0))
+    monkeypatch.setattr(entities, "MOST", 3)
+    page = projection_page(fp.project(noisy, total=60.0), noun="towns")
+    assert "2 more towns with smaller numbers are not in this file" in page
+    assert len(payload(page)["ids"]) == 3

@@ -91,3 +91,11 @@ def test_rounding_keeps_the_total_at_every_end_of_its_random_number(u):
     assert out.sum() == 6.0
     assert (np.abs(out - [0.25, 3.5, 0.25, 2.0]) < 1).all()
     assert out[3] == 2.0
+
+
+@pytest.mark.parametrize(("seen", "total"), [(2.0**53 - 2, 2.0**53), (2.0**53, 2.0**53 - 2), (2.0**53, 2.0**53)])
+def test_neither_the_sum_nor_the_total_may_reach_2_to_the_53(seen, total):
+    rng = np.random.default_rng(0)
+    with pytest.raises(errors.ParameterError, match=r"below 2\*\*53 = 9007199254740992, got 9007199254740992 for 'all'"):
+        round_counts([seen / 2, seen / 2], rng, totals=[total])
+    assert round_counts([2.0**52 - 1, 2.0**52 - 1], rng, totals=[2.0**53 - 2]).sum() == 2.0**53 - 2
