@@ -25,8 +25,8 @@ which sums to Var[S] over i, as it must.
 
 The error of a bias. What is left out is smaller than the correction by about the deviation of r, in units of the
 noise's, and 1/sqrt(D): the stated error is the sum of the absolute parts of the correction times these, times a margin
-that tests against exact results and simulation set. The mean squared error is of leading order: its relative error is of the size 1/n, the square
-of those two, and is stated with the same margin.
+that tests against exact results and simulation set. The mean squared error is of leading order: its relative error is of the size 1/n, the
+square of those two, and is stated with the same margin.
 
 P(v_i = 0) = P(z_i <= r + a_i tau). At that edge entity i itself moves r by h~_i/D, and it gets nothing there, so that
 h~_i = -(z_i + E[h_i]) = -a_i (E[f - u] + tau) (allocation) or -m_i (release). Its error is what a shift of the edge by w would change,
