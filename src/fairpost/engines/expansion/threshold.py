@@ -30,8 +30,9 @@ square of those two, and is stated with the same margin.
 
 P(v_i = 0) = P(z_i <= r + a_i tau). At that edge entity i itself moves r by h~_i/D, and it gets nothing there, so that
 h~_i = -(z_i + E[h_i]) = -a_i (E[f - u] + tau) (allocation) or -m_i (release). Its error is what a shift of the edge by w would change,
-w = margin times small times (deviation of r + what i moves r by), at least LATTICE of a step where the noise is whole: where the edge may lie
-on either side of a whole number, P(v_i = 0) is known no better than the mass there.
+w = margin times small times (deviation of r + what i moves r by), at least LATTICE of a step where the noise is whole: where the edge may
+lie on either side of a whole number, P(v_i = 0) is known no better than the mass there. And what the entity of the largest weight can do
+alone: its noise has tails that are not those of a normal r.
 """
 
 from __future__ import annotations
@@ -165,6 +166,7 @@ def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, 
     wide = margin * small * (deviation + np.abs(moved)) / a
     wide = np.maximum(wide, LATTICE) if mechanism.discrete else wide
     known = _nothing(cut + wide, deviation / a, mechanism) - _nothing(cut - wide, deviation / a, mechanism)
+    known = known + _one_other(cut, float(np.max(a)) * mechanism.spread / (slope * a), mechanism)
     return _Field(local, slope, deviation, bias, error, zero, np.minimum(known + 1e-12, 1.0), margin * small**2)
 
 
@@ -174,6 +176,14 @@ def _nothing(c: Floats, deviation: Floats, mechanism: Law) -> Floats:
 
     nodes = ndtri((np.arange(33) + 0.5) / 33)
     return np.asarray(np.mean([mechanism.cdf(c + node * deviation) for node in nodes], axis=0))
+
+
+def _one_other(c: Floats, scale: Floats, mechanism: Law) -> Floats:
+    """Twice what the entity of the largest weight alone can change, whose noise moves r by up to its own scale over D, with its own tails."""
+    nodes, weights = np.polynomial.laguerre.laggauss(16)
+    pairs = zip(nodes, weights, strict=True)
+    spread = sum(w * (mechanism.cdf(c + u * scale) + mechanism.cdf(c - u * scale)) for u, w in pairs) / 2
+    return np.asarray(2 * np.abs(spread - mechanism.cdf(c)))
 
 
 def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> None:
