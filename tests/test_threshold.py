@@ -477,3 +477,25 @@ def test_over_one_list_another_rule_can_have_a_smaller_range():
     assert round(2 * k, 2) == 2.78
     # the expansion adds corrections of size 1/n to the mean field, and says how well it is known
     assert np.ptp(found.bias) == pytest.approx(2 * k, abs=2 * float(found.error.max()) + 2 * k / x.size)
+
+
+@pytest.mark.parametrize(
+    "noise", [fp.Laplace(4.0), fp.Gaussian(4.0), fp.DiscreteLaplace(0.2266), fp.DiscreteGaussian(0.3)]
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_expansion_states_its_squares_and_chances(noise: fp.noise.Law, weighted: bool) -> None:
+    """Against simulation: six standard errors of it. A whole-number edge may lie on either side: then the chance is known no better."""
+    rng = np.random.default_rng(1)
+    x = np.floor(rng.exponential(2.0 if noise.discrete else 9.0, 60))
+    counts = fp.Counts(x, weights=np.exp(rng.uniform(0, 5, 60)) if weighted else None)
+    found = fp.audit(counts, noise, "pos-threshold", engine="expansion")
+    runs = fp.audit(counts, noise, "pos-threshold", engine="monte-carlo", runs=20_000, seed=3)
+    for value, known, accuracy, width in (
+        (found.mse, runs.mse, found.mse_accuracy, runs.mse_accuracy),
+        (found.zero, runs.zero, found.zero_accuracy, runs.zero_accuracy),
+    ):
+        room = np.asarray(accuracy.half_width) + 3 * np.asarray(width.half_width)
+        assert (np.abs(value - known) <= room).all()
+    if not weighted and not noise.discrete:  # and it says something
+        assert np.median(np.asarray(found.mse_accuracy.half_width) / found.mse) < 0.5
+        assert np.max(found.zero_accuracy.half_width) < 0.1

@@ -25,11 +25,14 @@ which sums to Var[S] over i, as it must.
 
 The error of a bias. What is left out is smaller than the correction by about the deviation of r, in units of the
 noise's, and 1/sqrt(D): the stated error is the sum of the absolute parts of the correction times these, times a margin
-that tests against exact results and simulation set. The mean squared error is of leading order: its relative error is
-of the size 1/n.
+that tests against exact results and simulation set. The mean squared error is of leading order: its relative error is of the size 1/n, the
+square of those two, and is stated with the same margin.
 
 P(v_i = 0) = P(z_i <= r + a_i tau). At that edge entity i itself moves r by h~_i/D, and it gets nothing there, so that
-h~_i = -(z_i + E[h_i]) = -a_i (E[f - u] + tau) (allocation) or -m_i (release).
+h~_i = -(z_i + E[h_i]) = -a_i (E[f - u] + tau) (allocation) or -m_i (release). Its error is what a shift of the edge by w would change,
+w = margin times small times (deviation of r + what i moves r by), at least LATTICE of a step where the noise is whole: where the edge may
+lie on either side of a whole number, P(v_i = 0) is known no better than the mass there. And what the entity of the largest weight can do
+alone: its noise has tails that are not those of a normal r.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ LARGEST = 0.35
 """The largest deviation of r, in units of the noise's, for which the expansion is used."""
 SPREAD = 0.2
 """The largest relative deviation of the weighted sum S for which 1/S is expanded."""
+LATTICE = 0.02
+"""Of the step between whole numbers: the least uncertainty of an edge."""
 ROUNDING = 1e-12
 """The relative accuracy of the partial transforms, with room for the arithmetic here."""
 
@@ -123,6 +128,9 @@ class _Field:
     """Of `bias`."""
     zero: Floats
     """P(v_i = 0)."""
+    zero_error: Floats
+    second: Floats
+    """The relative error of a mean squared error."""
 
 
 def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law, fixed: bool) -> _Field:
@@ -153,15 +161,28 @@ def _field(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, 
     error += float(np.sum(times * error)) / slope * local.rate  # the common part follows from the total, errors and all
     error += ROUNDING * a * (np.abs(local.gain) + np.abs(k))
     bias = a * (local.gain - k) + np.sum(parts, axis=0)
-    edge = r + common - a * (mean if fixed else local.gain + rule.level) / slope
-    zero = _nothing(edge / a + rule.level - x, deviation / a, mechanism)
-    return _Field(local, slope, deviation, bias, error, zero)
+    moved = common - a * (mean if fixed else local.gain + rule.level) / slope
+    cut = (r + moved) / a + rule.level - x
+    zero = _nothing(cut, deviation / a, mechanism)
+    wide = margin * small * (deviation + np.abs(moved)) / a
+    wide = np.maximum(wide, LATTICE) if mechanism.discrete else wide
+    known = _nothing(cut + wide, deviation / a, mechanism) - _nothing(cut - wide, deviation / a, mechanism)
+    known = known + _one_other(cut, float(np.max(a)) * mechanism.spread / (slope * a), mechanism)
+    return _Field(local, slope, deviation, bias, error, zero, np.minimum(known + 1e-12, 1.0), margin * small**2)
 
 
 def _nothing(c: Floats, deviation: Floats, mechanism: Law) -> Floats:
     """P(eta <= c) averaged over the fluctuation of r, which moves c past whole numbers; 33 quantiles of the normal."""
     nodes = [NormalDist().inv_cdf((k + 0.5) / 33) for k in range(33)]
     return np.asarray(np.mean([mechanism.cdf(c + node * deviation) for node in nodes], axis=0))
+
+
+def _one_other(c: Floats, scale: Floats, mechanism: Law) -> Floats:
+    """Twice what the entity of the largest weight alone can change, whose noise moves r by up to its own scale over D, with its own tails."""
+    nodes, weights = np.polynomial.laguerre.laggauss(16)
+    pairs = zip(nodes, weights, strict=True)
+    spread = sum(w * (mechanism.cdf(c + u * scale) + mechanism.cdf(c - u * scale)) for u, w in pairs) / 2
+    return np.asarray(2 * np.abs(spread - mechanism.cdf(c)))
 
 
 def _trusted(deviation: float, slope: float, scale: float, rule: Threshold) -> None:
@@ -184,7 +205,9 @@ def simplex_threshold(x: Floats, times: Counted, mechanism: Law, total: float, r
     local = field.local
     alone = mechanism.variance + 2 * local.noise + local.variance
     variance = alone * (1 - 2 * local.rate / field.slope) + (field.deviation * local.rate) ** 2
-    return Moments(field.bias, field.error, np.maximum(variance, 0.0) + field.bias**2, field.zero)
+    mse = np.maximum(variance, 0.0) + field.bias**2
+    known = field.second * (alone + field.bias**2) + 2 * np.abs(field.bias) * field.error
+    return Moments(field.bias, field.error, mse, field.zero, mse_error=known, zero_error=field.zero_error)
 
 
 def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rule: Threshold) -> Moments:
@@ -210,4 +233,6 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanis
     own = mechanism.variance + 2 * local.noise + local.variance
     cross = -2 * shares * (a**2 * (mechanism.variance + local.noise) - local.rate * drift)
     mse = (a**2 * own + (field.deviation * local.rate) ** 2 + field.bias**2 + cross + shares**2 * v2) / whole**2
-    return Moments(bias, error, np.maximum(mse, 0.0), field.zero)
+    spread = (a**2 * own + field.bias**2 + shares**2 * v2) / whole**2
+    known = np.minimum((field.second + 8 * square) * spread + 2 * np.abs(bias) * error, 1.0)
+    return Moments(bias, error, np.maximum(mse, 0.0), field.zero, mse_error=known, zero_error=field.zero_error)

@@ -47,11 +47,11 @@ EACH = {"plain": 16.0, "mirror": 1000.0}
 DEAR = 5.0
 """What the mirror kernel spends per entity and node, in units of the plain one (about 30 ns)."""
 
-PLAIN = ((35.0, 7.0), (55.0, 14.0))
+PLAIN = ((35.0, 10.0), (55.0, 14.0))
 """Laplace, Gaussian: about how many r the first stage has, and how many times its cost all stages of both signs take."""
 LOST = 1e-2
 """By how much the first two stages may miss the sum of the shares; those that go on to a tolerance miss it by some 1e-6."""
-AHEAD = 3.0
+AHEAD = 4.0
 """The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
 
 
