@@ -233,6 +233,6 @@ def pos_threshold(x: Floats, a: Floats, times: Counted, shares: Floats, mechanis
     own = mechanism.variance + 2 * local.noise + local.variance
     cross = -2 * shares * (a**2 * (mechanism.variance + local.noise) - local.rate * drift)
     mse = (a**2 * own + (field.deviation * local.rate) ** 2 + field.bias**2 + cross + shares**2 * v2) / whole**2
-    size = (a**2 * own + field.bias**2 + shares**2 * v2) / whole**2
-    known = np.minimum((field.second + 8 * square) * size + 2 * np.abs(bias) * error, 1.0)
+    squares = (a**2 * own + field.bias**2 + shares**2 * v2) / whole**2
+    known = np.minimum((field.second + 8 * square) * squares + 2 * np.abs(bias) * error, 1.0)
     return Moments(bias, error, np.maximum(mse, 0.0), field.zero, mse_error=known, zero_error=field.zero_error)

@@ -23,7 +23,9 @@ ROUNDING = 1e-13
 WORK = 2e8
 """The most steps (one entity at one node, about 30 ns) that one evaluation may take: some seconds."""
 FIRST = 300.0
-"""Refinement does not begin where the first two stages differ by so many times the tolerance: the next three gain less, and are dear."""
+"""Refinement does not begin where the first two stages differ by so many times the tolerance (a usual one: COMMON): the next three gain less,
+and are dear."""
+COMMON = 1e-6
 OUTLOOK = 10.0
 """Refinement ends where the finest stage would miss the tolerance by this factor."""
 
@@ -86,7 +88,7 @@ def _improve(
         return
     worse = max(sides, key=lambda side: float(np.max(side.error)))
     early = worse.stage == 1 and not worse.other_way and bias.size > 1
-    if early and slack > FIRST * max(rtol * alpha, ROUNDING):
+    if early and slack > FIRST * max(rtol, COMMON) * alpha:
         raise refusal("pos", bias, error, rtol, "finer rules would not get there")
     if not worse.improve(OUTLOOK * rtol * alpha if bias.size > 1 else LOOSE * float(problem.shares[0])):
         raise refusal("pos", bias, error, rtol)
