@@ -96,6 +96,8 @@ def test_rounding_keeps_the_total_at_every_end_of_its_random_number(u):
 @pytest.mark.parametrize(("seen", "total"), [(2.0**53 - 2, 2.0**53), (2.0**53, 2.0**53 - 2), (2.0**53, 2.0**53)])
 def test_neither_the_sum_nor_the_total_may_reach_2_to_the_53(seen, total):
     rng = np.random.default_rng(0)
-    with pytest.raises(errors.ParameterError, match=r"below 2\*\*53 = 9007199254740992, got 9007199254740992 for 'all'"):
+    with pytest.raises(
+        errors.ParameterError, match=r"below 2\*\*53 = 9007199254740992, got 9007199254740992 for 'all'"
+    ):
         round_counts([seen / 2, seen / 2], rng, totals=[total])
     assert round_counts([2.0**52 - 1, 2.0**52 - 1], rng, totals=[2.0**53 - 2]).sum() == 2.0**53 - 2
