@@ -567,3 +567,12 @@ def test_bad_labels_are_named(levels, n, message):
 def test_a_tree_takes_one_value_a_leaf():
     with pytest.raises(errors.CountsError, match="2 leaves"):
         Tree.from_labels([["a", "b"]]).totals([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("made", [fp.Affine, fp.AffineNonnegative])
+def test_a_projection_is_a_release_of_counts(made):
+    pi = made([[1.0, 1.0, 1.0]], [9.0])
+    assert pi.problem == fp.Simplex(9.0).problem
+    found = fp.audit([2.0, 3.0, 4.0], fp.Laplace(1.0), pi, runs=64)
+    assert found.task == "release"
+    assert found.truth.tolist() == [2.0, 3.0, 4.0]
