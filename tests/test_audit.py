@@ -110,7 +110,7 @@ def test_auto_says_when_and_why_it_simulates():
     counts = fp.Counts([0, 3, 40])
     exact = fp.audit(counts, fp.Laplace(4.0), "simplex")
     assert (exact.method, exact.note, exact.runs) == ("exact", None, None)
-    drawn = fp.audit(fp.Counts([0.5, 3, 40]), fp.DiscreteLaplace(4.0), "simplex", runs=4000, seed=3)
+    drawn = fp.audit(fp.Counts([0.5, 3, 40]), fp.DiscreteLaplace(3.0), "simplex", runs=4000, seed=3)
     assert (drawn.method, drawn.runs, drawn.seed) == ("monte-carlo", 4000, 3)
     assert (
         "simulated, because the exact engine covers 'simplex' under discrete-laplace noise for whole counts only"
@@ -176,7 +176,7 @@ def test_a_function_of_ones_own_is_simulated():
         ),
         (lambda c: fp.Exact(rtol=0.0), errors.ParameterError, "`rtol` must be from 1e-12"),
         (
-            lambda c: fp.audit(c, fp.DiscreteLaplace(1.0), "pos", engine="exact"),
+            lambda c: fp.audit(fp.Counts([0, 1, 2, 30, 400, 5]), fp.DiscreteLaplace(3.0), "pos", engine="exact"),
             fp.UnsupportedError,
             "covers 'pos' under continuous noise only, not under discrete-laplace",
         ),

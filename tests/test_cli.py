@@ -221,7 +221,7 @@ def test_an_engine_that_refuses_ends_with_exit_code_3(table):
 
 def test_auto_falls_to_simulation_and_says_so(table):
     done = run(
-        "audit", table, "--mechanism", "discrete-laplace", "--scale", 10, "--postprocess", "pos", "--runs", 500,
+        "audit", table, "--mechanism", "discrete-laplace", "--scale", 3, "--postprocess", "pos", "--runs", 500,
         "--json", "-",
     )  # fmt: skip
     (result,) = json.loads(done.stdout)["results"]
@@ -590,7 +590,7 @@ def test_bad_plans_are_refused(table, words, says):
 
 @pytest.mark.parametrize("command", [["sweep"], ["plan", "--max-alpha", 1]])
 def test_where_every_level_is_refused_nothing_is_written(table, tmp_path, command):
-    words = ["--mechanism", "discrete-laplace", "--postprocess", "pos", "--method", "exact", "--points", 2]
+    words = ["--mechanism", "discrete-laplace", "--postprocess", "pos", "--method", "exact", "--spreads", 2, 3, "--points", 2]
     done = run(command[0], table, *command[1:], *words, "--html", tmp_path / "x.html", "--json", tmp_path / "x.json")
     refused(done, "refused every level of noise", "continuous noise only", code=3)
     assert not list(tmp_path.glob("x.*"))

@@ -105,7 +105,7 @@ def test_the_stand_in_of_a_ramp_is_the_jump_in_its_middle() -> None:
 
 def test_small_scales_and_continuous_noise_are_refused() -> None:
     counts = fp.Counts([0.0, 5.0, 9.0])
-    with pytest.raises(errors.ToleranceError, match="not close to continuous noise"):
+    with pytest.raises(errors.UnsupportedError, match="not close to continuous noise"):
         fp.audit(counts, fp.DiscreteLaplace(3.0), "simplex", engine="expansion")
     with pytest.raises(errors.UnsupportedError, match="for whole-number noise"):
         fp.audit(counts, fp.Laplace(30.0), "pos", engine="expansion")

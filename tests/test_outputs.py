@@ -241,6 +241,7 @@ def audit_entry(r, entities=True):
         "confidence": None if r.sample is None else r.sample.confidence,
         "interrupted": False,
         "by_group": r.grouped,
+        "base_noise": None,
         "group_budgets": None if r.budgets is None else {"rule": r.budgets.words, "amounts": r.budgets.amounts},
         "method": r.method,
         "runs": r.runs,
@@ -730,8 +731,8 @@ def test_the_files_of_a_projection(folder):
         },
         "rounding": None,
         "entities": [
-            {"id": i, "noisy_count": y, "count": pytest.approx(v, abs=1e-10)}
-            for i, y, v in zip(IDS, NOISY, values, strict=True)
+            {"id": i, "group": g, "noisy_count": y, "count": pytest.approx(v, abs=1e-10)}
+            for i, g, y, v in zip(IDS, GROUPS, NOISY, values, strict=True)
         ],
     }
     zeros = int(np.sum(values == 0))

@@ -155,6 +155,7 @@ def test_the_json_of_a_result_made_by_hand(result):
         "confidence": 0.9 if drawn else None,
         "interrupted": False,
         "by_group": False,
+        "base_noise": None,
         "group_budgets": None,
         "method": "monte-carlo" if drawn else "exact",
         "runs": 1234 if drawn else None,

@@ -94,7 +94,9 @@ def _laws(mechanism: Any) -> None:
 def _levels(kind: str) -> None:
     """Every rule on a small tree, by prefixes, by the formula and by simulation, with areas and whole numbers."""
     from fairpost.hierarchy import Hierarchy, LevelNoise, Simulation, audit_hierarchy
+    from fairpost.hierarchy.histogram import audit_histogram
     from fairpost.hierarchy.rules import RULES, Unclipped, rule_of
+    from fairpost.hierarchy.total_first import TotalFirst
 
     ids = [f"{i // 20}{i // 5:02}{i:03}" for i in range(60)]
     tree = Hierarchy.from_geoids(ids[::-1], {"a": 1, "b": 3, "c": 6})
@@ -113,6 +115,10 @@ def _levels(kind: str) -> None:
                 whole = rule_of(name, tree, whole=True)
                 whole.apply(tree.sums(x), noise)
                 audit_hierarchy(x, noise, whole, method="monte-carlo", **about)
+        for name in ("top-down", "blue-down"):
+            audit_histogram({"p": x, "q": x[::-1].copy()}, noise, name, totals=noise, **about)
+            y = tree.sums(x)
+            TotalFirst.of(rule_of(name, tree), noise, noise).apply(2 * y, np.stack([y, y], axis=1))
 
 
 def _projections() -> None:

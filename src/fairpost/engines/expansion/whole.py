@@ -35,7 +35,7 @@ import numpy as np
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
-from fairpost.errors import ToleranceError
+from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Gaussian, Laplace, Law, Threshold
 from fairpost.rules import PostProcessing
 
@@ -51,7 +51,7 @@ PART = 0.02
 def stand_in(law: Law) -> Law:
     """The continuous noise of the same kind and scale; refused for a small scale."""
     if not law.discrete or law.spread < LEAST:
-        raise ToleranceError(
+        raise UnsupportedError(
             f"{law.name} noise of scale {law.spread:g} is not close to continuous noise (from {LEAST:g} on)"
         )
     return Gaussian(law.spread) if np.isinf(law.strip) else Laplace(law.spread)

@@ -25,7 +25,7 @@ def uncut(problem: Problem, edge: float, rtol: float) -> Moments | None:
     chance = noise.cdf(np.ceil(cut) - 1 if noise.discrete else cut)
     nothing = noise.density(cut) if noise.discrete and edge == 0 else np.zeros_like(cut)
     dropped = float(np.sum(problem.times * chance))
-    if not dropped < 0.1 * rtol:
+    if not dropped < 0.1 * rtol or not problem.variance > 0:  # noise next to none has the variance 0.0
         return None
     inverse = inverse_of(problem, 0.02 * rtol)
     if inverse is None:
