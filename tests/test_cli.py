@@ -590,7 +590,19 @@ def test_bad_plans_are_refused(table, words, says):
 
 @pytest.mark.parametrize("command", [["sweep"], ["plan", "--max-alpha", 1]])
 def test_where_every_level_is_refused_nothing_is_written(table, tmp_path, command):
-    words = ["--mechanism", "discrete-laplace", "--postprocess", "pos", "--method", "exact", "--spreads", 2, 3, "--points", 2]
+    words = [
+        "--mechanism",
+        "discrete-laplace",
+        "--postprocess",
+        "pos",
+        "--method",
+        "exact",
+        "--spreads",
+        2,
+        3,
+        "--points",
+        2,
+    ]
     done = run(command[0], table, *command[1:], *words, "--html", tmp_path / "x.html", "--json", tmp_path / "x.json")
     refused(done, "refused every level of noise", "continuous noise only", code=3)
     assert not list(tmp_path.glob("x.*"))

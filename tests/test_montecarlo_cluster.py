@@ -148,6 +148,25 @@ def test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint(
     assert all(same_bits(a, b) for a, b in zip(found, whole, strict=True))
 
 
+def test_a_client_may_notice_late_that_its_scheduler_is_gone(monkeypatch: Any) -> None:
+    """The connection breaks under a result while the client still says that it runs."""
+    from fairpost.engines.montecarlo import executors
+
+    class Late:
+        looks = 0
+
+        @property
+        def status(self) -> str:
+            self.looks += 1
+            return "running" if self.looks < 4 else "closed"
+
+    assert executors._gone(Late())
+    monkeypatch.setattr(executors, "NOTICE", 0.2)
+    late = Late()
+    late.looks = -1000
+    assert not executors._gone(late)
+
+
 def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
     from fairpost.engines.montecarlo import executors
 

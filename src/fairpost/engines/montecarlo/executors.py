@@ -25,6 +25,8 @@ ATTEMPTS = 5
 """How often a block may be lost with its worker before the job fails."""
 PATIENCE = 60.0
 """Seconds that a cluster may be without workers."""
+NOTICE = 3.0
+"""Seconds in which a client notices that its scheduler is gone."""
 LOOK = 2.0
 """Seconds between two looks whether it has any."""
 
@@ -126,7 +128,7 @@ class Cluster:
             try:
                 yield self._results(distributed, client, job)
             except (OSError, distributed.CancelledError):
-                if client.status == "running":
+                if not _gone(client):
                     raise
                 raise LostError(f"the scheduler of the cluster at {where} is gone") from None
             finally:
@@ -175,6 +177,14 @@ class Cluster:
             if time.monotonic() - begun > self.patience:
                 raise LostError(f"the cluster at {client.scheduler.address} has had no workers for {self.patience:g} s")
             time.sleep(0.2)
+
+
+def _gone(client: Any) -> bool:
+    """Whether the scheduler is gone. A connection that breaks is seen where it is read, a moment before the client notices."""
+    until = time.monotonic() + NOTICE
+    while client.status == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    return bool(client.status != "running")
 
 
 @contextmanager
