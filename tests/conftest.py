@@ -52,3 +52,19 @@ def start():
 
 
 os.environ.pop("COLUMNS", None)  # screens are as wide as they are without a terminal, whatever runs the tests
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Dask cluster of two processes, whose workers may be killed."""
+    import dask
+    import distributed
+
+    settings = {"distributed.scheduler.allowed-failures": 20, "distributed.worker.daemon": False}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as made,
+    ):
+        yield made

@@ -466,6 +466,18 @@ def columns(cli, tmp_path):
     assert looked(cli, "--count", "n", true="o.csv") is None
 
 
+def test_what_few_releases_show_and_who_lies_beyond_noise():
+    from fairpost.cli.checking import sentences
+
+    named = fp.Counts(TRUE.values, ids=TRUE.ids, names=[f"Place {i}" for i in TRUE.ids])
+    far = np.array(TRUE.values) + np.array([0, 0, 0, 900, 0, 0])
+    assert any(line.endswith("with chance 0.95: Place d.") for line in sentences(fp.check(named, far, fp.Laplace(5.0))))
+    silent = "Every interval of an entity holds 0: so few releases show no entity's bias."
+    assert silent in sentences(fp.check(named, [FIRST, SECOND]))
+    steady = [np.array(TRUE.values) + 50 + np.arange(6) * s for s in (1e-6, 2e-6, 3e-6)]
+    assert silent not in sentences(fp.check(named, steady))
+
+
 MARKS = {f" {letter}" for letter in "abcdefABCDEF"}
 """How a row about an entity begins on the screen."""
 

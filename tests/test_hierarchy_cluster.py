@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -24,20 +23,6 @@ NATION = synthetic_nation(3, 0.0004)
 TREE = NATION.tree()
 NOISE = LevelNoise.census2020(TREE)
 AREAS = [geoid.decode()[:7] for geoid in NATION.geoids]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    import dask
-
-    settings = {"distributed.scheduler.allowed-failures": 20, "distributed.worker.daemon": False}
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-        ) as made,
-    ):
-        yield made
 
 
 def audited(rule: str, runs: int = 640, **how: Any) -> dict[str, Any]:

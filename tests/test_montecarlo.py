@@ -560,7 +560,7 @@ def test_threads_stay_within_the_memory_that_is_stated(monkeypatch: pytest.Monke
     found = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
     assert seen == [5]
     assert "threads" not in found[0].note
-    monkeypatch.setattr(engine, "MEMORY", 3 * 8 * SMALL.n * (6 * 2 + 16) + 1)
+    monkeypatch.setattr(engine, "MEMORY", 4 * 8 * SMALL.n * (6 * 2 + 16) - 1)  # not quite four
     few = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
     assert seen == [5, 3]
     assert "3 of 5 threads, to stay within 0 GiB" in few[0].note

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,20 +21,6 @@ distributed = pytest.importorskip("distributed", reason="dask.distributed is not
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own threads and sockets
 
 COUNTS = fp.Counts(np.floor(10 ** np.linspace(0, 3, 500)) - 1, groups=["a", "b"] * 250)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    settings = {"distributed.scheduler.allowed-failures": 20, "distributed.worker.daemon": False}
-    import dask
-
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-        ) as made,
-    ):
-        yield made
 
 
 def pis() -> list[Any]:

@@ -468,6 +468,7 @@ def test_pages_of_noisy_counts_are_not_confidential_and_say_what_they_found(visi
     said = words(page)
     assert "It went from 349.75 to 340 pupils." in said
     assert "1 counts were negative, 0 are; 1 are 0." in said
+    assert "It is 349.75 people, as before." in words(projection_page(fp.project(noisy, ids=ids)))
     assert visit[0](page).locator("#plot-0 svg.drawn").count() == 1
     switched = words(allocation_page([fp.allocate(noisy, how=h, budget=1e4) for h in ("baseline", "pos")]))
     # pos: 300.25 / 349.75 less a third of 4 / 349.75; baseline: 300.25 / 353.75. The others lose what it gains: 0.005894 of 10,000

@@ -18,7 +18,7 @@ def _gauss(diagonal: NDArray[np.longdouble], beside: NDArray[np.longdouble], mas
         beside_k p_{k+1}(u) = (u - diagonal_k) p_k(u) - beside_{k-1} p_{k-1}(u),    p_0^2 = 1/mass.
 
     The nodes are the zeros of p_n: the eigenvalues of the tridiagonal matrix (Golub and Welsch 1969), which are right to a
-    rounding of the largest one, then two Newton steps, which make the small ones right to a rounding of their own. The
+    rounding of the largest one, then a Newton step, which makes the small ones right to a rounding of their own. The
     weights are 1/(p_0^2 + ... + p_{n-1}^2), a sum without cancellation. With `damping` the polynomials are multiplied by
     e^{-damping u}, so that the weights come with e^{2 damping u} put back and nothing overflows. SciPy has the same rules;
     importing it would take a quarter of a second, the longest part of a small audit.
@@ -29,7 +29,7 @@ def _gauss(diagonal: NDArray[np.longdouble], beside: NDArray[np.longdouble], mas
         np.longdouble
     )  # where the processor has more digits, the recurrence uses them
     nothing = np.zeros(n, dtype=np.longdouble)
-    for step in range(3):
+    for refined in (False, True):
         before, p = nothing, np.exp(-damping * u) / np.sqrt(np.longdouble(mass))
         slope_before, slope, squares = nothing, nothing, nothing
         for k in range(n):
@@ -38,7 +38,7 @@ def _gauss(diagonal: NDArray[np.longdouble], beside: NDArray[np.longdouble], mas
             after = ((u - diagonal[k]) * p - low * before) / beside[k]
             slope_after = ((u - diagonal[k]) * slope + p - low * slope_before) / beside[k]
             before, p, slope_before, slope = p, after, slope, slope_after
-        if step < 2:
+        if not refined:
             u = u - p / slope
     return u.astype(np.float64), (1 / squares).astype(np.float64)
 
