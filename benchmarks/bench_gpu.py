@@ -26,7 +26,7 @@ from timing import districts, line
 RUNS = int(os.environ.get("FAIRPOST_GPU_RUNS", "10000"))
 SCALE = float(os.environ.get("FAIRPOST_NATION_SCALE", "1"))
 NOISES = (("Laplace", 0, 10.0), ("Gaussian", 1, 10.0), ("discrete Laplace", 2, 10.0), ("discrete Gaussian, sigma 3.117", 3, 3.117),
-          ("discrete Gaussian, sigma 10", 3, 10.0))  # fmt: skip
+          ("discrete Gaussian, sigma 6.1", 3, 6.1), ("discrete Gaussian, sigma 10", 3, 10.0), ("discrete Gaussian, sigma 1000", 3, 1e3))  # fmt: skip
 
 
 def seconds(device, call, repeats=3) -> float:
@@ -70,10 +70,13 @@ def table2(device) -> None:
 
     for epsilon in (0.1, 0.01, 0.001):
         simulate(1024, "gpu", epsilon)
-    start = time.perf_counter()
-    found = [simulate(200_000, "gpu", epsilon) for epsilon in (0.1, 0.01, 0.001)]
-    took = time.perf_counter() - start
-    line(f"Table 2, {what}, 200,000 runs x 3 epsilons", f"{took:.2f} s", "at most 1 s", took <= 1)
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        found = [simulate(200_000, "gpu", epsilon) for epsilon in (0.1, 0.01, 0.001)]
+        taken.append(time.perf_counter() - start)
+    took = max(taken)  # the slowest: the machine is not ours alone
+    line(f"Table 2, {what}, 200,000 runs x 3 epsilons", f"{min(taken):.2f} to {took:.2f} s", "at most 1 s", took <= 1)
     start = time.perf_counter()
     simulate(4096, "cpu", 0.1)
     simulate(4096, "cpu", 0.1)

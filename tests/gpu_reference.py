@@ -56,15 +56,18 @@ def draws(kind, spread, n, seed, run):
 
 
 def _rejected(sigma, n, seed, run):
-    out, zero, attempt = np.full(n, np.nan), 1.0 / (1.0 + sigma * np.sqrt(2.0 * np.pi)), 0
-    while np.isnan(out).any():
-        z, v = sigma * normal(n, seed, run, 2 * attempt), uniform(words(n, seed, run, 2 * attempt + 1))
-        k = np.ceil(np.abs(z))
-        a, x = (v - zero) / (1.0 - zero), (k**2 - z**2) / (2.0 * sigma**2)
-        with np.errstate(over="ignore"):
-            value = np.where(a <= 0.0, 0.0, np.where(a <= np.exp(-x), np.copysign(k, z), np.nan))
-        out = np.where(np.isnan(out), value + 0.0, out)
-        attempt += 1
+    """The number nearest to a Gaussian, kept with a probability that makes its weights those of the discrete Gaussian."""
+    out, attempt = np.full(n, np.nan), 0
+    t, weight = (0.5 * part for part in np.polynomial.legendre.leggauss(12))
+    weight = weight * np.exp(-0.5 * (t / sigma) ** 2)
+    while (left := np.isnan(out)).any():
+        k, w = np.rint(sigma * normal(n, seed, run, attempt)), words(n, seed, run, attempt)
+        first = (w >> np.where(np.arange(n) % 2, U(2), U(0))) & U(0xFFFF)
+        v = (first.astype(np.float64) + uniform(words(n, seed, run, attempt + 1))) * 2.0**-16
+        values, which = np.unique(k, return_inverse=True)
+        g = np.cosh(values[:, None] / sigma**2 * t) @ weight / weight.sum()
+        out = np.where(left & (v * g[which] <= 1.0), k + 0.0, out)
+        attempt += 2
     return out
 
 

@@ -59,13 +59,13 @@ def device(request):
 # -- noise -----------------------------------------------------------------------------------------------------------
 
 
-def drawn(device, mechanism, n, seed, first, runs, order=None):
+def drawn(device, mechanism, n, seed, first, runs, order=None, side_by_side=None):
     records = laws.Laws.of(device, mechanism.code, [mechanism.spread])
     rows = device.room((runs, n))
     where = NULL if order is None else device.put(np.asarray(order, dtype=np.int32))
     args = (records.records, np.uint64(seed), np.uint64(first), np.int32(runs), np.int64(n), where, rows)
     kernel = Kernel("draw_rows", (f"KIND={mechanism.code}",), flat.SOURCES)
-    device.launch(kernel, ((n + 511) // 512, runs), 256, args)
+    device.launch(kernel, ((n + 511) // 512, side_by_side or runs), 256, args)
     return device.get(rows)
 
 
@@ -73,7 +73,9 @@ def drawn(device, mechanism, n, seed, first, runs, order=None):
 def test_a_gpu_draws_the_same_bits(device, mechanism):
     for seed, first, n in ((7, 0, 1001), (2**64 - 3, 2**33 + 5, 64), (0, 2**32 - 1, 1)):
         here = np.stack([mechanism.sample(n, Stream(seed, first + t)) for t in range(3)])
-        np.testing.assert_array_equal(drawn(device, mechanism, n, seed, first, 3), here)
+        for side_by_side in (3, 2, 1):  # the others are drawn by the same threads, one after the other
+            there = drawn(device, mechanism, n, seed, first, 3, side_by_side=side_by_side)
+            np.testing.assert_array_equal(there, here)
     order = np.random.default_rng(0).permutation(333)
     here = mechanism.sample(333, Stream(5, 9))[order]
     np.testing.assert_array_equal(drawn(device, mechanism, 333, 5, 9, 1, order)[0], here)
@@ -149,8 +151,8 @@ def test_backends_agree_on_flat_lists(device, mechanism, by_group):
     for n in (40, 700) if by_group else (1, 5, 64, 65, 700):
         asked = asked_of(n, mechanism, by_group)
         cpu, block = backend_of("cpu"), Block(100, 71)
-        here = cpu.run(cpu.specify(asked), 7, block)
-        compare(asked, here, flat.run_block(flat.specify(asked), device, 7, block))
+        here = cpu.run(cpu.specify(asked), 7, [block])[0]
+        compare(asked, here, flat.run_blocks(flat.specify(asked), device, 7, [block])[0])
 
 
 @pytest.mark.parametrize("name", ["baseline", "sum", "sum-clipped", "nonnegative", "none"])
@@ -158,8 +160,8 @@ def test_rules_without_a_search_have_the_same_bits(device, name):
     """The same operations in the same order: nothing is left to rounding."""
     asked = asked_of(1500, Laplace(3.0), False)
     cpu, block = backend_of("cpu"), Block(0, 130)
-    here = cpu.run(cpu.specify(asked), 3, block)
-    there = flat.run_block(flat.specify(asked), device, 3, block)
+    here = cpu.run(cpu.specify(asked), 3, [block])[0]
+    there = flat.run_blocks(flat.specify(asked), device, 3, [block])[0]
     p = next(k for k, one in enumerate(asked.ones) if one.pi.name == name)
     np.testing.assert_array_equal(planes(here, p, 1500), planes(there, p, 1500))
     np.testing.assert_array_equal(here.pairs[p], there.pairs[p])
@@ -170,7 +172,7 @@ def test_rules_without_a_search_have_the_same_bits(device, name):
 def test_flat_lists_by_definition(mechanism, by_group):
     asked, block = asked_of(60, mechanism, by_group, seed=2), Block(0, 40)
     cpu = backend_of("cpu")
-    here = cpu.run(cpu.specify(asked), 7, block)
+    here = cpu.run(cpu.specify(asked), 7, [block])[0]
     x, n = asked.counts.values, asked.counts.n
     eta = np.stack([reference.draws(mechanism.code, mechanism.spread, n, 7, r) for r in range(40)])
     there = {"sums": [], "odd": []}
@@ -215,8 +217,8 @@ def test_turned_and_lost_draws_are_counted(device):
             counts, mechanism, tuple(One(pi, pi.problem.truth(counts), pi.control(counts, mechanism)) for pi in pis)
         )
         cpu, block = backend_of("cpu"), Block(0, 400)
-        here = cpu.run(cpu.specify(asked), 1, block)
-        there = flat.run_block(flat.specify(asked), device, 1, block)
+        here = cpu.run(cpu.specify(asked), 1, [block])[0]
+        there = flat.run_blocks(flat.specify(asked), device, 1, [block])[0]
         assert (here.degenerate > 10).all()
         compare(asked, here, there)
 
@@ -229,16 +231,16 @@ def test_a_long_list_is_added_up_by_more_threads(device):
         counts, Laplace(3.0), tuple(One(p, p.problem.truth(counts), p.control(counts, Laplace(3.0))) for p in pis)
     )
     cpu, block = backend_of("cpu"), Block(0, 6)
-    here = cpu.run(cpu.specify(asked), 1, block)
-    compare(asked, here, flat.run_block(flat.specify(asked), device, 1, block))
+    here = cpu.run(cpu.specify(asked), 1, [block])[0]
+    compare(asked, here, flat.run_blocks(flat.specify(asked), device, 1, [block])[0])
 
 
 def test_pieces_give_the_same_bits():
     """Rows that do not fit go in pieces, and nothing changes; where four do not fit, one line says so."""
     asked, block = asked_of(700, Laplace(3.0), False), Block(0, 71)
-    whole = flat.run_block(flat.specify(asked), Emulated(), 7, block)
+    whole = flat.run_blocks(flat.specify(asked), Emulated(), 7, [block])[0]
     small = Emulated(free=1_500_000)
-    pieces = flat.run_block(flat.specify(asked), small, 7, block)
+    pieces = flat.run_blocks(flat.specify(asked), small, 7, [block])[0]
     drawn_in = [grid[1] for name, grid in small.launched if name == "draw_rows"]
     assert len(drawn_in) > 4
     assert all(rows % 4 == 0 for rows in drawn_in[:-2])
@@ -246,13 +248,37 @@ def test_pieces_give_the_same_bits():
     np.testing.assert_array_equal(whole.pairs, pieces.pairs)
     np.testing.assert_array_equal(whole.degenerate, pieces.degenerate)
     with pytest.raises(UnsupportedError, match=r"^700 entities need \d+ MiB of the GPU's memory, 0 MiB are free$"):
-        flat.run_block(flat.specify(asked), Emulated(free=1000), 7, block)
+        flat.run_blocks(flat.specify(asked), Emulated(free=1000), 7, [block])[0]
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_blocks_together_have_the_bits_of_blocks_alone(device, by_group):
+    """Also the draws without information and the pairs that are followed, block by block."""
+    asked = asked_of(700, DiscreteGaussian(9.0), by_group)
+    spec, blocks = flat.specify(asked), [Block(first, 36) for first in (72, 108, 144)]
+    together = flat.run_blocks(spec, device, 7, blocks)
+    alone = [flat.run_blocks(spec, device, 7, [block])[0] for block in blocks]
+    assert len(together) == 3
+    assert by_group == bool(alone[0].degenerate.any())
+    assert not np.array_equal(alone[0].sums, alone[1].sums)
+    for one, other in zip(together, alone, strict=True):
+        assert one.runs == other.runs == 36
+        for name in ("sums", "pairs", "degenerate"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_how_many_blocks_go_together():
+    """Rows of 2^29 bytes, and what fits; at least one."""
+    spec = flat.specify(asked_of(700, Laplace(3.0), False))
+    assert flat.blocks_at_once(spec, 64, 2**36) == 2**29 // (8 * 700) // 64
+    assert flat.blocks_at_once(spec, 64, 2**24) == int(0.15 * (2**24 - 9 * 88 * 956)) // (8 * 700 + 64) // 4 * 4 // 64
+    assert flat.blocks_at_once(spec, 2**20, 2**36) == 1
 
 
 def test_a_repeat_has_the_same_bits(device):
     for by_group in (False, True):
         asked = asked_of(700, NOISES[0], by_group)
-        once, twice = (flat.run_block(flat.specify(asked), device, 7, Block(0, 71)) for _ in range(2))
+        once, twice = (flat.run_blocks(flat.specify(asked), device, 7, [Block(0, 71)])[0] for _ in range(2))
         np.testing.assert_array_equal(once.sums, twice.sums)
 
 
@@ -270,10 +296,33 @@ COUNTS = fp.Counts([3, 0, 60, 1000, 7, 0, 15], groups=["a", "a", "b", "b", "a", 
 RULES = ["simplex", "pos", "baseline", "simplex-threshold", "pos-threshold"]
 
 
-def audits(backend, **more):
-    return fp.compare(
-        COUNTS, fp.Laplace(3.0), RULES, engine=fp.MonteCarlo(runs=2000, block=256, backend=backend, **more)
-    )
+def test_a_simulation_hands_blocks_over_together(pretended, monkeypatch):
+    """Three at a time, a shorter last one alone; the result is that of one at a time, also where the stop rule looks in between."""
+    from fairpost.engines.montecarlo.backends import gpu as room
+
+    handed, real = [], room.run_blocks
+
+    def seen(spec, device, seed, blocks):
+        handed.append([block.runs for block in blocks])
+        return real(spec, device, seed, blocks)
+
+    monkeypatch.setattr(room, "run_blocks", seen)
+    found = {}
+    for together in (3 * 64 * 8 * COUNTS.n, 0):
+        monkeypatch.setattr(flat, "TOGETHER", together)
+        found[together] = [a.alpha.value for a in audits("gpu", threads=1, runs=500, block=64)]
+    assert handed == [[64] * 3, [64] * 3, [64], [52], *[[64]] * 7, [52]]
+    assert len({tuple(values) for values in found.values()}) == 1
+    handed.clear()
+    monkeypatch.setattr(flat, "TOGETHER", 3 * 64 * 8 * COUNTS.n)
+    stopped = audits("gpu", threads=1, runs=3000, block=64, rtol=0.5)
+    assert stopped[0].sample.runs == sum(map(sum, handed)) < 3000
+    assert max(map(len, handed)) == 3
+
+
+def audits(backend, runs=2000, block=256, **more):
+    engine = fp.MonteCarlo(runs=runs, block=block, backend=backend, **more)
+    return fp.compare(COUNTS, fp.Laplace(3.0), RULES, engine=engine)
 
 
 def test_the_engine_gives_the_same_results(pretended):

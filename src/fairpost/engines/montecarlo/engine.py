@@ -209,10 +209,11 @@ class _Job:
             with executor.session(job) as results:
                 while not self._done():
                     cancel.check()
-                    for part in results(self._next_blocks()):
-                        self._take(part)
-                        if self.totals.runs < self.engine.runs:
-                            cancel.check()
+                    for parts in results(self._handed_over()):
+                        for part in parts:
+                            self._take(part)
+                            if self.totals.runs < self.engine.runs:
+                                cancel.check()
         except KeyboardInterrupt:
             if self.totals.runs < 2:
                 raise
@@ -259,6 +260,17 @@ class _Job:
         for k in range(done, last):
             first = k * self.block
             yield Block(first, min(self.block, limit - first))
+
+    def _handed_over(self) -> Iterator[tuple[Block, ...]]:
+        """The next blocks, as many together as the backend wants; a shorter last one alone."""
+        most, some = self.backend.at_once(self.spec, self.block), list[Block]()
+        for block in self._next_blocks():
+            if some and (len(some) == most or block.runs != self.block):
+                yield tuple(some)
+                some = []
+            some.append(block)
+        if some:
+            yield tuple(some)
 
     def result(self, p: int, interrupted: bool) -> Sampled:
         """What the merged blocks say about post-processing p; theory may know the pair that attains alpha."""

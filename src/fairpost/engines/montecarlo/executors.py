@@ -46,8 +46,8 @@ class Job:
     spec: Any
     seed: int
 
-    def run(self, block: Block) -> Partial:
-        """One block."""
+    def run(self, block: tuple[Block, ...]) -> list[Partial]:
+        """The blocks that are handed over together."""
         return backend_of(self.backend).run(self.spec, self.seed, block)
 
 

@@ -12,6 +12,7 @@ so every distribution is symmetric to the last bit. Scales from 1e-300 to 1e300 
 For simulation only: noise for a release must come from a secure generator.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,7 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.compiled.vectors import wide_vectors
-from fairpost.noise.kernels.philox import (
-    HALF,
-    LOW,
-    ONE,
-    TWO,
-    block_words,
-    fill_words,
-    philox,
-    whole_pairs,
-    word,
-)
+from fairpost.noise.kernels.philox import ONE, TWO, block_words, fill_words, whole_pairs, word
 from fairpost.noise.kernels.transforms import neg_log, normal_pair, signed, uniform
 
 Floats = NDArray[np.float64]
@@ -140,72 +131,95 @@ def _lattice_tails(out: Floats, sigma: float) -> None:
         out[i] = np.copysign(np.abs(u) - 1.0, u) if np.abs(u) > 1.0 else 0.0
 
 
-# Rejection for large sigma. Let Z be Gaussian and K = ceil(|Z|) with the sign of Z, kept with probability
-# e^{-x}, x = (K^2 - Z^2) / 2 sigma^2. At every k != 0 it then has the weight of the discrete Gaussian,
-#     int_{k-1}^{k} e^{-z^2 / 2 sigma^2} e^{-(k^2 - z^2) / 2 sigma^2} dz = e^{-k^2 / 2 sigma^2}.
-# Only 0 is missing, of weight 1 against sigma sqrt(2 pi) for all of Z: so first of all the draw is 0 with
-# probability `zero` = 1 / (1 + sigma sqrt(2 pi)). Nearly the same share of draws is sent back. Attempt j
-# reads Z from the words of 2 j, and from those of 2 j + 1 one uniform variable v for both decisions: 0 if
-# v <= zero, else K if a = (v - zero) / (1 - zero) <= e^{-x}.
+# Rejection for large sigma. Let K be the whole number nearest to a Gaussian Z of deviation sigma. With s = k / sigma^2,
+#     P(K = k) ~ e^{-k^2 / 2 sigma^2} g(s),   g(s) = int e^{-t^2 / 2 sigma^2} cosh(s t) dt / int e^{-t^2 / 2 sigma^2} dt
+# over |t| <= 1/2, so K has the law of the discrete Gaussian if it is kept with probability 1 / g(s) <= 1. Of all
+# draws 1 / (24 sigma^2) are sent back, 1 in 864 at most. The weight e^{-t^2 / 2 sigma^2} favours small t, where cosh is
+# small, and so g(s) <= int cosh(s t) dt = sinh(s/2) / (s/2) <= e^{s^2 / 24}: 1 / g(s) >= 1 - s^2 / 24.
+#
+# A uniform variable v decides: K is kept if v g(s) <= 1. Attempt j reads Z from the words of 2 j and the first 16
+# bits of v from the ends of the same words, which move Z by 2^-46 (a Z beyond 8 sigma, of probability 1e-15, is not
+# independent of v). Where these bits leave it open, v has its other bits from the words of 2 j + 1.
+#
+# g(s) - 1 = (m_1 S + m_2 S^2 + ...) / m_0 with S = s^2 and m_j = int t^{2j} e^{-h t^2} dt / (2j)!, h = 1 / 2 sigma^2, which
+# is the sum over i of (-h)^i / i! 4^{-i-j} / (2i + 2j + 1) / (2j)!. For sigma >= 6 and |k| <= 9.4 sigma the
+# terms left out are below 3e-17 (i) and 2e-14 (j, where e^{-k^2 / 2 sigma^2} is 1e-19) of g.
+
+_FIRST, _CELLS = np.uint64(0xFFFF), 2.0**16
+_STEEP = float(np.sqrt(2.0**16 / 24.0))
+_MOMENTS = tuple(
+    tuple(
+        (-1) ** i / (4 ** (i + j) * (2 * i + 2 * j + 1) * math.factorial(i) * math.factorial(2 * j)) for i in range(6)
+    )
+    for j in range(7)
+)
 
 
 @kernel(inline="always")
-def _proposal(z: Any, v: Any, zero: Any, half: Any) -> Any:
-    """K without its sign, the variable a and the exponent x; `half` is 1 / 2 sigma^2."""
-    size = np.abs(z)
-    k = np.ceil(size)
-    return k, (v - zero) * (1.0 / (1.0 - zero)), (k - size) * (k + size) * half
+def _cells(w0: Any, w1: Any) -> Any:
+    """The first 16 bits of the variables v of a pair; the two lowest bits of w1 are signs."""
+    return np.float64(w0 & _FIRST), np.float64((w1 >> TWO) & _FIRST)
 
 
 @kernel(inline="always")
-def _settle(z: Any, v: Any, zero: Any, half: Any) -> Any:
-    """The draw; NaN if sent back; infinity if 1 - x <= e^{-x} <= 1 - x + x^2 / 2 leave it open."""
-    k, a, x = _proposal(z, v, zero, half)
-    value = np.inf if a <= (1.0 - x) + 0.5 * x * x else np.nan
-    value = np.copysign(k, z) if a <= 1.0 - x else value
-    return value + 0.0 if a > 0.0 else 0.0  # + 0.0: never -0.0
+def _settle(z: Any, cell: Any, steep: Any) -> Any:
+    """The draw; infinity where the first bits of v leave it open. `steep` is sqrt(2^16 / 24) / sigma^2."""
+    k = np.rint(z)
+    y = k * steep
+    return k + 0.0 if cell + y * y <= _CELLS - 1.0 else np.inf  # + 0.0: never -0.0
 
 
 @kernel(error_model="numpy")
-def _settle_pairs(out: Floats, start: int, zero: float, half: float, seed: Any, run: Any) -> None:
-    """Gaussian noise to the outcome of attempt 0, in place, pair by pair."""
+def _growth(s: float, h: float) -> Any:
+    """g(s) - 1."""
+    square, total, moment = s * s, 0.0, 0.0
+    for j in range(6, -1, -1):
+        total = (total + moment) * square
+        moment = _MOMENTS[j][5]
+        for i in range(4, -1, -1):
+            moment = moment * h + _MOMENTS[j][i]
+    return total / moment
+
+
+@kernel(error_model="numpy")
+def _settle_pairs(out: Floats, sigma: float, steep: float) -> None:
+    """Words to the outcome of attempt 0, in place, pair by pair."""
     wide_vectors()
-    base, again, low, high = np.uint64(start >> 1), np.uint64(1), run & LOW, run >> HALF
+    bits = out.view(np.uint64)
     for j in range(np.uint64(out.size >> 1)):
-        w0, w1 = philox((base + j) & LOW, again, low, high, seed)
-        z0, z1 = out[TWO * j], out[TWO * j + ONE]
-        out[TWO * j] = _settle(z0, uniform(w0), zero, half)
-        out[TWO * j + ONE] = _settle(z1, uniform(w1), zero, half)
+        w0, w1 = bits[TWO * j], bits[TWO * j + ONE]
+        z0, z1 = normal_pair(w0, w1)
+        c0, c1 = _cells(w0, w1)
+        out[TWO * j], out[TWO * j + ONE] = _settle(sigma * z0, c0, steep), _settle(sigma * z1, c1, steep)
 
 
 @kernel(error_model="numpy")
-def _settle_one(i: int, attempt: int, sigma: float, zero: float, half: float, seed: Any, run: Any) -> Any:
-    """Draw i alone, from the given attempt on."""
-    value = np.nan
-    while np.isnan(value):
-        z = sigma * _normal(i, 2 * attempt, seed, run)
-        v = uniform(word(i, 2 * attempt + 1, seed, run))
-        value = _settle(z, v, zero, half)
-        if np.isinf(value):
-            k, a, x = _proposal(z, v, zero, half)
-            value = np.copysign(k, z) if x <= neg_log(a) else np.nan
+def _settle_one(i: int, sigma: float, steep: float, seed: Any, run: Any) -> Any:
+    """Draw i alone."""
+    attempt = 0
+    while True:
+        w0, w1 = block_words(i >> 1, 2 * attempt, seed, run)
+        z, cell = sigma * normal_pair(w0, w1)[i & 1], _cells(w0, w1)[i & 1]
+        if np.isfinite(_settle(z, cell, steep)):
+            return np.rint(z) + 0.0
+        v = (cell + uniform(word(i, 2 * attempt + 1, seed, run))) / _CELLS
+        if v + v * _growth(np.rint(z) / sigma / sigma, 0.5 / sigma / sigma) <= 1.0:
+            return np.rint(z) + 0.0
         attempt += 1
-    return value
 
 
 @kernel(inline="always", error_model="numpy")
 def _rejection(out: Floats, start: int, sigma: float, seed: Any, run: Any) -> None:
     """Discrete Gaussian noise by rejection: attempt 0 for whole pairs at once, the rest one by one."""
-    zero, half = 1.0 / (1.0 + sigma * np.sqrt(2.0 * np.pi)), 0.5 / sigma / sigma
+    steep = _STEEP / sigma / sigma
     first, last = whole_pairs(start, out.size)
     out[:first] = np.inf
-    fill_gaussian(out[first:last], start + first, sigma, seed, run)
-    _settle_pairs(out[first:last], start + first, zero, half, seed, run)
+    fill_words(out.view(np.uint64)[first:last], start + first, 0, seed, run)
+    _settle_pairs(out[first:last], sigma, steep)
     out[last:] = np.inf
     for i in range(out.size):
         if not np.isfinite(out[i]):
-            attempt = 1 if np.isnan(out[i]) else 0
-            out[i] = _settle_one(start + i, attempt, sigma, zero, half, seed, run)
+            out[i] = _settle_one(start + i, sigma, steep, seed, run)
 
 
 @kernel(error_model="numpy")

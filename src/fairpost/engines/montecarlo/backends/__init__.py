@@ -1,9 +1,9 @@
 """Where blocks of runs are computed: one folder per kind of device, behind one seam.
 
-A backend turns what is asked into a specification (plain arrays, picklable) and runs a block of it:
+A backend turns what is asked into a specification (plain arrays, picklable) and runs blocks of it:
 
-    specify(asked) -> Spec                 once
-    run(spec, seed, block) -> Partial      for each block, pure: the result depends on its three arguments alone
+    specify(asked) -> Spec                     once
+    run(spec, seed, blocks) -> [Partial]       pure: a block's result depends on the specification, the seed and the block alone
 
 Run r of a seed draws the noise of stream (seed, r) on every backend, a block adds its runs up in order, and blocks are
 merged in order (`totals`), so that the bits do not depend on who computes which block and when.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -71,5 +72,8 @@ class Backend(Protocol):
     def followed(self, spec: Any, p: int) -> tuple[int, int] | None:
         """Two entities whose difference a block follows run by run for post-processing p; None where it follows none."""
 
-    def run(self, spec: Any, seed: int, block: Block) -> Partial:
-        """The sums of one block, for every post-processing on the same noise."""
+    def at_once(self, spec: Any, runs: int) -> int:
+        """How many blocks of so many runs are best handed over together."""
+
+    def run(self, spec: Any, seed: int, blocks: Sequence[Block]) -> list[Partial]:
+        """The sums of each of some blocks of equally many runs, one after the other, for every post-processing on the same noise."""

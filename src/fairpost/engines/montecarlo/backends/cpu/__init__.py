@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairpost.engines.montecarlo.backends.base import Asked, Block, Partial
 from fairpost.engines.montecarlo.backends.cpu.blocks import Spec, compiled, run_block, specify
 
@@ -26,6 +28,10 @@ class Cpu:
             return None
         return int(fast.who[0]), int(fast.who[fast.split])
 
-    def run(self, spec: Spec, seed: int, block: Block) -> Partial:
+    def at_once(self, spec: Spec, runs: int) -> int:
+        """One: a thread has enough to do with it."""
+        return 1
+
+    def run(self, spec: Spec, seed: int, blocks: Sequence[Block]) -> list[Partial]:
         """See `Backend`."""
-        return run_block(spec, seed, block)
+        return [run_block(spec, seed, block) for block in blocks]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairpost.engines.montecarlo.backends.base import Asked, Block, Partial
 from fairpost.engines.montecarlo.backends.cpu.blocks import compiled
 from fairpost.engines.montecarlo.backends.gpu import device
-from fairpost.engines.montecarlo.backends.gpu.flat import Spec, refusal, rows_at_once, run_block, specify
+from fairpost.engines.montecarlo.backends.gpu.flat import (
+    Spec,
+    blocks_at_once,
+    refusal,
+    rows_at_once,
+    run_blocks,
+    specify,
+)
 
 
 class Gpu:
@@ -31,9 +40,13 @@ class Gpu:
             return None
         return int(fast.who[0]), int(fast.who[fast.split])
 
-    def run(self, spec: Spec, seed: int, block: Block) -> Partial:
+    def at_once(self, spec: Spec, runs: int) -> int:
+        """See `Backend`: handing over a small block takes longer than the block."""
+        return blocks_at_once(spec, runs, device.gpu().free())
+
+    def run(self, spec: Spec, seed: int, blocks: Sequence[Block]) -> list[Partial]:
         """See `Backend`."""
-        return run_block(spec, device.gpu(), seed, block)
+        return run_blocks(spec, device.gpu(), seed, blocks)
 
 
 __all__ = ["Gpu", "refusal"]

@@ -1,11 +1,13 @@
 """Flat lists on a GPU: what is asked as arrays there, and one block of runs.
 
-A block draws rows of noise once for all rules on the same order of entities, finds the numbers of each run, and adds up. Where the
-rows of a block do not fit, they go in pieces of a multiple of four runs; the sums stay on the device meanwhile.
+A block draws rows of noise once for all rules on the same order of entities, finds the numbers of each run, and adds up. Small blocks
+go several at a time, each with sums of its own: one launch, one copy back. Where the rows of a block do not fit, they go in pieces of a
+multiple of four runs; the sums stay on the device meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 
 from fairpost.engines.montecarlo.backends.base import Asked, Block, Floats, Partial
 from fairpost.engines.montecarlo.backends.cpu.blocks import Fast, _fast, compiled
-from fairpost.engines.montecarlo.backends.gpu.device import HERE, NULL, Device, Kernel, ceil_div
+from fairpost.engines.montecarlo.backends.gpu.device import HERE, NULL, Device, Kernel, Launch, ceil_div
 from fairpost.engines.montecarlo.backends.gpu.grouped import Grouped, grouped, put_groups
 from fairpost.engines.montecarlo.backends.gpu.laws import Laws
 from fairpost.errors import UnsupportedError
@@ -31,6 +33,8 @@ RULE = np.dtype([("code", "i4"), ("spare", "i4"), ("shift", "f8"), ("target", "f
 """`Rule` of the kernels."""
 LARGEST = 2**31
 """Bytes of rows at a time: more would only wait for memory."""
+TOGETHER = 2**29
+"""Bytes of rows up to which blocks go together: enough to fill a device, and short enough to be interrupted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,35 +122,45 @@ def rows_at_once(n: int, runs: int, free: int, count: int, groups: int) -> int:
     return runs if fit >= runs else fit - fit % 4
 
 
-class _Run:
-    """One block under way."""
+def blocks_at_once(spec: Spec, runs: int, free: int) -> int:
+    """How many blocks of so many runs go together."""
+    groups = max((one.starts.size - 1 for one in spec.grouped), default=0)
+    fit = rows_at_once(int(spec.x.size), 2**31, free, spec.count, groups)
+    return max(1, min(fit, TOGETHER // (8 * int(spec.x.size))) // runs)
 
-    def __init__(self, spec: Spec, device: Device, seed: int, block: Block) -> None:
-        self.spec, self.device, self.seed, self.block = spec, device, np.uint64(seed), block
+
+class _Run:
+    """Some blocks of equally many runs, one after the other, under way; several only where all their rows fit."""
+
+    def __init__(self, spec: Spec, device: Device, seed: int, blocks: Sequence[Block]) -> None:
+        self.spec, self.device, self.seed = spec, device, np.uint64(seed)
+        self.first, self.runs, self.blocks = blocks[0].first, blocks[0].runs, len(blocks)
         self.held, self.n = _held(spec, device), int(spec.x.size)
         self.pieces = ceil_div(self.n, PIECE)
-        self.work = device.room((spec.count, self.pieces, WORK_PLANES * PIECE), zero=True)
-        self.odd = np.zeros(spec.count, dtype=np.int64)
+        self.work = device.room((self.blocks, spec.count, self.pieces, WORK_PLANES * PIECE), zero=True)
+        self.odd = np.zeros((self.blocks, spec.count), dtype=np.int64)
         self.pairs: list[list[Floats]] = [[] for _ in range(spec.count)]
         self.waiting: list[tuple[int, str, Any]] = []
 
     def kernel(self, name: str) -> Kernel:
         return Kernel(name, (f"KIND={self.spec.kind}",), SOURCES)
 
-    def run(self) -> Partial:
+    def run(self) -> list[Partial]:
         groups = max((one.count for one in self.held.groups), default=0)
-        size = rows_at_once(self.n, self.block.runs, self.device.free(), self.spec.count, groups)
-        for begin in range(0, self.block.runs, size):
-            self.some(begin, min(size, self.block.runs - begin))
+        whole = self.blocks * self.runs
+        size = whole if self.blocks > 1 else rows_at_once(self.n, whole, self.device.free(), self.spec.count, groups)
+        for begin in range(0, whole, size):
+            self.some(begin, min(size, whole - begin))
             self.collect()
-        out = self.device.room((self.spec.count, self.pieces, PLANES * PIECE))
-        many = self.spec.count * self.pieces
-        args = (np.int64(many), np.int32(self.block.runs), self.work, out)
+        out = self.device.room((self.blocks, self.spec.count, self.pieces, PLANES * PIECE))
+        many = self.blocks * self.spec.count * self.pieces
+        args = (np.int64(many), np.int32(self.runs), self.work, out)
         self.device.launch(self.kernel("finish"), (ceil_div(many * PIECE, 256), 1), 256, args)
-        return Partial(self.block.runs, self.device.get(out), self.followed(), self.odd)
+        sums, pairs = self.device.get(out), self.followed()
+        return [Partial(self.runs, sums[b], pairs[b], self.odd[b]) for b in range(self.blocks)]
 
     def some(self, begin: int, runs: int) -> None:
-        """The runs begin, ... of the block: rows in the order of the entities, then one order a partition."""
+        """The runs begin, ...: rows in the order of the entities, then one order a partition."""
         spec, many = self.spec, int(self.spec.fast.codes.size)
         if many:
             self.together(begin, runs, self.rows(begin, runs, NULL))
@@ -161,7 +175,7 @@ class _Run:
         rows = self.device.room((runs, self.n))
         grid = (ceil_div(ceil_div(self.n, 2), 256), min(runs, 65535))
         args = (
-            self.held.laws.records, self.seed, np.uint64(self.block.first + begin), np.int32(runs), np.int64(self.n), order, rows,
+            self.held.laws.records, self.seed, np.uint64(self.first + begin), np.int32(runs), np.int64(self.n), order, rows,
         )  # fmt: skip
         self.device.launch(self.kernel("draw_rows"), grid, 256, args)
         return rows
@@ -176,61 +190,75 @@ class _Run:
             together=True,
         )  # fmt: skip
         size = np.int64(self.pieces * WORK_PLANES * PIECE)
-        args = (held.rules, np.int32(runs), n, held.x, rows, par, np.int32(begin == 0), self.work, size)
-        device.launch(self.kernel("moments_flat"), (2 * ceil_div(self.n, 64), many), 64, args)
+        ends = (
+            np.int32(self.blocks),
+            np.int32(runs // self.blocks),
+            n,
+            np.int32(begin == 0),
+            np.int32(self.spec.count),
+            size,
+        )
+        args = (held.rules, *ends, held.x, rows, par, self.work)
+        device.launch(self.kernel("moments_flat"), (2 * ceil_div(self.n, 64), many * self.blocks), 64, args)
         self.waiting += [(p, "odd", odd[p]) for p in range(many) if f.codes[p] > SIMPLEX]
         if f.who.size and (f.codes <= SIMPLEX).any():
             pair = device.room((many, runs, 2))
-            ends = (held.who, np.int32(f.who.size), np.int32(f.split))
-            more = (held.rules, np.int32(runs), n, held.x, rows, par, *ends, pair)
+            two = (held.who, np.int32(f.who.size), np.int32(f.split))
+            more = (held.rules, np.int32(runs), n, held.x, rows, par, *two, pair)
             device.launch(self.kernel("pair_flat"), (ceil_div(runs, 64), many), 64, more)
             self.waiting += [(p, "pair", pair[p]) for p in range(many) if f.codes[p] <= SIMPLEX]
 
     def by_group(self, p: int, begin: int, runs: int, rows: Any) -> None:
         """One rule by group or with a threshold."""
         there, device = self.held.groups[p - int(self.spec.fast.codes.size)], self.device
-        par, odd = device.room((runs * there.count, PLACES)), device.room((runs * there.count,), np.int32)
+        par, odd = device.room((runs, there.count, PLACES)), device.room((runs, there.count), np.int32)
         args = (there.record, rows, par, odd)
         device.launch(self.kernel("solve_groups"), (runs * there.count, 1), there.threads, args, together=True)
-        more = (there.record, np.int32(runs), rows, par, np.int32(begin == 0), self.work[p])
-        device.launch(self.kernel("moments_groups"), (ceil_div(self.n, 64), 1), 64, more)
+        per, launches = runs // self.blocks, []
+        for b in range(self.blocks):
+            mine = slice(b * per, (b + 1) * per)
+            more = (there.record, np.int32(per), rows[mine], par[mine], np.int32(begin == 0), self.work[b, p])
+            launches.append(Launch(self.kernel("moments_groups"), (ceil_div(self.n, 64), 1), 64, more))
+        device.launch_all(launches) if len(launches) > 1 else device.launch(*launches[0])
         self.waiting.append((p, "odd", odd))
 
     def collect(self) -> None:
         """What the runs so far have left to be read, one by one: the arrays are given back."""
         for p, what, array in self.waiting:
             if what == "odd":
-                self.odd[p] += int(self.device.get(array).sum())
+                self.odd[:, p] += self.device.get(array).reshape(self.blocks, -1).sum(axis=1)
             else:
                 self.pairs[p].append(self.device.get(array))
         self.waiting = []
 
     def followed(self) -> Floats:
         """The mean and the sum of squared deviations of the pairs' d and e: added run by run, as on the processor."""
-        out = np.zeros((self.spec.count, 6))
+        out = np.zeros((self.blocks, self.spec.count, 6))
         for p, parts in enumerate(self.pairs):
             if not parts:
                 continue
-            found = np.concatenate(parts)
-            for k in (0, 1):
-                u = found[:, k] - found[0, k]
-                total, squares = float(np.cumsum(u)[-1]), float(np.cumsum(u * u)[-1])
-                out[p, 3 * k] = found[0, k] + total / self.block.runs
-                out[p, 3 * k + 1] = max(squares - total * (total / self.block.runs), 0.0)
+            found = np.concatenate(parts).reshape(self.blocks, self.runs, 2)
+            centre = found[:, 0]
+            u = found - centre[:, None]
+            total, squares = np.cumsum(u, axis=1)[:, -1], np.cumsum(u * u, axis=1)[:, -1]
+            out[:, p, 0::3] = centre + total / self.runs
+            out[:, p, 1::3] = np.maximum(squares - total * (total / self.runs), 0.0)
         return out
 
 
-def run_block(spec: Spec, device: Device, seed: int, block: Block) -> Partial:
-    """The sums of one block, for every post-processing on the same noise; places by group go back to their entities."""
-    part = _Run(spec, device, seed, block).run()
-    many = int(spec.fast.codes.size)
+def run_blocks(spec: Spec, device: Device, seed: int, blocks: Sequence[Block]) -> list[Partial]:
+    """The sums of some blocks of equally many runs, one after the other; places by group go back to their entities."""
+    parts = _Run(spec, device, seed, blocks).run()
     for k, one in enumerate(spec.grouped):
         if not one.natural:
-            planes = part.sums[many + k].reshape(-1, PLANES, PIECE).transpose(1, 0, 2).reshape(PLANES, -1)
-            there = planes.copy()
-            planes = planes.copy()
-            planes[:, one.order] = there[:, : one.order.size]
-            part.sums[many + k] = (
-                planes.reshape(PLANES, -1, PIECE).transpose(1, 0, 2).reshape(part.sums[many + k].shape)
-            )
-    return part
+            for part in parts:
+                _put_back(part.sums[int(spec.fast.codes.size) + k], one.order)
+    return parts
+
+
+def _put_back(sums: Floats, order: Any) -> None:
+    """Place j of the planes to entity order[j]."""
+    there = sums.reshape(-1, PLANES, PIECE).transpose(1, 0, 2).reshape(PLANES, -1)
+    planes = there.copy()
+    planes[:, order] = there[:, : order.size]
+    sums[:] = planes.reshape(PLANES, -1, PIECE).transpose(1, 0, 2).reshape(sums.shape)

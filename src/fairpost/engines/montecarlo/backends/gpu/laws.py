@@ -15,20 +15,19 @@ from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
 
 BINS, MOST, GUIDED = 4096, 64, 6.0
 """Of the tables: see `hierarchy.kernels.draw`, which has fewer bins (a finer table costs a GPU nothing)."""
-RECORD = np.dtype([("spread", "f8"), ("one", "f8"), ("two", "f8"), ("three", "f8"), ("guide", "u8"), ("cuts", "u8")])
+RECORD = np.dtype([("spread", "f8"), ("one", "f8"), ("two", "f8"), ("guide", "u8"), ("cuts", "u8")])
 """`Noise` of the kernels."""
 
 
-def constants(kind: int, spread: float) -> tuple[float, float, float]:
-    """What `noise.kernels.streams` computes of the parameter alone: the shift, or `zero`, `half` and 1/(1 - zero) of the rejection."""
+def constants(kind: int, spread: float) -> tuple[float, float]:
+    """What `noise.kernels.streams` computes of the parameter alone: the shift; or `steep` and 1 / 2 sigma^2 of the rejection."""
     if spread == 0.0:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0
     if kind == DISCRETE_LAPLACE:
-        return float(-np.log1p(0.5 * np.expm1(-1.0 / spread))), 0.0, 0.0
+        return float(-np.log1p(0.5 * np.expm1(-1.0 / spread))), 0.0
     if kind == DISCRETE_GAUSSIAN:
-        zero = 1.0 / (1.0 + spread * float(np.sqrt(2.0 * np.pi)))
-        return zero, 0.5 / spread / spread, 1.0 / (1.0 - zero)
-    return 0.0, 0.0, 0.0
+        return float(np.sqrt(2.0**16 / 24.0)) / spread / spread, 0.5 / spread / spread
+    return 0.0, 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,16 +204,20 @@ struct Sums {
     }
 };
 
-// Sums over runs, two threads an entity (one adds d and the zeros, the other e), four runs at a time as on the processor; `begin`:
-// these are the first runs of a block. The numbers of TILE runs lie in the threads' shared memory.
+// Sums over the runs of each of some blocks, two threads an entity (one adds d and the zeros, the other e), four runs at a time as on
+// the processor; `begin`: these are the first runs of a block; `count`: the rules whose sums a block has, of `size` each. The numbers of
+// TILE runs lie in the threads' shared memory.
 #define TILE 64
 extern "C" __global__ void moments_flat(
-    const Rule* rules, int runs, long long n, const double* x, const double* rows, const double* par, int begin, double* work, long long size
+    const Rule* rules, int blocks, int runs, long long n, int begin, int count, long long size, const double* x, const double* rows,
+    const double* par, double* work
 ) {
     __shared__ double near[TILE * NUMBERS];
-    const Rule rule = rules[blockIdx.y];
+    int which = blockIdx.y / blocks, block = blockIdx.y % blocks;
+    const Rule rule = rules[which];
     par += (long long)blockIdx.y * runs * NUMBERS;
-    work += blockIdx.y * size;
+    rows += (long long)block * runs * n;
+    work += ((long long)block * count + which) * size;
     long long j = (long long)blockIdx.x * blockDim.x + threadIdx.x, half = (long long)gridDim.x * blockDim.x / 2;
     bool second = j >= half, release = rule.code <= SIMPLEX;
     long long i = second ? j - half : j;

@@ -79,14 +79,14 @@ DEVICE Two normal_pair(Words w) {
 }
 
 // What a level's noise is made of. `guide` and `cuts` serve the discrete Gaussian of sigma <= 6 (as hierarchy/kernels/draw.py,
-// with BINS bins); `one`, `two`, `three` are the shift of the discrete Laplace, or `zero`, `half` and 1 / (1 - zero) of the rejection
+// with BINS bins); `one` is the shift of the discrete Laplace; or `one` and `two` are `steep` and 1 / 2 sigma^2 of the rejection
 // (streams.py).
 #define BINS 4096
 #define CUTS 64
 #define BIN_SHIFT 52
 
 struct Noise {
-    double spread, one, two, three;
+    double spread, one, two;
     const unsigned char* guide;
     const double* cuts;
 };
@@ -101,25 +101,47 @@ DEVICE int by_guide(u64 w, const unsigned char* guide, const double* cuts) {
     return (w & 1) ? -found : found;
 }
 
-// One attempt of the rejection: the draw; NaN if it is sent back.
-DEVICE double settle(double z, double v, const Noise& law) {
-    double size = fabs(z), k = ceil(size);
-    double a = (v - law.one) * law.three, x = (k - size) * (k + size) * law.two;
-    if (!(a > 0.0)) return 0.0;
-    bool kept = a <= 1.0 - x;
-    if (!kept && a <= (1.0 - x) + 0.5 * x * x) kept = x <= neg_log(a);
-    return kept ? copysign(k, z) + 0.0 : of_bits(0x7FF8000000000000ull);
+// The rejection (streams.py has the derivation): g(s) - 1, then one attempt for the draws of a block that are still missing. Attempt j
+// reads the words of 2 j, and those of 2 j + 1 where the first 16 bits of v leave it open.
+#define NOT_YET of_bits(0x7FF8000000000000ull)
+
+DEVICE double growth(double s, double h) {
+    const double moments[7][6] = {
+        {1.0, -0.08333333333333333, 0.00625, -0.0003720238095238095, 1.808449074074074e-05, -7.398200757575758e-07},
+        {0.041666666666666664, -0.00625, 0.0005580357142857143, -3.616898148148148e-05, 1.8495501893939394e-06, -7.825020032051282e-08},
+        {0.0005208333333333333, -9.300595238095238e-05, 9.04224537037037e-06, -6.165167297979799e-07, 3.260425013354701e-08, -1.4128508391203703e-09},
+        {3.1001984126984127e-06, -6.028163580246913e-07, 6.165167297979798e-08, -4.347233351139601e-09, 2.3547513985339507e-10, -1.0388609111179193e-11},
+        {1.076457782186949e-08, -2.2018454635642136e-09, 2.328875009539072e-10, -1.6819652846671074e-11, 9.275543849267137e-13, -4.149585406251088e-14},
+        {2.446494959515793e-11, -5.175277798975716e-12, 5.606550948890358e-13, -4.122463933007617e-14, 2.3053252256950488e-15, -1.0428852211477602e-16},
+        {3.920664999224027e-14, -8.494774164985392e-15, 9.369236211380947e-16, -6.985834017257723e-17, 3.950322807377879e-18, -1.803408238150771e-19}
+    };
+    double square = s * s, total = 0.0, moment = 0.0;
+#pragma unroll
+    for (int j = 6; j >= 0; j--) {
+        total = (total + moment) * square;
+        moment = moments[j][5];
+#pragma unroll
+        for (int i = 4; i >= 0; i--) moment = moment * h + moments[j][i];
+    }
+    return total / moment;
 }
 
-// Both draws of a block by rejection: attempt j reads Z from the words of 2 j and the decision from those of 2 j + 1.
+template <class More> DEVICE double settle(double z, u32 first, const Noise& law, More more) {
+    double k = rint(z), y = k * law.one, cell = (double)first;
+    if (cell + y * y <= 65535.0) return k + 0.0;
+    double v = (cell + uniform(more())) * 1.52587890625e-05;  // 2^-16
+    return v + v * growth(k / law.spread / law.spread, law.two) <= 1.0 ? k + 0.0 : NOT_YET;
+}
+
 DEVICE Two by_rejection(u32 block, const Noise& law, u64 run, u64 seed) {
     Two out;
-    out.a = out.b = of_bits(0x7FF8000000000000ull);
-    for (u32 attempt = 0; out.a != out.a || out.b != out.b; attempt++) {
-        Two z = normal_pair(philox(block, 2 * attempt, run, seed));
-        Words w = philox(block, 2 * attempt + 1, run, seed);
-        if (out.a != out.a) out.a = settle(law.spread * z.a, uniform(w.a), law);
-        if (out.b != out.b) out.b = settle(law.spread * z.b, uniform(w.b), law);
+    out.a = out.b = NOT_YET;
+    for (u32 attempt = 0; out.a != out.a || out.b != out.b; attempt += 2) {
+        Words w = philox(block, attempt, run, seed);
+        Two z = normal_pair(w);
+        auto more = [&]() { return philox(block, attempt + 1, run, seed); };
+        if (out.a != out.a) out.a = settle(law.spread * z.a, (u32)w.a & 0xFFFF, law, [&]() { return more().a; });
+        if (out.b != out.b) out.b = settle(law.spread * z.b, (u32)(w.b >> 2) & 0xFFFF, law, [&]() { return more().b; });
     }
     return out;
 }
