@@ -25,8 +25,8 @@ from timing import districts, line
 
 RUNS = int(os.environ.get("FAIRPOST_GPU_RUNS", "10000"))
 SCALE = float(os.environ.get("FAIRPOST_NATION_SCALE", "1"))
-NOISES = (("Laplace", 0, 10.0), ("Gaussian", 1, 10.0), ("discrete Laplace", 2, 10.0), ("discrete Gaussian, sigma 3.117", 3, 3.117),
-          ("discrete Gaussian, sigma 6.1", 3, 6.1), ("discrete Gaussian, sigma 10", 3, 10.0), ("discrete Gaussian, sigma 1000", 3, 1e3))  # fmt: skip
+NOISES = (("Laplace", 0, 10.0), ("Gaussian", 1, 10.0), ("discrete Laplace", 2, 10.0),
+          *((f"discrete Gaussian, sigma {sigma:g}", 3, sigma) for sigma in (3.117, 6.1, 10.0, 1000.0)))  # fmt: skip
 
 
 def seconds(device, call, repeats=3) -> float:
