@@ -307,6 +307,25 @@ def test_the_same_bits_on_any_number_of_threads(nation, name):
     assert results[0] == results[1] == results[2]
 
 
+def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
+    """The joint rule has a block of nodes per thread: as many as fit, and a word about it; the other rules share theirs."""
+    from fairpost.engines.montecarlo import executors
+    from fairpost.hierarchy import simulation
+
+    tree, noise = seven()
+    seen, real = [], simulation.Threads
+    monkeypatch.setattr(simulation, "Threads", lambda count: seen.append(count) or real(count))
+    monkeypatch.setattr(executors, "MEMORY", 4 * 8 * 14 * tree.nodes - 1)  # not quite four
+    few = audit_hierarchy(LEAVES, noise, "joint", runs=70, seed=3, threads=9)
+    assert seen == [3]
+    assert few.note.endswith("in 70 runs; 3 of 9 threads, to stay within 0 GiB")
+    assert "threads" not in audit_hierarchy(LEAVES, noise, "top-down", runs=70, seed=3, threads=9).note
+    monkeypatch.undo()
+    whole = audit_hierarchy(LEAVES, noise, "joint", runs=70, seed=3, threads=9)
+    assert whole.note.endswith("in 70 runs")
+    assert whole.leaves.bias.tobytes() == few.leaves.bias.tobytes()
+
+
 def test_a_block_is_a_pure_function():
     tree, noise = seven()
     spec = specify(tree.sums(LEAVES), noise, TopDown(tree), None, None)

@@ -352,6 +352,18 @@ def test_the_totals_are_audited_by_themselves_and_bits_do_not_depend_on_threads(
     assert other.cells["old"].leaves.bias.tolist() != one.cells["old"].leaves.bias.tolist()
 
 
+def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
+    from fairpost.engines.montecarlo import executors
+    from fairpost.hierarchy import cell_runs
+
+    seen, real = [], cell_runs.Threads
+    monkeypatch.setattr(cell_runs, "Threads", lambda count: seen.append(count) or real(count))
+    monkeypatch.setattr(executors, "MEMORY", 4 * 8 * CELLS.tree.nodes * (9 * len(X) + 16) - 1)  # not quite four
+    few = audit_histogram(X, CELLS, "top-down", totals=TOTALS, runs=70, seed=4, threads=7)
+    assert seen == [3]
+    assert few.cells["old"].note.endswith("in 70 runs; 3 of 7 threads, to stay within 0 GiB")
+
+
 def test_ctrl_c_keeps_what_is_known():
     calls = []
 

@@ -20,7 +20,7 @@ import pytest
 
 import fairpost as fp
 from asking import answer, samples, supports
-from fairpost.engines.montecarlo import intervals
+from fairpost.engines.montecarlo import executors, intervals
 from fairpost.engines.montecarlo.backends.base import Asked, Block, One
 from fairpost.engines.montecarlo.backends.cpu import blocks
 from fairpost.engines.montecarlo.backends.cpu.blocks import run_block, specify
@@ -560,11 +560,11 @@ def test_threads_stay_within_the_memory_that_is_stated(monkeypatch: pytest.Monke
     found = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
     assert seen == [5]
     assert "threads" not in found[0].note
-    monkeypatch.setattr(engine, "MEMORY", 4 * 8 * SMALL.n * (6 * 2 + 16) - 1)  # not quite four
+    monkeypatch.setattr(executors, "MEMORY", 4 * 8 * SMALL.n * (6 * 2 + 16) - 1)  # not quite four
     few = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
     assert seen == [5, 3]
     assert "3 of 5 threads, to stay within 0 GiB" in few[0].note
     assert found[1].bias.tobytes() == few[1].bias.tobytes()
-    monkeypatch.setattr(engine, "MEMORY", 1)
+    monkeypatch.setattr(executors, "MEMORY", 1)
     fp.compare(SMALL, fp.Laplace(6.0), ["simplex"], engine=MonteCarlo(100, threads=5))
     assert seen[-1] == 1

@@ -178,7 +178,7 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
         seed=int(how.seed),
         confidence=how.confidence,
         interrupted=interrupted,
-        note=_note(runs, interrupted, pi.by_families, where),
+        note=_note(runs, interrupted, pi.by_families, where, how.crew(spec)[1]),
     )
     try:
         if interrupted:
@@ -198,11 +198,12 @@ def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: floa
     return np.asarray(_student(level, totals.blocks - 1) * se)
 
 
-def _note(runs: int, interrupted: bool, by_families: bool, where: str | None) -> str:
+def _note(runs: int, interrupted: bool, by_families: bool, where: str | None, fewer: str | None) -> str:
     formula, control = "the formula and its remainder, measured", "simulated with the unclipped estimate as control"
     what = formula if by_families else control
     made = "" if where is None else f" {where}"
-    return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}{made}"
+    less = "" if fewer is None else f"; {fewer}"
+    return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}{made}{less}"
 
 
 def _student(level: float, df: int) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import cancel
-from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
+from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads, within_memory
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy.audit import _areas, _groups, _Known, _levels, _student, _union_half_widths, _unions
 from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
@@ -29,7 +29,6 @@ from fairpost.hierarchy.rules import TopDown
 from fairpost.hierarchy.simulation import Simulation, _Job
 from fairpost.hierarchy.spec import Cells, Division, Spec, block_runs, division_of, guides_of
 from fairpost.hierarchy.total_first import Passes, TotalFirst
-from fairpost.parallel import cores
 
 Floats = NDArray[np.float64]
 PILOT = (16, 48)
@@ -233,11 +232,14 @@ class _CellRuns(_Job):
         self.how, self.cells = how, spec
         self.all = [Totals(one) for one in spec.each]
         self.spec, self.totals, self.stopped, self.file = spec.each[0], self.all[0], False, None
+        self.threads, fewer = within_memory(how.threads, 8 * spec.rule.tree.nodes * (9 * spec.many + 16))
+        self.fewer = fewer if how.cluster is None else None
+        """A word where memory allows fewer threads than there should be: each has the nodes of a block of its own, nine numbers a
+        cell (measurements, results, multipliers, sums) and some for the totals."""
 
     def finish(self) -> tuple[list[Totals], bool]:
         """The sums of every cell, and whether Ctrl-C ended them early."""
-        threads = cores() if self.how.threads is None else int(self.how.threads)
-        executor: Executor = Threads(threads) if self.how.cluster is None else Cluster(self.how.cluster)
+        executor: Executor = Threads(self.threads) if self.how.cluster is None else Cluster(self.how.cluster)
         blocks = list(self._blocks())
         with self._interrupts(), executor.session(CellJob(self.cells, int(self.how.seed))) as results:
             for parts in results(blocks):
@@ -294,7 +296,8 @@ def audit_cells(
     """The audit of every cell; x: a row a cell (all nodes), then the totals."""
     tree, noise = rule.tree, rule.cells
     spec = specify_cells(rule, x, int(how.seed), _groups(tree, groups), areas)
-    sums, interrupted = _CellRuns(replace(how, backend="cpu"), spec).finish()
+    job = _CellRuns(replace(how, backend="cpu"), spec)
+    sums, interrupted = job.finish()
     level, inner, out = 1.0 - how.confidence, int(tree.offsets[-2]), {}
     for name, one, totals in zip(names, spec.each, sums, strict=True):
         known = _estimates(one, totals, rule, how.confidence)
@@ -316,6 +319,7 @@ def audit_cells(
             confidence=how.confidence,
             interrupted=interrupted,
             note=f"totals first, then cells under both constraints, in {totals.runs} runs"
-            + (", where it was interrupted" if interrupted else ""),
+            + (", where it was interrupted" if interrupted else "")
+            + (f"; {job.fewer}" if job.fewer is not None else ""),
         )
     return out

@@ -17,13 +17,12 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.montecarlo.backends import NAMES
 from fairpost.engines.montecarlo.checkpoint import Checkpoint
-from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads
+from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads, within_memory
 from fairpost.errors import LostError, ParameterError, UnsupportedError
 from fairpost.hierarchy.blocks import Block, Partial, Totals, leaf_part, run_block, upper_part
 from fairpost.hierarchy.checkpoint import fingerprint
 from fairpost.hierarchy.spec import Spec
 from fairpost.noise import Stream
-from fairpost.parallel import cores
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,14 @@ class Simulation:
             return "cpu", f"on the CPU: {error}"
         return "gpu", "on the GPU"
 
+    def crew(self, spec: Spec) -> tuple[int, str | None]:
+        """How many threads compute, and a word where memory allows fewer than there should be.
+
+        With the joint rule each has the nodes of a whole block of its own, 14 numbers a node; the other rules share them.
+        """
+        alone = spec.rule == "joint" and self.cluster is None
+        return within_memory(self.threads, 8 * 14 * spec.x.size if alone else 1)
+
     def run(self, spec: Spec) -> tuple[Totals, bool]:
         """The sums over all runs, and whether Ctrl-C ended them early (with at least one block done)."""
         return _Job(self, spec).run()
@@ -133,7 +140,7 @@ class _Job:
                     f"`runs` must be at least the {self.totals.runs} of the checkpoint, got {self.how.runs}"
                 )
         blocks = list(self._blocks())
-        threads = cores() if self.how.threads is None else int(self.how.threads)
+        threads, _ = self.how.crew(self.spec)
         with self._interrupts():
             if self.where == "gpu":
                 self._on_gpu(blocks)

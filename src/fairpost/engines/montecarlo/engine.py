@@ -17,17 +17,14 @@ from fairpost.engines.montecarlo.backends import NAMES, Asked, Backend, Block, c
 from fairpost.engines.montecarlo.backends.base import One
 from fairpost.engines.montecarlo.checkpoint import LAYOUT, Checkpoint, fingerprint
 from fairpost.engines.montecarlo.estimates import Sampled, sampled
-from fairpost.engines.montecarlo.executors import Cluster, Executor, Job, Threads
+from fairpost.engines.montecarlo.executors import Cluster, Executor, Job, Threads, within_memory
 from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import Cancelled, LostError, ParameterError
 from fairpost.noise import Stream
-from fairpost.parallel import cores
 from fairpost.rules import PostProcessing
 
 FEEDERS = 3
 """Threads that hand blocks to a GPU: enough that it never waits for one."""
-MEMORY = 2 << 30
-"""Bytes that the blocks under way may take together."""
 LEAST = 1000
 """No relative tolerance is tested below so many runs."""
 
@@ -132,11 +129,7 @@ class MonteCarlo:
         """
         if backend.name == "gpu":  # whose memory is planned where it is
             return FEEDERS if self.threads is None else self.threads, None
-        wanted = cores() if self.threads is None else self.threads
-        fit = max(1, MEMORY // (8 * asked.counts.n * (6 * len(asked.ones) + 16)))
-        if wanted <= fit:
-            return wanted, None
-        return fit, f"{fit} of {wanted} threads, to stay within {MEMORY >> 30} GiB"
+        return within_memory(self.threads, 8 * asked.counts.n * (6 * len(asked.ones) + 16))
 
 
 def default_block(n: int) -> int:

@@ -21,6 +21,8 @@ from fairpost.engines.montecarlo.backends import Block, Partial, backend_of
 from fairpost.errors import LostError, ParameterError, UnsupportedError
 
 Results = Callable[[Iterable[Any]], Iterator[Any]]
+MEMORY = 2 << 30
+"""Bytes that the blocks under way may take together."""
 ATTEMPTS = 5
 """How often a block may be lost with its worker before the job fails."""
 PATIENCE = 60.0
@@ -53,6 +55,16 @@ class Job:
 
 def _run(job: Work, block: Any) -> Any:
     return job.run(block)
+
+
+def within_memory(wanted: int | None, each: int) -> tuple[int, str | None]:
+    """How many threads compute blocks of `each` bytes: one per core or as many as are wanted; a word where these do not fit."""
+    from fairpost.parallel import cores
+
+    threads, fit = cores() if wanted is None else int(wanted), max(1, MEMORY // each)
+    return (
+        (threads, None) if threads <= fit else (fit, f"{fit} of {threads} threads, to stay within {MEMORY >> 30} GiB")
+    )
 
 
 class Executor(Protocol):
