@@ -95,7 +95,7 @@ def test_noise_by_definition(mechanism):
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.5, 3.117, 5.999, 6.0])
 def test_tables_of_the_discrete_gaussian(sigma):
     """The cuts have the bits of the processor's; every bin's entry is what the cuts say at its two ends."""
-    from fairpost.hierarchy.kernels.draw import BINS, MOST, guide_of
+    from fairpost.noise.kernels.guide import BINS, MOST, guide_of
 
     guide, cuts = np.zeros(BINS, dtype=np.uint8), np.zeros(MOST)
     guide_of(sigma, guide, cuts)

@@ -10,6 +10,7 @@ from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, TopDown, Unclipped
 from fairpost.hierarchy.kernels import draw, families
 from fairpost.hierarchy.nation import UNITS, _parts, synthetic_nation
 from fairpost.hierarchy.rules import Pooling, rule_of
+from fairpost.noise.kernels import guide as guides
 from fairpost.noise.kernels import streams
 from fairpost.rules import AffineNonnegative
 from fairpost.rules.threshold import SimplexThreshold, Threshold
@@ -169,9 +170,9 @@ def test_bad_noise_is_named(given, word):
 
 @pytest.mark.parametrize("sigma", [0.05, 0.7, 1.13, 3.117, 6.0, 8.0])
 def test_the_guide_table_draws_the_bits_of_the_stream(sigma):
-    guide, cuts = np.zeros(draw.BINS, np.uint8), np.zeros(draw.MOST)
-    if sigma <= draw.GUIDED:
-        draw.guide_of(sigma, guide, cuts)
+    guide, cuts = np.zeros(guides.BINS, np.uint8), np.zeros(guides.MOST)
+    if sigma <= guides.GUIDED:
+        guides.guide_of(sigma, guide, cuts)
     out = np.empty(40_001)
     draw.draw(draw.DISCRETE_GAUSSIAN, out, 0, sigma, guide, cuts, np.uint64(5), np.uint64(9))
     assert out.tobytes() == streams.discrete_gaussian(40_001, sigma, 5, 9).tobytes()

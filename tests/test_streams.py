@@ -196,6 +196,17 @@ def test_draws_are_their_definition(name, spread, oracle, rtol, start, n) -> Non
     np.testing.assert_allclose(out, oracle(float(spread), start, n), rtol=rtol, atol=0)
 
 
+@pytest.mark.parametrize("sigma", [1e-3, 0.3, 1.0, 3.117, 6.0])
+def test_a_table_gives_the_bits_of_the_levels(sigma: float) -> None:
+    """From 512 draws on there is a table; the same stretch of the stream, fewer draws at a time, goes through the levels."""
+    whole, parts = np.empty(50_001), np.empty(50_001)
+    streams.fill_discrete_gaussian(whole, 3, sigma, np.uint64(SEED), np.uint64(RUN))
+    for i in range(0, parts.size, 511):
+        streams.fill_discrete_gaussian(parts[i : i + 511], 3 + i, sigma, np.uint64(SEED), np.uint64(RUN))
+    np.testing.assert_array_equal(whole, parts)
+    assert not np.signbit(whole[whole == 0]).any()
+
+
 def test_what_the_rejection_sends_back() -> None:
     """g(s) - 1 against the normal distribution function; the terms left out are 2e-14 at 9.4 sigma and nothing below 7."""
     for sigma in (float(np.nextafter(6.0, 7)), 9.0, 300.0):

@@ -213,14 +213,15 @@ def block_runs(n: int) -> int:
 
 def guides_of(noise: LevelNoise) -> tuple[NDArray[np.uint8], Floats]:
     """The tables of discrete Gaussian noise, a row a level; zeros where there is nothing to look up."""
-    from fairpost.hierarchy.kernels import draw
+    from fairpost.noise.base import DISCRETE_GAUSSIAN
+    from fairpost.noise.kernels import guide
 
-    guides = np.zeros((noise.spreads.size, draw.BINS), dtype=np.uint8)
-    cuts = np.zeros((noise.spreads.size, draw.MOST))
-    if noise.code == draw.DISCRETE_GAUSSIAN:
+    guides = np.zeros((noise.spreads.size, guide.BINS), dtype=np.uint8)
+    cuts = np.zeros((noise.spreads.size, guide.MOST))
+    if noise.code == DISCRETE_GAUSSIAN:
         for level, sigma in enumerate(noise.spreads):
-            if 0.0 < sigma <= draw.GUIDED:
-                draw.guide_of(float(sigma), guides[level], cuts[level])
+            if 0.0 < sigma <= guide.GUIDED:
+                guide.guide_of(float(sigma), guides[level], cuts[level])
     return guides, cuts
 
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.compiled.vectors import wide_vectors
-from fairpost.hierarchy.kernels.draw import Guides, draw
+from fairpost.hierarchy.kernels.draw import draw
 from fairpost.hierarchy.kernels.families import REORDER, family, kept, threshold, total_of
+from fairpost.noise.kernels.guide import Guides
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

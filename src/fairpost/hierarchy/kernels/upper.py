@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.hierarchy.kernels.draw import Guides, draw
+from fairpost.hierarchy.kernels.draw import draw
 from fairpost.hierarchy.kernels.families import family
 from fairpost.hierarchy.kernels.rules import gls_down, pool_up, pooled_down
 from fairpost.hierarchy.kernels.runs import given_moments
+from fairpost.noise.kernels.guide import Guides
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -1,6 +1,6 @@
 """Noise for simulation: entry i of run r of seed s is a pure function of (s, r, i).
 
-Each `fill_*` kernel writes the draws start, start + 1, ... of one run into `out` and allocates nothing, so
+Each `fill_*` kernel writes the draws start, start + 1, ... of one run into `out` and allocates no row, so
 that other kernels can call it. It works in pieces that stay in the nearest cache: random words are written
 into the memory of `out` itself (`philox.fill_words`) and turned into noise in place, in loops that vectorise
 (`transforms`). `out` is contiguous, start >= 0, seed and run are below 2^64 (int64 or uint64).
@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.compiled.vectors import wide_vectors
+from fairpost.noise.kernels.guide import BINS, GUIDED, MOST, by_guide, guide_of
 from fairpost.noise.kernels.philox import ONE, TWO, block_words, fill_words, whole_pairs, word
 from fairpost.noise.kernels.transforms import neg_log, normal_pair, signed, uniform
 
 Floats = NDArray[np.float64]
 
 _PIECE = 2048  # draws: 16 KiB
-_INVERSION = 6.0  # the largest sigma for which the discrete Gaussian is inverted level by level
+_TABLE = 512  # from so many draws on a table is quicker than going through the levels
 
 
 @kernel(error_model="numpy")
@@ -224,14 +225,21 @@ def _rejection(out: Floats, start: int, sigma: float, seed: Any, run: Any) -> No
 
 @kernel(error_model="numpy")
 def fill_discrete_gaussian(out: Floats, start: int, sigma: float, seed: Any, run: Any) -> None:
-    """Discrete Gaussian noise: inversion up to sigma = 6 (level by level), rejection above."""
+    """Discrete Gaussian noise: inversion up to sigma = 6 (level by level, or many draws by a table), rejection above."""
     bits, key, stream = out.view(np.uint64), np.uint64(seed), np.uint64(run)
+    by_table = sigma <= GUIDED and out.size >= _TABLE
+    guide, cuts = np.empty(BINS if by_table else 0, dtype=np.uint8), np.empty(MOST if by_table else 0)
+    if by_table:
+        guide_of(sigma, guide, cuts)
     for i in range(0, out.size, _PIECE):
         piece = out[i : i + _PIECE]
-        if sigma > _INVERSION:
+        if sigma > GUIDED:
             _rejection(piece, start + i, sigma, key, stream)
+            continue
+        fill_words(bits[i : i + _PIECE], start + i, 0, key, stream)
+        if by_table:
+            by_guide(piece, guide, cuts)
         else:
-            fill_words(bits[i : i + _PIECE], start + i, 0, key, stream)
             _lattice_tails(piece, sigma)
 
 

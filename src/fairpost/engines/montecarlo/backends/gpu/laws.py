@@ -14,7 +14,7 @@ from fairpost.engines.montecarlo.backends.gpu.device import Device
 from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
 
 BINS, MOST, GUIDED = 4096, 64, 6.0
-"""Of the tables: see `hierarchy.kernels.draw`, which has fewer bins (a finer table costs a GPU nothing)."""
+"""Of the tables: see `noise.kernels.guide`, which has fewer bins (a finer table costs a GPU nothing)."""
 RECORD = np.dtype([("spread", "f8"), ("one", "f8"), ("two", "f8"), ("guide", "u8"), ("cuts", "u8")])
 """`Noise` of the kernels."""
 
@@ -55,7 +55,7 @@ def tables_of(kind: int, spread: float) -> tuple[NDArray[np.uint8], NDArray[np.f
     """The tables of one noise; zeros where there is nothing to look up.
 
     cuts[k] = P(|eta| >= k), then -1; guide[b] is |eta| at the upper end of bin b of the uniform variable, + 128 where a cut lies
-    inside. The sums are those of `hierarchy.kernels.draw.guide_of` and of `streams`, in the same order.
+    inside. The sums are those of `noise.kernels.guide.guide_of` and of `streams`, in the same order.
     """
     guide, cuts = np.zeros(BINS, dtype=np.uint8), np.zeros(MOST)
     if kind != DISCRETE_GAUSSIAN or not 0.0 < spread <= GUIDED:

@@ -78,7 +78,7 @@ DEVICE Two normal_pair(Words w) {
     return out;
 }
 
-// What a level's noise is made of. `guide` and `cuts` serve the discrete Gaussian of sigma <= 6 (as hierarchy/kernels/draw.py,
+// What a level's noise is made of. `guide` and `cuts` serve the discrete Gaussian of sigma <= 6 (as noise/kernels/guide.py,
 // with BINS bins); `one` is the shift of the discrete Laplace; or `one` and `two` are `steep` and 1 / 2 sigma^2 of the rejection
 // (streams.py).
 #define BINS 4096
