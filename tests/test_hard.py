@@ -601,3 +601,64 @@ def test_arguments_that_are_not_utf8(tmp_path):
         timeout=100,
     )
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+
+
+PRESSED = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGINT)
+until = time.monotonic() + {seconds}
+while time.monotonic() < until:
+    pass
+whole = True
+"""
+
+
+WAITED = """
+import sys, time
+from fairpost.compiled import interrupts
+try:
+    with interrupts.noticed():
+        import quick
+        time.sleep(30)
+except KeyboardInterrupt:
+    print("interrupted", sys.modules["quick"].whole)
+interrupts.PATIENCE = 0.3
+begun = time.monotonic()
+try:
+    with interrupts.noticed():
+        import slow
+except KeyboardInterrupt:
+    print("interrupted", "slow" in sys.modules, 0.3 <= time.monotonic() - begun < 20)
+"""
+
+
+def test_an_interrupt_waits_for_the_import_under_way(tmp_path):
+    """A half-made module may turn it into another error, or never be imported again; but no import is waited for without end."""
+    (tmp_path / "quick.py").write_text(PRESSED.format(seconds=0.2))
+    (tmp_path / "slow.py").write_text(PRESSED.format(seconds=60))
+    done = subprocess.run(
+        [sys.executable, "-c", WAITED], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path
+    )
+    assert done.stderr == ""
+    assert done.stdout == "interrupted True\ninterrupted False True\n"
+
+
+def test_an_interrupt_that_breaks_an_import_ends_with_the_same_line():
+    """Numpy cannot be imported a second time in a process; the last line needs none of it."""
+    hidden = (
+        "import sys\n"
+        "from fairpost.cli import main\n"
+        "assert 'numpy' not in sys.modules\n"
+        "class Once:\n"
+        "    asked = False\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numpy' and Once.asked:\n"
+        "            raise ImportError('cannot load module more than once per process')\n"
+        "        if name == 'numpy':\n"
+        "            Once.asked = True\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Once())\n"
+        "main(['audit', 'in.csv', '--epsilon', '1'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (130, "fairpost: interrupted, nothing was written\n")

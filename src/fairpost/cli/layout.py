@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fairpost import palette
-from fairpost.report.numbers import clean
+from fairpost.report.text import clean
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -177,7 +177,7 @@ def _give_up_stdout() -> None:
 
 def _end(code: int, line: str) -> None:
     if line:
-        from fairpost.report.numbers import clean
+        from fairpost.report.text import clean
 
         with suppress(OSError):
             click.echo(clean(line), err=True)

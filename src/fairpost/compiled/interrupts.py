@@ -4,6 +4,9 @@ An exception that arrives in the middle of Numba or LLVM may vanish in a callbac
 So while a kernel compiles, an interrupt is put off to a place where it harms nothing: before the next kernel, or before the
 machine code of this one is made. That is at most a second or two. A second interrupt is raised at once.
 
+So too while a module is imported: some packages catch what passes through their half-made modules and raise another error, and few
+can be imported a second time. The signal is sent again a moment later, until the import is done or PATIENCE is over.
+
 Signals come to the main thread alone. Where another thread compiles (a slice of `parallel`, a block of a simulation) the
 main thread waits for it, and may sleep through the signal; under `noticed` an interrupt stops the other thread, at the same
 places.
@@ -14,9 +17,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+PATIENCE, MOMENT = 3.0, 0.02
+"""Seconds that an interrupt waits for imports at most, and between two looks."""
 
 
 class _State:
@@ -28,6 +35,8 @@ class _State:
     """The main thread has an interrupt to raise."""
     stop = False
     """Other threads have to stop."""
+    importing_since = 0.0
+    """When an interrupt first found an import under way; 0 where none waits."""
     pipe: tuple[int, int] | None = None
     """Python writes the number of each signal into it as it comes."""
 
@@ -64,8 +73,24 @@ def _handler(number: int, frame: FrameType | None) -> None:
     if _State.under_way and not _State.put_off:
         _State.put_off = True
         return
-    _State.put_off = False
+    if _importing(frame):
+        _State.importing_since = _State.importing_since or time.monotonic()
+        if time.monotonic() - _State.importing_since < PATIENCE:
+            again = threading.Timer(MOMENT, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+    _State.put_off, _State.importing_since = False, 0.0
     signal.default_int_handler(number, frame)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether the main thread is in the middle of an import."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
@@ -74,7 +99,7 @@ def noticed() -> Iterator[None]:
     if not _main() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    _State.put_off = _State.stop = False
+    _State.put_off, _State.stop, _State.importing_since = False, False, 0.0
     pipe = _State.pipe = os.pipe()
     os.set_blocking(pipe[0], False)
     os.set_blocking(pipe[1], False)

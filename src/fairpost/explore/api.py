@@ -123,7 +123,7 @@ def _last(future: Future[bytes]) -> bytes:
 def known_error(error: BaseException) -> tuple[int, str] | None:
     """The status and the line of an error that is the user's to know; None for any other."""
     from fairpost.errors import FairpostError
-    from fairpost.report.numbers import clean
+    from fairpost.report.text import clean
 
     if isinstance(error, Cancelled):
         return 409, clean(error)

@@ -14,7 +14,7 @@ from fairpost.hierarchy.rules import RULES
 from fairpost.noise import MECHANISMS
 from fairpost.problems.programme import NAMES, builtin
 from fairpost.report.glossary import TERMS
-from fairpost.report.numbers import clean
+from fairpost.report.text import clean
 from fairpost.rules import PAYING, POSTPROCESSINGS
 
 SAID = {

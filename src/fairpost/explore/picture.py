@@ -19,8 +19,9 @@ from fairpost.explore.session import Data
 from fairpost.noise import Mechanism
 from fairpost.report import payload
 from fairpost.report.findings import findings
-from fairpost.report.numbers import CHANCE, Unit, clean, count, money
+from fairpost.report.numbers import CHANCE, Unit, count, money
 from fairpost.report.payload import Classes, pack, raised
+from fairpost.report.text import clean
 from fairpost.report.views import View, Words, by_task
 from fairpost.results.audit import Audit
 from fairpost.results.targets import TARGETS, Targets, unit_of

@@ -10,7 +10,7 @@ from fairpost.io.reading import Options, Reading
 from fairpost.io.source import kind_of, load, name_of
 from fairpost.io.table import Table, translated
 from fairpost.io.tables import _table
-from fairpost.report.numbers import clean
+from fairpost.report.text import clean
 
 ROWS = 10
 MOST_COLUMNS = 60

@@ -10,7 +10,8 @@ from fairpost import palette
 from fairpost.errors import ParameterError
 from fairpost.report.entities import Column, Content, Drawing, Series, entities_page
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import PERCENT, Html, Unit, clean, html, money, name, tagged
+from fairpost.report.numbers import PERCENT, Html, Unit, html, money, name, tagged
+from fairpost.report.text import clean
 from fairpost.results import Allocation
 from fairpost.results.allocation import ESTIMATED
 

@@ -12,10 +12,11 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Neighbours
 from fairpost.report import sentences, tables, verdicts
 from fairpost.report.findings import findings, lead
-from fairpost.report.numbers import clean, clean_lines, count
+from fairpost.report.numbers import count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
 from fairpost.report.shapes import Drawn
+from fairpost.report.text import clean, clean_lines
 from fairpost.report.tradeoff import tradeoff_data
 from fairpost.report.verdicts import verdict_lines
 from fairpost.report.views import View, Words, by_task

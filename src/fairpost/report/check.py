@@ -9,7 +9,8 @@ import numpy as np
 from fairpost import palette
 from fairpost.report.entities import Column, Content, Drawing, Series, Summary, entities_page
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import Html, Unit, clean, html, name, tagged
+from fairpost.report.numbers import Html, Unit, html, name, tagged
+from fairpost.report.text import clean
 from fairpost.results import Check
 from fairpost.results.base import number
 from fairpost.results.check import Part, chance, parts_table

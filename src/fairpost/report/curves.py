@@ -16,8 +16,6 @@ from fairpost.report.numbers import (
     Html,
     Unit,
     certainty,
-    clean,
-    clean_lines,
     half,
     html,
     money,
@@ -25,6 +23,7 @@ from fairpost.report.numbers import (
     tagged,
 )
 from fairpost.report.page import render
+from fairpost.report.text import clean, clean_lines
 from fairpost.results import Plan, Plans, Point
 from fairpost.results.audit import CONFIDENTIAL
 from fairpost.results.curves import Basis

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import Html, Unit, clean, clean_lines, count, html, tagged
+from fairpost.report.numbers import Html, Unit, count, html, tagged
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, pack
+from fairpost.report.text import clean, clean_lines
 
 Floats = NDArray[np.float64]
 

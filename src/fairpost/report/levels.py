@@ -13,9 +13,10 @@ from fairpost import palette
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, LevelResult, Part
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, clean, clean_lines, html, name, tagged
+from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, html, name, tagged
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, pack, raised
+from fairpost.report.text import clean, clean_lines
 
 Ints = NDArray[np.int64]
 BIAS = Unit(digits=4)

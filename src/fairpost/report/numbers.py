@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
 from fairpost.accuracy import Estimate, Kind
+from fairpost.report.text import clean
 
 MINUS = "−"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -23,10 +23,6 @@ SHARP = 1e-3
 """An interval narrower than this share of its value is told as one error, not as two ends."""
 
 
-STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Control characters (C0, DEL, C1), line breaks, and what changes the direction of the text around it (bidi)."""
-
-
 class Html(str):
     """Text that is already safe HTML. Everything else is escaped where it enters a page."""
 
@@ -35,18 +31,6 @@ class Html(str):
     def __html__(self) -> str:
         """Let jinja2 pass it as it is."""
         return str(self)
-
-
-def clean(text: object) -> str:
-    """Text that can be written as UTF-8: lone surrogates and STEERING characters become U+FFFD."""
-    if isinstance(text, str) and text.isprintable():  # nearly all of them: nothing that steers is printable
-        return str(text)
-    return STEERING.sub("�", str(text).encode("utf-8", "replace").decode("utf-8"))
-
-
-def clean_lines(text: str) -> str:
-    """The same for text of several lines."""
-    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def html(pattern: str, **values: object) -> Html:

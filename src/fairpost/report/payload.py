@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
-from fairpost.report.numbers import clean
+from fairpost.report.text import clean
 from fairpost.report.views import View
 from fairpost.results.audit import Audit
 

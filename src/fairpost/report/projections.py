@@ -7,7 +7,8 @@ import numpy as np
 from fairpost import palette
 from fairpost.report.entities import Column, Content, Drawing, Series, entities_page
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import Html, Unit, clean, html, name
+from fairpost.report.numbers import Html, Unit, html, name
+from fairpost.report.text import clean
 from fairpost.results import Projection
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from fairpost.counts import Counts
 from fairpost.errors import InputError
-from fairpost.report.numbers import clean
+from fairpost.report.text import clean
 
 GRID = 2400
 """Cells across the longer side of a map: twice the pixels of the page."""

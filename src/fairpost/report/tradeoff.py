@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairpost.report.numbers import CHANCE, clean
+from fairpost.report.numbers import CHANCE
+from fairpost.report.text import clean
 from fairpost.report.views import View
 from fairpost.results import Frontier
 from fairpost.results.points import Point
