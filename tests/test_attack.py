@@ -42,7 +42,12 @@ def test_what_is_wrong_is_seen(attacked):
     Path("out.json").write_text("{}\n")
     assert judged(words, 0, "", before) == ""
     assert "left behind" in judged(words, 2, "fairpost: no\n", before)
+    unmet = ["plan", *words[1:]]  # the curves are written, and no noise meets the target
+    assert judged(unmet, 3, "wrote out.json\n", before) == ""
+    assert "left behind" in judged(unmet, 3, "fairpost: no\n", before)
+    assert "left behind" in judged(words, 3, "wrote out.json\n", before)
     Path("out.json").write_text("{")
+    assert "no whole output" in judged(unmet, 3, "wrote out.json\n", before)
     assert "no whole output" in judged(words, 0, "", before)
     os.unlink("out.json")
     Path(".fairpost-x").touch()

@@ -52,11 +52,12 @@ def judged(words: list[str], code: int | str, said: str, before: dict[str, bytes
     if "Warning" in said or "Traceback" in said:
         return f"on stderr: {said!r}"
     asked = [words[k + 1] for k, word in enumerate(words[:-1]) if word == "--json"]
-    if code == 0 and asked == ["out.json"] and not Path("out.json").read_text().endswith("}\n"):
+    unmet = words[0] == "plan" and code == 3 and said.startswith("wrote ")  # the curves are written, no noise will do
+    if (code == 0 or unmet) and asked == ["out.json"] and not Path("out.json").read_text().endswith("}\n"):
         return "no whole output"
     if before and Path(words[1]).read_bytes() != before[words[1]]:
         return "the input was changed"
-    kept = {words[k + 1] for k, word in enumerate(words[:-1]) if word == "--checkpoint"}
+    kept = set(words) if unmet else {words[k + 1] for k, word in enumerate(words[:-1]) if word == "--checkpoint"}
     new = {p.name for p in Path().iterdir()} - set(before)
     left = [name for name in new if name.startswith(".fairpost-") or (code != 0 and before and name not in kept)]
     return f"left behind: {left}" if left else ""
