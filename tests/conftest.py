@@ -51,6 +51,16 @@ def start():
                 pipe.close()
 
 
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    """Children of a process that has loaded what a release needs."""
+    from forks import Forks
+
+    made = Forks(tmp_path_factory.mktemp("forks"))
+    yield made
+    made.end()
+
+
 os.environ.pop("COLUMNS", None)  # screens are as wide as they are without a terminal, whatever runs the tests
 
 

@@ -97,9 +97,12 @@ def python(code, env, *words, limit=600, cwd=None):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the package with two small kernels, one of which calls the other."""
+    """A copy of the package with two small kernels, one of which calls the other.
+
+    Its bytecode comes along: the times of the files are kept, so it stays valid and no process compiles the sources again.
+    """
     package = tmp_path / "source" / "fairpost"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, package)
     (package / "small" / "kernels").mkdir(parents=True)
     for place in ("small", "small/kernels"):
         (package / place / "__init__.py").touch()
@@ -345,7 +348,7 @@ def test_processes_that_fill_an_empty_cache_at_once(copy, tmp_path):
         subprocess.Popen(
             [sys.executable, "-c", CALL], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        for _ in range(6)
+        for _ in range(4)
     ]
     ends = [p.communicate(timeout=300) for p in some]
     assert {p.returncode for p in some} == {0}
@@ -392,7 +395,7 @@ def test_the_bits_of_a_simulation_do_not_depend_on_the_order():
 
 
 FORK = """
-import os, sys, multiprocessing, signal
+import os, multiprocessing, signal
 import numpy as np
 import fairpost as fp
 counts = fp.Counts(np.floor(np.random.default_rng(0).pareto(1.2, 300_000) * 50))
@@ -402,22 +405,21 @@ from fairpost.parallel import over_slices
 def use():  # whatever the number of cores
     return over_slices(lambda part: part.stop - part.start, 300_000, threads=2)
 want = job(), use()
-if sys.argv[1] == "fork":
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        os._exit(0 if (job(), use()) == want else 1)
-    sys.exit(os.waitpid(child, 0)[1])
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(0 if (job(), use()) == want else 1)
+print(os.waitpid(child, 0)[1])
 with multiprocessing.get_context("fork").Pool(1) as pool:
     print(pool.apply_async(job).get(60) == want[0], pool.apply_async(use).get(60) == want[1])
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("how", ["fork", "multiprocessing"])
-def test_a_forked_child_audits(how):
-    done = python(FORK, environment(os.environ.get("FAIRPOST_CACHE")), how, limit=300)
-    assert done.stdout.split() == ([] if how == "fork" else ["True", "True"])
+def test_a_forked_child_audits():
+    """A plain fork, then one by multiprocessing."""
+    done = python(FORK, environment(os.environ.get("FAIRPOST_CACHE")), limit=300)
+    assert done.stdout.split() == ["0", "True", "True"]
 
 
 FORK_WHILE_COMPILING = """

@@ -238,10 +238,9 @@ def test_several_tables_are_charged_together_or_not_at_all(tmp_path):
 # ------------------------------------------------------------------------------------------------ crashes
 
 CRASH = """
-import os, sys
+import os
 import numpy as np
 from pathlib import Path
-sys.path[:0] = [{tests!r}, {tools!r}]
 import fairpost as fp
 from fairpost.release import kept, protocol, publish
 from fairpost.release.ledger import Ledger
@@ -277,12 +276,9 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point):
+def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point, forks):
     book = ledger(tmp_path)
-    here = Path(__file__).parent
     words = {
-        "tests": str(here),
-        "tools": str(here.parent / "tools"),
         "folder": str(tmp_path),
         "book": str(book.path),
         "out": str(tmp_path / "o"),
@@ -290,8 +286,7 @@ def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point
     }
 
     def run(patch):
-        command = [sys.executable, "-c", CRASH.format(point=patch, **words)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return forks.code(CRASH.format(point=patch, **words))
 
     patch, fate = POINTS[point]
     crashed = run(patch)
