@@ -440,8 +440,14 @@ def test_a_folder_that_is_not_empty_is_refused_and_only_our_own_is_replaced(tmp_
         folder.check(place / "thesis.tex", force=True)
 
 
-def test_reproduce_in_one_call(tmp_path, monkeypatch):
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Figures are drawn and not painted, which takes seconds: `files` has looked at painted ones."""
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr(figures.Drawing, "files", lambda self: {f"{self.name}.{e}": e.encode() for e in ("png", "pdf")})
+
+
+def test_reproduce_in_one_call(tmp_path, monkeypatch, unpainted):
     monkeypatch.setattr(sys.modules[command.__module__], "QUICK", districts.Runs(2_000, 64))
     seen = []
     small = fp.Counts(synthetic_districts().values[::40])
@@ -456,8 +462,7 @@ def test_reproduce_in_one_call(tmp_path, monkeypatch):
         reproduce(tmp_path / "out", saipe=small, quick=True)
 
 
-def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
+def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch, unpainted):
     from html import unescape
 
     from fairpost.cli import main
