@@ -50,6 +50,14 @@ with interrupts.told(made.append):
     from fairpost.small.kernels.second import outer
     print(outer(np.arange(4.0)), len(made))
 """
+BITS = """
+import numpy as np
+from fairpost.compiled import interrupts
+made = []
+with interrupts.told(made.append):
+    from fairpost.small.kernels.second import outer
+    print(outer(np.random.default_rng(0).normal(0.0, 1e3, 1001)).hex(), len(made))
+"""
 AUDITS = """
 import hashlib, sys
 import numpy as np
@@ -357,6 +365,17 @@ def test_processes_that_fill_an_empty_cache_at_once(copy, tmp_path):
     assert [p.suffix for p in (tmp_path / "cache").glob("kernels-*/*")] == [".kernel"] * 2
 
 
+def test_the_bits_of_a_sum_do_not_depend_on_what_was_compiled_and_what_was_loaded(copy, tmp_path):
+    """1,001 terms whose sum may be reordered: all compiled, all loaded, one of the two compiled beside the other. (In long: real ones.)"""
+    env, found = environment(tmp_path / "cache", copy.parent), []
+    for removed in (slice(0), slice(0), slice(1), slice(1, None)):
+        for path in kernels(tmp_path / "cache")[removed]:
+            path.unlink()
+        found.append(python(BITS, env).stdout.split())
+    assert [int(made) for _, made in found] == [2, 0, 1, 1]
+    assert len({bits for bits, _ in found}) == 1
+
+
 # Slow: these compile what they look at.
 
 
@@ -367,6 +386,7 @@ def cold(tmp_path_factory):
     return cache, python(AUDITS, environment(cache), EXACT).stdout.split()
 
 
+@pytest.mark.long
 def test_compiled_and_loaded_kernels_give_the_same_bits(cold):
     cache, first = cold
     assert int(first[0]) > 25
@@ -374,6 +394,7 @@ def test_compiled_and_loaded_kernels_give_the_same_bits(cold):
     assert python(AUDITS, environment(cache), EXACT, "backwards").stdout.split() == ["0", *first[1:]]
 
 
+@pytest.mark.long
 def test_bits_do_not_depend_on_what_was_there_before(cold, tmp_path):
     """Some inner parts loaded, the rest compiled: remove every other file and go the other way round."""
     cache, first = cold

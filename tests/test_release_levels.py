@@ -528,6 +528,7 @@ def test_a_sampler_that_fails_on_a_lower_level_loses_the_charge_once(tmp_path):
     assert book.spent == Fraction(1, 10)
 
 
+@pytest.mark.long
 def test_the_storm_of_levels_in_small(tmp_path):
     """`make torture` in little: 16 processes that release three levels each, killed at random."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]

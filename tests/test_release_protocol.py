@@ -361,6 +361,7 @@ def test_what_is_charged_and_cannot_be_published_is_unfinished(tmp_path):
     assert book.spent == Fraction(1, 10)
 
 
+@pytest.mark.long
 def test_the_storm_in_small(tmp_path):
     """`make torture` in little: 16 processes, killed at random, ledger and protocol, a full disk, tampering."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]
