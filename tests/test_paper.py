@@ -470,9 +470,9 @@ def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch, unpainted):
     place = sys.modules[command.__module__]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(place, "QUICK", districts.Runs(2_000, 64))
-    rows = "".join(f"{k},{int(v)},2\n" for k, v in enumerate(synthetic_districts().values[::60]))
-    (tmp_path / "my data.csv").write_text("key,poor,w\n" + rows)
-    asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "csv"}
+    rows = "".join(f"{k}\t{int(v)}\t2\n" for k, v in enumerate(synthetic_districts().values[::60]))
+    (tmp_path / "my data.csv").write_text("key\tpoor\tw\n" + rows)  # a name that lies: the format must be said
+    asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "tsv"}
     done = reproduce("out put", saipe=tmp_path / "my data.csv", **asked)
     shown = [unescape(text) for text in re.findall(r"<pre [^>]*>(.*?)</pre>", done.page.read_text(), re.S)]
     assert len(shown) == 2

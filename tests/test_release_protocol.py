@@ -29,6 +29,7 @@ from fairpost.errors import (
 from fairpost.release import (
     About,
     api,
+    guard,
     kept,
     places,
     protocol,
@@ -427,6 +428,31 @@ def test_counts_must_be_whole_and_dask_is_refused(tmp_path):
     with pytest.raises(UnsupportedError, match="Dask is refused"):
         fp.release(frame, book, epsilon="0.1")
     assert book.spent == 0
+
+
+@pytest.mark.parametrize("home", ["dask.dataframe.core", "distributed.client", "dask_expr._collection"])
+def test_dask_is_refused_as_a_source(home):
+    frame = type("Frame", (), {"__module__": home})()
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        guard.refuse_dask(frame)
+    guard.refuse_dask(type("Frame", (), {"__module__": f"not_{home}"})())
+
+
+def test_dask_is_refused_as_a_place(monkeypatch):
+    """Inside a worker `get_worker` answers; elsewhere it raises, and nothing is refused."""
+
+    class Module:
+        def get_worker(self):
+            if self.inside:
+                return self
+            raise ValueError("no worker found")
+
+    monkeypatch.setitem(sys.modules, "distributed", there := Module())
+    there.inside = False
+    guard.refuse_dask(TOWNS)
+    there.inside = True
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        guard.refuse_dask(TOWNS)
 
 
 # ------------------------------------------------------------------------------------------------ what is published

@@ -269,7 +269,11 @@ def known_lines() -> dict[str, Any]:
 
 
 def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[str], list[str] | None]]:
-    """Test files, and the tests in them to run in this order: those that run the line, in two rounds; else the area's."""
+    """Test files, and the tests in them to run in this order: those that run the line, in two rounds; else the area's.
+
+    What a fixture of a module computes is run by the first test that asks for it and looked at by the others, so the files of the
+    area that hold a test that runs the line come last, whole.
+    """
     last = m.line + m.old.count("\n")
     lines = known["lines"].get(m.file, {}) if known["hashes"].get(m.file) == hash_of(m.file) else {}
     hit = {t for k in range(m.line, last + 1) for t in lines.get(str(k), [])}
@@ -282,7 +286,9 @@ def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[
     for test in order:
         spent += seconds[test]
         (first if spent <= QUICK or not first else second).append(test)
-    return [(list(dict.fromkeys(t.partition("::")[0] for t in some)), some) for some in (first, second) if some]
+    rounds = [(list(dict.fromkeys(t.partition("::")[0] for t in some)), some) for some in (first, second) if some]
+    shared = [file for file in tests_of(area) if file in {t.partition("::")[0] for t in hit}]
+    return [*rounds, (shared, None)] if shared else rounds
 
 
 class Run:
