@@ -73,7 +73,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "monte-carlo": (
         "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_gpu*",
-        "test_audit", "test_hard",
+        "test_audit", "test_hard", "test_cancel", "test_house",
     ),
     "rules": (
         "test_postprocess*", "test_rules*", "test_projecting", "test_programme*", "test_simplex", "test_threshold", "test_affine",
