@@ -170,6 +170,18 @@ def test_a_public_total_needs_its_source_and_is_whole():
             fp.PublicTotal(value, source)
 
 
+def test_totals_are_one_or_one_for_each_group_in_the_order_of_the_groups():
+    one, many = fp.PublicTotal("7", "s"), fp.PublicTotal({"b": 5, "a": "12", "c": 0}, "s")
+    assert one.of(None) == [7]
+    assert many.of(["a", "b"]) == [12, 5]  # a group that is not there is not asked for
+    with pytest.raises(ParameterError, match="one for each group, got one number"):
+        one.of(["a"])
+    with pytest.raises(ParameterError, match="without groups has one total, got one for each group"):
+        many.of(None)
+    with pytest.raises(ParameterError, match="every group must have a total, got none for 'x'"):
+        many.of(["a", "x", "y"])
+
+
 def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
     book = ledger(tmp_path, ("discrete-laplace", 20.0), neighbours="replace")
     done = fp.release(TOWNS, book, epsilon="0.1", total="exact", round=True)
