@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutate torture attack attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
+.PHONY: demo test test-long test-lowest mutate torture attack attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
 
 test: .venv/.test  # bytecode is kept for the run: the tests start hundreds of processes
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8 -m "not long"
+
+test-long: .venv/.test  # what `make test` leaves out: real storms and compiles, each guarded by a quick test there
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 8 -m long
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)

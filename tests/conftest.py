@@ -18,9 +18,11 @@ ORDER = [
     "test_release_protocol", "test_io", "test_bounds", "test_mechanisms", "test_release_noise", "test_io_reading", "test_sentences",
     "test_release_ledger", "test_release_amounts", "test_privacy", "test_exact_baseline", "test_release_cli", "test_schemas",
     # then the longest ones, so that none of them is left for the end
-    "test_options", "test_report_pages", "test_explore_page", "test_cli", "test_honesty", "test_exact_pos", "test_estimate",
-    "test_montecarlo", "test_paper", "test_release_levels", "test_hard", "test_help", "test_postprocess", "test_montecarlo_cluster",
-    "test_gpu_hierarchy", "test_exact_simplex", "test_explore", "test_architecture", "test_docs", "test_affine", "test_audit",
+    "test_explore_page", "test_options", "test_report_pages", "test_cli", "test_paper", "test_programme_allocate",
+    "test_hierarchy_total_first", "test_montecarlo", "test_exact_simplex", "test_gpu_hierarchy", "test_explore", "test_house",
+    "test_honesty", "test_programme_base", "test_check", "test_docs", "test_montecarlo_cluster", "test_outputs", "test_report",
+    "test_hard", "test_estimate", "test_exact_pos", "test_affine", "test_plan", "test_threshold", "test_gpu", "test_programme_sharing",
+    "test_help", "test_examples", "test_hierarchy_cluster", "test_postprocess", "test_release_levels", "test_audit",
 ]  # fmt: skip
 """Which files come first; all others follow in the order of their names. By processor seconds, see CONTRIBUTING.md."""
 
@@ -49,6 +51,16 @@ def start():
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    """Children of a process that has loaded what a release needs."""
+    from forks import Forks
+
+    made = Forks(tmp_path_factory.mktemp("forks"))
+    yield made
+    made.end()
 
 
 os.environ.pop("COLUMNS", None)  # screens are as wide as they are without a terminal, whatever runs the tests

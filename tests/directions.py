@@ -9,6 +9,7 @@ every one of them. Nothing here is shared with the engine.
 from itertools import combinations, pairwise
 
 import numpy as np
+from scipy.special import ndtr
 
 UNIT, WEIGHT = np.polynomial.legendre.leggauss(24)
 NODE, PART = np.polynomial.legendre.leggauss(10)
@@ -17,16 +18,36 @@ HALF = np.pi / 2
 
 
 def mass_along(d: np.ndarray, c: np.ndarray, laplace: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The mass on rho d for rho > 0 and for rho < 0; rows of d are directions, y = c + noise of scale 1."""
-    low, high = (_laplace_pieces if laplace else _gaussian_pieces)(d, c)
-    half = (high - low)[..., None] / 2
-    rho = (low + high)[..., None] / 2 + half * UNIT
-    away = rho[..., None] * d[:, None, None] - c
-    log = -np.sum(np.abs(away), axis=-1) if laplace else -np.sum(away**2, axis=-1) / 2
-    norm = (2.0 if laplace else np.sqrt(2 * np.pi)) ** c.size
-    part = np.sum(half * WEIGHT * np.abs(rho) ** (c.size - 1) * np.exp(log), axis=-1) / norm
+    """The mass on rho d for rho > 0 and for rho < 0; rows of d are directions (of length 1), y = c + noise of scale 1."""
+    return _laplace_mass(d, c) if laplace else _gaussian_mass(d, c)
+
+
+def _laplace_mass(d: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """On a piece the exponent is the line through its ends, so it is found there alone."""
+    low, high = _laplace_pieces(d, c)
+    ends = [-np.sum(np.abs(at[..., None] * d[:, None] - c), axis=-1)[..., None] for at in (low, high)]
+    half, middle = (high - low)[..., None] / 2, (low + high)[..., None] / 2
+    log = (ends[0] + ends[1]) / 2 + (ends[1] - ends[0]) / 2 * UNIT
+    part = np.sum(half * np.abs(middle + half * UNIT) ** (c.size - 1) * np.exp(log) * WEIGHT, axis=-1) / 2.0**c.size
     up = low + high > 0
     return np.sum(part * up, axis=1), np.sum(part * ~up, axis=1)
+
+
+def _gaussian_mass(d: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """With m = d.c: |rho d - c|^2 = (rho - m)^2 + |c|^2 - m^2, and the moments of a normal law above 0 are known.
+
+    int_0^inf rho e^{-(rho - m)^2 / 2} = m I + E and int_0^inf rho^2 e^{-(rho - m)^2 / 2} = (1 + m^2) I + m E with
+    I = sqrt(2 pi) Phi(m) and E = e^{-m^2 / 2}; for rho < 0 the sign of m turns.
+    """
+    m = d @ c
+    off = np.exp(-(c @ c - m**2) / 2) / (2 * np.pi) ** (c.size / 2)
+    edge = np.exp(-(m**2) / 2)
+
+    def above(m: np.ndarray) -> np.ndarray:
+        whole = np.sqrt(2 * np.pi) * ndtr(m)
+        return off * (m * whole + edge if c.size == 2 else (1 + m**2) * whole + m * edge)
+
+    return above(m), above(-m)
 
 
 def _laplace_pieces(d: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -40,14 +61,6 @@ def _laplace_pieces(d: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarra
     low, high, rise = points[:, :-1], points[:, 1:], np.diff(level, axis=1)
     keep = (high - low) * np.minimum(1.0, 40 / np.maximum(np.abs(rise), 1e-9))
     return np.where(rise > 0, high - keep, low), np.where(rise > 0, high, low + keep)
-
-
-def _gaussian_pieces(d: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nine deviations on either side of the peak, in four pieces, broken at 0."""
-    width = 1 / np.linalg.norm(d, axis=1, keepdims=True)
-    steps = (d @ c)[:, None] * width**2 + width * np.array([-9.0, -4.5, 0.0, 4.5, 9.0])
-    points = np.sort(np.concatenate([steps, np.zeros((len(d), 1))], axis=1), axis=1)
-    return points[:, :-1], points[:, 1:]
 
 
 def _panels(points: np.ndarray, longest: float) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import fairpost as fp
@@ -38,9 +39,16 @@ def top(module: str) -> str:
     return module.split(".")[1] if module.startswith("fairpost.") else "__init__"
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Of a module, parsed once."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found |= {f"{node.module}.{a.name}" for a in node.names if (ROOT / f"{a.name}.py").exists()}
@@ -96,8 +104,7 @@ def test_printing_files_and_clock_stay_out_of_the_mathematics():
             "executors.py",
         ):
             continue
-        tree = ast.parse(path.read_text())
-        calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        calls = {n.func.id for n in nodes(path) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert not calls & {"print", "open", "input"}, path
         assert not imports(path) & {"time", "datetime", "click", "rich"}, path
 
@@ -181,7 +188,7 @@ def test_few_places_ask_for_a_concrete_class():
     assert len(rooms) > 25
     for path in sorted(ROOT.rglob("*.py")):
         place = path.relative_to(ROOT)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & set(rooms)
                 outside = {(str(place), name) for name in names if place.parts[0] != rooms[name]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -9,19 +11,25 @@ import fairpost as fp
 from fairpost.bounds import sum_lattice, sum_law, sum_smooth
 
 
-def convolved(u: float, n: int, noise: fp.noise.Law, k: int) -> float:
-    """E[(u + nu)_-^k], or P(u + nu = 0) for k = -1, from the masses of n nu = (n - 1) eta_i - (the others): positive terms only."""
+@cache
+def masses(n: int, noise: fp.noise.Law) -> tuple[np.ndarray, np.ndarray]:
+    """The values of n nu = (n - 1) eta_i - (the others) and their masses: positive terms only."""
     reach = int((40 if np.isfinite(noise.strip) else 10) * noise.spread)
     mass = np.asarray(noise.density(np.arange(-reach, reach + 1.0)))
     others = np.ones(1)
     for _ in range(n - 1):
         others = np.convolve(others, mass)
-    at = np.arange(others.size) - others.size // 2
-    total = 0.0
-    for j, p in zip(range(-reach, reach + 1), mass, strict=True):
-        over = (n - 1) * j - at - n * u  # by symmetry y < 0 is as likely as n nu > n u
-        over = np.round(over * 1e9) / 1e9
-        total += float(p * np.sum(others * (over == 0 if k < 0 else (over > 0) * np.maximum(over, 0.0) ** k)))
+    found = np.zeros(others.size + 2 * reach * (n - 1))
+    for j, p in enumerate(mass):  # the masses are symmetric, so minus the others is plus the others
+        found[j * (n - 1) : j * (n - 1) + others.size] += p * others
+    return np.arange(found.size) - found.size // 2, found
+
+
+def convolved(u: float, n: int, noise: fp.noise.Law, k: int) -> float:
+    """E[(u + nu)_-^k], or P(u + nu = 0) for k = -1: by symmetry y < 0 is as likely as n nu > n u."""
+    at, mass = masses(n, noise)
+    over = np.round((at - n * u) * 1e9) / 1e9
+    total = float(np.sum(mass * (over == 0 if k < 0 else (over > 0) * np.maximum(over, 0.0) ** k)))
     return total / n ** max(k, 0)
 
 

@@ -517,7 +517,7 @@ SCREENS = {
     "audit": ["audit", "w.csv", "--scale", 3000],
     "audit in money": ["audit", "w.csv", "--scale", 30, "--budget", 6.5e9, "--by-group"],
     "audit simulated": ["audit", "w.csv", "--scale", 30, "--budget", 6.5e9, "--method", "monte-carlo", "--runs", 500],
-    "allocate": ["allocate", "w.csv", "--scale", 30, "--budget", 6.5e9],
+    "allocate": ["allocate", "w.csv", "--scale", 30, "--budget", 6.5e9, "--replicates", 2],
     "plan": ["plan", "w.csv", "--points", 3, "--budget", 6.5e9, "--max-loss", 500],
     "sweep": ["sweep", "w.csv", "--points", 3, "--budget", 6.5e9],
     "sweep of counts": ["sweep", "w.csv", "--points", 3],
@@ -684,7 +684,19 @@ def test_allocate_gives_shares_intervals_and_labelled_estimates(tmp_path):
     with gzip.open(tmp_path / "n.csv.gz", "wt") as file:
         file.write(NOISY)
     done = run(
-        "allocate", "n.csv.gz", "--scale", 1, "--budget", 1000, "--json", "a.json", "--csv", "a.csv", cwd=tmp_path
+        "allocate",
+        "n.csv.gz",
+        "--scale",
+        1,
+        "--budget",
+        1000,
+        "--json",
+        "a.json",
+        "--csv",
+        "a.csv",
+        "--replicates",
+        2,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert "estimated from noisy counts" in done.stdout

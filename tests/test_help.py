@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import exploring, main, warming
 from fairpost.cli.main import COMMANDS
+from fairpost.paper import figures
 from fairpost.paper.districts import Runs
 from release_cases import with_selftest
 from workbooks import saipe_text
@@ -106,7 +107,10 @@ def test_the_example_runs(words, folder, tmp_path, monkeypatch):
         importlib.import_module("fairpost.paper.reproduce")
         monkeypatch.setattr(
             sys.modules["fairpost.paper.reproduce"], "QUICK", Runs(1000, 200)
-        )  # all of them in test_paper
+        )  # all of them in test_paper, and the figures painted
+        monkeypatch.setattr(
+            figures.Drawing, "files", lambda self: {f"{self.name}.{e}": e.encode() for e in ("png", "pdf")}
+        )
     if words == ("compile",):  # all kernels take minutes where none is kept; what each job does is in test_cache
         kept = warming.jobs()[:1]
         monkeypatch.setattr(warming, "jobs", lambda: kept)

@@ -226,7 +226,7 @@ def test_two_children_and_two_cells_by_enumeration():
         v = solve(np.array(z), np.ones(2), np.array([2.0, 7]), np.array([3.0, 6]))[0]
         free = (z[0][0] - z[0][1] - z[1][0] + z[1][1] + 1) / 4
         assert v[0, 0] == pytest.approx(np.clip(free, 0, 2), abs=1e-14)
-    found = audit_histogram({"a": [0, 3], "b": [2, 4]}, cells, "top-down", totals=totals, runs=20_000, seed=2)
+    found = audit_histogram({"a": [0, 3], "b": [2, 4]}, cells, "top-down", totals=totals, runs=10_000, seed=2)
     bias = np.array([[1, -1], [-1, 1]]) * mean
     for cell, signs in zip("ab", bias, strict=True):
         leaf = found.cells[cell].leaves
@@ -236,16 +236,16 @@ def test_two_children_and_two_cells_by_enumeration():
     free, own = (s + 1) / 4, square_ - mean**2
     shared = float(law @ (free * v11)) - float(law @ free) * mean
     spread = float(law @ free**2) - float(law @ free) ** 2
-    best = np.sqrt((own - shared**2 / spread) / 20_000)
+    best = np.sqrt((own - shared**2 / spread) / 10_000)
     assert (found.cells["a"].leaves.error < 1.1 * best).all()
 
 
 def plain(pool):
-    """4,000 runs of the rule itself with NumPy's draws: errors of cells (runs x nodes x cells)."""
+    """2,000 runs of the rule itself with NumPy's draws: errors of cells (runs x nodes x cells)."""
     rng, rule = np.random.default_rng(5), TotalFirst(CELLS, TOTALS, pool=pool)
     x = np.array([TREE.sums(part) for part in X.values()]).T
     level = np.repeat(np.arange(4), np.diff(TREE.offsets))
-    out = np.empty((4000, TREE.nodes, 3))
+    out = np.empty((2000, TREE.nodes, 3))
     k = np.arange(-60, 61)
 
     def draw(spread, size):
@@ -278,11 +278,11 @@ def test_cells_are_what_a_plain_simulation_shows(rule):
         leaf = errors[:, TREE.span(3), k]
         for part in found.cells[name].areas:
             inside = leaf[:, [a == part.name for a in AREAS]].sum(axis=1)
-            assert part.bias == pytest.approx(inside.mean(), abs=5 * inside.std() / 63 + part.half_width)
+            assert part.bias == pytest.approx(inside.mean(), abs=5 * inside.std() / 44 + part.half_width)
             assert part.rmse == pytest.approx(np.sqrt(np.mean(inside**2)), rel=0.1)
         for part in found.cells[name].groups:
             inside = leaf[:, [a == part.name for a in AREAS]].mean(axis=1)
-            assert part.bias == pytest.approx(inside.mean(), abs=5 * inside.std() / 63 + part.half_width)
+            assert part.bias == pytest.approx(inside.mean(), abs=5 * inside.std() / 44 + part.half_width)
         assert sum(part.n for part in found.cells[name].sizes) == 21
         only = [level._bias[-1] for level in found.cells[name].levels]  # county 2 has one group and one block
         assert only == [only[0]] * 3
@@ -298,11 +298,11 @@ def test_cells_are_what_a_plain_simulation_shows(rule):
 
 
 def test_standard_errors_are_what_other_seeds_show():
-    """40 seeds: the spread of a bias over its stated error, root mean square over 63 cells, within 0.2 of 1 (sd about 0.03).
+    """24 seeds: the spread of a bias over its stated error, root mean square over 63 cells, within 0.2 of 1 (sd about 0.04).
 
-    Pilots differ from seed to seed, too: whatever they choose, means agree (a z of 63 means over 40 seeds stays below 5).
+    Pilots differ from seed to seed, too: whatever they choose, means agree (a z of 63 means over 24 seeds stays below 5).
     """
-    many = [audit_histogram(X, CELLS, "top-down", totals=TOTALS, runs=256, seed=s) for s in range(40)]
+    many = [audit_histogram(X, CELLS, "top-down", totals=TOTALS, runs=256, seed=s) for s in range(24)]
     biases = np.array([[a.cells[name].leaves._bias for name in X] for a in many])
     errors = np.array([[a.cells[name].leaves._error for name in X] for a in many])
     seen, stated = biases.std(axis=0, ddof=1), np.sqrt(np.mean(errors**2, axis=0))
@@ -312,7 +312,7 @@ def test_standard_errors_are_what_other_seeds_show():
     for k, name in enumerate(X):
         leaf = long.cells[name].leaves
         assert (
-            np.abs(biases[:, k].mean(axis=0) - leaf._bias) < 5 * np.hypot(seen[k] / np.sqrt(40), leaf._error) + 1e-9
+            np.abs(biases[:, k].mean(axis=0) - leaf._bias) < 5 * np.hypot(seen[k] / np.sqrt(24), leaf._error) + 1e-9
         ).all()
 
 

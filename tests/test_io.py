@@ -413,13 +413,13 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.binary(max_size=200), st.sampled_from(NAMES))
 def test_random_bytes(folder, data, name):
     outcome(put(folder, name, data), format="saipe" if "." + name.split(".")[1] in (".txt", ".dat") else None)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.lists(pieces, max_size=30).map("".join), st.booleans(), st.sampled_from(["utf-8", "utf-16", "utf-8-sig"]))
 def test_random_text(folder, text, headed, encoding):
     data = (("id,count\n" if headed else "") + text).encode(encoding)
@@ -427,7 +427,7 @@ def test_random_text(folder, text, headed, encoding):
     outcome(put(folder, "t.tsv", data.replace(b",", b"\t")), id=None)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(0, 1e9)), min_size=1, max_size=8))
 def test_what_the_csv_module_writes_is_read_back(folder, rows):
     labels = [f"{i} {label}.".replace("\0", "") for i, (label, _) in enumerate(rows)]

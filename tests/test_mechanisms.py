@@ -22,40 +22,33 @@ DISCRETE = {
 }
 
 
-def density(mechanism):
-    spread = mp.mpf(mechanism.spread)
-    if mechanism.name == "laplace":
-        return lambda u: mp.exp(-abs(u) / spread) / (2 * spread)
-    return lambda u: mp.exp(-(u**2) / (2 * spread**2)) / (spread * mp.sqrt(2 * mp.pi))
+NODES, PARTS = np.polynomial.legendre.leggauss(60)
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
 @pytest.mark.parametrize("k", [0, 1, 2])
-def test_partial_transforms_against_mpmath(name, k):
-    """Relative accuracy 2e-12: the recurrence for the Gaussian loses |q|^{2k} <= 1e4 units in the last place."""
+def test_partial_transforms_against_quadrature(name, k):
+    """Relative accuracy 2e-12: the recurrence for the Gaussian loses |q|^{2k} <= 1e4 units in the last place.
+
+    60 nodes on each panel; the exponents are below 100, so the terms are right to 1e-14 and so is their sum: it turns at most
+    3 radians while the density falls by e. (30 digits of mpmath have said the same, at twenty times the cost.)
+    """
     mechanism = CONTINUOUS[name]
-    sd = mechanism.deviation
-    with mp.workdps(30):
-        f = density(mechanism)
-        for c in (-7 * sd, -sd, 0.0, 0.5 * sd, 10 * sd):
-            for s in (
-                0.0,
-                -1 / sd,
-                -1 / mechanism.spread,
-                -1 / mechanism.spread + 1e-9,
-                1j / sd,
-                -0.01 + 3j / sd,
-            ):
-                points = [
-                    mp.mpf(c),
-                    *([0] if c < 0 else []),
-                    *(max(c, 0) + j * sd for j in (1, 3, 6, 12, 25, 60)),
-                ]
-                exact = mp.quad(lambda u, c=c, s=s: (u - c) ** k * mp.exp(mp.mpmathify(s) * (u - c)) * f(u), points)
-                got = complex(mechanism.upper(c, s, k))
-                assert abs(got - complex(exact)) <= 2e-12 * abs(complex(exact)), (c, s)
-                mirror = complex(mechanism.lower(-c, -s, k)) * (-1) ** k
-                assert abs(mirror - got) <= 1e-15 * abs(got)
+    sd, spread = mechanism.deviation, mechanism.spread
+    for c in (-7 * sd, -sd, 0.0, 0.5 * sd, 10 * sd):
+        points = np.array([c, *([0] if c < 0 else []), *(max(c, 0) + j * sd for j in (1, 3, 6, 12, 25, 60))])
+        half = np.diff(points)[:, None] / 2
+        u, part = points[:-1, None] + half * (1 + NODES), half * PARTS
+        if name == "laplace":
+            mass = np.exp(-np.abs(u) / spread) / (2 * spread)
+        else:
+            mass = np.exp(-((u / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+        for s in (0.0, -1 / sd, -1 / spread, -1 / spread + 1e-9, 1j / sd, -0.01 + 3j / sd):
+            exact = complex(np.sum(part * (u - c) ** k * np.exp(s * (u - c)) * mass))
+            got = complex(mechanism.upper(c, s, k))
+            assert abs(got - exact) <= 2e-12 * abs(exact), (c, s)
+            mirror = complex(mechanism.lower(-c, -s, k)) * (-1) ** k
+            assert abs(mirror - got) <= 1e-15 * abs(got)
 
 
 @pytest.mark.parametrize("name", DISCRETE)

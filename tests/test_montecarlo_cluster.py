@@ -44,6 +44,7 @@ def test_same_bits_by_address(cluster: Any, expected: Any) -> None:
     assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
+@pytest.mark.long
 def test_same_bits_when_workers_are_killed(cluster: Any, expected: Any) -> None:
     """After 1000 runs one worker process gets SIGKILL, after 3000 both."""
     with distributed.Client(cluster) as client:

@@ -80,9 +80,15 @@ OUTPUTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def known_runs():
+    """What the same words on the same files left before: half of every pair is a command that others have run."""
+    return {}
+
+
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a command with all its files in a fresh folder."""
+def run(tmp_path, monkeypatch, known_runs):
+    """Run a command with all its files in a fresh folder, or take what it left when it ran before."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "true.csv").write_text(TRUE)
     (tmp_path / "noisy.csv").write_text(NOISY)
@@ -91,6 +97,9 @@ def run(tmp_path, monkeypatch):
     made = iter(range(100))
 
     def go(command, words, *, files=None, file=None):
+        same = (command, *map(str, words), files)
+        if file is None and same in known_runs:
+            return known_runs[same]
         folder = tmp_path / f"out{next(made)}"
         folder.mkdir()
         wanted = ("json", "csv") if files is None else files  # a page takes longer than all the rest
@@ -106,6 +115,13 @@ def run(tmp_path, monkeypatch):
             out.rows = list(csv.DictReader(io.StringIO((folder / "o.csv").read_text())))
         if (folder / "o.html").exists():
             out.html = (folder / "o.html").read_text()
+        own = {
+            "--checkpoint",
+            "--round",
+            *(p.name for p in tmp_path.iterdir()),
+        }  # goes on, draws a seed, a test's own file
+        if file is None and own.isdisjoint(same[:-1]):
+            known_runs[same] = out
         return out
 
     return go

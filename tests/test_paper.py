@@ -440,8 +440,14 @@ def test_a_folder_that_is_not_empty_is_refused_and_only_our_own_is_replaced(tmp_
         folder.check(place / "thesis.tex", force=True)
 
 
-def test_reproduce_in_one_call(tmp_path, monkeypatch):
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Figures are drawn and not painted, which takes seconds: `files` has looked at painted ones."""
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr(figures.Drawing, "files", lambda self: {f"{self.name}.{e}": e.encode() for e in ("png", "pdf")})
+
+
+def test_reproduce_in_one_call(tmp_path, monkeypatch, unpainted):
     monkeypatch.setattr(sys.modules[command.__module__], "QUICK", districts.Runs(2_000, 64))
     seen = []
     small = fp.Counts(synthetic_districts().values[::40])
@@ -456,8 +462,7 @@ def test_reproduce_in_one_call(tmp_path, monkeypatch):
         reproduce(tmp_path / "out", saipe=small, quick=True)
 
 
-def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
+def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch, unpainted):
     from html import unescape
 
     from fairpost.cli import main
@@ -465,9 +470,9 @@ def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch):
     place = sys.modules[command.__module__]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(place, "QUICK", districts.Runs(2_000, 64))
-    rows = "".join(f"{k},{int(v)},2\n" for k, v in enumerate(synthetic_districts().values[::60]))
-    (tmp_path / "my data.csv").write_text("key,poor,w\n" + rows)
-    asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "csv"}
+    rows = "".join(f"{k}\t{int(v)}\t2\n" for k, v in enumerate(synthetic_districts().values[::60]))
+    (tmp_path / "my data.csv").write_text("key\tpoor\tw\n" + rows)  # a name that lies: the format must be said
+    asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "tsv"}
     done = reproduce("out put", saipe=tmp_path / "my data.csv", **asked)
     shown = [unescape(text) for text in re.findall(r"<pre [^>]*>(.*?)</pre>", done.page.read_text(), re.S)]
     assert len(shown) == 2

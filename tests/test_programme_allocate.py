@@ -52,7 +52,7 @@ def rows_of(counts, values=None, base=None):
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("moving_base", [False, True])
 def test_ranges_hold_at_every_corner_and_inside(name, moving_base):
-    """Four entities in two groups: all corners of their boxes (each count and base at its low or high end) and 2,000 points inside."""
+    """Four entities in two groups: all corners of their boxes (each count and base at its low or high end) and 400 points inside."""
     counts = fp.Counts([30, 70, 14, 120], base=[100, 320, 200, 500], groups=list("aabb"), weights=[1.0, 1.2, 1.0, 1.1])
     last = np.array([0.3, 0.2, 0.35, 0.15])
     text = LAWS[name].replace("percent = 12", "percent = 45")
@@ -67,9 +67,10 @@ def test_ranges_hold_at_every_corner_and_inside(name, moving_base):
         )
         low, high = payment_range(law, box, box)
         worth = worth_range(law, box)
+        floors = None if law.hold_harmless is None else floor_range(law, box)
         seen = []
         corners = itertools.product((0, 1), repeat=8 if moving_base else 4)
-        points = [np.array(c, dtype=float) for c in corners] + list(rng.uniform(0, 1, (2000, 8)))
+        points = [np.array(c, dtype=float) for c in corners] + list(rng.uniform(0, 1, (400, 8)))
         for part in points:
             p, s = part[:4], part[4:] if part.size == 8 else np.zeros(4)
             z = box.count[0] + p * (box.count[1] - box.count[0])
@@ -77,8 +78,8 @@ def test_ranges_hold_at_every_corner_and_inside(name, moving_base):
             g = law.entitled(z, y)
             assert (worth[0] <= g + 1e-9).all()
             assert (g <= worth[1] + 1e-9).all()
-            if law.hold_harmless is not None:
-                least, most = floor_range(law, box)
+            if floors is not None:
+                least, most = floors
                 H = np.where(z >= law.threshold(y), last * law.hold_harmless.part(z, y), 0.0)
                 assert (least <= H).all()
                 assert (most >= H).all()
@@ -123,7 +124,10 @@ def test_ends_with_noise_on_both_by_hand():
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("how", ["each", "together", "by group", "noisy base"])
 def test_intervals_cover(name, how):
-    """250 releases; an entity's true payment is missed at most as often as five deviations above 10 % of them."""
+    """100 releases; an entity's true payment is missed at most as often as five deviations above 10 % of them.
+
+    The law of the misses is below that of 100 chances of 10 %, of which more than 25 have a chance of 1e-5.
+    """
     counts, last = some()
     law = from_text(LAWS[name])
     grouped = how == "by group"
@@ -134,7 +138,7 @@ def test_intervals_cover(name, how):
     applied = law.on(counts, last if law.hold_harmless else None, by_group=grouped, base_noise=other)
     true = replace(applied, base_noise=None).truth(counts)
     missed, all_missed, width = np.zeros(counts.n), 0, []
-    for _ in range(250):
+    for _ in range(100):
         noisy = counts.values + rng.laplace(0, 3.0, counts.n)
         base = counts.base + rng.laplace(0, 6.0, counts.n) if other is not None else counts.base
         seen = replace(applied, base=np.maximum(base, 0))
@@ -143,7 +147,7 @@ def test_intervals_cover(name, how):
         missed += bad
         all_missed += bad.any()
         width.append(np.median(found.high - found.low))
-    assert (all_missed if how == "together" else missed.max()) <= 25 + 5 * np.sqrt(25)
+    assert (all_missed if how == "together" else missed.max()) <= 10 + 5 * np.sqrt(10)
     assert np.median(width) < 0.25  # of 30 entities: an interval says something
 
 

@@ -26,17 +26,14 @@ TINY = "1/100000"
 """So much noise (b = 100,000) that a noisy count is a sentinel with a chance of 5e-6 each."""
 
 
-def run(*words, cwd, env=None, limit=None):
-    def before():
-        if limit is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+@pytest.fixture
+def run(forks):
+    """A command as a process: what it says, writes and leaves behind."""
 
-    environment = os.environ | {"TMPDIR": str(cwd / "tmp"), "PYTHONFAULTHANDLER": "1"} | (env or {})
-    return subprocess.run(
-        [sys.executable, "-m", "fairpost", *map(str, words)],
-        capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False, preexec_fn=before,
-    )  # fmt: skip
+    def go(*words, cwd, limit=None):
+        return forks.command(*words, cwd=cwd, limit=limit, env=os.environ | {"TMPDIR": str(cwd / "tmp")})
+
+    return go
 
 
 @pytest.fixture
@@ -67,7 +64,7 @@ def test_the_search_finds_what_it_looks_for(tmp_path):
     assert len(leaks(tmp_path, "got 5938271")) == 3
 
 
-def test_budget_and_release_from_the_shell(place):
+def test_budget_and_release_from_the_shell(place, run):
     made = run(
         "budget",
         "create",
@@ -140,7 +137,7 @@ def test_budget_and_release_from_the_shell(place):
     assert failed.stderr.count("\n") == 1
 
 
-def test_a_plan_and_words_for_the_registry(place):
+def test_a_plan_and_words_for_the_registry(place, run):
     (place / "plan.toml").write_text(
         'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\ntotal = 28012317\ntotal-source = "Yearbook"\nround = true\n'
         '[[table]]\nname = "second"\nfile = "towns.csv"\nepsilon = "1/20"\npostprocess = "nonnegative"\n'
@@ -189,7 +186,7 @@ def test_a_bad_file_is_refused_without_a_value(place, name):
     assert fp.Ledger.open(place / "l").spent == 0
 
 
-def test_the_message_still_names_rule_and_row(place):
+def test_the_message_still_names_rule_and_row(place, run):
     (place / "input.csv").write_text(BAD["text"])
     done = run("release", "input.csv", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place)
     assert done.stderr == "fairpost: input.csv, line 3: every count must be a number (the value is not shown)\n"
@@ -199,7 +196,7 @@ def test_the_message_still_names_rule_and_row(place):
     assert "the count column is not there" in done.stderr
 
 
-def test_no_true_count_leaves_on_any_path(place):
+def test_no_true_count_leaves_on_any_path(place, run):
     """Working and failing, in messages, outputs, the ledger, its folder and temporary files."""
     words = ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY)
     said, codes = [], []
@@ -272,7 +269,7 @@ def test_the_process_leaves_no_core_and_cannot_be_read():
     assert (resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)) == before
 
 
-def test_sigterm_ends_a_release_in_order(place):
+def test_sigterm_ends_a_release_in_order(place, run):
     """Sent while the process reads or draws: exit code 130 with nothing charged, or 4 with the noise kept, or 0."""
     command = [
         sys.executable,
@@ -373,7 +370,7 @@ BLOCKS = "geoid,pop\n" + "".join(f"{k // 2}{k},{v}\n" for k, v in enumerate(SENT
 TREE = ("--id", "geoid", "--count", "pop", "--levels", "county:1,block:2", "--ledger", "b")
 
 
-def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path):
+def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path, run):
     """Scales of 200,000 and 400,000: a noisy count of 7 nodes is one of 5 sentinels with a chance below 1e-4."""
     (tmp_path / "tmp").mkdir()
     (tmp_path / "towns.csv").write_text(BLOCKS)  # the name that the search leaves out

@@ -452,10 +452,9 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
 # ------------------------------------------------------------------------------------------------ crashes
 
 CRASH = """
-import os, sys
+import os
 import numpy as np
 from pathlib import Path
-sys.path[:0] = [{tests!r}, {tools!r}]
 from fairpost.release import kept, protocol, publish, selftest
 from fairpost.release.ledger import Ledger
 from release_cases import quick
@@ -487,18 +486,13 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_crash_in_the_middle_of_levels_never_draws_again(tmp_path, point):
+def test_a_crash_in_the_middle_of_levels_never_draws_again(tmp_path, point, forks):
     die, what, patch, fate, drawn = POINTS[point]
     book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
-    here = Path(__file__).parent
-    words = {
-        "tests": str(here), "tools": str(here.parent / "tools"), "folder": str(tmp_path), "book": str(book.path),
-        "out": str(tmp_path / "o"),
-    }  # fmt: skip
+    words = {"folder": str(tmp_path), "book": str(book.path), "out": str(tmp_path / "o")}
 
     def run(**more):
-        command = [sys.executable, "-c", CRASH.format(**words, **more)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return forks.code(CRASH.format(**words, **more))
 
     crashed = run(die=die, what=what, patch=patch)
     assert crashed.returncode == 9, crashed.stderr
@@ -534,6 +528,7 @@ def test_a_sampler_that_fails_on_a_lower_level_loses_the_charge_once(tmp_path):
     assert book.spent == Fraction(1, 10)
 
 
+@pytest.mark.long
 def test_the_storm_of_levels_in_small(tmp_path):
     """`make torture` in little: 16 processes that release three levels each, killed at random."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]

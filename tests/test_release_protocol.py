@@ -29,6 +29,7 @@ from fairpost.errors import (
 from fairpost.release import (
     About,
     api,
+    guard,
     kept,
     places,
     protocol,
@@ -169,6 +170,18 @@ def test_a_public_total_needs_its_source_and_is_whole():
             fp.PublicTotal(value, source)
 
 
+def test_totals_are_one_or_one_for_each_group_in_the_order_of_the_groups():
+    one, many = fp.PublicTotal("7", "s"), fp.PublicTotal({"b": 5, "a": "12", "c": 0}, "s")
+    assert one.of(None) == [7]
+    assert many.of(["a", "b"]) == [12, 5]  # a group that is not there is not asked for
+    with pytest.raises(ParameterError, match="one for each group, got one number"):
+        one.of(["a"])
+    with pytest.raises(ParameterError, match="without groups has one total, got one for each group"):
+        many.of(None)
+    with pytest.raises(ParameterError, match="every group must have a total, got none for 'x'"):
+        many.of(["a", "x", "y"])
+
+
 def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
     book = ledger(tmp_path, ("discrete-laplace", 20.0), neighbours="replace")
     done = fp.release(TOWNS, book, epsilon="0.1", total="exact", round=True)
@@ -238,10 +251,9 @@ def test_several_tables_are_charged_together_or_not_at_all(tmp_path):
 # ------------------------------------------------------------------------------------------------ crashes
 
 CRASH = """
-import os, sys
+import os
 import numpy as np
 from pathlib import Path
-sys.path[:0] = [{tests!r}, {tools!r}]
 import fairpost as fp
 from fairpost.release import kept, protocol, publish
 from fairpost.release.ledger import Ledger
@@ -277,12 +289,9 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point):
+def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point, forks):
     book = ledger(tmp_path)
-    here = Path(__file__).parent
     words = {
-        "tests": str(here),
-        "tools": str(here.parent / "tools"),
         "folder": str(tmp_path),
         "book": str(book.path),
         "out": str(tmp_path / "o"),
@@ -290,8 +299,7 @@ def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point
     }
 
     def run(patch):
-        command = [sys.executable, "-c", CRASH.format(point=patch, **words)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return forks.code(CRASH.format(point=patch, **words))
 
     patch, fate = POINTS[point]
     crashed = run(patch)
@@ -366,6 +374,7 @@ def test_what_is_charged_and_cannot_be_published_is_unfinished(tmp_path):
     assert book.spent == Fraction(1, 10)
 
 
+@pytest.mark.long
 def test_the_storm_in_small(tmp_path):
     """`make torture` in little: 16 processes, killed at random, ledger and protocol, a full disk, tampering."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]
@@ -431,6 +440,31 @@ def test_counts_must_be_whole_and_dask_is_refused(tmp_path):
     with pytest.raises(UnsupportedError, match="Dask is refused"):
         fp.release(frame, book, epsilon="0.1")
     assert book.spent == 0
+
+
+@pytest.mark.parametrize("home", ["dask.dataframe.core", "distributed.client", "dask_expr._collection"])
+def test_dask_is_refused_as_a_source(home):
+    frame = type("Frame", (), {"__module__": home})()
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        guard.refuse_dask(frame)
+    guard.refuse_dask(type("Frame", (), {"__module__": f"not_{home}"})())
+
+
+def test_dask_is_refused_as_a_place(monkeypatch):
+    """Inside a worker `get_worker` answers; elsewhere it raises, and nothing is refused."""
+
+    class Module:
+        def get_worker(self):
+            if self.inside:
+                return self
+            raise ValueError("no worker found")
+
+    monkeypatch.setitem(sys.modules, "distributed", there := Module())
+    there.inside = False
+    guard.refuse_dask(TOWNS)
+    there.inside = True
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        guard.refuse_dask(TOWNS)
 
 
 # ------------------------------------------------------------------------------------------------ what is published

@@ -73,7 +73,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "monte-carlo": (
         "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_gpu*",
-        "test_audit", "test_hard",
+        "test_audit", "test_hard", "test_cancel", "test_house",
     ),
     "rules": (
         "test_postprocess*", "test_rules*", "test_projecting", "test_programme*", "test_simplex", "test_threshold", "test_affine",
@@ -226,6 +226,8 @@ def make_lines(jobs: int, patterns: list[str] | None) -> None:
         sys.executable,
         "-m",
         "pytest",
+        "-m",
+        "not long",
         "-p",
         "mutation_lines",
         "-p",
@@ -267,7 +269,11 @@ def known_lines() -> dict[str, Any]:
 
 
 def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[str], list[str] | None]]:
-    """Test files, and the tests in them to run in this order: those that run the line, in two rounds; else the area's."""
+    """Test files, and the tests in them to run in this order: those that run the line, in two rounds; else the area's.
+
+    What a fixture of a module computes is run by the first test that asks for it and looked at by the others, so the files of the
+    area that hold a test that runs the line come last, whole.
+    """
     last = m.line + m.old.count("\n")
     lines = known["lines"].get(m.file, {}) if known["hashes"].get(m.file) == hash_of(m.file) else {}
     hit = {t for k in range(m.line, last + 1) for t in lines.get(str(k), [])}
@@ -280,7 +286,9 @@ def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[
     for test in order:
         spent += seconds[test]
         (first if spent <= QUICK or not first else second).append(test)
-    return [(list(dict.fromkeys(t.partition("::")[0] for t in some)), some) for some in (first, second) if some]
+    rounds = [(list(dict.fromkeys(t.partition("::")[0] for t in some)), some) for some in (first, second) if some]
+    shared = [file for file in tests_of(area) if file in {t.partition("::")[0] for t in hit}]
+    return [*rounds, (shared, None)] if shared else rounds
 
 
 class Run:

@@ -118,11 +118,13 @@ class Worker:
     def _folder(self, cache: Path) -> Path | None:
         """Where the tree's kernels lie below a cache: the unchanged tree's, or the mutant's where the change is made."""
         tree = ROOT if cache == CACHE else self.tree
-        code = "from fairpost.compiled import dispatch, store; print(store.folder(dispatch.machine()))"
+        code = "from fairpost.compiled import kept, store; print(store.folder(kept.machine()))"
         env = os.environ | {"PYTHONPATH": str(tree / "src"), "FAIRPOST_CACHE": str(cache)}
         done = subprocess.run(
             [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False
         )
+        if done.returncode:
+            raise RuntimeError(f"where the kernels lie cannot be asked: {done.stderr}")
         found = Path(done.stdout.strip() or "/nowhere")
         return found if found.is_dir() else None
 
@@ -133,7 +135,7 @@ class Worker:
         env = os.environ | {"FAIRPOST_CACHE": str(cache), "COLUMNS": "120"}
         env["PYTHONPATH"] = os.pathsep.join([str(self.tree / "src"), str(TOOLS)])
         env["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
-        call = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line"]
+        call = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--tb=line"]
         if picked is not None:
             (self.home / "picked.txt").write_text("\n".join(picked))
             env["FAIRPOST_PICKED"] = str(self.home / "picked.txt")
