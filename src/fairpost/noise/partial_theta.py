@@ -12,8 +12,8 @@ LARGE, where l runs to 15 sigma past the peak.
 eta' normal, c = sigma sqrt(2 pi) / sum_k e^{-k^2/2v}, B the Bernoulli numbers, and w_k the Taylor coefficients of w:
 (k + 1) w_{k+1} = -alpha w_k - w_{k-1}/v, since the (2r-1)-th derivative of l^j w at 0 is (2r-1)! w_{2r-1-j}. What is left out is about
 2 (|alpha|/2 pi)^{2R} P(eta = m) for large |alpha| sigma and 2 sqrt((2R)!) (2 pi sigma)^{-2R} P(eta = m) for small: with R = 10,
-|alpha| <= STEEP and sigma >= LARGE at most 1e-17. alpha below -STEEP has the peak above m: there P(eta = m) is e^{-(alpha sigma)^2/2} of it, which makes
-up for (|alpha|/2 pi)^{2R} (at sigma = 4, alpha = -2: 1e-24), and from alpha sigma = -FAR on the end adds nothing.
+|alpha| <= STEEP and sigma >= LARGE at most 1e-17. alpha below -STEEP has the peak above m: there P(eta = m) is e^{-(alpha sigma)^2/2}
+of it, which makes up for (|alpha|/2 pi)^{2R} (at sigma = 4, alpha = -2: 1e-24), and from alpha sigma = -FAR on the end adds nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def partial_sums(sigma: float, log_norm: float, m: Floats, s: Floats) -> list[Fl
     summed = (alpha > STEEP) if sigma >= LARGE else np.ones(m.shape, dtype=bool)
     for where, form in ((summed, _by_terms), (~summed, _by_ends)):
         if where.any():
-            for whole, part in zip(out, form(sigma, log_norm, m[where], s[where], alpha[where], first[where]), strict=True):
+            for whole, part in zip(
+                out, form(sigma, log_norm, m[where], s[where], alpha[where], first[where]), strict=True
+            ):
                 whole[where] = part
     return out
 

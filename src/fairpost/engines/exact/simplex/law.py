@@ -46,6 +46,18 @@ def log_cdf(kind: int, c: Floats) -> Floats:
     return np.where(c > 0, np.log1p(-0.5 * np.exp(-np.maximum(c, 0.0))), c - math.log(2.0))
 
 
+def _excess(kind: int, gap: Floats) -> tuple[Floats, Floats, Floats]:
+    """P(eta > gap), E[(eta - gap)_+] and E[(eta - gap)_+^2] for gap >= 0."""
+    if kind == 0:
+        tail = 0.5 * np.exp(-gap)
+        return tail, tail, 2 * tail
+    from scipy.special import ndtr
+
+    tail = ndtr(-gap)
+    first = np.exp(-0.5 * gap * gap) / math.sqrt(2 * math.pi) - gap * tail
+    return tail, first, tail - gap * first
+
+
 @dataclass(frozen=True)
 class Population:
     """The distinct counts x_j (ascending), how often each occurs, and the total, in units of the noise scale."""
@@ -76,12 +88,16 @@ class Population:
         return self.unit.code
 
     def moments(self, m: float, skip: int) -> tuple[float, float, float]:
-        """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count."""
-        from fairpost.engines.exact.simplex.kernels import contour as kernel
+        """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count.
 
-        weight = self.times.copy()
-        weight[0] -= skip
-        shift, variance, kept = kernel.moments(self.kind, m, self.x, weight)
+        (x - m)_+ - x = -min(x, m) holds exactly, so counts of any size leave no rounding behind.
+        """
+        gap, above = np.abs(self.x - m), self.x > m
+        tail, first, second = _excess(self.kind, gap)
+        # above m the mirror image: p = gap + eta + (-gap - eta)_+
+        second = np.where(above, self.unit.variance - second - 2 * gap * first, second)
+        values = (first - np.minimum(self.x, m), np.maximum(second - first**2, 0.0), np.where(above, 1 - tail, tail))
+        shift, variance, kept = (float(np.sum(self.times * v) - skip * v[0]) for v in values)
         return shift - self.surplus - skip * float(self.x[0]), variance, kept
 
     def noiseless(self, skip: int) -> float:
