@@ -149,7 +149,7 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
         rule = (LEAN[law.kind], level.step, level.cutoff, LINE)
         counts = (law.x, law.weight, law.giants, law.rest)
         there = (m[chosen], tau[chosen], wide[chosen], upright[chosen])
-        spent = kernel.invert(law.kind, deficits, spread, *there, *rule, *counts, *mine)
+        spent = kernel.invert(law.kind or None, deficits, spread, *there, *rule, *counts, *mine)
         values[chosen], squares[chosen], common[chosen] = mine
         return spent
 

@@ -105,7 +105,7 @@ def mark(law: Reduced, m: float, side: float, skip: int) -> tuple[float, float, 
         # e^{-sC} alone, but it would grow along a leaning contour.
         limit = min(limit, m - float(law.members[-1]) + law.rest)
     counts = (law.x, law.weight, law.giants, law.rest)
-    tau, curvature, log = kernel.saddle(law.kind, m, side, limit, *counts, float(skip))
+    tau, curvature, log = kernel.saddle(law.kind or None, m, side, limit, *counts, float(skip))
     return tau, math.sqrt(curvature), log
 
 

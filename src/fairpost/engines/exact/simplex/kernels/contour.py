@@ -8,7 +8,7 @@ along a line that crosses the real axis at tau, not 0. Every psi_j is kept as e^
 1, and the lifts join C in the exponent. Entities that are never clipped ("giants") have the transform of the noise
 itself and enter through their number alone: `rest` is C less the sum of their counts.
 
-`kind` is 0 for Laplace and 1 for Gaussian noise. `weight` says how often each x occurs (real numbers:
+`kind` is None for Laplace and 1 for Gaussian noise. `weight` says how often each x occurs (real numbers:
 interpolation nodes stand for many counts). Arrays in, arrays out; no checks.
 """
 
@@ -41,7 +41,7 @@ def _product(kind: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: 
 
 @kernel(error_model="numpy")
 def saddle(
-    kind: int, m: float, side: float, limit: float, x: Floats, weight: Floats, giants: float, rest: float, skip: float
+    kind: int | None, m: float, side: float, limit: float, x: Floats, weight: Floats, giants: float, rest: float, skip: float
 ) -> tuple[float, float, float]:
     """The saddle point tau on the given side of 0 of e^{-sC} prod psi_j / s, to 5 %; the curvature of its
     logarithm there; and the logarithm of the saddle-point estimate of |P(H > C) - 1{side < 0}| (or of P(H > 0)), without an
@@ -212,7 +212,7 @@ def _without_pole(
 
 @kernel(error_model="numpy")
 def invert(
-    kind: int,
+    kind: int | None,
     deficits: bool,
     spread: bool,
     m: Floats,
