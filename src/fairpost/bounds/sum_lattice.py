@@ -23,6 +23,7 @@ REACH = 13.0  # deviations: e^{-13^2/2} = 2e-37
 FEW = 40  # below this n the transform of a sum of discrete Laplace noises decays too slowly to be cut off
 MOST = 4e6  # points of a table or a sum: a second, and some hundred megabytes
 LEAST = 1e-6  # of the tilted variance: below it (a noise next to none) rounding decides its sign, and the window is 16 anyway
+LOST = -41.5  # log 1e-18: a term that is less than this part of the whole is left out
 MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k]
 
 
@@ -37,7 +38,11 @@ def tail_of_entry(u: Floats, n: int, mechanism: Law, k: int) -> Floats:
     cut = -u / beta
     below = mechanism.lower(np.ceil(cut) - 1, 0.0, 0) if k == 0 else (-beta) ** k * mechanism.lower(cut, 0.0, k)
     owner, v, mass, first = _near_zero(u, n, mechanism)
-    tail, atom = _tail_of_sum(np.abs(v) * n, n, mechanism, k)
+    seen = _seen(
+        np.abs(v) * n, n, mechanism, k, np.log(mass) - k * np.log(n) - np.log(np.maximum(below, 1e-320))[owner]
+    )
+    tail, atom = np.zeros_like(v), np.zeros_like(v)
+    tail[seen], atom[seen] = _tail_of_sum(np.abs(v[seen]) * n, n, mechanism, k)
     gain = tail / n**k
     if k == 2:  # far below 0 the gain is Var[G], whatever v
         spread = mechanism.variance * (n - 1) / n**2
@@ -46,6 +51,19 @@ def tail_of_entry(u: Floats, n: int, mechanism: Law, k: int) -> Floats:
     if k == 0:
         gain = np.where(v < 0, -gain - atom, gain)
     return np.asarray(below + np.bincount(owner, mass * gain, u.size))
+
+
+def _seen(m: Floats, n: int, mechanism: Law, k: int, weight: Floats) -> NDArray[np.bool_]:
+    """Whether E[(S - m)_+^k] (and P(S = m), for k = 0) times e^weight is above 1e-18, by Chernoff's bound.
+
+    (S - m)_+^k <= k! c^{-k} e^{c (S - m)} for every c > 0; c = m / Var[S] is close to the best, and half the strip is never too large.
+    """
+    variance = mechanism.variance * (n - 1)
+    if variance == 0:
+        return np.ones(m.shape, dtype=bool)
+    c = np.clip(m / variance, 1e-3 / np.sqrt(variance), 0.5 * min(mechanism.strip, 40 / mechanism.spread))
+    bound = (n - 1) * np.real(mechanism.cgf(c)) - c * m + np.log((1.0, 1.0, 2.0)[k]) - k * np.log(c)
+    return np.asarray(bound + weight > LOST)
 
 
 def mass_at_zero(u: Floats, n: int, mechanism: Law) -> Floats:

@@ -174,3 +174,11 @@ class Law(Mechanism):
     @abstractmethod
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c] for k = 0, 1, 2 and Re s >= 0."""
+
+    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
+        """`upper` for k = 0, 1 and 2."""
+        return self.upper(c, s, 0), self.upper(c, s, 1), self.upper(c, s, 2)
+
+    def lowers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
+        """`lower` for k = 0, 1 and 2."""
+        return self.lower(c, s, 0), self.lower(c, s, 1), self.lower(c, s, 2)

@@ -90,6 +90,8 @@ class Laplace(PureNoise):
         positive, so nothing cancels.
         """
         b = self.scale
+        if isinstance(s, float) and s == 0:
+            return self._untilted(np.asarray(c, dtype=np.float64), k)
         cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s))
         d = np.maximum(-cut, 0.0)
         factorial = (1.0, 1.0, 2.0)
@@ -99,9 +101,20 @@ class Laplace(PureNoise):
         above = sum(factorial[k] / factorial[j] * d**j / (1 / b - s) ** (k - j + 1) for j in range(k + 1))
         return np.asarray(np.where(cut > 0, right, below + tail * above / (2 * b)))
 
+    def _untilted(self, c: Floats, k: int) -> Floats:
+        """E[(eta - c)^k; eta > c]: the excess over c > 0; below 0 the whole line, (1, d, d^2 + 2 b^2) for d = -c, less its mirror image.
+
+        The image is at most half of the whole: nothing cancels.
+        """
+        b, d = self.scale, np.maximum(-c, 0.0)
+        tail = np.exp(-np.abs(c) / b) * (0.5, 0.5 * b, b * b)[k]
+        whole = (1.0, d, d * d + 2 * b * b)[k]
+        return np.where(c > 0, tail, whole - tail if k != 1 else whole + tail)
+
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper`."""
-        return np.asarray((-1) ** k * self.upper(-np.asarray(c, dtype=np.float64), -np.asarray(s), k))
+        turned = -s if isinstance(s, float) else -np.asarray(s)
+        return np.asarray((-1) ** k * self.upper(-np.asarray(c, dtype=np.float64), turned, k))
 
     def sample(self, n: int, stream: Stream) -> Floats:
         """N draws for simulation."""

@@ -14,6 +14,7 @@ from fairpost.noise import calibration
 from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Floats, Law, Numbers, Stream, positive
 from fairpost.noise.continuous import BEST
 from fairpost.noise.families import ConcentratedNoise, PureNoise
+from fairpost.noise.partial_theta import partial_sums
 from fairpost.noise.threshold import Threshold
 
 SMOOTH = 16.0
@@ -278,18 +279,41 @@ class DiscreteGaussian(ConcentratedNoise):
         return _gaussian_masses(self.sigma, self._log_norm())
 
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
-        """E[(eta - c)^k e^{s (eta - c)}; eta > c]."""
-        return _partial(*self._masses(), c, s, k)
+        """E[(eta - c)^k e^{s (eta - c)}; eta > c]: many real s at once without a table, else from one."""
+        tilt = np.asarray(s)
+        return self.uppers(c, tilt)[k] if _many(tilt) else _partial(*self._masses(), c, s, k)
 
     def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
         """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper` (with the point c itself)."""
         return _mirror(self, c, s, k)
+
+    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
+        """`upper` for k = 0, 1 and 2, by `partial_theta` where there are many s. Below -15 sigma there is no mass to speak of (e^-112)."""
+        if not _many(np.asarray(s)):
+            return super().uppers(c, s)
+        cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s, dtype=np.float64))
+        first = np.maximum(np.floor(cut) + 1, -np.ceil(15 * self.sigma + 1))
+        gap = first - cut
+        zeroth, one, two = partial_sums(self.sigma, self._log_norm(), first, s)
+        lift = np.exp(s * gap)
+        return lift * zeroth, lift * (one + gap * zeroth), lift * (two + gap * (2 * one + gap * zeroth))
+
+    def lowers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
+        """`lower` for k = 0, 1 and 2, the mirror of `uppers`."""
+        cut = np.asarray(c, dtype=np.float64)
+        zeroth, one, two = self.uppers(-cut, -np.asarray(s))
+        return zeroth + self.density(cut), -one, two
 
     def sample(self, n: int, stream: Stream) -> Floats:
         """N draws for simulation, as floats that are whole numbers."""
         from fairpost.noise.kernels import streams
 
         return streams.discrete_gaussian(n, self.sigma, stream.seed, stream.run)
+
+
+def _many(s: Numbers) -> bool:
+    """Whether there are so many real s that a table for each would cost more than `partial_theta`."""
+    return s.size > 32 and not np.iscomplexobj(s)
 
 
 @lru_cache(maxsize=64)

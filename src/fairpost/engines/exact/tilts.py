@@ -40,7 +40,7 @@ def _whole_and_clipped(mechanism: Law, x: Floats, s: Floats, centred: bool) -> T
     """E[(Y - x)^k e^{-s(Y - x)}] as the whole line plus the difference that clipping makes below 0."""
     log, first, second = mechanism.cumulants(-s)
     mass, lift = mechanism.cdf(-x), np.exp(s * x)
-    l0, l1, l2 = (mechanism.lower(-x, -s, k) for k in range(3))
+    l0, l1, l2 = mechanism.lowers(-x, -s)
     whole = np.exp(log)
     m0 = whole + lift * (mass - l0)
     m1 = (whole * first + lift * (x * (l0 - mass) - l1)) / m0
@@ -50,7 +50,7 @@ def _whole_and_clipped(mechanism: Law, x: Floats, s: Floats, centred: bool) -> T
 
 def _kept(mechanism: Law, x: Floats, s: Floats, centred: bool) -> Triple:
     """E[Y^k e^{-sY}] from the part above 0, with the mass at Y = 0."""
-    u0, u1, u2 = (mechanism.upper(-x, -s, k) for k in range(3))
+    u0, u1, u2 = mechanism.uppers(-x, -s)
     m0 = mechanism.cdf(-x) + u0
     with np.errstate(divide="ignore"):
         log = np.log(m0)

@@ -16,7 +16,6 @@ check, and P(PoS_i = 0).
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +35,7 @@ from fairpost.engines.exact.pos.nodes import (
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.parallel import over_slices
 
 ROUNDING = 1e-13
 """Relative rounding of the sums."""
@@ -226,8 +226,8 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
 
     if r.size * risk.problem.c.size < 2000:
         return work(slice(None))
-    with ThreadPoolExecutor(2) as pool:
-        one, two = pool.map(work, (slice(0, None, 2), slice(1, None, 2)))
+    halves = (slice(0, None, 2), slice(1, None, 2))  # neighbours cost the same; the same two sums on any number of threads
+    one, two = [found for part in over_slices(lambda which: [work(h) for h in halves[which]], 2) for found in part]
     return _Clipping(
         one.first + two.first,
         one.square + two.square,

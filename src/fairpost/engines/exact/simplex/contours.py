@@ -61,14 +61,16 @@ class Integrals:
     m: Floats
     weight: Floats
     values: Floats
-    """One row per node, one column per count of the law."""
+    """One row per node, one column per count of the law: the deficits'."""
     common: Floats
     below: Floats
-    """The integrals of the values over m < edges[0] (deficits: times P(eta <= m - x))."""
+    """The integrals over m < edges[0] (deficits: times P(eta <= m - x))."""
     below_common: Floats
     nodes: int
     slow: bool
     """Whether some contour ended before its integrand did: then refinement gains little at a time."""
+    squares: Floats | None = None
+    """The spread's values; None where the window is not for it."""
 
     def against(self, function: Callable[[Floats], Floats]) -> Floats:
         """For each count the integral of values * function(m - x) over the window.
@@ -125,9 +127,10 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
     u, w = legendre(level.order)
     width = np.diff(edges)[:, None]
     m, weight = (edges[:-1, None] + width * u).ravel(), (width * w).ravel()
-    tau, spread = win.tilts(m)
+    tau, wide = win.tilts(m)
     upright = (m < win.true) & (law.kind == 0)
-    values, common = np.zeros((m.size, law.x.size)), np.zeros((m.size, 2))
+    deficits, spread = win.deficits, win.spread(population)
+    values, squares, common = (np.zeros((m.size, size)) for size in (law.x.size, law.x.size if spread else 0, 2))
     threads = cores() if m.size * law.x.size > WORK else 1
     step = max(1, STEP // law.x.size)
     mixed = np.argsort(np.arange(m.size) % threads, kind="stable")  # neighbours cost the same: deal them out
@@ -142,33 +145,32 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
 
     def some(rows: slice) -> tuple[int, int]:
         chosen = mixed[rows]
-        mine, shared = np.zeros((chosen.size, law.x.size)), np.zeros((chosen.size, 2))
+        mine = [np.zeros((chosen.size, part.shape[1])) for part in (values, squares, common)]
         rule = (LEAN[law.kind], level.step, level.cutoff, LINE)
         counts = (law.x, law.weight, law.giants, law.rest)
-        there = (m[chosen], tau[chosen], spread[chosen], upright[chosen])
-        spent = kernel.invert(law.kind, win.skip == 0, *there, *rule, *counts, mine, shared)
-        values[chosen], common[chosen] = mine, shared
+        there = (m[chosen], tau[chosen], wide[chosen], upright[chosen])
+        spent = kernel.invert(law.kind or None, deficits, spread, *there, *rule, *counts, *mine)
+        values[chosen], squares[chosen], common[chosen] = mine
         return spent
 
     nodes, slow = np.sum(over_slices(part, m.size, threads), axis=0)
     below, below_common, more = _below(win, law, level)
-    return Integrals(law, edges, m, weight, values, common, below, below_common, int(nodes) + more, bool(slow))
+    spent = (int(nodes) + more, bool(slow))
+    return Integrals(law, edges, m, weight, values, common, below, below_common, *spent, squares if spread else None)
 
 
 def _below(win: Window, law: Reduced, level: Level) -> tuple[Floats, Floats, int]:
     """The part m < low in closed form, and the number of nodes."""
-    from fairpost.engines.exact.simplex.kernels import below as kernel
+    from fairpost.engines.exact.simplex import below
 
-    values, common = np.zeros(law.x.size), np.zeros(2)
     if not win.closed:
-        return values, common, 0
+        return np.zeros(law.x.size), np.zeros(2), 0
     tau, width, _ = mark(law, win.low, -1.0, win.skip)
     # the polynomial's terms cancel where tau is far from 0 and many counts are near: then stay close to 0
     tau = max(tau, -1.0 / float(np.sum(law.weight * np.exp(win.low - law.x))))
-    times = law.weight.astype(np.int64)
-    first = np.concatenate([[0], np.cumsum(times)[:-1]])
-    contour = (win.low, tau, min(1.0 / width, -tau), LEAN[0], level.step / 4, level.cutoff)
-    counts = (np.repeat(law.x, times), first, law.giants, law.rest)
-    if win.skip:
-        return values, common, int(kernel.deficits(*contour, *counts, values))
-    return values, common, int(kernel.spread(*contour, *counts, values, common))
+    path = below.Contour(tau, min(1.0 / width, -tau), LEAN[0], level.step / 4, level.cutoff)
+    few = below.Few(win.low, law.x, law.weight.astype(np.int64), law.giants, law.rest)
+    if win.deficits:
+        values, nodes = below.deficits(few, path)
+        return values, np.zeros(2), nodes
+    return below.spread(few, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
@@ -23,8 +23,18 @@ RARE = 1e-18
 """A count is a giant where clipping it is less likely than RARE times clipping the smallest count ..."""
 NEVER = 1e-16
 """... and the expected number of clipped giants is below NEVER."""
+MANY = 100_000
+"""From this number of distinct counts on only the narrowest cells are used: the polynomials at the counts take memory."""
 FEW = 64
 """Up to this number of distinct counts each stands for itself."""
+CELLS = (((8.0, 1.0), (24.0, 1.6), (48.0, 2.25)), ((3.0, 1.0),))
+"""Widths of cells and how many times the nodes of the narrowest they take: Laplace, Gaussian.
+
+Under Laplace noise a factor of a count d above the threshold is e^{-d} and its powers: N Chebyshev nodes on a cell of width w miss it by
+2 e^{-a} I_N(a) of its value at the near end, a = w/2 (I_N the modified Bessel function). That is 1e-10 and 2e-14 for 16 and 20 nodes on
+the narrowest cell, 3e-11 and 5e-16 for 26 and 32 on the second, 7e-12 and 5e-17 for 36 and 45 on the widest, which is all there is
+to it: e^-41 is RARE. Gaussian factors fall too fast for that.
+"""
 
 
 def log_cdf(kind: int, c: Floats) -> Floats:
@@ -34,6 +44,18 @@ def log_cdf(kind: int, c: Floats) -> Floats:
 
         return np.asarray(log_ndtr(c))
     return np.where(c > 0, np.log1p(-0.5 * np.exp(-np.maximum(c, 0.0))), c - math.log(2.0))
+
+
+def _excess(kind: int, gap: Floats) -> tuple[Floats, Floats, Floats]:
+    """P(eta > gap), E[(eta - gap)_+] and E[(eta - gap)_+^2] for gap >= 0."""
+    if kind == 0:
+        tail = 0.5 * np.exp(-gap)
+        return tail, tail, 2 * tail
+    from scipy.special import ndtr
+
+    tail = ndtr(-gap)
+    first = np.exp(-0.5 * gap * gap) / math.sqrt(2 * math.pi) - gap * tail
+    return tail, first, tail - gap * first
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,16 @@ class Population:
     """The number of entities, the sum of `times`."""
     surplus: float
     """C - sum x."""
+    _made: dict[tuple[int, int], Floats] = field(default_factory=dict, repr=False, compare=False)
+
+    def waves(self, start: int, stop: int, nodes: int) -> Floats:
+        """T_0 to T_{nodes-1} (rows), scaled to the range of x[start:stop], at these counts; kept for the next rule with the same cell."""
+        made = self._made.get((start, stop))
+        if made is None or len(made) < nodes:
+            x = self.x[start:stop]
+            middle, half = _range(x)
+            made = self._made[start, stop] = np.ascontiguousarray(chebvander((x - middle) / half, nodes - 1).T)
+        return made[:nodes]
 
     @property
     def kind(self) -> int:
@@ -56,12 +88,16 @@ class Population:
         return self.unit.code
 
     def moments(self, m: float, skip: int) -> tuple[float, float, float]:
-        """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count."""
-        from fairpost.engines.exact.simplex.kernels import contour as kernel
+        """E[H(m)] - C, Var[H(m)] and E[#{X_j > m}], without `skip` copies of the smallest count.
 
-        weight = self.times.copy()
-        weight[0] -= skip
-        shift, variance, kept = kernel.moments(self.kind, m, self.x, weight)
+        (x - m)_+ - x = -min(x, m) holds exactly, so counts of any size leave no rounding behind.
+        """
+        gap, above = np.abs(self.x - m), self.x > m
+        tail, first, second = _excess(self.kind, gap)
+        # above m the mirror image: p = gap + eta + (-gap - eta)_+
+        second = np.where(above, self.unit.variance - second - 2 * gap * first, second)
+        values = (first - np.minimum(self.x, m), np.maximum(second - first**2, 0.0), np.where(above, 1 - tail, tail))
+        shift, variance, kept = (float(np.sum(self.times * v) - skip * v[0]) for v in values)
         return shift - self.surplus - skip * float(self.x[0]), variance, kept
 
     def noiseless(self, skip: int) -> float:
@@ -105,28 +141,23 @@ class Reduced:
     members: Floats
     """The distinct counts at risk."""
     segments: tuple[Segment, ...]
-    bases: tuple[Floats, ...] = ()
-    """Of each segment the Lagrange polynomials of its nodes at its counts (empty where the counts are the nodes)."""
+    waves: tuple[Floats, ...] = ()
+    """Of each segment the Chebyshev polynomials at its counts (empty where the counts are the nodes)."""
 
     def at_members(self, values: Floats, like: Callable[[Floats], Floats] = np.ones_like) -> Floats:
         """A function of x, known at the nodes, at the counts at risk; its ratio to `like` is interpolated."""
         out = np.empty(self.members.size)
         place = 0
-        for part, basis in zip(self.segments, self.bases, strict=True):
+        for part, waves in zip(self.segments, self.waves, strict=True):
             here, node = (a[place : place + part.size] for a in (values, self.x))
             place += part.size
             x = self.members[part.start : part.stop]
             if part.nodes:
                 scale = np.maximum(like(node), np.finfo(float).tiny)
-                here = like(x) * (basis @ (here / scale))
+                coefficients = _to_coefficients(part.nodes) @ (here / scale)
+                here = like(x) * np.einsum("km,k->m", waves, coefficients)
             out[part.start : part.stop] = here
         return out
-
-
-def _basis(x: Floats, nodes: int) -> Floats:
-    """Row i holds the values at x[i] of the Lagrange polynomials for Chebyshev nodes on the range of x."""
-    middle, half = _range(x)
-    return np.asarray(chebvander((x - middle) / half, nodes - 1) @ _to_coefficients(nodes))
 
 
 @lru_cache(maxsize=16)
@@ -164,25 +195,30 @@ def _segments(x: Floats, cell: float, keep: tuple[float, float], nodes: int) -> 
 
 
 def reduce(population: Population, high: float, keep: tuple[float, float], nodes: int) -> Reduced:
-    """The law of H(m) for m up to `high`, with `nodes` Chebyshev nodes for each cell of counts.
+    """The law of H(m) for m up to `high`, with `nodes` Chebyshev nodes for each of the narrowest cells of counts.
 
     Under Laplace noise a factor has a kink at x = m, so counts inside `keep`, the window of m, stand for themselves.
     """
     clipped = log_cdf(population.kind, high - population.x)
     risk = int(np.sum((clipped > clipped[0] + math.log(RARE)) | (clipped > math.log(NEVER / population.n))))
     members, times = population.x[:risk], population.times[:risk]
-    cell, kept = ((8.0, keep), (3.0, (np.inf, np.inf)))[population.kind]
-    whole = (Segment(0, risk, 0),)
-    parts = _segments(members, cell, kept, nodes) if risk > FEW else whole
-    x, weight, bases = [], [], []
+    kept = (keep, (np.inf, np.inf))[population.kind]
+    parts: tuple[Segment, ...] = (Segment(0, risk, 0),)
+    if risk > FEW:
+        cells = CELLS[population.kind][: 1 if risk > MANY else None]
+        choices = [_segments(members, w, kept, math.ceil(more * nodes)) for w, more in cells]
+        parts = min(choices, key=lambda some: sum(part.size for part in some))
+    x, weight, waves = [], [], []
     for part in parts:
         here, count = members[part.start : part.stop], times[part.start : part.stop]
         if part.nodes:
             middle, half = _range(here)
-            bases.append(_basis(here, part.nodes))
-            here, count = middle + half * _chebyshev(part.nodes), count @ bases[-1]
+            waves.append(population.waves(part.start, part.stop, part.nodes))
+            # sums of polynomials, not of BLAS: its threads cost more than they save here
+            count = np.einsum("km,m->k", waves[-1], count) @ _to_coefficients(part.nodes)
+            here = middle + half * _chebyshev(part.nodes)
         else:
-            bases.append(np.empty((0, 0)))
+            waves.append(np.empty((0, 0)))
         x.append(here)
         weight.append(count)
     return Reduced(
@@ -193,5 +229,5 @@ def reduce(population: Population, high: float, keep: tuple[float, float], nodes
         rest=population.surplus + float(np.sum(members * times)),
         members=members,
         segments=parts,
-        bases=tuple(bases),
+        waves=tuple(waves),
     )

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import SAFETY, range_error, refusal
-from fairpost.engines.exact.simplex.contours import LEVELS, Level, integrate
+from fairpost.engines.exact.simplex.contours import LEVELS, Integrals, Level, integrate
 from fairpost.engines.exact.simplex.few import few
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.simplex.window import Window, find_window
@@ -131,7 +131,7 @@ def _evaluate(population: Population, rtol: float) -> Moments:
         now = _deficits(population, win, level)
         bias, error = _biases(population, now, before)
         if _reached(population, bias, error, now, before, rtol):
-            mse, spread, nodes = _spread(population, LEVELS[place - 1 :], now, before)
+            mse, spread, nodes = _spread(population, win, LEVELS[place - 1 :], now, before)
             factor = SLOW if now.slow else SAFETY
             largest = float(np.max(np.abs(now.zero - before.zero)))
             stated: dict[str, Any] = {
@@ -171,8 +171,17 @@ class Deficits:
     values: Floats
     mean: float
     zero: Floats
-    nodes: int
-    slow: bool
+    parts: Integrals
+
+    @property
+    def nodes(self) -> int:
+        """Of the rule."""
+        return self.parts.nodes
+
+    @property
+    def slow(self) -> bool:
+        """Whether refinement gains little at a time."""
+        return self.parts.slow
 
 
 def _biases(population: Population, now: Deficits, before: Deficits) -> tuple[Floats, Floats]:
@@ -221,24 +230,30 @@ def _deficits(population: Population, win: Window, level: Level) -> Deficits:
         out[: law.members.size] = law.at_members(value, start)
     deficit, zero = np.maximum(deficit, 0.0), np.clip(zero, 0.0, 1.0)
     mean = float(np.sum(population.times * deficit)) / population.n
-    return Deficits(deficit, mean, zero, parts.nodes, parts.slow)
+    return Deficits(deficit, mean, zero, parts)
 
 
 def _spread(
-    population: Population, levels: tuple[Level, ...], now: Deficits, before: Deficits
+    population: Population, win: Window, levels: tuple[Level, ...], now: Deficits, before: Deficits
 ) -> tuple[Floats, Floats, int]:
-    """E[(v_i - x_i)^2], its error and the number of nodes, refined until it settles; E[T] has to come out as mean(D)."""
-    win = find_window(population, 0)
-    mse, _, _ = _squares(population, win, levels[0])
+    """E[(v_i - x_i)^2], its error and the number of nodes, refined until it settles; E[T] has to come out as mean(D).
+
+    Where the window of the deficits serves, the first two rules are there already.
+    """
     known = IDENTITY + 2 * abs(now.mean - before.mean)
-    for level in levels[1:]:
+    made = [] if now.parts.squares is None else [before.parts, now.parts]
+    win = win if made else find_window(population, 0)
+    last: Floats | None = None
+    for k, level in enumerate(levels):
+        parts = made[k] if k < len(made) else integrate(population, win, level)
+        mse, threshold, nodes = _squares(population, win, parts)
+        if last is not None:
+            moved, gap = float(np.max(np.abs(mse - last) / mse)), abs(threshold - now.mean)
+            agree = gap <= known * max(1.0, abs(threshold))
+            error = SLOW * moved * mse + 1e-11 * population.unit.variance
+            if moved <= SETTLED and agree:
+                return mse, error, 0 if k < len(made) else nodes
         last = mse
-        mse, threshold, nodes = _squares(population, win, level)
-        moved, gap = float(np.max(np.abs(mse - last) / mse)), abs(threshold - now.mean)
-        agree = gap <= known * max(1.0, abs(threshold))
-        error = SLOW * moved * mse + 1e-11 * population.unit.variance
-        if moved <= SETTLED and agree:
-            return mse, error, nodes
     if moved <= LOOSE and agree:
         return mse, error, nodes
     raise ToleranceError(
@@ -247,14 +262,14 @@ def _spread(
     )
 
 
-def _squares(population: Population, win: Window, level: Level) -> tuple[Floats, float, int]:
+def _squares(population: Population, win: Window, parts: Integrals) -> tuple[Floats, float, int]:
     """E[(v_i - x_i)^2], E[T] = E[m] + (C - sum x)/n and the number of nodes."""
-    parts = integrate(population, win, level)
+    assert parts.squares is not None
     law, unit = parts.law, population.unit
     c0 = win.centre - law.x
     kept, first, second = (unit.upper(c0, 0.0, k) for k in range(3))
     start = law.x**2 * (unit.cdf(c0) + kept) - 2 * law.x * first + second
-    risk = start - 2 * (parts.weight @ parts.values + parts.below)
+    risk = start - 2 * (parts.weight @ parts.squares + (0.0 if win.deficits else parts.below))
     mean, giant = parts.weight @ parts.common + parts.below_common
     mse = np.full(population.x.size, unit.variance + win.centre**2 - 2 * giant)
     mse[: law.members.size] = law.at_members(risk)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.exact.simplex.law import Population, Reduced, reduce
+from fairpost.engines.exact.simplex.law import Population, Reduced, log_cdf, reduce
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 from fairpost.roots import root
@@ -17,6 +17,8 @@ TILT = (0.75, 30.0)
 """The largest |tau| (the transform of Laplace noise ends at 1)."""
 DROP = 36.0
 """The window of m ends where the integrand is e^-DROP of its peak."""
+EVEN = 3.0
+"""How much less than the deficits (e^-DROP) the window leaves out of the spread where it serves both."""
 CLOSED = 40
 """Up to this number of entities at risk, m below every count is integrated in closed form (Laplace)."""
 NEAR = 1e-6
@@ -31,7 +33,7 @@ class Window:
     """The range of m that matters, and the contours' tilts at some marks in it."""
 
     skip: int
-    """1: the integrals without one entity (deficits); 0: with all (spread)."""
+    """1: sought for the integrals without one entity (deficits); 0: for those with all (spread)."""
     centre: float
     """Below it the integrals hold -P(H <= C), above it P(H > C)."""
     low: float
@@ -48,6 +50,22 @@ class Window:
     """Columns m, tau, width; ascending in m, tau < 0 up to the centre and tau > 0 from there."""
     peak: float
     """The logarithm of the integrand's largest value."""
+
+    @property
+    def deficits(self) -> bool:
+        """Whether it is for the deficits."""
+        return self.skip == 1
+
+    def spread(self, population: Population) -> bool:
+        """Whether it serves the spread.
+
+        At either end P(eta <= m - x) |P(H > C) - 1{m < centre}| is e^-DROP of its peak for the smallest count, and P(eta <= m - x) is
+        smallest at the lower end: where it is at least e^-EVEN of the peak there, what the spread needs has fallen by DROP - EVEN.
+        """
+        if self.skip == 0:
+            return True
+        least = float(log_cdf(population.kind, np.array([self.low - population.x[0]]))[0])
+        return not self.closed and self.peak - least < EVEN
 
     def law(self, population: Population, nodes: int) -> Reduced:
         """The population's law of H(m) inside the window."""
@@ -87,8 +105,7 @@ def mark(law: Reduced, m: float, side: float, skip: int) -> tuple[float, float, 
         # e^{-sC} alone, but it would grow along a leaning contour.
         limit = min(limit, m - float(law.members[-1]) + law.rest)
     counts = (law.x, law.weight, law.giants, law.rest)
-    tau, curvature, value = kernel.saddle(law.kind, m, side, limit, *counts, float(skip))
-    log = kernel.reach(law.kind, m, tau, value, law.x) if skip else value
+    tau, curvature, log = kernel.saddle(law.kind or None, m, side, limit, *counts, float(skip))
     return tau, math.sqrt(curvature), log
 
 

@@ -8,7 +8,7 @@ along a line that crosses the real axis at tau, not 0. Every psi_j is kept as e^
 1, and the lifts join C in the exponent. Entities that are never clipped ("giants") have the transform of the noise
 itself and enter through their number alone: `rest` is C less the sum of their counts.
 
-`kind` is 0 for Laplace and 1 for Gaussian noise. `weight` says how often each x occurs (real numbers:
+`kind` is None for Laplace and 1 for Gaussian noise. `weight` says how often each x occurs (real numbers:
 interpolation nodes stand for many counts). Arrays in, arrays out; no checks.
 """
 
@@ -41,10 +41,11 @@ def _product(kind: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: 
 
 @kernel(error_model="numpy")
 def saddle(
-    kind: int, m: float, side: float, limit: float, x: Floats, weight: Floats, giants: float, rest: float, skip: float
+    kind: int | None, m: float, side: float, limit: float, x: Floats, weight: Floats, giants: float, rest: float, skip: float
 ) -> tuple[float, float, float]:
     """The saddle point tau on the given side of 0 of e^{-sC} prod psi_j / s, to 5 %; the curvature of its
-    logarithm there; and the logarithm of the saddle-point estimate of |P(H > C) - 1{side < 0}| (or of P(H > 0)).
+    logarithm there; and the logarithm of the saddle-point estimate of |P(H > C) - 1{side < 0}| (or of P(H > 0)), without an
+    entity (`skip`) that of the largest P(eta <= m - x_j) |P(H_{-j} > C) - 1{side < 0}|.
 
     The logarithm is convex in tau, so its slope has one root (or none below `limit`, where tau stays).
     """
@@ -68,12 +69,13 @@ def saddle(
             if j > 0 or weight[0] > skip:
                 none += (weight[j] - (skip if j == 0 else 0.0)) * log_below(kind, m - x[j])
         value = min(value, math.log(-math.expm1(min(none, 0.0))))
-    return side * tau, curvature, min(value, 0.0)
+    value = min(value, 0.0)
+    return side * tau, curvature, _reach(kind, m, side * tau, value, x) if skip > 0 else value
 
 
 @kernel(error_model="numpy")
-def reach(kind: int, m: float, tau: float, value: float, x: Floats) -> float:
-    """The largest log(P(eta <= m - x_j) |P(H_{-j} > C) - 1{tau < 0}|), given `value` for j = 0 from `saddle`."""
+def _reach(kind: Any, m: Any, tau: Any, value: Any, x: Any) -> Any:
+    """The largest log(P(eta <= m - x_j) |P(H_{-j} > C) - 1{tau < 0}|), given `value` for j = 0."""
     best, reference = -math.inf, 0.0
     s = complex(tau, 0.0)
     line = whole_line(kind, s)
@@ -88,26 +90,7 @@ def reach(kind: int, m: float, tau: float, value: float, x: Floats) -> float:
 
 
 @kernel(error_model="numpy")
-def moments(kind: int, m: float, x: Floats, weight: Floats) -> tuple[float, float, float]:
-    """Weighted sums of E[p_j] - x_j, Var[p_j] and P(X_j > m).
-
-    (x - m)_+ - x = -min(x, m) holds exactly, so counts of any size leave no rounding behind.
-    """
-    shift, variance, kept = 0.0, 0.0, 0.0
-    for j in range(x.size):
-        gap = abs(x[j] - m)
-        tail, first, second = excess(kind, gap)
-        if x[j] > m:  # the mirror image: p = gap + eta + (-gap - eta)_+
-            tail = 1.0 - tail
-            second = (1.0 if kind == 1 else 2.0) - second - 2.0 * gap * first
-        shift += weight[j] * (first - min(x[j], m))
-        variance += weight[j] * max(second - first * first, 0.0)
-        kept += weight[j] * tail
-    return shift, variance, kept
-
-
-@kernel(error_model="numpy")
-def contour(t: Any, tau: Any, scale: Any, bend: Any) -> Any:
+def _contour(t: Any, tau: Any, scale: Any, bend: Any) -> Any:
     """s and ds/dt: a hyperbola that leaves the real axis upright and leans right, or (bend < 0) a line."""
     if bend < 0:
         return complex(tau, scale * t), complex(0.0, scale)
@@ -131,7 +114,7 @@ def _pole(tau: Any, scale: Any, bend: Any, step: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _decay(kind: Any, spread: Any, c: Any, below: Any, above: Any, s: Any, weight: Any, giants: Any) -> Any:
+def _decay(kind: Any, deficits: Any, c: Any, below: Any, above: Any, s: Any, weight: Any, giants: Any) -> Any:
     """log|prod psi_j(s) / prod psi_j(Re s)|; for the deficits without the factor that decays most."""
     foot = complex(s.real, 0.0)
     line, base = whole_line(kind, s), whole_line(kind, foot)
@@ -142,12 +125,12 @@ def _decay(kind: Any, spread: Any, c: Any, below: Any, above: Any, s: Any, weigh
         change = polar(psi)[0] - polar(real)[0] + (lift - level).real
         total += weight[j] * change
         most = min(most, change)
-    return total if spread else total - most
+    return total - most if deficits else total
 
 
 @kernel(error_model="numpy")
 def _shape(
-    kind: Any, spread: Any, tau: Any, width: Any, upright: Any, lean: Any, step: Any, limit: Any, c: Any, below: Any,
+    kind: Any, deficits: Any, tau: Any, width: Any, upright: Any, lean: Any, step: Any, limit: Any, c: Any, below: Any,
     above: Any, weight: Any, giants: Any,
 ) -> Any:  # fmt: skip
     """Step, scale, bend and the largest number of nodes of the contour at m.
@@ -160,19 +143,19 @@ def _shape(
     if upright:
         turn = math.sqrt(0.2 / step) * max(14.0 * width, 40.0 / (1.0 - abs(tau)))
         return step, 2.0 * math.pi / (step * turn), -1.0, int(limit * 0.2 / step)
-    if _decay(kind, spread, c, below, above, complex(tau, 14.0 / width), weight, giants) < -36.0:
+    if _decay(kind, deficits, c, below, above, complex(tau, 14.0 / width), weight, giants) < -36.0:
         return step, 4.0 / width, 0.0, int(80.0 / step)
     return 0.5 * step, 1.0 / width, lean, int(160.0 / step)
 
 
 @kernel(error_model="numpy")
 def _node(
-    kind: Any, spread: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: Any, c: Any, below: Any, above: Any,
-    ratio: Any,
+    kind: Any, deficits: Any, spread: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: Any, c: Any, below: Any,
+    above: Any, ratio: Any, square: Any,
 ) -> Any:  # fmt: skip
-    """e^{-sC} prod psi_j at s, and M'/M; `ratio` takes what replaces the factor psi_i.
+    """e^{-sC} prod psi_j at s for the deficits and for the spread, and M'/M; what replaces the factor psi_i.
 
-    Spread: E[(p_i - x_i) e^{s p_i}; p_i > 0] / psi_i. Deficits: 1 / psi_i; there the lift of psi_0 is left out of the
+    Spread, `square`: E[(p_i - x_i) e^{s p_i}; p_i > 0] / psi_i. Deficits, `ratio`: 1 / psi_i; there the lift of psi_0 is left out of the
     product and of every ratio, because the product with all entities may overflow.
     """
     line = whole_line(kind, s)
@@ -183,47 +166,54 @@ def _node(
         size, angle, inverse = polar(psi)
         log += weight[j] * (complex(size, angle) + lift)
         if spread:
-            ratio[j] = (first - x[j] * kept) * inverse
-            continue
-        if j == 0:
-            lift0 = lift
-            scale0 = np.exp(lift) if c[0] > -30.0 and abs(lift.real) < 300.0 else 0j
-        ratio[j] = (shift * scale0 if scale0 != 0 else np.exp(lift0 - lift)) * inverse
-    return np.exp(log - lift0), line[2]
+            square[j] = (first - x[j] * kept) * inverse
+        if deficits:
+            if j == 0:
+                lift0 = lift
+                scale0 = np.exp(lift) if c[0] > -30.0 and abs(lift.real) < 300.0 else 0j
+            ratio[j] = (shift * scale0 if scale0 != 0 else np.exp(lift0 - lift)) * inverse
+    return np.exp(log - lift0), np.exp(log) if spread else 0j, line[2]
 
 
 @kernel(error_model="numpy")
-def _add(spread: Any, m: Any, q: Any, mean: Any, ratio: Any, below: Any, out: Any, common: Any) -> Any:
-    """Add one node to the sums; returns its size (deficits: the largest, weighted by P(eta <= c_i) / P(eta <= c_0))."""
-    size = abs(q) if spread else 0.0
-    if spread:
-        common[0] += q.imag
-        common[1] += (q * (mean - m)).imag
+def _add_deficits(q: Any, ratio: Any, below: Any, out: Any) -> Any:
+    """Add one node to the sums; returns its size, the largest weighted by P(eta <= c_i) / P(eta <= c_0)."""
+    size = 0.0
     for j in range(ratio.size):
         r = q * ratio[j]
         out[j] += r.imag
-        if not spread and (j == 0 or below[j] > 0.0):
+        if j == 0 or below[j] > 0.0:
             size = max(size, (abs(r.real) + abs(r.imag)) * (below[j] / below[0] if j > 0 else 1.0))
     return size
 
 
 @kernel(error_model="numpy")
+def _add_spread(m: Any, q: Any, mean: Any, square: Any, out: Any, common: Any) -> Any:
+    """Likewise."""
+    common[0] += q.imag
+    common[1] += (q * (mean - m)).imag
+    for j in range(square.size):
+        out[j] += (q * square[j]).imag
+    return abs(q)
+
+
+@kernel(error_model="numpy")
 def _without_pole(
-    kind: Any, spread: Any, m: Any, extra: Any, x: Any, c: Any, below: Any, out: Any, common: Any
+    kind: Any, spread: Any, m: Any, extra: Any, x: Any, c: Any, out: Any, squares: Any, common: Any
 ) -> None:
     """Take `extra` times the values at s = 0 off the sums."""
     common[0] -= extra
     common[1] += extra * m
     for j in range(x.size):
-        value = 1.0
+        out[j] -= extra
         if spread:  # E[(p - x) 1{p > 0}]
-            value = excess(kind, abs(c[j]))[1] + max(-c[j], 0.0) - x[j] * tails(kind, -c[j])[0]
-        out[j] -= extra * value
+            squares[j] -= extra * (excess(kind, abs(c[j]))[1] + max(-c[j], 0.0) - x[j] * tails(kind, -c[j])[0])
 
 
 @kernel(error_model="numpy")
 def invert(
-    kind: int,
+    kind: int | None,
+    deficits: bool,
     spread: bool,
     m: Floats,
     tau: Floats,
@@ -238,39 +228,50 @@ def invert(
     giants: float,
     rest: float,
     out: Floats,
+    squares: Floats,
     common: Floats,
 ) -> tuple[int, int]:
     """Contour integrals at each m; returns the number of nodes, and how many contours ended before their integrand did.
 
-    Deficits (`spread` false): out[k, i] = P(H_{-i}(m) > C) - 1{tau < 0}, H_{-i} without one copy of x[i].
-    Spread: out[k, i] = E[(p_i - x_i) 1{p_i > 0} (1{H > C} - 1{tau < 0})]; common[k] holds P(H > C) - 1{tau < 0}
-    and E[(eta - m) (1{H > C} - 1{tau < 0})] for a giant. Both must be 0 on entry. A straight line is cut off
-    smoothly over its second half.
+    Deficits: out[k, i] = P(H_{-i}(m) > C) - 1{tau < 0}, H_{-i} without one copy of x[i].
+    Spread: squares[k, i] = E[(p_i - x_i) 1{p_i > 0} (1{H > C} - 1{tau < 0})]; common[k] holds P(H > C) - 1{tau < 0}
+    and E[(eta - m) (1{H > C} - 1{tau < 0})] for a giant. All must be 0 on entry; what is not asked for is no result. A straight line
+    is cut off smoothly over its second half.
     """
     size = x.size
-    c, below, above, ratio = np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.complex128)
+    c, below, above = np.empty(size), np.empty(size), np.empty(size)
+    ratio, square = np.empty(size, np.complex128), np.empty(size, np.complex128)
     nodes, slow = 0, 0
     for k in range(m.size):
         for j in range(size):
             c[j] = m[k] - x[j]
             below[j], above[j] = tails(kind, c[j])
         gap, scale, bend, most = _shape(
-            kind, spread, tau[k], width[k], upright[k], lean, step, limit, c, below, above, weight, giants
+            kind, deficits, tau[k], width[k], upright[k], lean, step, limit, c, below, above, weight, giants
         )
-        largest, quiet, last = 0.0, 0, 0
+        largest, wide, quiet, last = 0.0, 0.0, 0, 0
         for l in range(most):
-            s, ds = contour(l * gap, tau[k], scale, bend)
-            q, mean = _node(kind, spread, m[k], s, x, weight, giants, rest, c, below, above, ratio)
-            q *= ds / s * (gap / math.pi * (0.5 if l == 0 else 1.0))
+            s, ds = _contour(l * gap, tau[k], scale, bend)
+            q, full, mean = _node(
+                kind, deficits, spread, m[k], s, x, weight, giants, rest, c, below, above, ratio, square
+            )
+            turn = ds / s * (gap / math.pi * (0.5 if l == 0 else 1.0))
             if bend < 0:
-                q *= 0.5 * math.erfc(22.0 * (l / most - 0.75))
-            now = _add(spread, m[k], q, mean, ratio, below, out[k], common[k])
-            largest = max(largest, now)
-            quiet = quiet + 1 if now <= cutoff * largest else 0
+                turn *= 0.5 * math.erfc(22.0 * (l / most - 0.75))
+            ended = True
+            if deficits:
+                now = _add_deficits(q * turn, ratio, below, out[k])
+                largest = max(largest, now)
+                ended = now <= cutoff * largest
+            if spread:
+                now = _add_spread(m[k], full * turn, mean, square, squares[k], common[k])
+                wide = max(wide, now)
+                ended = ended and now <= cutoff * wide
+            quiet = quiet + 1 if ended else 0
             last = l
             if quiet == 2:
                 break
         nodes += last + 1
         slow += quiet < 2 or (bend < 0 and 2 * last > most)
-        _without_pole(kind, spread, m[k], _pole(tau[k], scale, bend, gap), x, c, below, out[k], common[k])
+        _without_pole(kind, spread, m[k], _pole(tau[k], scale, bend, gap), x, c, out[k], squares[k], common[k])
     return nodes, slow

@@ -1,6 +1,7 @@
 """One noisy count clipped at m, tilted by e^{sp}: p = (x + eta - m)_+, with b = 1 or sigma = 1.
 
-c = m - x is the clip point on the noise scale and d = max(-c, 0). `kind` is 0 for Laplace, 1 for Gaussian noise.
+c = m - x is the clip point on the noise scale and d = max(-c, 0). `kind` is None for Laplace, 1 for Gaussian noise: a type of its own each,
+so that what one noise does not use is not compiled for it.
 """
 
 import math
@@ -13,13 +14,13 @@ from fairpost.engines.exact.kernels.mills import first_two
 
 _ROOT2 = math.sqrt(2.0)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
-_DEEP = (600.0, 38.0)  # a clip point so far below the count that its probability underflows
+_DEEP, _DEEP_NORMAL = 600.0, 38.0  # a clip point so far below the count that its probability underflows
 
 
 @kernel(error_model="numpy")
 def tails(kind: Any, c: Any) -> Any:
     """P(eta <= c), and P(eta > c) (Laplace) or the density at c (Gaussian)."""
-    if kind == 0:
+    if kind is None:
         half = 0.5 * math.exp(-abs(c))
         return (half, 1.0 - half) if c <= 0 else (1.0 - half, half)
     return 0.5 * math.erfc(-c / _ROOT2), math.exp(-0.5 * c * c) / _ROOT_2PI
@@ -28,16 +29,18 @@ def tails(kind: Any, c: Any) -> Any:
 @kernel(error_model="numpy")
 def log_below(kind: Any, c: Any) -> Any:
     """log P(eta <= c), also where the probability is below any double."""
-    if kind == 1 and c < -30.0:
+    if kind is None:
+        return c - math.log(2.0) if c <= 0 else math.log1p(-0.5 * math.exp(-c))
+    if c < -30.0:
         square = 1.0 / (c * c)
         return -0.5 * c * c - math.log(-c * _ROOT_2PI) + math.log1p(-square * (1.0 - 3.0 * square))
-    return c - math.log(2.0) if kind == 0 and c <= 0 else math.log(tails(kind, c)[0])
+    return math.log(tails(kind, c)[0])
 
 
 @kernel(error_model="numpy")
 def excess(kind: Any, gap: Any) -> Any:
     """P(eta > gap), E[(eta - gap)_+] and E[(eta - gap)_+^2] for gap >= 0."""
-    if kind == 0:
+    if kind is None:
         tail = 0.5 * math.exp(-gap)
         return tail, tail, 2.0 * tail
     tail, density = 0.5 * math.erfc(gap / _ROOT2), math.exp(-0.5 * gap * gap) / _ROOT_2PI
@@ -48,7 +51,7 @@ def excess(kind: Any, gap: Any) -> Any:
 @kernel(error_model="numpy")
 def whole_line(kind: Any, s: Any) -> Any:
     """Noise that is never clipped: M = E[e^{s eta}], log M and M'/M; and (Laplace) 1/(1 - s), 1/(1 + s)."""
-    if kind == 0:
+    if kind is None:
         up, down = 1.0 / (1.0 - s), 1.0 / (1.0 + s)
         return up * down, -np.log((1.0 - s) * (1.0 + s)), 2.0 * s * up * down, up, down
     return np.exp(0.5 * s * s), 0.5 * s * s, s, s, s
@@ -65,15 +68,17 @@ def factor(kind: Any, c: Any, below: Any, above: Any, s: Any, line: Any) -> Any:
     Where c is so low that clipping underflows, the whole line is left (and e^{-lift}, not to be used, is 0).
     """
     whole, _, mean, up, down = line
-    if c < -_DEEP[kind]:
-        return whole, whole, whole * (mean - c), 0j, -s * c
-    if kind == 0:
+    if kind is None:
+        if c < -_DEEP:
+            return whole, whole, whole * (mean - c), 0j, -s * c
         if c > 0:
             part = above * up
             return 1.0 + s * part, part, part * up, 1.0 + 0j, 0j
         shift = np.exp(s * c)
         part = below * shift * down
         return whole + s * part, whole - part, whole * (mean - c) + part * down, shift, -s * c
+    if c < -_DEEP_NORMAL:
+        return whole, whole, whole * (mean - c), 0j, -s * c
     rise = s * (0.5 * s - c)
     lifted = c <= 0 and (rise.real > 0 or s.real < 0)
     shift, lift = (np.exp(s * c), -s * c) if lifted else (1.0 + 0j, 0j)
