@@ -1,0 +1,374 @@
+"""`pos-threshold` under continuous noise and equal weights for any sign of S and any number of entities: integrals over (r, s, t).
+
+z_j = c_j + eta_j in units of the noise, phi(u) = u for u > tau, else 0. Where S = sum z > 0, r is where H(r) = sum phi(z_j - r) passes S, entity i
+gets v_i = phi(z_i - r), or v between 0 and tau where r stands at its edge z_i - tau, and its share is v_i/S. For S < 0 the same holds with -z.
+H(r) - S = W(r) - nr, W the sum of r - z_j over those that are dropped, z_j <= r + tau; a regular root has the Jacobian K = n - #dropped, and
+at the edge of m W without m is nr + tau - v. S itself is what the kept ones add up to, so S > 0 needs no condition. With 1/S = int e^{-tS} dt
+
+    psi_j = E[e^{s (z_j - r)}; dropped] + E[e^{-t (z_j - r)}; kept] = D_j + U_j,   V_i = E[(z_i - r) e^{-t (z_i - r)}; kept],
+    J_k = int_0^tau v^k e^{-tv} e^{s (tau - v)} dv,   f_m the density of z_m at r + tau,   K_i = sum_{j != i} U_j/psi_j,   L_i = sum_{m != i} f_m/psi_m,
+
+    E[v_i/S; S > 0] = int dt int dr (1/2 pi i) int ds e^{snr} prod psi / psi_i [V_i (1 + K_i + J_0 L_i) + f_i J_1];
+
+the square has t dt, V_i with (z_i - r)^2, and J_2; P(v_i = 0, S > 0) has t = 0 alone and D_i (K_i + J_0 L_i); P(S > 0), which is known, K + J_0 L.
+
+The law of W has jumps, so that the product decays slowly along Re s = 0. But r and v do not care where z begins: if the equation is disturbed by y,
+W - nr = y, the shares are those of z - y/n in place of z. So a cut-off chi(Im s), the transform of a law of y, replaces F(0) by the
+mean of F(-y/n), F(d) the integral for counts c + d. F is smooth: analytic under Gaussian noise, where its transform falls as
+e^{-w^2/2n}; under Laplace noise piecewise so, with corners of an order 2n. A chi that is 1 up to a frequency Y and falls smoothly then leaves
+what F has beyond w = nY, and no more: 1e-8 for some w = 25. Along Re s = 0 everything is bounded, equal steps in s are exact but for
+masses of W - nr at multiples of 2 pi/step, which Chernoff's bound puts out of reach, and panels of r follow the phase.
+
+As t grows E[v e^{-tS}] falls like 1/t^2 with a series in 1/t: Gauss-Legendre in 1/(1 + t sd/2) takes a dozen nodes. Many close counts are carried by Chebyshev nodes: log psi and the answers are smooth in c.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fairpost import cancel
+from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
+from fairpost.engines.exact.pos.problem import Problem, chance_negative
+from fairpost.engines.exact.quadrature import Rule, legendre
+from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal, symmetric
+from fairpost.engines.exact.sums.factors import Complexes
+from fairpost.engines.moments import Floats, Moments
+from fairpost.errors import ToleranceError
+from fairpost.noise import Law
+from fairpost.parallel import over_slices
+
+SMOOTH = 6.0
+"""Y over the width of the cut-off's fall."""
+FALL = 0.87
+"""The line ends FALL sqrt(quiet) widths beyond Y, where the cut-off is e^{-3/4 quiet} and F has next to nothing left."""
+TURN = 15.0
+"""The phase on a panel of r."""
+CLOSE, FEW = 0.5, 10
+"""More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
+WORK, MOST = 4e7, 2e8
+"""The most (r, s, t, count) values (some 20 ns each) for the two levels that a refusal needs, and for one level after them."""
+BLOCK = 400_000
+"""(r, s, count) and (r, t, count) values at a time."""
+ROUNDING = 1e-13
+OUTLOOK = 8.0
+"""What a further level gains at the least, in its two steps of a factor 1.4: 1.4^6 is the slowest (three Laplace noises)."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One refinement."""
+
+    frequency: float
+    """w = nY in units of its usual value."""
+    quiet: float
+    """What is left out has a chance of e^-quiet."""
+    order: int
+    """Nodes on a panel of r."""
+    tilts: int
+    """Nodes t."""
+    nodes: int
+    """Chebyshev nodes."""
+
+
+LEVELS = (
+    Level(0.72, 20.0, 11, 13, 6),
+    Level(1.0, 24.0, 13, 17, 8),
+    Level(1.4, 28.0, 15, 21, 10),
+    Level(2.0, 31.0, 18, 26, 12),
+    Level(2.8, 33.0, 21, 32, 14),
+)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Counts in units of the noise and how often each occurs, or Chebyshev nodes with their weights."""
+
+    noise: Law
+    c: Floats
+    times: Floats
+    tau: float
+    exact: bool
+
+    @property
+    def n(self) -> float:
+        """The number of entities."""
+        return float(round(float(np.sum(self.times))))
+
+    @property
+    def gaussian(self) -> bool:
+        """Gaussian noise, or else Laplace."""
+        return bool(np.isinf(self.noise.strip))
+
+    def frequency(self) -> float:
+        """The usual w: F has about 1e-8 beyond it."""
+        return max(10.0, 7.0 * math.sqrt(self.n)) if self.gaussian else max(24.0, 7.0 * math.sqrt(self.n))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """E[share], E[share^2] and P(share = 0) on one side of S = 0, and its chance."""
+
+    first: Floats
+    second: Floats
+    zero: Floats
+    chance: float
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.first + other.first, self.second + other.second, self.zero + other.zero, self.chance + other.chance
+        )
+
+
+def shares(problem: Problem, tau: float, rtol: float) -> Moments:
+    """Moments of `pos-threshold` for equal weights and three or more entities."""
+    unit = problem.mechanism.spread
+    noise, c, times = problem.mechanism.scaled(1.0), problem.c / unit, problem.times.astype(np.float64)
+    negative, inverse = chance_negative(problem), inverse_of(problem, 0.02 * rtol)
+    chances = (1 - negative, negative if negative > 1e-14 else 0.0)
+    p, spent = problem.shares, 0.0
+    before: tuple[Sums, Floats] | None = None
+    for at, level in enumerate(LEVELS):
+        cancel.check()
+        plans = [
+            _plan(noise, sign * c, times, tau / unit, level, inverse, unit)
+            for sign, chance in zip((1.0, -1.0), chances, strict=True)
+            if chance > 0
+        ]
+        spent += (cost := sum(plan.work for plan, _ in plans))
+        if (at < 2 and spent + (3 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
+            why = f"the integral over (r, s, t) has {cost:.2g} nodes, which would take too long"
+            if before is None or at < 2:
+                raise ToleranceError(f"pos-threshold: {why}")
+            raise refusal("pos-threshold", bias, error, rtol, why)
+        sides = [_carried(plan.sums(), carry) for plan, carry in plans]
+        now = sides[0] if len(sides) == 1 else sides[0] + sides[1]
+        mass = float(np.sum(times * now.first))
+        bias = now.first - p * mass
+        if before is not None:
+            lost = abs(now.chance - sum(chances)) + (0.0 if inverse else abs(mass - now.chance)) + 2 * negative * (
+                len(sides) == 1
+            )
+            mse = np.maximum(now.second - 2 * p * now.first + p * p, bias**2)
+            known = 0.0 if inverse is None else inverse.rms * np.sqrt(mse) + inverse.tail
+            error = moved(bias, before[1], now.first) + (lost + ROUNDING) * (p + now.first) + known
+            if reached(bias, error, p, rtol):
+                return symmetric(_moments(now, before[0], p, bias, error, mse, lost, inverse, negative))
+            alpha, slack = range_error(bias, error)
+            if at > 0 and problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
+                break
+        before = now, bias
+    raise refusal("pos-threshold", bias, error, rtol)
+
+
+def _moments(
+    now: Sums,
+    before: Sums,
+    p: Floats,
+    bias: Floats,
+    error: Floats,
+    mse: Floats,
+    lost: float,
+    inverse: Inverse | None,
+    negative: float,
+) -> Moments:
+    """With the errors of the squares and chances."""
+    square = 0.0 if inverse is None else 3 * mse * inverse.square + inverse.tail
+    spread = SAFETY * moved(now.second, before.second, now.second) + 2 * p * error + lost + ROUNDING + square
+    chance = SAFETY * moved(now.zero, before.zero, now.zero) + lost + ROUNDING
+    stated: dict[str, Any] = {"mse_error": np.asarray(spread), "zero_error": np.minimum(chance, 1.0)}
+    return Moments(bias, error, mse, np.clip(now.zero, 0.0, 1.0), degenerate=negative, **stated)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The nodes of one side at one level."""
+
+    values: Values
+    r: Rule
+    u: Floats
+    """Im s."""
+    cut: Floats
+    """What each has for a weight: the cut-off, the step, 1/pi."""
+    t: Rule
+
+    @property
+    def work(self) -> float:
+        """How many values the kernel goes through; a logarithm each counts three, a factor D five (Laplace) or 30."""
+        each = self.t[0].size * (1.0 if self.values.exact else 3.0) + (30.0 if self.values.gaussian else 5.0)
+        return float(self.r[0].size * self.u.size * self.values.c.size) * each
+
+    def sums(self) -> Sums:
+        """The kernel's sums over all nodes."""
+        from fairpost.engines.exact.threshold.kernels.lines import add_shares
+
+        v, (r, weight), (t, omega) = self.values, self.r, self.t
+        jump = np.stack(jumps(1j * self.u, t, v.tau))
+        weights = np.stack([omega, omega * t])
+        rows = max(1, BLOCK // (max(self.u.size, 3 * t.size) * v.c.size))
+        blocks = [slice(i, min(i + rows, r.size)) for i in range(0, r.size, rows)]
+
+        def some(which: slice) -> tuple[Floats, float]:
+            out, chance = np.zeros((3, v.c.size)), 0.0
+            for b in blocks[which]:
+                cancel.check()
+                phase = self.cut * np.exp(1j * v.n * np.multiply.outer(r[b], self.u)) * weight[b, None]
+                chance += add_shares(*_factors(v, r[b], self.u, t), phase, jump, weights, v.times, v.exact, out)  # type: ignore[call-arg]
+            return out, chance
+
+        found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
+        out = np.sum([one for one, _ in found], axis=0)
+        return Sums(out[0], out[1], out[2], sum(chance for _, chance in found))
+
+
+def _factors(v: Values, r: Floats, u: Floats, t: Floats) -> tuple[Complexes, Floats, Floats]:
+    """D of (r, s, count), E[(z - r)^k e^{-t(z - r)}; kept] of (k, r, count, t), the density at the edge."""
+    c = r[:, None] + v.tau - v.c
+    s = 1j * u[:, None]
+    dropped = np.exp(s * v.tau) * _lower(v, c[:, None, :], s)
+    u0, u1, u2 = (v.noise.upper(c[:, :, None], -t, k) for k in range(3))
+    kept = np.stack([u0, u1 + v.tau * u0, u2 + 2 * v.tau * u1 + v.tau**2 * u0]) * np.exp(-v.tau * t)
+    return dropped, kept, np.asarray(v.noise.density(c))
+
+
+def _lower(v: Values, c: Floats, s: Complexes) -> Complexes:
+    """E[e^{s (eta - c)}; eta <= c] along Re s = 0; Laplace noise: an exponential tail, or the whole line less the tail above."""
+    if v.gaussian:
+        return np.asarray(v.noise.lower(c, s))
+    tail = 0.5 * np.exp(-np.abs(c))
+    return np.where(c < 0, tail / (1 + s), np.exp(-s * np.maximum(c, 0.0)) / (1 - s * s) - tail / (1 - s))
+
+
+def jumps(s: Complexes, t: Floats, tau: float) -> list[Complexes]:
+    """J_k = e^{s tau} tau^{k+1} int_0^1 v^k e^{-xv} dv, x = (s + t) tau; by its series where |x| < 1/2 (x^17/17! < 1e-19)."""
+    x = (s[:, None] + t) * tau
+    small = np.abs(x) < 0.5
+    y = np.where(small, 1.0, x)
+    e = np.exp(-y)
+    forms = [(1 - e) / y, (1 - e * (1 + y)) / y**2, (2 - e * (2 + 2 * y + y * y)) / y**3]
+    near = x[small]
+    for k, form in enumerate(forms):
+        term, total = np.ones_like(near), np.zeros_like(near)
+        for m in range(17):
+            total, term = total + term / (m + k + 1), -term * near / (m + 1)
+        form[small] = total
+        form *= np.exp(s * tau)[:, None] * tau ** (k + 1)
+    return forms
+
+
+def _plan(
+    noise: Law, c: Floats, times: Floats, tau: float, level: Level, inverse: Inverse | None, unit: float
+) -> tuple[Plan, Floats | None]:
+    """The nodes, and the matrix that carries their values to the counts (None: they are the counts)."""
+    carry, exact = None, c.size <= FEW or float(np.ptp(c)) > CLOSE
+    v = Values(noise, c, times, tau, True)
+    if not exact:
+        x, carry = chebyshev(c, level.nodes)
+        v = Values(noise, x, times @ carry, tau, False)
+    top = level.frequency * v.frequency() / v.n
+    width = top / SMOOTH
+    reach = 2 * math.sqrt(level.quiet) / width
+    low, high = _window(v, level.quiet)
+    low, high = low - reach / v.n, high + reach / v.n
+    u, cut = _line(v, top, width, low, high, level, reach)
+    if inverse is not None:
+        t: Rule = (inverse.t * unit, inverse.omega * unit)
+    else:
+        size = math.hypot(float(np.sum(times * c)), noise.deviation * math.sqrt(v.n))
+        w, weight = legendre(level.tilts)
+        t = (2 * (1 / w - 1) / size, 2 * weight / (w * w * size))
+    t = (np.append(0.0, t[0]), np.append(0.0, t[1]))
+    return Plan(v, _panels(v, low, high, u[-1], level.order), u, cut, t), carry
+
+
+def _carried(found: Sums, carry: Floats | None) -> Sums:
+    return found if carry is None else Sums(carry @ found.first, carry @ found.second, carry @ found.zero, found.chance)
+
+
+def chebyshev(c: Floats, nodes: int) -> tuple[Floats, Floats]:
+    """The nodes on the range of c, the middle one first, and the values of Lagrange's polynomials at c."""
+    middle, half = 0.5 * (float(c.min()) + float(c.max())), 0.5 * float(np.ptp(c))
+    x = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
+    x = x[np.argsort(np.abs(x), kind="stable")]
+    matrix = np.ones((c.size, nodes))
+    u = (c - middle) / half
+    for k in range(nodes):
+        for j in range(nodes):
+            if j != k:
+                matrix[:, k] *= (u - x[j]) / (x[k] - x[j])
+    return middle + half * x, matrix
+
+
+def _line(v: Values, top: float, width: float, low: float, high: float, level: Level, reach: float) -> tuple[Floats, Floats]:
+    """Equal steps along Re s = 0 and their weights; W - nr stays within the period but for a chance of e^-quiet."""
+    from scipy.special import erfc
+
+    r = np.linspace(low, high, 60)
+    theta, log = _chernoff(v, r)
+    need = (log + level.quiet) / np.abs(theta)
+    period = reach + max(float(np.max(np.min(need[:, theta > 0], axis=1))), float(np.max(np.min(need[:, theta < 0], axis=1))))
+    step = 2 * math.pi / period
+    u = step * np.arange(math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step))
+    cut = 0.5 * erfc((u - top) / width) * (step / math.pi)
+    cut[0] *= 0.5
+    return u, cut
+
+
+def _chernoff(v: Values, r: Floats) -> tuple[Floats, Floats]:
+    """Tilts theta, and log E[e^{theta (W - nr)}] at every r; both signs."""
+    most = 0.93 if not v.gaussian else min(12.0, 250.0 / max(float(r[-1] + v.tau - v.c.min()), 1.0))
+    up = most * np.geomspace(0.01, 1.0, 14)
+    theta = np.concatenate([up, -up])
+    c = (r[:, None] + v.tau - v.c)[:, None, :]
+    fallen = np.exp(-theta * v.tau)[:, None] * v.noise.lower(c, -theta[:, None])
+    with np.errstate(divide="ignore"):  # a factor of 0: all kept, or all dropped, for certain
+        log = np.log(fallen + v.noise.sf(c)) @ v.times
+    return theta, log - v.n * np.multiply.outer(r, theta)
+
+
+def _window(v: Values, quiet: float) -> tuple[float, float]:
+    """Where r lies but for a chance of e^-quiet: above -tau, where somebody is kept, and by Chernoff's bound."""
+    unit = 1.0
+    high = float(v.c.max()) - v.tau + unit
+    while float(np.sum(np.abs(v.times) * v.noise.sf(high + v.tau - v.c))) > math.exp(-quiet):
+        high += unit
+    low = -v.tau
+    high = max(high, low + unit)
+    for _ in range(3):  # each look narrows the ends to a cell of the one before
+        r = low + (high - low) * np.linspace(0.0, 1.0, 48) ** 2
+        theta, log = _chernoff(v, r)
+        later = np.min(log[:, theta > 0], axis=1) < -quiet  # P(root > r) = P(W > nr)
+        sooner = np.min(log[:, theta < 0], axis=1) < -quiet
+        ends = [np.flatnonzero(~sooner), np.flatnonzero(~later)]
+        if ends[0].size == 0 or ends[1].size == 0:
+            break
+        low, high = float(r[max(ends[0][0] - 1, 0)]), float(r[min(ends[1][-1] + 1, r.size - 1)])
+        if not low < high:
+            raise ToleranceError("pos-threshold: no range of the shift was found outside which it is negligible")
+    return low, high
+
+
+def _panels(v: Values, low: float, high: float, top: float, order: int) -> Rule:
+    """Panels on which the phase turns by TURN at most, with breaks at the corners of Laplace noise.
+
+    Those who are dropped turn with r: W - nr has the slope -K, K the number of those that are kept.
+    """
+    breaks = {low, high}
+    if not v.gaussian and v.exact:
+        breaks.update((v.c - v.tau)[(v.c - v.tau > low) & (v.c - v.tau < high)].tolist())
+    ends = [low]
+    for a, b in pairwise(sorted(breaks)):
+        place = a
+        while place < b:
+            mean = float(v.times @ v.noise.sf(place + v.tau - v.c))
+            number = min(v.n, 1 + mean + 4 * math.sqrt(max(mean, 0.0)))
+            place += min(TURN / (number * top), 1.5)
+            ends.append(min(place, b))
+    edges = np.array(ends)
+    unit, weight = legendre(order)
+    wide = np.diff(edges)[:, None]
+    return (edges[:-1, None] + wide * unit).ravel(), (wide * weight).ravel()
