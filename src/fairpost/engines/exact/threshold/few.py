@@ -26,7 +26,6 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
-from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.lines import FALL, FEW, TURN, chebyshev, jumps
 from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats, Moments
@@ -38,6 +37,8 @@ CLOSE = 3.0
 """Many distinct counts whose kept parts turn by no more than this at Y are carried by Chebyshev nodes."""
 WORK, MOST = 0.8e9, 3e9
 """The most nanoseconds (by estimate) for the two levels that a refusal needs, and for one after them."""
+PARTS = 6
+"""Parts of the window of r, each with its own steps of s: H is spread the less the larger r is."""
 BLOCK = 200_000
 """Values at a time."""
 FREQUENCY = (12.5, 5.5)
@@ -59,7 +60,7 @@ class Level:
     nodes: int
 
 
-LEVELS = (Level(0.72, 20.0, 11, 6), Level(1.0, 24.0, 13, 8), Level(1.4, 28.0, 15, 10), Level(2.0, 31.0, 18, 12), Level(2.8, 33.0, 21, 14))  # fmt: skip
+LEVELS = (Level(0.72, 15.0, 10, 6), Level(1.0, 19.0, 12, 8), Level(1.4, 24.0, 14, 10), Level(2.0, 28.0, 17, 12), Level(2.8, 32.0, 20, 14))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class Found:
     mse: Floats
     zero: Floats
     whole: float
+
+    def __add__(self, other: Found) -> Found:
+        return Found(
+            self.bias + other.bias, self.mse + other.mse, self.zero + other.zero, self.whole + other.whole
+        )
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
@@ -132,18 +138,24 @@ def _level(whole: Values, total: float, level: Level, spent: float, at: int) -> 
     width = max(flat / SMOOTH, 2 * math.sqrt(level.quiet) / (0.9 * total))
     top = flat + 2.2 * width
     reach = 2 * math.sqrt(level.quiet) / width
-    low, high, period = _window(v, level.quiet, reach)
-    step = 2 * math.pi / period
-    u = step * np.arange(math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step))
-    r, weight = _panels(v, low, high, float(u[-1]), level.order)
-    each = 30 + 150 / v.x.size + (300 if v.gaussian else 0) + (100 if carry is not None else 0)
-    cost = each * r.size * u.size * v.x.size
+    low, high = _window(v, level.quiet, reach)
+    each = 30 + 150 / v.x.size + (120 if v.gaussian else 0) + (100 if carry is not None else 0)
+    end = top + FALL * math.sqrt(level.quiet) * width
+    parts, cost = [], 0.0
+    for a, b in pairwise(np.linspace(low, high, PARTS + 1).tolist()):
+        step = 2 * math.pi / _period(v, a, b, level.quiet, reach)
+        u = step * np.arange(math.ceil(end / step))
+        rule = _panels(v, a, b, end, level.order)
+        parts.append((rule, u, _weights(u, top, width, step)))
+        cost += each * rule[0].size * u.size * v.x.size
     spent += cost
     if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
         raise ToleranceError(
             f"simplex-threshold: few entities share the shift, and {cost / each:.2g} nodes would take too long"
         )
-    found = _sums(v, (r, weight), u, _weights(u, top, width, step), carry is None)
+    found = Found(np.zeros(v.x.size), np.zeros(v.x.size), np.zeros(v.x.size), 0.0)
+    for rule, u, cut in parts:
+        found = found + _sums(v, rule, u, cut, carry is None)
     if carry is not None:
         found = Found(carry @ found.bias, carry @ found.mse, carry @ found.zero, found.whole)
     return found, spent
@@ -173,13 +185,9 @@ def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:
         for b in blocks[which]:
             cancel.check()
             c = r[b, None] + v.tau - v.x
-            s = 1j * u[:, None]
-            zeroth = np.empty((0, 0, 0), dtype=np.complex128)
-            if v.gaussian:
-                zeroth = _gaussian(c[:, None, :], s)
             phase = cut * weight[b, None] * np.exp(-1j * np.multiply.outer(v.surplus + v.n * r[b], u))
-            known = (turned, np.asarray(v.noise.cdf(c)), np.asarray(v.noise.density(c)), zeroth, phase, jump)
-            whole += add_releases(r[b], u, v.x, v.tau, *known, v.times, exact, out)
+            known = (turned, np.asarray(v.noise.cdf(c)), np.asarray(v.noise.density(c)), phase, jump)
+            whole += add_releases(v.gaussian, r[b], u, v.x, v.tau, *known, v.times, exact, out)
         return out, whole
 
     found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
@@ -187,18 +195,9 @@ def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:
     return Found(out[0], out[1], out[2], sum(whole for _, whole in found))
 
 
-def _gaussian(c: Floats, s: Complexes) -> Complexes:
-    """E[e^{s eta}; eta > c] by Mills' ratio at |c - s|; below the centre the whole line less the mirror image."""
-    from scipy.special import wofz
-
-    away = np.abs(c) - np.where(c < 0, -s, s)
-    tail = np.exp(s * c - 0.5 * c * c) / 2 * wofz(1j * away / math.sqrt(2))
-    return np.where(c < 0, np.exp(0.5 * s * s) - tail, tail)
-
-
-def _chernoff(v: Values, r: Floats, size: float) -> tuple[Floats, Floats]:
+def _chernoff(v: Values, r: Floats) -> tuple[Floats, Floats]:
     """Tilts theta of both signs and log E[e^{theta (H - C)}] at every r."""
-    up = size * np.geomspace(0.003, 1.0, 16)
+    up = (5.0 if v.gaussian else 0.93) * np.geomspace(0.003, 1.0, 16)
     theta = np.concatenate([up, -up])
     c = (r[:, None] + v.tau - v.x)[:, None, :]
     t = theta[:, None]
@@ -214,17 +213,16 @@ def _chernoff(v: Values, r: Floats, size: float) -> tuple[Floats, Floats]:
     return theta, log @ v.times - theta * (v.surplus + v.n * r[:, None])
 
 
-def _window(v: Values, quiet: float, reach: float) -> tuple[float, float, float]:
-    """Where r lies but for a chance of e^-quiet, also with the total disturbed by `reach`; and a period that holds H - C there."""
+def _window(v: Values, quiet: float, reach: float) -> tuple[float, float]:
+    """Where r lies but for a chance of e^-quiet, also with the total disturbed by `reach`."""
     many = np.maximum(v.times, 0.0) if np.any(v.times < 0) else v.times
     centre = shift(v.x, np.ones_like(v.x), many * (v.n / np.sum(many)), v.surplus, Threshold(v.tau), v.noise)
-    size = 5.0 if v.gaussian else 0.93
     ends = []
     for side in (-1.0, 1.0):
         far = 1.0
         while far < 300.0:
             place = centre + side * far
-            theta, log = _chernoff(v, np.array([place]), size)
+            theta, log = _chernoff(v, np.array([place]))
             if np.min((log + np.abs(theta) * reach)[:, theta * side > 0]) < -quiet:
                 break
             if side > 0 and float(np.abs(v.times) @ v.noise.sf(place + v.tau - v.x)) < math.exp(-quiet):
@@ -233,10 +231,14 @@ def _window(v: Values, quiet: float, reach: float) -> tuple[float, float, float]
         else:
             raise ToleranceError("simplex-threshold: no range of the shift was found outside which it is negligible")
         ends.append(centre + side * far)
-    theta, log = _chernoff(v, np.linspace(*ends, 60), size)
+    return ends[0], ends[1]
+
+
+def _period(v: Values, low: float, high: float, quiet: float, reach: float) -> float:
+    """A period that holds H - C, but for a chance of e^-quiet, where r is between low and high."""
+    theta, log = _chernoff(v, np.linspace(low, high, 9))
     need = (log + quiet) / np.abs(theta)
-    period = max(float(np.max(np.min(need[:, theta * side > 0], axis=1))) for side in (-1.0, 1.0))
-    return ends[0], ends[1], period + reach
+    return reach + max(float(np.max(np.min(need[:, theta * side > 0], axis=1))) for side in (-1.0, 1.0))
 
 
 def _panels(v: Values, low: float, high: float, top: float, order: int) -> Rule:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
+from fairpost.engines.exact.kernels.mills import first_two
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -14,6 +15,7 @@ LEAST = 1e-290
 
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
 def add_releases(
+    gaussian: bool,
     r: Floats,
     u: Floats,
     x: Floats,
@@ -21,7 +23,6 @@ def add_releases(
     turned: Numbers,
     cdf: Floats,
     edge: Floats,
-    zeroth: Numbers,
     phase: Numbers,
     jump: Numbers,
     times: Floats,
@@ -30,8 +31,7 @@ def add_releases(
 ) -> float:
     """Add to out[0], out[1], out[2]: E[v - x], E[(v - x)^2] and P(v = 0) of every count; returns the sum of all chances.
 
-    turned[s, j] = e^{-s x_j}; cdf and edge of (r, j); zeroth[r, s, j] = E[e^{s eta}; kept] under Gaussian noise, empty under Laplace noise;
-    phase[r, s] what stands before the product; jump[k, s]. `exact` as in `lines`.
+    turned[s, j] = e^{-s x_j}; cdf and edge of (r, j); phase[r, s] what stands before the product; jump[k, s]. `exact` as in `lines`.
     """
     m, n = x.size, int(round(times.sum()))
     h, g, held = np.empty(m, np.complex128), np.empty(m, np.complex128), np.empty((3, m), np.complex128)
@@ -45,13 +45,8 @@ def add_releases(
             for j in range(m):
                 h[j] = back * turned[q, j]
                 c = r[i] + tau - x[j]
-                if zeroth.size > 0:
-                    at = edge[i, j] * h[j] * fold
-                    g0[j] = zeroth[i, q, j]
-                    g1[j] = at + s * g0[j]
-                    g2[j] = c * at + g0[j] + s * g1[j]
-                else:
-                    g0[j], g1[j], g2[j] = _laplace(c, s, edge[i, j] * h[j] * fold)
+                at = edge[i, j] * h[j] * fold
+                g0[j], g1[j], g2[j] = _gaussian(c, s, at) if gaussian else _laplace(c, s, at)
                 psi = h[j] * cdf[i, j] + g0[j]
                 if abs(psi.real) + abs(psi.imag) < LEAST:
                     enough = False
@@ -84,6 +79,17 @@ def add_releases(
                 out[1, j] += (own * second).real
                 out[2, j] += (own * none).real
     return whole
+
+
+@kernel(error_model="numpy")
+def _gaussian(c: float, s: complex, at: complex) -> tuple[complex, complex, complex]:
+    """E[eta^k e^{s eta}; eta > c] for k = 0, 1, 2; `at` is the density at c times e^{sc}: Mills' ratio at |c| -+ s, by parts."""
+    if c < 0.0:
+        zeroth = np.exp(0.5 * s * s) - at * first_two(s - c)[0]
+    else:
+        zeroth = at * first_two(c - s)[0]
+    first = at + s * zeroth
+    return zeroth, first, c * at + zeroth + s * first
 
 
 @kernel(error_model="numpy")
