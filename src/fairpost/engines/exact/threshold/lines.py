@@ -25,11 +25,13 @@ As t grows E[v e^{-tS}] falls like 1/t^2 with a series in 1/t: Gauss-Legendre in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
@@ -52,6 +54,10 @@ CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
 WORK, MOST = 4e7, 2e8
 """The most (r, s, t, count) values (some 20 ns each) for the two levels that a refusal needs, and for one level after them."""
+NEVER = 1e-18
+"""Who is kept with a smaller chance (over n) is always dropped."""
+CORNERS, PANELS = 40, 1500
+"""Up to this many counts every corner of their densities ends a panel; the most panels."""
 BLOCK = 400_000
 """(r, s, count) and (r, t, count) values at a time."""
 ROUNDING = 1e-13
@@ -90,6 +96,7 @@ class Values:
 
     noise: Law
     c: Floats
+    a: Floats
     times: Floats
     tau: float
     exact: bool
@@ -99,14 +106,23 @@ class Values:
         """The number of entities."""
         return float(round(float(np.sum(self.times))))
 
+    def part(self, which: NDArray[np.bool_]) -> Values:
+        """Some of them."""
+        return replace(self, c=self.c[which], a=self.a[which], times=self.times[which])
+
+    def cut(self, r: Floats | float) -> Floats:
+        """Where the noise of each must end for it to be dropped at r (one more axis)."""
+        return np.asarray((np.asarray(r)[..., None] + self.a * self.tau - self.c) / self.a)
+
     @property
     def gaussian(self) -> bool:
         """Gaussian noise, or else Laplace."""
         return bool(np.isinf(self.noise.strip))
 
     def frequency(self) -> float:
-        """The usual w: F has about 1e-8 beyond it."""
-        return max(10.0, 7.0 * math.sqrt(self.n)) if self.gaussian else max(24.0, 7.0 * math.sqrt(self.n))
+        """The usual Y: F has about 1e-8 beyond w = nY (equal weights)."""
+        total, square = float(np.sum(self.times * self.a)), float(np.sum(self.times * self.a**2))
+        return max((10.0 if self.gaussian else 24.0) / total, 7.0 / math.sqrt(square))
 
 
 @dataclass(frozen=True)
@@ -127,7 +143,8 @@ class Sums:
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     """Moments of `pos-threshold` for equal weights and three or more entities."""
     unit = problem.mechanism.spread
-    noise, c, times = problem.mechanism.scaled(1.0), problem.c / unit, problem.times.astype(np.float64)
+    times = problem.times.astype(np.float64)
+    values = Values(problem.mechanism.scaled(1.0), problem.c / unit, problem.a, times, tau / unit, True)
     negative, inverse = chance_negative(problem), inverse_of(problem, 0.02 * rtol)
     chances = (1 - negative, negative if negative > 1e-14 else 0.0)
     p, spent = problem.shares, 0.0
@@ -135,7 +152,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     for at, level in enumerate(LEVELS):
         cancel.check()
         plans = [
-            _plan(noise, sign * c, times, tau / unit, level, inverse, unit)
+            _plan(replace(values, c=sign * values.c), level, inverse, unit)
             for sign, chance in zip((1.0, -1.0), chances, strict=True)
             if chance > 0
         ]
@@ -145,7 +162,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
             if before is None or at < 2:
                 raise ToleranceError(f"pos-threshold: {why}")
             raise refusal("pos-threshold", bias, error, rtol, why)
-        sides = [_carried(plan.sums(), carry) for plan, carry in plans]
+        sides = [carry(plan.sums()) for plan, carry in plans]
         now = sides[0] if len(sides) == 1 else sides[0] + sides[1]
         mass = float(np.sum(times * now.first))
         bias = now.first - p * mass
@@ -189,6 +206,10 @@ class Plan:
     """The nodes of one side at one level."""
 
     values: Values
+    """Those who may be kept."""
+    dropped: Values
+    """Those who never are: their factors do not depend on t."""
+    n: float
     r: Rule
     u: Floats
     """Im s."""
@@ -200,39 +221,53 @@ class Plan:
     def work(self) -> float:
         """How many values the kernel goes through; a logarithm each counts three, a factor D five (Laplace) or 30."""
         each = self.t[0].size * (1.0 if self.values.exact else 3.0) + (30.0 if self.values.gaussian else 5.0)
-        return float(self.r[0].size * self.u.size * self.values.c.size) * each
+        return float(self.r[0].size * self.u.size) * (each * self.values.c.size + 5.0 * self.dropped.c.size)
 
     def sums(self) -> Sums:
         """The kernel's sums over all nodes."""
         from fairpost.engines.exact.threshold.kernels.lines import add_shares
 
         v, (r, weight), (t, omega) = self.values, self.r, self.t
-        jump = np.stack(jumps(1j * self.u, t, v.tau))
+        levels, which = np.unique(v.a * v.tau, return_inverse=True)
+        jump = np.stack([np.stack(jumps(1j * self.u, t, level), axis=0) for level in levels], axis=2)
         weights = np.stack([omega, omega * t])
         rows = max(1, BLOCK // (max(self.u.size, 3 * t.size) * v.c.size))
         blocks = [slice(i, min(i + rows, r.size)) for i in range(0, r.size, rows)]
+        low = self._never()
 
-        def some(which: slice) -> tuple[Floats, float]:
+        def some(part: slice) -> tuple[Floats, float]:
             out, chance = np.zeros((3, v.c.size)), 0.0
-            for b in blocks[which]:
+            for b in blocks[part]:
                 cancel.check()
-                phase = self.cut * np.exp(1j * v.n * np.multiply.outer(r[b], self.u)) * weight[b, None]
-                chance += add_shares(*_factors(v, r[b], self.u, t), phase, jump, weights, v.times, v.exact, out)  # type: ignore[call-arg]
+                number = self.n - self.dropped.n
+                phase = self.cut * low * np.exp(1j * number * np.multiply.outer(r[b], self.u)) * weight[b, None]
+                chance += add_shares(*_factors(v, r[b], self.u, t), phase, jump, which, weights, v.times, v.exact, out)  # type: ignore[call-arg]
             return out, chance
 
         found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
         out = np.sum([one for one, _ in found], axis=0)
         return Sums(out[0], out[1], out[2], sum(chance for _, chance in found))
 
+    def _never(self) -> Complexes:
+        """prod E[e^{s z}] over those who are never kept; their e^{-sr} meet the n r of the phase."""
+        d = self.dropped
+        if d.c.size == 0:
+            return np.ones(self.u.size, dtype=np.complex128)
+        turn = self.u * float(np.sum(d.times * d.c))
+        square = np.multiply.outer(self.u, d.a) ** 2
+        log = -0.5 * square if d.gaussian else -np.log1p(square)
+        return np.asarray(np.exp(log @ d.times + 1j * turn))
+
 
 def _factors(v: Values, r: Floats, u: Floats, t: Floats) -> tuple[Complexes, Floats, Floats]:
     """D of (r, s, count), E[(z - r)^k e^{-t(z - r)}; kept] of (k, r, count, t), the density at the edge."""
-    c = r[:, None] + v.tau - v.c
-    s = 1j * u[:, None]
+    c, a, edge = v.cut(r), v.a, v.a * v.tau
+    s = 1j * u[:, None] * a
     dropped = np.exp(s * v.tau) * _lower(v, c[:, None, :], s)
-    u0, u1, u2 = (v.noise.upper(c[:, :, None], -t, k) for k in range(3))
-    kept = np.stack([u0, u1 + v.tau * u0, u2 + 2 * v.tau * u1 + v.tau**2 * u0]) * np.exp(-v.tau * t)
-    return dropped, kept, np.asarray(v.noise.density(c))
+    u0, u1, u2 = (v.noise.upper(c[:, :, None], -np.multiply.outer(a, t), k) * (a**k)[:, None] for k in range(3))
+    one, two = edge[:, None], (edge**2)[:, None]
+    kept = np.stack([u0, u1 + one * u0, u2 + 2 * one * u1 + two * u0]) * np.exp(-np.multiply.outer(edge, t))
+    return dropped, kept, np.asarray(v.noise.density(c) / a)
 
 
 def _lower(v: Values, c: Floats, s: Complexes) -> Complexes:
@@ -261,32 +296,38 @@ def jumps(s: Complexes, t: Floats, tau: float) -> list[Complexes]:
 
 
 def _plan(
-    noise: Law, c: Floats, times: Floats, tau: float, level: Level, inverse: Inverse | None, unit: float
-) -> tuple[Plan, Floats | None]:
-    """The nodes, and the matrix that carries their values to the counts (None: they are the counts)."""
-    carry, exact = None, c.size <= FEW or float(np.ptp(c)) > CLOSE
-    v = Values(noise, c, times, tau, True)
-    if not exact:
-        x, carry = chebyshev(c, level.nodes)
-        v = Values(noise, x, times @ carry, tau, False)
-    top = level.frequency * v.frequency() / v.n
+    v: Values, level: Level, inverse: Inverse | None, unit: float
+) -> tuple[Plan, Callable[[Sums], Sums]]:
+    """The nodes, and what carries their values to the counts."""
+    n, size = v.n, v.c.size
+    mean, square = float(np.sum(v.times * v.c)), v.noise.variance * float(np.sum(v.times * v.a**2))
+    top = level.frequency * v.frequency()
     width = top / SMOOTH
     reach = 2 * math.sqrt(level.quiet) / width
     low, high = _window(v, level.quiet)
-    low, high = low - reach / v.n, high + reach / v.n
+    low, high = low - reach / n, high + reach / n
     u, cut = _line(v, top, width, low, high, level, reach)
+    may = v.noise.sf(v.cut(low)) > NEVER / n
+    near, never = v.part(may), v.part(~may)
+    carry = None
+    if near.c.size > FEW and float(np.ptp(near.c)) <= CLOSE and np.ptp(near.a) == 0:
+        x, carry = chebyshev(near.c, level.nodes)
+        near = replace(near, c=x, a=np.full(x.size, near.a[0]), times=near.times @ carry, exact=False)
     if inverse is not None:
         t: Rule = (inverse.t * unit, inverse.omega * unit)
     else:
-        size = math.hypot(float(np.sum(times * c)), noise.deviation * math.sqrt(v.n))
         w, weight = legendre(level.tilts)
-        t = (2 * (1 / w - 1) / size, 2 * weight / (w * w * size))
+        t = (2 * (1 / w - 1) / math.hypot(mean, math.sqrt(square)), 2 * weight / (w * w) / math.hypot(mean, math.sqrt(square)))
     t = (np.append(0.0, t[0]), np.append(0.0, t[1]))
-    return Plan(v, _panels(v, low, high, u[-1], level.order), u, cut, t), carry
 
+    def spread(found: Sums) -> Sums:
+        """To all counts; who is never kept has nothing."""
+        out = np.zeros((3, size))
+        out[2] = found.chance
+        out[:, may] = [values if carry is None else carry @ values for values in (found.first, found.second, found.zero)]
+        return Sums(out[0], out[1], out[2], found.chance)
 
-def _carried(found: Sums, carry: Floats | None) -> Sums:
-    return found if carry is None else Sums(carry @ found.first, carry @ found.second, carry @ found.zero, found.chance)
+    return Plan(near, never, n, _panels(near, low, high, u[-1], level.order), u, cut, t), spread
 
 
 def chebyshev(c: Floats, nodes: int) -> tuple[Floats, Floats]:
@@ -320,26 +361,37 @@ def _line(v: Values, top: float, width: float, low: float, high: float, level: L
 
 def _chernoff(v: Values, r: Floats) -> tuple[Floats, Floats]:
     """Tilts theta, and log E[e^{theta (W - nr)}] at every r; both signs."""
-    most = 0.93 if not v.gaussian else min(12.0, 250.0 / max(float(r[-1] + v.tau - v.c.min()), 1.0))
+    c = v.cut(r)[:, None, :]
+    most = 0.93 if not v.gaussian else min(12.0, 250.0 / max(float(np.max(c * v.a)), 1.0))
     up = most * np.geomspace(0.01, 1.0, 14)
     theta = np.concatenate([up, -up])
-    c = (r[:, None] + v.tau - v.c)[:, None, :]
-    fallen = np.exp(-theta * v.tau)[:, None] * v.noise.lower(c, -theta[:, None])
-    with np.errstate(divide="ignore"):  # a factor of 0: all kept, or all dropped, for certain
-        log = np.log(fallen + v.noise.sf(c)) @ v.times
-    return theta, log - v.n * np.multiply.outer(r, theta)
+    tilt = np.multiply.outer(theta, v.a)
+    # E[e^{theta (r - z)}; dropped] = e^{-tilt tau} E[e^{tilt (c - eta)}; eta < c]
+    if v.gaussian:
+        fallen = tilt * (c - v.tau) + tilt * tilt / 2 + _log(v.noise.cdf(c + tilt))
+    else:
+        above = np.exp(np.minimum(c, 0.0)) / (2 * (1 - tilt))
+        deep = np.maximum(c, 0.0)
+        below = 1 / (1 - tilt * tilt) - np.exp(-deep * (1 + tilt)) / (2 * (1 + tilt))
+        fallen = tilt * (deep - v.tau) + _log(np.where(c < 0, above, below))
+    return theta, np.logaddexp(fallen, _log(v.noise.sf(c))) @ v.times - v.n * np.multiply.outer(r, theta)
+
+
+def _log(chance: Floats) -> Floats:
+    """The logarithm, and of 0 one so low that no sum feels it."""
+    return np.log(np.maximum(chance, 1e-300)) - 1e3 * (chance < 1e-300)
 
 
 def _window(v: Values, quiet: float) -> tuple[float, float]:
     """Where r lies but for a chance of e^-quiet: above -tau, where somebody is kept, and by Chernoff's bound."""
     unit = 1.0
-    high = float(v.c.max()) - v.tau + unit
-    while float(np.sum(np.abs(v.times) * v.noise.sf(high + v.tau - v.c))) > math.exp(-quiet):
+    high = float(np.max(v.c)) - v.tau + unit
+    while float(np.sum(np.abs(v.times) * v.noise.sf(v.cut(high)))) > math.exp(-quiet):
         high += unit
     low = -v.tau
     high = max(high, low + unit)
     for _ in range(3):  # each look narrows the ends to a cell of the one before
-        r = low + (high - low) * np.linspace(0.0, 1.0, 48) ** 2
+        r = low + (high - low) * np.linspace(0.0, 1.0, 40) ** 2
         theta, log = _chernoff(v, r)
         later = np.min(log[:, theta > 0], axis=1) < -quiet  # P(root > r) = P(W > nr)
         sooner = np.min(log[:, theta < 0], axis=1) < -quiet
@@ -355,19 +407,25 @@ def _window(v: Values, quiet: float) -> tuple[float, float]:
 def _panels(v: Values, low: float, high: float, top: float, order: int) -> Rule:
     """Panels on which the phase turns by TURN at most, with breaks at the corners of Laplace noise.
 
-    Those who are dropped turn with r: W - nr has the slope -K, K the number of those that are kept.
+    Those who are dropped turn with r: W - nr has the slope -K, K the number of those that are kept. A panel is no longer than 1.5 scales of the
+    noise of anybody who stands near its edge.
     """
     breaks = {low, high}
-    if not v.gaussian and v.exact:
-        breaks.update((v.c - v.tau)[(v.c - v.tau > low) & (v.c - v.tau < high)].tolist())
-    ends = [low]
+    corner = v.c - v.a * v.tau
+    if not v.gaussian and v.exact and v.c.size <= CORNERS:
+        breaks.update(corner[(corner > low) & (corner < high)].tolist())
+    ends, near = [low], 6.0 if v.gaussian else 12.0
     for a, b in pairwise(sorted(breaks)):
         place = a
         while place < b:
-            mean = float(v.times @ v.noise.sf(place + v.tau - v.c))
+            cut = v.cut(place)
+            mean = float(v.times @ v.noise.sf(cut))
             number = min(v.n, 1 + mean + 4 * math.sqrt(max(mean, 0.0)))
-            place += min(TURN / (number * top), 1.5)
+            finest = float(np.min(v.a[np.abs(cut) < near], initial=1.0))
+            place += min(TURN / (number * top), 1.5 * finest)
             ends.append(min(place, b))
+            if len(ends) > PANELS:
+                raise ToleranceError("pos-threshold: weights of very different sizes, and too many panels to follow them all")
     edges = np.array(ends)
     unit, weight = legendre(order)
     wide = np.diff(edges)[:, None]

@@ -22,6 +22,7 @@ def add_shares(
     edge: Floats,
     phase: Numbers,
     jump: Numbers,
+    which: NDArray[np.int64],
     omega: Floats,
     times: Floats,
     exact: bool,
@@ -30,7 +31,7 @@ def add_shares(
     """Add to out[0], out[1], out[2]: E[share], E[share^2] and P(share = 0) of every pair; returns P(S > 0).
 
     dropped[r, s, j], kept[k, r, j, t] = E[(z - r)^k e^{-t(z - r)}; kept], edge[r, j] the density at the edge, phase[r, s] what stands
-    before the product, jump[k, s, t], omega[k, t] the weights of shares and squares. The first t is 0: the two chances come from it alone.
+    before the product, jump[k, s, w, t] with w = which[j] (one for each threshold), omega[k, t] the weights of shares and squares. The first t is 0: the two chances come from it alone.
     `exact`: times are whole numbers; else they are weights of interpolation, and the product is taken by the logarithms of ratios to the first
     factor, which are near 1.
     """
@@ -43,6 +44,7 @@ def add_shares(
             product[0], product[1], number[:], edges[:] = 1.0, 0.0, 0.0, 0.0
             for j in range(m):
                 a, b, f, many = dropped[i, q, j].real, dropped[i, q, j].imag, edge[i, j], times[j]
+                w = which[j]
                 for k in range(size):
                     up = kept[0, i, j, k]
                     psi = a + up
@@ -51,8 +53,10 @@ def add_shares(
                     inverse[0, j, k], inverse[1, j, k] = x, y
                     number[0, k] += many * up * x
                     number[1, k] += many * up * y
-                    edges[0, k] += many * f * x
-                    edges[1, k] += many * f * y
+                    e = jump[0, q, w, k].real
+                    g = jump[0, q, w, k].imag
+                    edges[0, k] += many * f * (x * e - y * g)
+                    edges[1, k] += many * f * (x * g + y * e)
                 if exact:
                     _times(product, a, b, kept[0, i, j], int(many))
             if not exact:
@@ -62,20 +66,19 @@ def add_shares(
             for k in range(size):
                 x, y = product[0, k], product[1, k]
                 product[0, k], product[1, k] = x * c - y * d, x * d + y * c
-            chance += _chances(product, inverse, number, edges, dropped[i, q], kept[0, i], edge[i], jump[0, q, 0], out)
+            chance += _chances(product, inverse, number, edges, dropped[i, q], kept[0, i], edge[i], jump[0, q, :, 0], which, out)
             for j in range(m):
-                f = edge[i, j]
+                f, w = edge[i, j], which[j]
                 first, second = 0.0, 0.0
                 for k in range(1, size):
                     u, v = inverse[0, j, k], inverse[1, j, k]
                     x, y = product[0, k] * u - product[1, k] * v, product[0, k] * v + product[1, k] * u
-                    e, g = edges[0, k] - f * u, edges[1, k] - f * v
-                    a, b = jump[0, q, k].real, jump[0, q, k].imag
-                    rest = 1.0 + number[0, k] - kept[0, i, j, k] * u + a * e - b * g
-                    turn = number[1, k] - kept[0, i, j, k] * v + a * g + b * e
+                    a, b = jump[0, q, w, k].real, jump[0, q, w, k].imag
+                    rest = 1.0 + number[0, k] - kept[0, i, j, k] * u + edges[0, k] - f * (u * a - v * b)
+                    turn = number[1, k] - kept[0, i, j, k] * v + edges[1, k] - f * (u * b + v * a)
                     both = x * rest - y * turn
-                    one = x * jump[1, q, k].real - y * jump[1, q, k].imag
-                    two = x * jump[2, q, k].real - y * jump[2, q, k].imag
+                    one = x * jump[1, q, w, k].real - y * jump[1, q, w, k].imag
+                    two = x * jump[2, q, w, k].real - y * jump[2, q, w, k].imag
                     first += omega[0, k] * (kept[1, i, j, k] * both + f * one)
                     second += omega[1, k] * (kept[2, i, j, k] * both + f * two)
                 out[0, j] += first
@@ -120,7 +123,8 @@ def _chances(
     dropped: Numbers,
     kept: Floats,
     edge: Floats,
-    jump: complex,
+    jump: Numbers,
+    which: NDArray[np.int64],
     out: Floats,
 ) -> float:
     """At t = 0: P(share = 0) into out[2], and P(S > 0)."""
@@ -128,6 +132,6 @@ def _chances(
     all_kept, all_edges = complex(number[0, 0], number[1, 0]), complex(edges[0, 0], edges[1, 0])
     for j in range(edge.size):
         g = complex(inverse[0, j, 0], inverse[1, j, 0])
-        rest = all_kept - kept[j, 0] * g + jump * (all_edges - edge[j] * g)
+        rest = all_kept - kept[j, 0] * g + all_edges - jump[which[j]] * edge[j] * g
         out[2, j] += (whole * g * dropped[j] * rest).real
-    return float((whole * (all_kept + jump * all_edges)).real)
+    return float((whole * (all_kept + all_edges)).real)
