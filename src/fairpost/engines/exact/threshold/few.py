@@ -35,8 +35,12 @@ from fairpost.parallel import over_slices
 
 CLOSE = 3.0
 """Many distinct counts whose kept parts turn by no more than this at Y are carried by Chebyshev nodes."""
-WORK, MOST = 0.8e9, 3e9
-"""The most nanoseconds (by estimate) for the two levels that a refusal needs, and for one after them."""
+WORK, MOST, LESS = 0.8e9, 3e9, 1.2e9
+"""The most nanoseconds (by estimate) for the first level, which shows whether the chances sum to 1, and for one after it; less where the
+tolerance is loose, as for whole-number noise, which may be refused for its own sake afterwards."""
+LOOSE = 1e-5
+ASTRAY = 1e-2
+"""By how much the first level may miss that."""
 PARTS = 6
 """Parts of the window of r, each with its own steps of s: H is spread the less the larger r is."""
 BLOCK = 200_000
@@ -46,8 +50,8 @@ FREQUENCY = (12.5, 5.5)
 SMOOTH = 4.0
 """That over the width of chi's fall, or less."""
 ROUNDING = 1e-13
-OUTLOOK = 5.0
-"""What a further level gains at the least."""
+OUTLOOK = (5.0, 20.0)
+"""What a further level gains at the least: Laplace, Gaussian."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,11 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     surplus = math.fsum([total, *(-x * times).tolist()]) / b
     v = Values(noise.scaled(1.0), x / b, many, float(np.sum(many)), surplus, tau / b)
     before: Found | None = None
-    spent = 0.0
     for at, level in enumerate(LEVELS):
         cancel.check()
-        now, spent = _level(v, total / b, level, spent, at)
+        now = _level(v, total / b, level, WORK if at == 0 else MOST if rtol < LOOSE else LESS)
+        if abs(now.whole - 1) > ASTRAY:
+            raise ToleranceError(f"simplex-threshold: the first rules miss the sum of all chances by {abs(now.whole - 1):.2g}")
         if before is not None:
             mean = surplus / v.n
             lost = abs(now.whole - 1) + abs(float(np.sum(many * now.bias)) / v.n - mean) / (1 + abs(mean))
@@ -113,7 +118,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
             alpha, slack = range_error(now.bias, error)
             if slack <= max(rtol * alpha, ROUNDING * (1 + abs(mean))):
                 return _moments(now, before, error, lost, b)
-            if slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
+            if slack > rtol * alpha * OUTLOOK[int(v.gaussian)] ** (len(LEVELS) - 1 - at):
                 break
         before = now
     raise refusal("simplex-threshold", now.bias * b, error * b, rtol)
@@ -128,8 +133,8 @@ def _moments(now: Found, before: Found, error: Floats, lost: float, b: float) ->
     return Moments(now.bias * b, error * b, mse, zero, mse_error=spread, zero_error=chance)
 
 
-def _level(whole: Values, total: float, level: Level, spent: float, at: int) -> tuple[Found, float]:
-    """The sums at one level and what has been spent; refused before the work where it would be too much."""
+def _level(whole: Values, total: float, level: Level, most: float) -> Found:
+    """The sums at one level; refused before the work where it would be too much."""
     v, carry = whole, None
     if whole.x.size > FEW and float(np.ptp(whole.x)) * 2 * FREQUENCY[int(whole.gaussian)] <= CLOSE:
         nodes, carry = chebyshev(whole.x, level.nodes)
@@ -148,8 +153,7 @@ def _level(whole: Values, total: float, level: Level, spent: float, at: int) -> 
         rule = _panels(v, a, b, end, level.order)
         parts.append((rule, u, _weights(u, top, width, step)))
         cost += each * rule[0].size * u.size * v.x.size
-    spent += cost
-    if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
+    if cost > most:
         raise ToleranceError(
             f"simplex-threshold: few entities share the shift, and {cost / each:.2g} nodes would take too long"
         )
@@ -158,7 +162,7 @@ def _level(whole: Values, total: float, level: Level, spent: float, at: int) -> 
         found = found + _sums(v, rule, u, cut, carry is None)
     if carry is not None:
         found = Found(carry @ found.bias, carry @ found.mse, carry @ found.zero, found.whole)
-    return found, spent
+    return found
 
 
 def _weights(u: Floats, top: float, width: float, step: float) -> Floats:

@@ -54,6 +54,8 @@ CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
 WORK, MOST = 4e7, 2e8
 """The most (r, s, t, count) values (some 20 ns each) for the two levels that a refusal needs, and for one level after them."""
+ASTRAY = 0.05
+"""By how much a level may miss the chance of a positive sum; those that go on to a tolerance miss it by 1e-6."""
 NEVER = 1e-18
 """Who is kept with a smaller chance (over n) is always dropped."""
 CORNERS, PANELS = 40, 1500
@@ -79,14 +81,16 @@ class Level:
     """Nodes t."""
     nodes: int
     """Chebyshev nodes."""
+    finest: float
+    """The least scale (of the largest weight's noise) that panels of r follow."""
 
 
 LEVELS = (
-    Level(0.72, 20.0, 11, 13, 6),
-    Level(1.0, 24.0, 13, 17, 8),
-    Level(1.4, 28.0, 15, 21, 10),
-    Level(2.0, 31.0, 18, 26, 12),
-    Level(2.8, 33.0, 21, 32, 14),
+    Level(0.72, 15.0, 11, 12, 6, 0.1),
+    Level(1.0, 19.0, 13, 15, 8, 0.06),
+    Level(1.4, 24.0, 15, 19, 10, 0.03),
+    Level(2.0, 28.0, 18, 24, 12, 0.015),
+    Level(2.8, 32.0, 21, 30, 14, 0.008),
 )
 
 
@@ -141,7 +145,7 @@ class Sums:
 
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
-    """Moments of `pos-threshold` for equal weights and three or more entities."""
+    """Moments of `pos-threshold` for three or more entities whose weights are alike."""
     unit = problem.mechanism.spread
     times = problem.times.astype(np.float64)
     values = Values(problem.mechanism.scaled(1.0), problem.c / unit, problem.a, times, tau / unit, True)
@@ -157,7 +161,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
             if chance > 0
         ]
         spent += (cost := sum(plan.work for plan, _ in plans))
-        if (at < 2 and spent + (3 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
+        if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
             why = f"the integral over (r, s, t) has {cost:.2g} nodes, which would take too long"
             if before is None or at < 2:
                 raise ToleranceError(f"pos-threshold: {why}")
@@ -166,6 +170,10 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         now = sides[0] if len(sides) == 1 else sides[0] + sides[1]
         mass = float(np.sum(times * now.first))
         bias = now.first - p * mass
+        if abs(now.chance - sum(chances)) > ASTRAY:
+            raise ToleranceError(
+                f"pos-threshold: the first rules miss the chance of a positive sum by {abs(now.chance - sum(chances)):.2g}"
+            )
         if before is not None:
             lost = abs(now.chance - sum(chances)) + (0.0 if inverse else abs(mass - now.chance)) + 2 * negative * (
                 len(sides) == 1
@@ -176,7 +184,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
             if reached(bias, error, p, rtol):
                 return symmetric(_moments(now, before[0], p, bias, error, mse, lost, inverse, negative))
             alpha, slack = range_error(bias, error)
-            if at > 0 and problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
+            if problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
                 break
         before = now, bias
     raise refusal("pos-threshold", bias, error, rtol)
@@ -327,7 +335,7 @@ def _plan(
         out[:, may] = [values if carry is None else carry @ values for values in (found.first, found.second, found.zero)]
         return Sums(out[0], out[1], out[2], found.chance)
 
-    return Plan(near, never, n, _panels(near, low, high, u[-1], level.order), u, cut, t), spread
+    return Plan(near, never, n, _panels(near, low, high, u[-1], level), u, cut, t), spread
 
 
 def chebyshev(c: Floats, nodes: int) -> tuple[Floats, Floats]:
@@ -404,16 +412,17 @@ def _window(v: Values, quiet: float) -> tuple[float, float]:
     return low, high
 
 
-def _panels(v: Values, low: float, high: float, top: float, order: int) -> Rule:
-    """Panels on which the phase turns by TURN at most, with breaks at the corners of Laplace noise.
+def _panels(v: Values, low: float, high: float, top: float, level: Level) -> Rule:
+    """Panels on which the phase turns by TURN at most, with breaks at the corners of Laplace noise and of what looks like one.
 
     Those who are dropped turn with r: W - nr has the slope -K, K the number of those that are kept. A panel is no longer than 1.5 scales of the
-    noise of anybody who stands near its edge.
+    noise of anybody who stands near its edge, down to level.finest: smaller ones have too little to give.
     """
     breaks = {low, high}
     corner = v.c - v.a * v.tau
-    if not v.gaussian and v.exact and v.c.size <= CORNERS:
-        breaks.update(corner[(corner > low) & (corner < high)].tolist())
+    if v.exact and v.c.size <= CORNERS:
+        sharp = (v.a < level.finest) | (not v.gaussian)
+        breaks.update(corner[(corner > low) & (corner < high) & sharp].tolist())
     ends, near = [low], 6.0 if v.gaussian else 12.0
     for a, b in pairwise(sorted(breaks)):
         place = a
@@ -422,11 +431,11 @@ def _panels(v: Values, low: float, high: float, top: float, order: int) -> Rule:
             mean = float(v.times @ v.noise.sf(cut))
             number = min(v.n, 1 + mean + 4 * math.sqrt(max(mean, 0.0)))
             finest = float(np.min(v.a[np.abs(cut) < near], initial=1.0))
-            place += min(TURN / (number * top), 1.5 * finest)
+            place += min(TURN / (number * top), 1.5 * max(finest, level.finest))
             ends.append(min(place, b))
             if len(ends) > PANELS:
                 raise ToleranceError("pos-threshold: weights of very different sizes, and too many panels to follow them all")
     edges = np.array(ends)
-    unit, weight = legendre(order)
+    unit, weight = legendre(level.order)
     wide = np.diff(edges)[:, None]
     return (edges[:-1, None] + wide * unit).ravel(), (wide * weight).ravel()

@@ -21,6 +21,10 @@ from fairpost.noise import Law, Threshold
 from fairpost.rules import PosThreshold, SimplexThreshold
 
 
+ALIKE = 4.0
+"""Weights within this factor are alike enough for `lines`."""
+
+
 def simplex_threshold(
     x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rtol: float = 1e-6
 ) -> Moments:
@@ -79,7 +83,9 @@ def pos_threshold(
     try:
         return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
     except ToleranceError:
-        return lines.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
+        if np.max(a) > ALIKE * np.min(a):
+            raise
+    return lines.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
 
 
 @EXACT.register(PosThreshold)
