@@ -13,12 +13,16 @@ from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.threshold import release as jump
-from fairpost.engines.exact.threshold import two
+from fairpost.engines.exact.threshold import few, lines, two
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
-from fairpost.errors import UnsupportedError
+from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PosThreshold, SimplexThreshold
+
+
+ALIKE = 4.0
+"""Weights within this factor are alike enough for `lines`."""
 
 
 def simplex_threshold(
@@ -32,7 +36,12 @@ def simplex_threshold(
         return lattice.release(x, times, noise, total, rule if rule.level > 0 else None, rtol)
     if rule.level == 0:
         return simplex(x, times, noise, total, rtol)
-    return jump.release(x, times, noise, total, rule.level, rtol)
+    try:
+        return jump.release(x, times, noise, total, rule.level, rtol)
+    except ToleranceError:
+        if int(np.sum(times)) == 2 or total <= rule.level:
+            raise
+    return few.release(x, times, noise, total, rule.level, rtol)
 
 
 def covered(name: str, law: Law, rule: Threshold) -> None:
@@ -71,7 +80,12 @@ def pos_threshold(
     covered("pos-threshold", continuous("pos-threshold", noise), rule)
     if int(np.sum(times)) == 2:
         return two.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
-    return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
+    try:
+        return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
+    except ToleranceError:
+        if np.max(a) > ALIKE * np.min(a):
+            raise
+    return lines.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
 
 
 @EXACT.register(PosThreshold)
