@@ -516,6 +516,22 @@ def test_cells_take_the_fewest_nodes():
     assert np.sum(law.weight) + law.giants == pytest.approx(400, rel=1e-13)
     cubes = law.at_members(law.x**3)
     assert cubes == pytest.approx(law.members**3, rel=1e-11, abs=1e-9)
+    # 5e-17 by the Bessel function, and rounding of 45 terms
+    assert np.max(np.abs(law.at_members(np.exp(-law.x)) - np.exp(-law.members))) < 1e-14
+
+
+@pytest.mark.parametrize("unit", [Laplace(1.0), Gaussian(1.0)])
+def test_first_moments_of_the_falling_sum(unit):
+    """E[H] - C, Var[H] and E[#{X > m}] from the partial transforms, which have tests of their own."""
+    x, times = np.array([0.0, 0.4, 1.5, 4.0, 30.0]), np.array([2.0, 1.0, 3.0, 1.0, 2.0])
+    population = simplex_law.Population(unit, x, times, 9.0, 0.7)
+    total = 0.7 + float(times @ x)
+    for m in (-2.0, 0.4, 0.9, 6.0):
+        for skip in (0, 1):
+            weight = times - skip * (np.arange(5) == 0)
+            zeroth, first, second = (unit.upper(m - x, 0.0, k) for k in range(3))
+            known = (weight @ first - total, weight @ (second - first**2), weight @ zeroth)
+            assert population.moments(m, skip) == pytest.approx(known, rel=1e-11, abs=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(5.0), Gaussian(6.0)])
