@@ -141,7 +141,7 @@ def _scan(problem: Problem, far: float, start: float, width: float, seen: dict[f
     for sign in (1, -1):
         r, step, log = start, width / 4, top
         while r > smallest and log > top - 45 and step < 1e6 * width:
-            some = []
+            some: list[float] = []
             while len(some) < AHEAD and r > smallest and step < 1e6 * width:
                 r = r + step if sign > 0 else max(r - min(step, 0.5 * r), smallest)
                 some.append(r)
