@@ -157,6 +157,7 @@ def density(problem: Problem, far: float, r: Floats) -> Floats:
     """The logarithm of the density of r, by the saddle-point approximation."""
     from fairpost.engines.exact.pos.kernels.separated import threshold_density
 
+    cancel.check()
     out = np.empty_like(r)
     threshold_density(problem.noise, problem.c, problem.scale, problem.times, far, problem.low, r, out)
     return np.where(np.isfinite(out), out, -1e300)  # too far out for the transforms
