@@ -23,6 +23,17 @@ def best(call: Callable[[], object], repeats: int = 7) -> float:
     return min(times)
 
 
+def cpu(call: Callable[[], object], repeats: int = 3) -> float:
+    """Likewise in processor seconds, of all threads together."""
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
 def second_core(seconds: float = 0.3) -> float:
     """How much more noise two threads draw than one: what the second core adds to plain vector arithmetic.
 
@@ -54,11 +65,14 @@ def line(what: str, figure: str, bar: str = "", met: bool | None = None) -> None
     print(f"{what:<64} {figure:>22}  {bar:<18} {verdict}", flush=True)
 
 
-def districts(column: str = "poor_5_17") -> tuple[str, fp.Counts]:
-    """SAIPE 2019 where it is, else the synthetic stand-in of the same size."""
+def districts(column: str = "poor_5_17", groups: str | None = None) -> tuple[str, fp.Counts]:
+    """SAIPE 2019 where it is, else the synthetic stand-in of the same size (its groups: 51 in turn)."""
     path = DATA / "saipe_2019.csv"
     if not path.exists():
-        return "synthetic stand-in", synthetic_districts()
+        made = synthetic_districts()
+        states = None if groups is None else [f"g{k % 51}" for k in range(made.n)]
+        return "synthetic stand-in", fp.Counts(made.values, ids=made.ids, groups=states)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return f"SAIPE 2019 {column}", fp.Counts([float(row[column]) for row in rows], ids=[row["leaid"] for row in rows])
+    values, states = [float(row[column]) for row in rows], None if groups is None else [row[groups] for row in rows]
+    return f"SAIPE 2019 {column}", fp.Counts(values, ids=[row["leaid"] for row in rows], groups=states)

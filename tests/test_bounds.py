@@ -9,6 +9,7 @@ import pytest
 import fairpost as fp
 from cases import HAWAII, MECHANISMS, noise
 from fairpost import errors
+from fairpost.bounds import sum_lattice
 from fairpost.bounds import sum_law as sumlaw
 
 RELATIVE = 5e-12
@@ -60,6 +61,56 @@ def test_laplace_tails_for_many_entities(n):
         log_mgf = -(n - 1) * mp.log(1 - (mp.mpf(b) / n / beta) ** 2)
         exact = float(beta / 2 * mp.exp(-u / beta + log_mgf))
     assert float(sumlaw.clipped(u, n, fp.Laplace(b))) == pytest.approx(exact, rel=RELATIVE)
+
+
+@pytest.mark.parametrize("n", [3, 9, 250, 13184])
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_the_first_pole_leaves_what_its_bound_says(n, k):
+    """Where the bound is above rounding the two differ by less than it, and not by nothing; where it is below, they agree."""
+    noise, u = fp.Laplace(10.0), np.concatenate([[0.0], np.geomspace(1e-2, 60, 200) * 10])
+    first, bound = sumlaw.first_pole(noise, u, n, k)
+    whole = sumlaw.by_contour(noise, u, n, k)
+    apart = np.abs(first / whole - 1)
+    middle = (bound > -20) & (bound < -2)
+    assert middle.sum() >= 3
+    assert (apart[middle] <= np.exp(bound[middle])).all()
+    assert (apart[middle] >= np.exp(bound[middle] - 25)).all()
+    enough = bound <= -sumlaw.ALONE
+    assert enough.sum() >= 10
+    assert apart[enough].max() < RELATIVE
+    assert sumlaw.clipped(u, n, noise, k) == pytest.approx(whole, rel=RELATIVE)
+
+
+def test_ten_million_entities_keep_the_digits_of_the_small_argument():
+    """(n - 1) log(1 - t^2) with t = 1e-7: logarithms of 1 - t and 1 + t would leave 1e-9."""
+    noise, n = fp.Laplace(0.01), 10**7
+    u = np.geomspace(2e-4, 5e-3, 40)
+    first, bound = sumlaw.first_pole(noise, u, n, 1)
+    assert (bound < -sumlaw.ALONE).all()
+    assert sumlaw.by_contour(noise, u, n, 1) == pytest.approx(first, rel=RELATIVE)
+
+
+@pytest.mark.parametrize(
+    ("noise", "n"), [(fp.DiscreteLaplace(1.5), 60), (fp.DiscreteLaplace(4.0), 3000), (fp.DiscreteGaussian(2.0), 50)]
+)
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_lattice_tails_that_are_left_out_do_not_matter(noise, n, k, monkeypatch):
+    u = np.concatenate([np.arange(0.0, 60.0, 1.0), [17.3, 200.0, float(n - 1), 2.0 * n]])
+    looked: list[int] = []
+    tails = sum_lattice._tails
+
+    def counted(m, n, mechanism):
+        looked.append(m.size)
+        return tails(m, n, mechanism)
+
+    monkeypatch.setattr(sum_lattice, "_tails", counted)
+    some = sum_lattice.tail_of_entry(u, n, noise, k)
+    fewer = sum(looked)
+    monkeypatch.setattr(sum_lattice, "LOST", -np.inf)
+    looked.clear()
+    every = sum_lattice.tail_of_entry(u, n, noise, k)
+    assert 0 < fewer < sum(looked)
+    assert some == pytest.approx(every, rel=1e-12, abs=1e-300)  # rounding of sums taken with and without the others
 
 
 @pytest.mark.parametrize("n", [2, 5, 13184])

@@ -13,6 +13,7 @@ import oracles
 from fairpost.engines.exact.simplex import contours as simplex_rule
 from fairpost.engines.exact.simplex import law as simplex_law
 from fairpost.engines.exact.simplex import moments as module
+from fairpost.engines.exact.simplex import window
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.errors import ToleranceError
 from fairpost.noise import Gaussian, Laplace
@@ -490,3 +491,81 @@ def test_no_cell_reaches_over_the_window_of_the_threshold():
     for part in law.segments:
         inside = law.members[part.start : part.stop]
         assert part.nodes == 0 or inside[0] > 0.18 or inside[-1] < 0.16
+
+
+@pytest.mark.parametrize("scale", [3.0, 40.0])
+def test_wide_cells_are_as_good_as_narrow_ones(scale, monkeypatch):
+    """Fewer nodes, and the same biases within the sum of the stated errors."""
+    rng = np.random.default_rng(8)
+    x = np.round(np.exp(rng.normal(4, 1.3, 6000)))
+    wide = evaluate(x, Laplace(scale), rtol=1e-9)
+    monkeypatch.setattr(simplex_law, "CELLS", (((8.0, 1.0),), ((3.0, 1.0),)))
+    narrow = evaluate(x, Laplace(scale), rtol=1e-9)
+    assert not np.array_equal(wide.bias, narrow.bias)
+    assert (np.abs(wide.bias - narrow.bias) <= wide.error + narrow.error).all()
+    assert (np.abs(wide.zero - narrow.zero) <= wide.zero_error + narrow.zero_error).all()
+    assert (np.abs(wide.mse - narrow.mse) <= wide.mse_error + narrow.mse_error).all()
+
+
+def test_cells_take_the_fewest_nodes():
+    x = np.arange(0.0, 400.0)
+    law = simplex_law.reduce(
+        simplex_law.Population(Laplace(1.0), x / 10, np.ones(400), 400.0, 0.0), 0.3, (-0.3, 0.3), 20
+    )
+    assert law.x.size < 60  # one cell of 45 nodes and the few counts in the window, not five of 20
+    assert np.sum(law.weight) + law.giants == pytest.approx(400, rel=1e-13)
+    cubes = law.at_members(law.x**3)
+    assert cubes == pytest.approx(law.members**3, rel=1e-11, abs=1e-9)
+    # 5e-17 by the Bessel function; T_45 has the slope 45^2 at the ends, so rounding of its argument is worth 45^2 ulp
+    assert np.max(np.abs(law.at_members(np.exp(-law.x)) - np.exp(-law.members))) < 4e-13
+
+
+@pytest.mark.parametrize("unit", [Laplace(1.0), Gaussian(1.0)])
+def test_first_moments_of_the_falling_sum(unit):
+    """E[H] - C, Var[H] and E[#{X > m}] from the partial transforms, which have tests of their own."""
+    x, times = np.array([0.0, 0.4, 1.5, 4.0, 30.0]), np.array([2.0, 1.0, 3.0, 1.0, 2.0])
+    population = simplex_law.Population(unit, x, times, 9.0, 0.7)
+    total = 0.7 + float(times @ x)
+    for m in (-2.0, 0.4, 0.9, 6.0):
+        for skip in (0, 1):
+            weight = times - skip * (np.arange(5) == 0)
+            zeroth, first, second = (unit.upper(m - x, 0.0, k) for k in range(3))
+            known = (weight @ first - total, weight @ (second - first**2), weight @ zeroth)
+            assert population.moments(m, skip) == pytest.approx(known, rel=1e-11, abs=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(5.0), Gaussian(6.0)])
+def test_one_window_for_deficits_and_spread_equals_two(mechanism, monkeypatch):
+    rng = np.random.default_rng(9)
+    x = np.round(np.exp(rng.normal(2.5, 1.2, 500)))
+    sought: list[int] = []
+    find = module.find_window
+
+    def counted(population, skip):
+        sought.append(skip)
+        return find(population, skip)
+
+    monkeypatch.setattr(module, "find_window", counted)
+    one = evaluate(x, mechanism)
+    assert sought == [1]
+    monkeypatch.setattr(window, "EVEN", -math.inf)
+    two = evaluate(x, mechanism)
+    assert sought == [1, 1, 0]
+    assert np.array_equal(one.bias, two.bias)
+    assert (np.abs(one.mse - two.mse) <= one.mse_error + two.mse_error).all()
+
+
+def test_where_clipping_is_rare_the_spread_has_a_window_of_its_own(monkeypatch):
+    """Far tails: the deficits' integrand lies far above the threshold's law."""
+    seen: list[bool] = []
+    serves = window.Window.spread
+
+    def told(self, population):
+        seen.append(serves(self, population))
+        return seen[-1]
+
+    monkeypatch.setattr(window.Window, "spread", told)
+    found = evaluate(np.full(60, 2000.0) + np.arange(60), Gaussian(100.0))
+    assert not seen[0]
+    assert seen[-1]
+    assert found.mse == pytest.approx(np.full(60, 1e4 * 59 / 60), rel=1e-9)  # nobody is clipped to speak of

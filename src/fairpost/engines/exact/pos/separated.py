@@ -226,8 +226,12 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
 
     if r.size * risk.problem.c.size < 2000:
         return work(slice(None))
-    halves = (slice(0, None, 2), slice(1, None, 2))  # neighbours cost the same; the same two sums on any number of threads
-    one, two = [found for part in over_slices(lambda which: [work(h) for h in halves[which]], 2) for found in part]
+    halves = [
+        slice(0, None, 2),
+        slice(1, None, 2),
+    ]  # neighbours cost the same; the same two sums on any number of threads
+    found = over_slices(lambda part: [work(half) for half in halves[part]], 2)
+    one, two = (half for part in found for half in part)
     return _Clipping(
         one.first + two.first,
         one.square + two.square,

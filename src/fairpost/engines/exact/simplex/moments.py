@@ -263,13 +263,13 @@ def _spread(
 
 
 def _squares(population: Population, win: Window, parts: Integrals) -> tuple[Floats, float, int]:
-    """E[(v_i - x_i)^2], E[T] = E[m] + (C - sum x)/n and the number of nodes."""
+    """E[(v_i - x_i)^2], E[T] = E[m] + (C - sum x)/n and the number of nodes (a window of the deficits that serves has no closed part)."""
     assert parts.squares is not None
     law, unit = parts.law, population.unit
     c0 = win.centre - law.x
     kept, first, second = (unit.upper(c0, 0.0, k) for k in range(3))
     start = law.x**2 * (unit.cdf(c0) + kept) - 2 * law.x * first + second
-    risk = start - 2 * (parts.weight @ parts.squares + (0.0 if win.deficits else parts.below))
+    risk = start - 2 * (parts.weight @ parts.squares + parts.below)
     mean, giant = parts.weight @ parts.common + parts.below_common
     mse = np.full(population.x.size, unit.variance + win.centre**2 - 2 * giant)
     mse[: law.members.size] = law.at_members(risk)

@@ -41,7 +41,15 @@ def _product(kind: Any, m: Any, s: Any, x: Any, weight: Any, giants: Any, rest: 
 
 @kernel(error_model="numpy")
 def saddle(
-    kind: int | None, m: float, side: float, limit: float, x: Floats, weight: Floats, giants: float, rest: float, skip: float
+    kind: int | None,
+    m: float,
+    side: float,
+    limit: float,
+    x: Floats,
+    weight: Floats,
+    giants: float,
+    rest: float,
+    skip: float,
 ) -> tuple[float, float, float]:
     """The saddle point tau on the given side of 0 of e^{-sC} prod psi_j / s, to 5 %; the curvature of its
     logarithm there; and the logarithm of the saddle-point estimate of |P(H > C) - 1{side < 0}| (or of P(H > 0)), without an
