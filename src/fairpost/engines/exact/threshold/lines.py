@@ -146,7 +146,7 @@ class Sums:
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     """Moments of `pos-threshold` for three or more entities whose weights are alike."""
-    unit = problem.mechanism.spread
+    name, unit = "pos-threshold" if tau > 0 else "pos", problem.mechanism.spread
     times = problem.times.astype(np.float64)
     values = Values(problem.mechanism.scaled(1.0), problem.c / unit, problem.a, times, tau / unit, True)
     negative, inverse = chance_negative(problem), inverse_of(problem, 0.02 * rtol)
@@ -164,15 +164,15 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
             why = f"the integral over (r, s, t) has {cost:.2g} nodes, which would take too long"
             if before is None or at < 2:
-                raise ToleranceError(f"pos-threshold: {why}")
-            raise refusal("pos-threshold", bias, error, rtol, why)
+                raise ToleranceError(f"{name}: {why}")
+            raise refusal(name, bias, error, rtol, why)
         sides = [carry(plan.sums()) for plan, carry in plans]
         now = sides[0] if len(sides) == 1 else sides[0] + sides[1]
         mass = float(np.sum(times * now.first))
         bias = now.first - p * mass
         if abs(now.chance - sum(chances)) > ASTRAY:
             raise ToleranceError(
-                f"pos-threshold: the first rules miss the chance of a positive sum by {abs(now.chance - sum(chances)):.2g}"
+                f"{name}: the first rules miss the chance of a positive sum by {abs(now.chance - sum(chances)):.2g}"
             )
         if before is not None:
             lost = abs(now.chance - sum(chances)) + (0.0 if inverse else abs(mass - now.chance)) + 2 * negative * (
@@ -187,7 +187,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
             if problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
                 break
         before = now, bias
-    raise refusal("pos-threshold", bias, error, rtol)
+    raise refusal(name, bias, error, rtol)
 
 
 def _moments(
@@ -408,7 +408,7 @@ def _window(v: Values, quiet: float) -> tuple[float, float]:
             break
         low, high = float(r[max(ends[0][0] - 1, 0)]), float(r[min(ends[1][-1] + 1, r.size - 1)])
         if not low < high:
-            raise ToleranceError("pos-threshold: no range of the shift was found outside which it is negligible")
+            raise ToleranceError("shares: no range of the shift was found outside which it is negligible")
     return low, high
 
 
@@ -434,7 +434,7 @@ def _panels(v: Values, low: float, high: float, top: float, level: Level) -> Rul
             place += min(TURN / (number * top), 1.5 * max(finest, level.finest))
             ends.append(min(place, b))
             if len(ends) > PANELS:
-                raise ToleranceError("pos-threshold: weights of very different sizes, and too many panels to follow them all")
+                raise ToleranceError("shares: weights of very different sizes, and too many panels to follow them all")
     edges = np.array(ends)
     unit, weight = legendre(level.order)
     wide = np.diff(edges)[:, None]
