@@ -71,7 +71,9 @@ def test_three_shares_by_brute_force(noise, x, tau) -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
-@pytest.mark.parametrize(("x", "total", "tau"), [([0.0, 0.5, 2.0], 3.0, None), ([1.0, 1.0, 4.0], 2.0, 0.6), ([0.0, 3.0, 3.5], 9.0, 1.2)])
+@pytest.mark.parametrize(
+    ("x", "total", "tau"), [([0.0, 0.5, 2.0], 3.0, None), ([1.0, 1.0, 4.0], 2.0, 0.6), ([0.0, 3.0, 3.5], 9.0, 1.2)]
+)
 def test_three_releases_by_brute_force(noise, x, total, tau) -> None:
     """Only differences of noises matter: the density of their plane is summed along the third direction."""
     gaussian = noise.name == "gaussian"
@@ -134,12 +136,11 @@ def test_many_that_share_the_shift_agree_with_the_bell() -> None:
 
 
 def test_few_that_share_the_shift_agree_with_lines_of_the_release() -> None:
-    """Five entities: `few` against the tail integrals of `release`, another form of the same law."""
-    x, times, total = np.array([0.0, 1.0, 2.5]), np.array([2, 2, 1]), 6.0
-    for noise, rtol in zip(NOISES, (1e-4, 1e-6), strict=True):
-        tau = noise.best_threshold().level
-        known = jump.release(x, times, noise, total, tau, rtol)
-        found = few.release(x, times, noise, total, tau, 1e-6)
+    """Five and twelve entities: `few` against the tail integrals of `release`, another form of the same law."""
+    noise = NOISES[1]
+    for x, times, total in (([0.0, 1.0, 2.5], [2, 2, 1], 6.0), ([0.0, 3.0, 9.0], [4, 4, 4], 48.0)):
+        asked = (np.array(x), np.array(times), noise, total, noise.best_threshold().level, 1e-6)
+        known, found = jump.release(*asked), few.release(*asked)
         np.testing.assert_allclose(found.bias, known.bias, atol=float(np.max(found.error + known.error)))
         np.testing.assert_allclose(found.mse, known.mse, rtol=1e-3)
 
@@ -181,21 +182,18 @@ def test_many_close_counts_are_carried_by_few(monkeypatch) -> None:
 
 
 def test_whole_number_noise_as_an_expansion() -> None:
-    """Three entities and a sum of either sign, against the rule itself on every noise up to a chance of 1e-5."""
-    noise, x = fp.DiscreteGaussian(16.0), np.array([10.0, 30.0, 60.0])
+    """Three entities and a sum of either sign under whole-number noise, simulated with NumPy's own draws."""
+    noise, x = fp.DiscreteLaplace(80.0), np.array([0.0, 20.0, 130.0])
     result = fp.audit(fp.Counts(x), noise, "pos-threshold", engine="expansion")
-    reach = 75
-    k = np.arange(-reach, reach + 1.0)
-    p = noise.density(k)
-    pi = PosThreshold().for_mechanism(noise)
-    bias, whole = np.zeros(3), 0.0
-    for first, chance in zip(k, p, strict=True):
-        pair = np.stack(np.meshgrid(k, k, indexing="ij"), axis=-1).reshape(-1, 2)
-        rows = x + np.concatenate([np.full((len(pair), 1), first), pair], axis=1)
-        weight = chance * np.multiply.outer(p, p).ravel()
-        bias += weight @ (pi(rows) - x / 100)
-        whole += weight.sum()
-    assert np.all(np.abs(result.bias - bias) <= result.accuracy.half_width + 2 * (1 - whole))
+    rng, q = np.random.default_rng(11), -np.expm1(-1 / 80)
+    eta = rng.geometric(q, (300_000, 3)) - rng.geometric(q, (300_000, 3))
+    v = PosThreshold().for_mechanism(noise)(x + eta)
+    assert np.all(
+        np.abs(result.bias - np.mean(v - x / 150, axis=0)) <= result.accuracy.half_width + 6 * 0.45 / np.sqrt(3e5)
+    )
+    assert np.all(
+        np.abs(result.zero - np.mean(v == 0, axis=0)) <= result.zero_accuracy.half_width + 6 * 0.5 / np.sqrt(3e5)
+    )
     assert result.alpha.half_width < 0.02 * result.alpha.value
 
 

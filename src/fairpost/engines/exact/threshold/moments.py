@@ -12,8 +12,8 @@ from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
-from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold import few, lines, two
+from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
