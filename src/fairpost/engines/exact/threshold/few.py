@@ -196,7 +196,8 @@ def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:
         for b in blocks[which]:
             cancel.check()
             c = r[b, None] + v.tau - v.x
-            phase = cut * weight[b, None] * np.exp(-1j * np.multiply.outer(v.surplus + v.n * r[b], u))
+            turn = np.exp(-1j * np.multiply.outer(v.surplus + v.n * r[b], u))
+            phase = np.asarray(cut * weight[b, None] * turn, dtype=np.complex128)
             below, edge = np.asarray(v.noise.cdf(c)), np.asarray(v.noise.density(c))
             whole += add_releases(
                 v.gaussian, r[b], u, v.x, v.tau, turned, below, edge, phase, jump, v.times, exact, out

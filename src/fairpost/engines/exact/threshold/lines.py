@@ -192,7 +192,8 @@ class Plan:
             for b in blocks[part]:
                 cancel.check()
                 number = self.n - self.dropped.n
-                phase = self.cut * low * np.exp(1j * number * np.multiply.outer(r[b], self.u)) * weight[b, None]
+                turn = np.exp(1j * number * np.multiply.outer(r[b], self.u))
+                phase = np.asarray(self.cut * low * turn * weight[b, None], dtype=np.complex128)
                 fallen, kept, edge = _factors(v, r[b], self.u, t)
                 chance += add_shares(fallen, kept, edge, phase, jump, which, weights, v.times, v.exact, out)
             return out, chance
