@@ -59,7 +59,7 @@ def test_three_entities_by_brute_force() -> None:
     pi, noisy = SimplexThreshold(total, threshold=Threshold(tau)), x + np.stack([d1, d2, np.zeros_like(d1)], axis=1)
     aside = np.array([1e-9, 0.0, 0.0])
     v = (pi(noisy + aside) + pi(noisy - aside)) / 2
-    found = release(x, np.ones(3, dtype=np.int64), fp.Gaussian(1.0), total, tau, 1e-6)
+    found = simplex_threshold(x, np.ones(3, dtype=np.int64), fp.Gaussian(1.0), total, Threshold(tau))
     np.testing.assert_allclose(found.bias, density @ (v - x), atol=8e-5)
     np.testing.assert_allclose(found.mse, density @ (v - x) ** 2, atol=4e-4)
     np.testing.assert_allclose(
@@ -159,5 +159,6 @@ def test_what_is_certain_and_what_is_refused() -> None:
     np.testing.assert_array_equal(nothing.zero, 1.0)
     counts = fp.Counts(np.repeat(MANY, TIMES))
     assert "continuous noise only" in supports(Exact(), counts, fp.DiscreteLaplace(2.0), PosThreshold())
+    a = [1.0, 50.0, 1000.0]
     with pytest.raises(errors.ToleranceError, match="may come near 0"):
-        answer(Exact(), fp.Counts([0.0, 1.0, 2.0]), fp.Laplace(50.0), PosThreshold())
+        answer(Exact(), fp.Counts([0.0, 1.0, 2.0], weights=a), fp.Laplace(50.0), PosThreshold(a))

@@ -26,7 +26,7 @@ What remains are three ways of taking 1/S and the sign of S:
 
     separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
     pair        n = 2: integrals of one dimension
-    general     the rest: both signs of S, all nodes t
+    general     the rest: both signs of S, all nodes t; and where that fails, the lines of `pos-threshold` without a threshold
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous
 from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.moments import Counted, Floats, Moments
-from fairpost.errors import UnsupportedError
+from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law
 from fairpost.rules import PoS, PosThreshold
 
+ALIKE = 4.0
+"""Weights within this factor are alike enough for upright lines."""
 MOST = 4000
 """The most distinct pairs that the general method takes; its cost grows with them."""
 
@@ -73,7 +75,14 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
             f"pos: a sum of noisy counts that may be negative is evaluated for at most {MOST} distinct pairs, "
             f"got {x.size}"
         )
-    return symmetric(general(problem, rtol))
+    try:
+        return symmetric(general(problem, rtol))
+    except ToleranceError:
+        if np.max(a) > ALIKE * np.min(a):
+            raise
+    from fairpost.engines.exact.threshold import lines
+
+    return lines.shares(problem, 0.0, rtol)
 
 
 @EXACT.register(PoS)

@@ -7,12 +7,12 @@ regular root and the edges of `lines`, and z_j - r = x_j - r + eta,
     E[w(v_i)] = int dr (1/2 pi i) int ds e^{-s (C - sum x + nr)} prod (psi~) / psi~_i
                 [w kept (1 + K_i + J_0 L_i) + h_i f_i int_0^tau w(v) e^{sv} dv + h_i F_i w(0) (K_i + J_0 L_i)],
 
-psi~ without its factor e^{s (x_j - r)}, so that a count of any size is only a difference from the total. w(v) = v - x_i and its square give bias and
-mean squared error without cancellation, w = 1{v = 0} the third; w = 1 and the sum of the biases are known.
+psi~ without its factor e^{s (x_j - r)}, so that a count of any size is only a difference from the total. w(v) = v - x_i and its square
+give bias and mean squared error without cancellation, w = 1{v = 0} the third; w = 1 and the sum of the biases are known.
 
-A cut-off chi(Im s) disturbs the total, C + y for C, and E[v_i] is as smooth in C as in x: analytic under Gaussian noise, corners of a high
-order under Laplace noise. So a chi that is 1 up to Y leaves what lies beyond Y, as in `lines`; there is no t here, and the nodes are few. A disturbed total
-must stay above 0, where it has a corner of its own: |y| < C bounds the width of chi's fall from below.
+A cut-off chi(Im s) disturbs the total, C + y for C, and E[v_i] is as smooth in C as in x: analytic under Gaussian noise, corners of a
+high order under Laplace noise. So a chi that is 1 up to Y leaves what lies beyond Y, as in `lines`; there is no t here, and the nodes are
+few. A disturbed total must stay above 0, where it has a corner of its own: |y| < C bounds the width of chi's fall from below.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
-from fairpost.engines.exact.threshold.lines import FALL, FEW, TURN, chebyshev, jumps
+from fairpost.engines.exact.threshold.lines import FEW
+from fairpost.engines.exact.threshold.nodes import FALL, TURN, chebyshev, jumps
 from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
@@ -64,7 +65,13 @@ class Level:
     nodes: int
 
 
-LEVELS = (Level(0.72, 15.0, 10, 6), Level(1.0, 19.0, 12, 8), Level(1.4, 24.0, 14, 10), Level(2.0, 28.0, 17, 12), Level(2.8, 32.0, 20, 14))  # fmt: skip
+LEVELS = (
+    Level(0.72, 15.0, 10, 6),
+    Level(1.0, 19.0, 12, 8),
+    Level(1.4, 24.0, 14, 10),
+    Level(2.0, 28.0, 17, 12),
+    Level(2.8, 32.0, 20, 14),
+)
 
 
 @dataclass(frozen=True)
@@ -94,9 +101,7 @@ class Found:
     whole: float
 
     def __add__(self, other: Found) -> Found:
-        return Found(
-            self.bias + other.bias, self.mse + other.mse, self.zero + other.zero, self.whole + other.whole
-        )
+        return Found(self.bias + other.bias, self.mse + other.mse, self.zero + other.zero, self.whole + other.whole)
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
@@ -109,7 +114,9 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         cancel.check()
         now = _level(v, total / b, level, WORK if at == 0 else MOST if rtol < LOOSE else LESS)
         if abs(now.whole - 1) > ASTRAY:
-            raise ToleranceError(f"simplex-threshold: the first rules miss the sum of all chances by {abs(now.whole - 1):.2g}")
+            raise ToleranceError(
+                f"simplex-threshold: the first rules miss the sum of all chances by {abs(now.whole - 1):.2g}"
+            )
         if before is not None:
             mean = surplus / v.n
             lost = abs(now.whole - 1) + abs(float(np.sum(many * now.bias)) / v.n - mean) / (1 + abs(mean))
@@ -149,7 +156,7 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     parts, cost = [], 0.0
     for a, b in pairwise(np.linspace(low, high, PARTS + 1).tolist()):
         step = 2 * math.pi / _period(v, a, b, level.quiet, reach)
-        u = step * np.arange(math.ceil(end / step))
+        u = step * np.arange(float(math.ceil(end / step)))
         rule = _panels(v, a, b, end, level.order)
         parts.append((rule, u, _weights(u, top, width, step)))
         cost += each * rule[0].size * u.size * v.x.size
@@ -189,9 +196,12 @@ def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:
         for b in blocks[which]:
             cancel.check()
             c = r[b, None] + v.tau - v.x
-            phase = cut * weight[b, None] * np.exp(-1j * np.multiply.outer(v.surplus + v.n * r[b], u))
-            known = (turned, np.asarray(v.noise.cdf(c)), np.asarray(v.noise.density(c)), phase, jump)
-            whole += add_releases(v.gaussian, r[b], u, v.x, v.tau, *known, v.times, exact, out)
+            turn = np.exp(-1j * np.multiply.outer(v.surplus + v.n * r[b], u))
+            phase = np.asarray(cut * weight[b, None] * turn, dtype=np.complex128)
+            below, edge = np.asarray(v.noise.cdf(c)), np.asarray(v.noise.density(c))
+            whole += add_releases(
+                v.gaussian, r[b], u, v.x, v.tau, turned, below, edge, phase, jump, v.times, exact, out
+            )
         return out, whole
 
     found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)

@@ -1,25 +1,29 @@
 """`pos-threshold` under continuous noise and equal weights for any sign of S and any number of entities: integrals over (r, s, t).
 
-z_j = c_j + eta_j in units of the noise, phi(u) = u for u > tau, else 0. Where S = sum z > 0, r is where H(r) = sum phi(z_j - r) passes S, entity i
-gets v_i = phi(z_i - r), or v between 0 and tau where r stands at its edge z_i - tau, and its share is v_i/S. For S < 0 the same holds with -z.
-H(r) - S = W(r) - nr, W the sum of r - z_j over those that are dropped, z_j <= r + tau; a regular root has the Jacobian K = n - #dropped, and
-at the edge of m W without m is nr + tau - v. S itself is what the kept ones add up to, so S > 0 needs no condition. With 1/S = int e^{-tS} dt
+z_j = c_j + eta_j in units of the noise, phi(u) = u for u > tau, else 0. Where S = sum z > 0, r is where H(r) = sum phi(z_j - r) passes S,
+entity i gets v_i = phi(z_i - r), or v between 0 and tau where r stands at its edge z_i - tau, and its share is v_i/S. For S < 0 the same
+holds with -z. H(r) - S = W(r) - nr, W the sum of r - z_j over those that are dropped, z_j <= r + tau; a regular root has the Jacobian K =
+n - #dropped, and at the edge of m W without m is nr + tau - v. S itself is what the kept ones add up to, so S > 0 needs no condition.
+With 1/S = int e^{-tS} dt
 
     psi_j = E[e^{s (z_j - r)}; dropped] + E[e^{-t (z_j - r)}; kept] = D_j + U_j,   V_i = E[(z_i - r) e^{-t (z_i - r)}; kept],
-    J_k = int_0^tau v^k e^{-tv} e^{s (tau - v)} dv,   f_m the density of z_m at r + tau,   K_i = sum_{j != i} U_j/psi_j,   L_i = sum_{m != i} f_m/psi_m,
+    J_k = int_0^tau v^k e^{-tv} e^{s (tau - v)} dv,   f_m the density of z_m at r + tau,
+    K_i = sum_{j != i} U_j/psi_j,   L_i = sum_{m != i} f_m/psi_m,
 
     E[v_i/S; S > 0] = int dt int dr (1/2 pi i) int ds e^{snr} prod psi / psi_i [V_i (1 + K_i + J_0 L_i) + f_i J_1];
 
-the square has t dt, V_i with (z_i - r)^2, and J_2; P(v_i = 0, S > 0) has t = 0 alone and D_i (K_i + J_0 L_i); P(S > 0), which is known, K + J_0 L.
+the square has t dt, V_i with (z_i - r)^2, and J_2; P(v_i = 0, S > 0) has t = 0 alone and D_i (K_i + J_0 L_i); P(S > 0), which is known, K
++ J_0 L.
 
-The law of W has jumps, so that the product decays slowly along Re s = 0. But r and v do not care where z begins: if the equation is disturbed by y,
-W - nr = y, the shares are those of z - y/n in place of z. So a cut-off chi(Im s), the transform of a law of y, replaces F(0) by the
-mean of F(-y/n), F(d) the integral for counts c + d. F is smooth: analytic under Gaussian noise, where its transform falls as
-e^{-w^2/2n}; under Laplace noise piecewise so, with corners of an order 2n. A chi that is 1 up to a frequency Y and falls smoothly then leaves
-what F has beyond w = nY, and no more: 1e-8 for some w = 25. Along Re s = 0 everything is bounded, equal steps in s are exact but for
-masses of W - nr at multiples of 2 pi/step, which Chernoff's bound puts out of reach, and panels of r follow the phase.
+The law of W has jumps, so that the product decays slowly along Re s = 0. But r and v do not care where z begins: if the equation is
+disturbed by y, W - nr = y, the shares are those of z - y/n in place of z. So a cut-off chi(Im s), the transform of a law of y, replaces
+F(0) by the mean of F(-y/n), F(d) the integral for counts c + d. F is smooth: analytic under Gaussian noise, where its transform falls as
+e^{-w^2/2n}; under Laplace noise piecewise so, with corners of an order 2n. A chi that is 1 up to a frequency Y and falls smoothly then
+leaves what F has beyond w = nY, and no more: 1e-8 for some w = 25. Along Re s = 0 everything is bounded, equal steps in s are exact but
+for masses of W - nr at multiples of 2 pi/step, which Chernoff's bound puts out of reach, and panels of r follow the phase.
 
-As t grows E[v e^{-tS}] falls like 1/t^2 with a series in 1/t: Gauss-Legendre in 1/(1 + t sd/2) takes a dozen nodes. Many close counts are carried by Chebyshev nodes: log psi and the answers are smooth in c.
+As t grows E[v e^{-tS}] falls like 1/t^2 with a series in 1/t: Gauss-Legendre in 1/(1 + t sd/2) takes a dozen nodes. Many close counts are
+carried by Chebyshev nodes: log psi and the answers are smooth in c.
 """
 
 from __future__ import annotations
@@ -27,11 +31,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
@@ -39,17 +41,21 @@ from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal, symmetric
 from fairpost.engines.exact.sums.factors import Complexes
+from fairpost.engines.exact.threshold.nodes import (
+    LEVELS,
+    SMOOTH,
+    Level,
+    Values,
+    chebyshev,
+    jumps,
+    line,
+    panels,
+    window,
+)
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
-from fairpost.noise import Law
 from fairpost.parallel import over_slices
 
-SMOOTH = 6.0
-"""Y over the width of the cut-off's fall."""
-FALL = 0.87
-"""The line ends FALL sqrt(quiet) widths beyond Y, where the cut-off is e^{-3/4 quiet} and F has next to nothing left."""
-TURN = 15.0
-"""The phase on a panel of r."""
 CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
 WORK, MOST = 4e7, 2e8
@@ -58,75 +64,11 @@ ASTRAY = 0.05
 """By how much a level may miss the chance of a positive sum; those that go on to a tolerance miss it by 1e-6."""
 NEVER = 1e-18
 """Who is kept with a smaller chance (over n) is always dropped."""
-CORNERS, PANELS = 40, 1500
-"""Up to this many counts every corner of their densities ends a panel; the most panels."""
 BLOCK = 400_000
 """(r, s, count) and (r, t, count) values at a time."""
 ROUNDING = 1e-13
 OUTLOOK = 8.0
 """What a further level gains at the least, in its two steps of a factor 1.4: 1.4^6 is the slowest (three Laplace noises)."""
-
-
-@dataclass(frozen=True)
-class Level:
-    """One refinement."""
-
-    frequency: float
-    """w = nY in units of its usual value."""
-    quiet: float
-    """What is left out has a chance of e^-quiet."""
-    order: int
-    """Nodes on a panel of r."""
-    tilts: int
-    """Nodes t."""
-    nodes: int
-    """Chebyshev nodes."""
-    finest: float
-    """The least scale (of the largest weight's noise) that panels of r follow."""
-
-
-LEVELS = (
-    Level(0.72, 15.0, 11, 12, 6, 0.1),
-    Level(1.0, 19.0, 13, 15, 8, 0.06),
-    Level(1.4, 24.0, 15, 19, 10, 0.03),
-    Level(2.0, 28.0, 18, 24, 12, 0.015),
-    Level(2.8, 32.0, 21, 30, 14, 0.008),
-)
-
-
-@dataclass(frozen=True)
-class Values:
-    """Counts in units of the noise and how often each occurs, or Chebyshev nodes with their weights."""
-
-    noise: Law
-    c: Floats
-    a: Floats
-    times: Floats
-    tau: float
-    exact: bool
-
-    @property
-    def n(self) -> float:
-        """The number of entities."""
-        return float(round(float(np.sum(self.times))))
-
-    def part(self, which: NDArray[np.bool_]) -> Values:
-        """Some of them."""
-        return replace(self, c=self.c[which], a=self.a[which], times=self.times[which])
-
-    def cut(self, r: Floats | float) -> Floats:
-        """Where the noise of each must end for it to be dropped at r (one more axis)."""
-        return np.asarray((np.asarray(r)[..., None] + self.a * self.tau - self.c) / self.a)
-
-    @property
-    def gaussian(self) -> bool:
-        """Gaussian noise, or else Laplace."""
-        return bool(np.isinf(self.noise.strip))
-
-    def frequency(self) -> float:
-        """The usual Y: F has about 1e-8 beyond w = nY (equal weights)."""
-        total, square = float(np.sum(self.times * self.a)), float(np.sum(self.times * self.a**2))
-        return max((10.0 if self.gaussian else 24.0) / total, 7.0 / math.sqrt(square))
 
 
 @dataclass(frozen=True)
@@ -146,13 +88,14 @@ class Sums:
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     """Moments of `pos-threshold` for three or more entities whose weights are alike."""
-    unit = problem.mechanism.spread
+    name, unit = "pos-threshold" if tau > 0 else "pos", problem.mechanism.spread
     times = problem.times.astype(np.float64)
     values = Values(problem.mechanism.scaled(1.0), problem.c / unit, problem.a, times, tau / unit, True)
     negative, inverse = chance_negative(problem), inverse_of(problem, 0.02 * rtol)
     chances = (1 - negative, negative if negative > 1e-14 else 0.0)
     p, spent = problem.shares, 0.0
     before: tuple[Sums, Floats] | None = None
+    known: tuple[Floats, Floats] | None = None
     for at, level in enumerate(LEVELS):
         cancel.check()
         plans = [
@@ -163,31 +106,32 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         spent += (cost := sum(plan.work for plan, _ in plans))
         if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
             why = f"the integral over (r, s, t) has {cost:.2g} nodes, which would take too long"
-            if before is None or at < 2:
-                raise ToleranceError(f"pos-threshold: {why}")
-            raise refusal("pos-threshold", bias, error, rtol, why)
+            raise ToleranceError(f"{name}: {why}") if known is None else refusal(name, *known, rtol, why)
         sides = [carry(plan.sums()) for plan, carry in plans]
         now = sides[0] if len(sides) == 1 else sides[0] + sides[1]
         mass = float(np.sum(times * now.first))
         bias = now.first - p * mass
         if abs(now.chance - sum(chances)) > ASTRAY:
             raise ToleranceError(
-                f"pos-threshold: the first rules miss the chance of a positive sum by {abs(now.chance - sum(chances)):.2g}"
+                f"{name}: the first rules miss the chance of a positive sum by {abs(now.chance - sum(chances)):.2g}"
             )
         if before is not None:
-            lost = abs(now.chance - sum(chances)) + (0.0 if inverse else abs(mass - now.chance)) + 2 * negative * (
-                len(sides) == 1
+            lost = (
+                abs(now.chance - sum(chances))
+                + (0.0 if inverse else abs(mass - now.chance))
+                + 2 * negative * (len(sides) == 1)
             )
             mse = np.maximum(now.second - 2 * p * now.first + p * p, bias**2)
-            known = 0.0 if inverse is None else inverse.rms * np.sqrt(mse) + inverse.tail
-            error = moved(bias, before[1], now.first) + (lost + ROUNDING) * (p + now.first) + known
+            inexact = 0.0 if inverse is None else inverse.rms * np.sqrt(mse) + inverse.tail
+            error = moved(bias, before[1], now.first) + (lost + ROUNDING) * (p + now.first) + inexact
+            known = bias, error
             if reached(bias, error, p, rtol):
                 return symmetric(_moments(now, before[0], p, bias, error, mse, lost, inverse, negative))
             alpha, slack = range_error(bias, error)
             if problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
                 break
         before = now, bias
-    raise refusal("pos-threshold", bias, error, rtol)
+    raise refusal(name, bias, error, rtol)
 
 
 def _moments(
@@ -248,8 +192,10 @@ class Plan:
             for b in blocks[part]:
                 cancel.check()
                 number = self.n - self.dropped.n
-                phase = self.cut * low * np.exp(1j * number * np.multiply.outer(r[b], self.u)) * weight[b, None]
-                chance += add_shares(*_factors(v, r[b], self.u, t), phase, jump, which, weights, v.times, v.exact, out)  # type: ignore[call-arg]
+                turn = np.exp(1j * number * np.multiply.outer(r[b], self.u))
+                phase = np.asarray(self.cut * low * turn * weight[b, None], dtype=np.complex128)
+                fallen, kept, edge = _factors(v, r[b], self.u, t)
+                chance += add_shares(fallen, kept, edge, phase, jump, which, weights, v.times, v.exact, out)
             return out, chance
 
         found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
@@ -283,38 +229,20 @@ def _lower(v: Values, c: Floats, s: Complexes) -> Complexes:
     if v.gaussian:
         return np.asarray(v.noise.lower(c, s))
     tail = 0.5 * np.exp(-np.abs(c))
-    return np.where(c < 0, tail / (1 + s), np.exp(-s * np.maximum(c, 0.0)) / (1 - s * s) - tail / (1 - s))
+    whole = np.exp(-s * np.maximum(c, 0.0)) / (1 - s * s)
+    return np.asarray(np.where(c < 0, tail / (1 + s), whole - tail / (1 - s)))
 
 
-def jumps(s: Complexes, t: Floats, tau: float) -> list[Complexes]:
-    """J_k = e^{s tau} tau^{k+1} int_0^1 v^k e^{-xv} dv, x = (s + t) tau; by its series where |x| < 1/2 (x^17/17! < 1e-19)."""
-    x = (s[:, None] + t) * tau
-    small = np.abs(x) < 0.5
-    y = np.where(small, 1.0, x)
-    e = np.exp(-y)
-    forms = [(1 - e) / y, (1 - e * (1 + y)) / y**2, (2 - e * (2 + 2 * y + y * y)) / y**3]
-    near = x[small]
-    for k, form in enumerate(forms):
-        term, total = np.ones_like(near), np.zeros_like(near)
-        for m in range(17):
-            total, term = total + term / (m + k + 1), -term * near / (m + 1)
-        form[small] = total
-        form *= np.exp(s * tau)[:, None] * tau ** (k + 1)
-    return forms
-
-
-def _plan(
-    v: Values, level: Level, inverse: Inverse | None, unit: float
-) -> tuple[Plan, Callable[[Sums], Sums]]:
+def _plan(v: Values, level: Level, inverse: Inverse | None, unit: float) -> tuple[Plan, Callable[[Sums], Sums]]:
     """The nodes, and what carries their values to the counts."""
     n, size = v.n, v.c.size
     mean, square = float(np.sum(v.times * v.c)), v.noise.variance * float(np.sum(v.times * v.a**2))
     top = level.frequency * v.frequency()
     width = top / SMOOTH
     reach = 2 * math.sqrt(level.quiet) / width
-    low, high = _window(v, level.quiet)
+    low, high = window(v, level.quiet)
     low, high = low - reach / n, high + reach / n
-    u, cut = _line(v, top, width, low, high, level, reach)
+    u, cut = line(v, top, width, low, high, level, reach)
     may = v.noise.sf(v.cut(low)) > NEVER / n
     near, never = v.part(may), v.part(~may)
     carry = None
@@ -325,117 +253,19 @@ def _plan(
         t: Rule = (inverse.t * unit, inverse.omega * unit)
     else:
         w, weight = legendre(level.tilts)
-        t = (2 * (1 / w - 1) / math.hypot(mean, math.sqrt(square)), 2 * weight / (w * w) / math.hypot(mean, math.sqrt(square)))
+        t = (
+            2 * (1 / w - 1) / math.hypot(mean, math.sqrt(square)),
+            2 * weight / (w * w) / math.hypot(mean, math.sqrt(square)),
+        )
     t = (np.append(0.0, t[0]), np.append(0.0, t[1]))
 
     def spread(found: Sums) -> Sums:
         """To all counts; who is never kept has nothing."""
         out = np.zeros((3, size))
         out[2] = found.chance
-        out[:, may] = [values if carry is None else carry @ values for values in (found.first, found.second, found.zero)]
+        out[:, may] = [
+            values if carry is None else carry @ values for values in (found.first, found.second, found.zero)
+        ]
         return Sums(out[0], out[1], out[2], found.chance)
 
-    return Plan(near, never, n, _panels(near, low, high, u[-1], level), u, cut, t), spread
-
-
-def chebyshev(c: Floats, nodes: int) -> tuple[Floats, Floats]:
-    """The nodes on the range of c, the middle one first, and the values of Lagrange's polynomials at c."""
-    middle, half = 0.5 * (float(c.min()) + float(c.max())), 0.5 * float(np.ptp(c))
-    x = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
-    x = x[np.argsort(np.abs(x), kind="stable")]
-    matrix = np.ones((c.size, nodes))
-    u = (c - middle) / half
-    for k in range(nodes):
-        for j in range(nodes):
-            if j != k:
-                matrix[:, k] *= (u - x[j]) / (x[k] - x[j])
-    return middle + half * x, matrix
-
-
-def _line(v: Values, top: float, width: float, low: float, high: float, level: Level, reach: float) -> tuple[Floats, Floats]:
-    """Equal steps along Re s = 0 and their weights; W - nr stays within the period but for a chance of e^-quiet."""
-    from scipy.special import erfc
-
-    r = np.linspace(low, high, 60)
-    theta, log = _chernoff(v, r)
-    need = (log + level.quiet) / np.abs(theta)
-    period = reach + max(float(np.max(np.min(need[:, theta > 0], axis=1))), float(np.max(np.min(need[:, theta < 0], axis=1))))
-    step = 2 * math.pi / period
-    u = step * np.arange(math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step))
-    cut = 0.5 * erfc((u - top) / width) * (step / math.pi)
-    cut[0] *= 0.5
-    return u, cut
-
-
-def _chernoff(v: Values, r: Floats) -> tuple[Floats, Floats]:
-    """Tilts theta, and log E[e^{theta (W - nr)}] at every r; both signs."""
-    c = v.cut(r)[:, None, :]
-    most = 0.93 if not v.gaussian else min(12.0, 250.0 / max(float(np.max(c * v.a)), 1.0))
-    up = most * np.geomspace(0.01, 1.0, 14)
-    theta = np.concatenate([up, -up])
-    tilt = np.multiply.outer(theta, v.a)
-    # E[e^{theta (r - z)}; dropped] = e^{-tilt tau} E[e^{tilt (c - eta)}; eta < c]
-    if v.gaussian:
-        fallen = tilt * (c - v.tau) + tilt * tilt / 2 + _log(v.noise.cdf(c + tilt))
-    else:
-        above = np.exp(np.minimum(c, 0.0)) / (2 * (1 - tilt))
-        deep = np.maximum(c, 0.0)
-        below = 1 / (1 - tilt * tilt) - np.exp(-deep * (1 + tilt)) / (2 * (1 + tilt))
-        fallen = tilt * (deep - v.tau) + _log(np.where(c < 0, above, below))
-    return theta, np.logaddexp(fallen, _log(v.noise.sf(c))) @ v.times - v.n * np.multiply.outer(r, theta)
-
-
-def _log(chance: Floats) -> Floats:
-    """The logarithm, and of 0 one so low that no sum feels it."""
-    return np.log(np.maximum(chance, 1e-300)) - 1e3 * (chance < 1e-300)
-
-
-def _window(v: Values, quiet: float) -> tuple[float, float]:
-    """Where r lies but for a chance of e^-quiet: above -tau, where somebody is kept, and by Chernoff's bound."""
-    unit = 1.0
-    high = float(np.max(v.c)) - v.tau + unit
-    while float(np.sum(np.abs(v.times) * v.noise.sf(v.cut(high)))) > math.exp(-quiet):
-        high += unit
-    low = -v.tau
-    high = max(high, low + unit)
-    for _ in range(3):  # each look narrows the ends to a cell of the one before
-        r = low + (high - low) * np.linspace(0.0, 1.0, 40) ** 2
-        theta, log = _chernoff(v, r)
-        later = np.min(log[:, theta > 0], axis=1) < -quiet  # P(root > r) = P(W > nr)
-        sooner = np.min(log[:, theta < 0], axis=1) < -quiet
-        ends = [np.flatnonzero(~sooner), np.flatnonzero(~later)]
-        if ends[0].size == 0 or ends[1].size == 0:
-            break
-        low, high = float(r[max(ends[0][0] - 1, 0)]), float(r[min(ends[1][-1] + 1, r.size - 1)])
-        if not low < high:
-            raise ToleranceError("pos-threshold: no range of the shift was found outside which it is negligible")
-    return low, high
-
-
-def _panels(v: Values, low: float, high: float, top: float, level: Level) -> Rule:
-    """Panels on which the phase turns by TURN at most, with breaks at the corners of Laplace noise and of what looks like one.
-
-    Those who are dropped turn with r: W - nr has the slope -K, K the number of those that are kept. A panel is no longer than 1.5 scales of the
-    noise of anybody who stands near its edge, down to level.finest: smaller ones have too little to give.
-    """
-    breaks = {low, high}
-    corner = v.c - v.a * v.tau
-    if v.exact and v.c.size <= CORNERS:
-        sharp = (v.a < level.finest) | (not v.gaussian)
-        breaks.update(corner[(corner > low) & (corner < high) & sharp].tolist())
-    ends, near = [low], 6.0 if v.gaussian else 12.0
-    for a, b in pairwise(sorted(breaks)):
-        place = a
-        while place < b:
-            cut = v.cut(place)
-            mean = float(v.times @ v.noise.sf(cut))
-            number = min(v.n, 1 + mean + 4 * math.sqrt(max(mean, 0.0)))
-            finest = float(np.min(v.a[np.abs(cut) < near], initial=1.0))
-            place += min(TURN / (number * top), 1.5 * max(finest, level.finest))
-            ends.append(min(place, b))
-            if len(ends) > PANELS:
-                raise ToleranceError("pos-threshold: weights of very different sizes, and too many panels to follow them all")
-    edges = np.array(ends)
-    unit, weight = legendre(level.order)
-    wide = np.diff(edges)[:, None]
-    return (edges[:-1, None] + wide * unit).ravel(), (wide * weight).ravel()
+    return Plan(near, never, n, panels(near, low, high, u[-1], level), u, cut, t), spread

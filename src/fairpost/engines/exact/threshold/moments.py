@@ -6,23 +6,19 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice import release as lattice
-from fairpost.engines.exact.pos.moments import pos, whole_shares
+from fairpost.engines.exact.pos.moments import ALIKE, pos, whole_shares
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
-from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold import few, lines, two
+from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PosThreshold, SimplexThreshold
-
-
-ALIKE = 4.0
-"""Weights within this factor are alike enough for `lines`."""
 
 
 def simplex_threshold(

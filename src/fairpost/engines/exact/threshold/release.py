@@ -66,6 +66,8 @@ TURN, ORDER = 18.0, 18
 """By how much the phase may turn on a panel of t, and its nodes."""
 WORK = 3.5e6
 """The most (t, s, count) values: half a second for the two levels that a refusal needs."""
+LAG = 8.0
+"""Lines cut off too early move together from level to level: against `few` what is left was 6 times what the last one changed."""
 OUTLOOK = (40.0, 500.0)
 """Lines gain some factor of 5 (Laplace) or 10 to 30 (Gaussian) with each level: where the first comparison misses the tolerance by more than
 this, the last would too."""
@@ -163,6 +165,8 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         now = _level(family, win, level, at)
         if before is not None:
             bias, error, slack = _biases(now, before, surplus, n)
+            if now.lines:
+                error, slack = LAG * error, LAG * slack
             if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
             if now.lines and slack > OUTLOOK[int(np.isinf(noise.strip))] * rtol * float(np.ptp(bias)):

@@ -33,7 +33,7 @@ def add_releases(
 
     turned[s, j] = e^{-s x_j}; cdf and edge of (r, j); phase[r, s] what stands before the product; jump[k, s]. `exact` as in `lines`.
     """
-    m, n = x.size, int(round(times.sum()))
+    m, n = x.size, int(times.sum() + 0.5)
     h, g, held = np.empty(m, np.complex128), np.empty(m, np.complex128), np.empty((3, m), np.complex128)
     g0, g1, g2 = held[0], held[1], held[2]
     whole, total = 0.0, np.sum(times * x)
@@ -84,10 +84,7 @@ def add_releases(
 @kernel(error_model="numpy")
 def _gaussian(c: float, s: complex, at: complex) -> tuple[complex, complex, complex]:
     """E[eta^k e^{s eta}; eta > c] for k = 0, 1, 2; `at` is the density at c times e^{sc}: Mills' ratio at |c| -+ s, by parts."""
-    if c < 0.0:
-        zeroth = np.exp(0.5 * s * s) - at * first_two(s - c)[0]
-    else:
-        zeroth = at * first_two(c - s)[0]
+    zeroth = np.exp(0.5 * s * s) - at * first_two(s - c)[0] if c < 0.0 else at * first_two(c - s)[0]
     first = at + s * zeroth
     return zeroth, first, c * at + zeroth + s * first
 

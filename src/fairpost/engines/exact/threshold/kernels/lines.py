@@ -30,15 +30,15 @@ def add_shares(
 ) -> float:
     """Add to out[0], out[1], out[2]: E[share], E[share^2] and P(share = 0) of every pair; returns P(S > 0).
 
-    dropped[r, s, j], kept[k, r, j, t] = E[(z - r)^k e^{-t(z - r)}; kept], edge[r, j] the density at the edge, phase[r, s] what stands
-    before the product, jump[k, s, w, t] with w = which[j] (one for each threshold), omega[k, t] the weights of shares and squares. The first t is 0: the two chances come from it alone.
-    `exact`: times are whole numbers; else they are weights of interpolation, and the product is taken by the logarithms of ratios to the first
-    factor, which are near 1.
+    dropped[r, s, j], kept[k, r, j, t] = E[(z - r)^k e^{-t(z - r)}; kept], edge[r, j] the density at the edge, phase[r, s] what stands before
+    the product, jump[k, s, w, t] with w = which[j] (one for each threshold), omega[k, t] the weights of shares and squares. The first t is
+    0: the two chances come from it alone. `exact`: times are whole numbers; else they are weights of interpolation, and the product is taken
+    by the logarithms of ratios to the first factor, which are near 1.
     """
     m, size = times.size, omega.shape[1]
     inverse = np.empty((2, m, size))
     product, number, edges = np.empty((2, size)), np.empty((2, size)), np.empty((2, size))
-    chance, n = 0.0, int(round(times.sum()))
+    chance, n = 0.0, int(times.sum() + 0.5)
     for i in range(dropped.shape[0]):
         for q in range(dropped.shape[1]):
             product[0], product[1], number[:], edges[:] = 1.0, 0.0, 0.0, 0.0
@@ -66,7 +66,9 @@ def add_shares(
             for k in range(size):
                 x, y = product[0, k], product[1, k]
                 product[0, k], product[1, k] = x * c - y * d, x * d + y * c
-            chance += _chances(product, inverse, number, edges, dropped[i, q], kept[0, i], edge[i], jump[0, q, :, 0], which, out)
+            chance += _chances(
+                product, inverse, number, edges, dropped[i, q], kept[0, i], edge[i], jump[0, q, :, 0], which, out
+            )
             for j in range(m):
                 f, w = edge[i, j], which[j]
                 first, second = 0.0, 0.0

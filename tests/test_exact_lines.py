@@ -1,0 +1,215 @@
+"""The threshold rules where few entities share the shift or S may have either sign, against brute force, other integrals and identities."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost.engines.exact.pos.general import general
+from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.exact.threshold import few, lines
+from fairpost.engines.exact.threshold import release as jump
+from fairpost.engines.exact.threshold.shares import shares as separated
+from fairpost.noise import Threshold
+from fairpost.rules import PosThreshold, SimplexThreshold
+
+NOISES = [fp.Laplace(1.0), fp.Gaussian(1.0)]
+
+
+def problem(x, noise, times=None, a=None) -> Problem:
+    x = np.asarray(x, dtype=np.float64)
+    times = np.ones(x.size, dtype=np.int64) if times is None else np.asarray(times)
+    a = np.ones(x.size) if a is None else np.asarray(a, dtype=np.float64)
+    return Problem.build(x, a, times, a * x / np.sum(times * a * x), noise)
+
+
+def plane(reach: float, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """Midpoints on the plane of vectors of sum 0 in three dimensions, and the area of a cell."""
+    edge = (np.arange(cells) + 0.5) / cells * 2 * reach - reach
+    u, w = (g.ravel() for g in np.meshgrid(edge, edge))
+    one, two = np.array([1.0, -1.0, 0.0]) / np.sqrt(2), np.array([1.0, 1.0, -2.0]) / np.sqrt(6)
+    return u[:, None] * one + w[:, None] * two, np.full(u.size, (2 * reach / cells) ** 2)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
+@pytest.mark.parametrize(("x", "tau"), [([0.1, 0.4, 1.3], None), ([0.2, 0.2, 2.0], 0.4), ([0.0, 1.5, 1.0], 1.7)])
+def test_three_shares_by_brute_force(noise, x, tau) -> None:
+    """The rule itself on a grid: midpoints (h^2 of a corner) across the plane, Gauss-Legendre in S on both sides of 0, where shares jump."""
+    gaussian = noise.name == "gaussian"
+    threshold = noise.best_threshold() if tau is None else Threshold(tau)
+    z0, area = plane(7.0 if gaussian else 16.0, 170 if gaussian else 220)
+    x = np.asarray(x)
+    pi = PosThreshold(threshold=threshold)
+    truth = x / x.sum()
+    whole, bias, mse, zero = 0.0, np.zeros(3), np.zeros(3), np.zeros(3)
+    unit, weight = legendre(5)
+    marks = np.array([0, 0.3, 1, 2, 3.5, 5.5, 8, 12]) if gaussian else np.array([0, 0.3, 1, 2, 3.5, 6, 10, 16, 25])
+    nodes = (marks[:-1, None] + np.diff(marks)[:, None] * unit).ravel()
+    weights = (np.diff(marks)[:, None] * weight).ravel()
+    for side in (1.0, -1.0):
+        for height, w in zip(side * nodes, weights, strict=True):
+            z = z0 + height / 3
+            p = np.prod(noise.density(z - x), axis=1) * area * w / np.sqrt(3)
+            v = pi(z)
+            whole += p.sum()
+            bias += p @ (v - truth)
+            mse += p @ (v - truth) ** 2
+            zero += p @ (v == 0)
+    found = lines.shares(problem(x, noise), threshold.level, 1e-5)
+    assert abs(whole - 1) < (1e-5 if gaussian else 4e-4)
+    # h is 0.08 and 0.15; a corner costs h^2/12 of the density, a tie of two edges, where v jumps, h times a density of some 1e-2
+    room = 4e-4 if gaussian else 1.2e-3
+    np.testing.assert_allclose(found.bias, bias / whole, atol=room)
+    np.testing.assert_allclose(found.mse, mse / whole, atol=room)
+    np.testing.assert_allclose(found.zero, zero / whole, atol=6 * room)  # an indicator on a grid, not a corner
+    assert np.max(found.error) < 1e-5
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    ("x", "total", "tau"), [([0.0, 0.5, 2.0], 3.0, None), ([1.0, 1.0, 4.0], 2.0, 0.6), ([0.0, 3.0, 3.5], 9.0, 1.2)]
+)
+def test_three_releases_by_brute_force(noise, x, total, tau) -> None:
+    """Only differences of noises matter: the density of their plane is summed along the third direction."""
+    gaussian = noise.name == "gaussian"
+    threshold = noise.best_threshold() if tau is None else Threshold(tau)
+    x = np.asarray(x)
+    reach, cells = (7.5, 500) if gaussian else (20.0, 800)
+    flat, area = plane(reach, cells)
+    if gaussian:
+        density = np.exp(-np.sum(flat**2, axis=1) / 2) / (2 * np.pi)
+    else:  # int over the common part t of prod e^{-|y_j + t|}/2, piecewise an exponential of slope -3, -1, 1, 3
+        y = np.sort(-flat, axis=1)
+        height = np.exp(-np.sum(np.abs(y[:, :, None] - y[:, None, :]), axis=1))  # at the corners
+        density = height[:, 0] / 3 + height[:, 2] / 3
+        density += np.abs(height[:, 1] - height[:, 0]) + np.abs(height[:, 2] - height[:, 1])
+        density *= np.sqrt(3) / 8
+    p = density * area
+    v = SimplexThreshold(total, threshold=threshold)(x + flat)
+    found = few.release(x, np.ones(3, dtype=np.int64), noise, total, threshold.level, 1e-6)
+    assert p.sum() == pytest.approx(1, abs=1e-3 if not gaussian else 1e-9)
+    p = p / p.sum()
+    room = 1e-3 if gaussian else 1.5e-3  # h is 0.03 and 0.05: ties of two edges, where v jumps
+    np.testing.assert_allclose(found.bias, p @ (v - x), atol=room)
+    np.testing.assert_allclose(found.mse, p @ (v - x) ** 2, rtol=room)
+    np.testing.assert_allclose(found.zero, p @ (v == 0), atol=8 * room)
+
+
+@pytest.mark.parametrize(
+    ("noise", "x"),
+    [(NOISES[0], [0.0, 0.7, 2.0, 0.3]), (NOISES[1], [0.0, 0.7, 2.0, 0.3]), (NOISES[1], [1.0, 0.2, 0.1, 0.5, 0.9, 3.0])],
+    ids=("laplace", "gaussian", "gaussian of six"),
+)
+def test_without_a_threshold_it_is_pos(noise, x) -> None:
+    """tau = 0 against the bent contours of PoS: another integral altogether."""
+    found, known = lines.shares(problem(x, noise), 0.0, 1e-6), general(problem(x, noise), 1e-6)
+    np.testing.assert_allclose(found.bias, known.bias, atol=float(np.max(found.error + known.error)))
+    np.testing.assert_allclose(found.mse, known.mse, atol=2 * float(np.max(found.mse_error + known.mse_error)))
+    np.testing.assert_allclose(found.zero, known.zero, atol=float(np.max(found.zero_error + known.zero_error)))
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
+def test_without_a_threshold_it_is_the_simplex(noise) -> None:
+    """tau = 0 against section 3, with a count that is far above the rest."""
+    x, total = np.array([0.0, 0.5, 2.0, 900.0]), 904.0
+    times = np.array([2, 1, 3, 1])
+    found, known = few.release(x, times, noise, total, 0.0, 1e-6), simplex(x, times, noise, total, 1e-6)
+    np.testing.assert_allclose(found.bias, known.bias, atol=float(np.max(found.error + known.error)))
+    np.testing.assert_allclose(found.mse, known.mse, rtol=1e-6)
+
+
+def test_many_that_share_the_shift_agree_with_the_bell() -> None:
+    """Where S > 0 is all but certain and more than 100 share the shift, saddle-point contours do the same."""
+    x, times = np.array([0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0]), np.full(8, 25)
+    for noise in NOISES:
+        tau = noise.best_threshold().level
+        p = problem(x, noise, times)
+        known = separated(x, np.ones(8), times, p.shares, noise, tau, 1e-6)
+        found = lines.shares(p, tau, 1e-5)
+        np.testing.assert_allclose(found.bias, known.bias, atol=float(np.max(found.error + known.error)))
+        np.testing.assert_allclose(found.zero, known.zero, atol=float(np.max(found.zero_error + known.zero_error)))
+
+
+def test_few_that_share_the_shift_agree_with_lines_of_the_release() -> None:
+    """Five and twelve entities: `few` against the tail integrals of `release`, another form of the same law."""
+    noise = NOISES[1]
+    for x, times, total in (([0.0, 1.0, 2.5], [2, 2, 1], 6.0), ([0.0, 3.0, 9.0], [4, 4, 4], 48.0)):
+        asked = (np.array(x), np.array(times), noise, total, noise.best_threshold().level, 1e-6)
+        known, found = jump.release(*asked), few.release(*asked)
+        np.testing.assert_allclose(found.bias, known.bias, atol=float(np.max(found.error + known.error)))
+        np.testing.assert_allclose(found.mse, known.mse, rtol=1e-3)
+
+
+def test_weights_that_are_alike() -> None:
+    """Weights within a factor of 4 against simulation, and a weight common to all changes nothing."""
+    noise, x, a = fp.Laplace(3.0), np.array([0.0, 2.0, 5.0, 1.0]), np.array([1.0, 2.0, 3.0, 1.5])
+    tau = noise.best_threshold()
+    found = lines.shares(problem(x, noise, a=a), tau.level, 1e-4)
+    rng = np.random.default_rng(5)
+    v = PosThreshold(a, threshold=tau)(x + rng.laplace(0, 3.0, (400_000, 4)))
+    truth = a * x / np.sum(a * x)
+    np.testing.assert_allclose(found.bias, np.mean(v - truth, axis=0), atol=6 * 0.45 / np.sqrt(4e5))
+    np.testing.assert_allclose(found.zero, np.mean(v == 0, axis=0), atol=6 * 0.5 / np.sqrt(4e5))
+    same = lines.shares(problem(x, noise, a=7 * np.ones(4)), tau.level, 1e-5)
+    once = lines.shares(problem(x, noise), tau.level, 1e-5)
+    np.testing.assert_array_equal(same.bias, once.bias)
+
+
+def test_noise_without_end_makes_all_shares_equal() -> None:
+    """Shares are even in z, so the bias is 1/n - P_i but for the square of counts over noise: |x|^2 / sigma^2 sqrt(1/2n), by Cauchy-Schwarz."""
+    x = np.array([0.0, 1.0, 2.0, 6.0, 1.0])
+    for n_noise in (fp.Gaussian(2000.0), fp.Laplace(3000.0)):
+        result = fp.audit(fp.Counts(x), n_noise, "pos-threshold", engine="exact")
+        assert np.max(np.abs(result.bias - (0.2 - x / 10))) < 42 / n_noise.spread**2
+        assert result.method == "exact"
+
+
+def test_many_close_counts_are_carried_by_few(monkeypatch) -> None:
+    """Fourteen counts within half a noise scale by Chebyshev nodes, against each for itself."""
+    x = np.linspace(0.0, 0.45, 14)
+    for noise in NOISES:
+        p, tau = problem(x, noise), noise.best_threshold().level
+        carried = lines.shares(p, tau, 1e-5)
+        with monkeypatch.context() as patch:
+            patch.setattr(lines, "FEW", 1000)  # nobody is carried
+            each = lines.shares(p, tau, 1e-4)
+        np.testing.assert_allclose(carried.bias, each.bias, atol=float(np.max(carried.error + each.error)))
+
+
+def test_whole_number_noise_as_an_expansion() -> None:
+    """Three entities and a sum of either sign under whole-number noise, simulated with NumPy's own draws."""
+    noise, x = fp.DiscreteLaplace(80.0), np.array([0.0, 20.0, 130.0])
+    result = fp.audit(fp.Counts(x), noise, "pos-threshold", engine="expansion")
+    rng, q = np.random.default_rng(11), -np.expm1(-1 / 80)
+    eta = rng.geometric(q, (300_000, 3)) - rng.geometric(q, (300_000, 3))
+    v = PosThreshold().for_mechanism(noise)(x + eta)
+    assert np.all(
+        np.abs(result.bias - np.mean(v - x / 150, axis=0)) <= result.accuracy.half_width + 6 * 0.45 / np.sqrt(3e5)
+    )
+    assert np.all(
+        np.abs(result.zero - np.mean(v == 0, axis=0)) <= result.zero_accuracy.half_width + 6 * 0.5 / np.sqrt(3e5)
+    )
+    assert result.alpha.half_width < 0.02 * result.alpha.value
+
+
+def test_what_is_left_is_refused_at_once() -> None:
+    """Weights over orders of magnitude with a sum of either sign: before the work."""
+    x, a = np.array([6.0, 0.0, 3.0, 4.0, 10.0, 0.0]), 10.0 ** np.arange(6)
+    began = time.process_time()
+    with pytest.raises(fp.ToleranceError, match="may come near 0"):
+        fp.audit(fp.Counts(x, weights=a), fp.Laplace(600.0), "pos-threshold", engine="exact")
+    assert time.process_time() - began < 1
+
+
+def test_pos_with_noise_of_very_different_scales() -> None:
+    """Gaussian noise of three sizes: what is never above the threshold once drowned the rest (shares of 6e6). Here against simulation."""
+    x, a = np.array([0.0, 0.0, 1.0]), np.array([23938.0, 375.4, 28.24])
+    result = fp.audit(fp.Counts(x, weights=a), fp.Gaussian(7.86), "pos", engine="exact")
+    v = fp.rules.PoS(a)(x + np.random.default_rng(3).normal(0, 7.86, (300_000, 3)))
+    np.testing.assert_allclose(result.bias, np.mean(v, axis=0) - [0, 0, 1], atol=6 * 0.2 / np.sqrt(3e5))
+    np.testing.assert_allclose(result.zero, np.mean(v == 0, axis=0), atol=6 * 0.5 / np.sqrt(3e5))
