@@ -39,7 +39,10 @@ def drawn(found):
 
 @pytest.fixture(scope="module")
 def files(found, drawn):
-    return folder.contents(found, drawn)
+    """Painted with few dots for an inch, which takes less."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "DPI", 30)
+        return folder.contents(found, drawn)
 
 
 # -- published beside ours ----------------------------------------------------------------------------------------------
