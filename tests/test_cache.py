@@ -133,7 +133,7 @@ commands = [["audit", "counts.csv", *noise, "--postprocess", rule, *more]
             for noise in noises for rule in rules for more in ([], ["--method", "monte-carlo", "--runs", "50"])]
 commands += [["audit", "counts.csv", "--scale", "10", "--postprocess", rule, "--group", "group", "--by-group"] for rule in rules[:6]]
 commands += [["allocate", "counts.csv", "--scale", "10"], ["project", "counts.csv"], ["project", "counts.csv", "--round"],
-             ["sweep", "counts.csv", "--postprocess", "simplex"], ["demo"]]
+             ["sweep", "counts.csv", "--postprocess", "simplex", "--points", "2"], ["demo"]]
 commands += [["audit", "counts.csv", "--levels", "group", "--level-sigma", "3,4", "--runs", "64"]]
 commands += [["audit", "counts.csv", "--mechanism", "discrete-laplace", "--epsilon", "0.1", "--postprocess", rule,
               "--programme", "title1-basic", "--base", "count"] for rule in ("as-written", "levelled")]
