@@ -133,7 +133,7 @@ commands = [["audit", "counts.csv", *noise, "--postprocess", rule, *more]
             for noise in noises for rule in rules for more in ([], ["--method", "monte-carlo", "--runs", "50"])]
 commands += [["audit", "counts.csv", "--scale", "10", "--postprocess", rule, "--group", "group", "--by-group"] for rule in rules[:6]]
 commands += [["allocate", "counts.csv", "--scale", "10"], ["project", "counts.csv"], ["project", "counts.csv", "--round"],
-             ["sweep", "counts.csv", "--postprocess", "simplex"], ["demo"]]
+             ["sweep", "counts.csv", "--postprocess", "simplex", "--points", "2"], ["demo"]]
 commands += [["audit", "counts.csv", "--levels", "group", "--level-sigma", "3,4", "--runs", "64"]]
 commands += [["audit", "counts.csv", "--mechanism", "discrete-laplace", "--epsilon", "0.1", "--postprocess", rule,
               "--programme", "title1-basic", "--base", "count"] for rule in ("as-written", "levelled")]
@@ -366,13 +366,14 @@ def test_processes_that_fill_an_empty_cache_at_once(copy, tmp_path):
 
 
 def test_the_bits_of_a_sum_do_not_depend_on_what_was_compiled_and_what_was_loaded(copy, tmp_path):
-    """1,001 terms whose sum may be reordered: all compiled, all loaded, one of the two compiled beside the other. (In long: real ones.)"""
+    """1,001 terms whose sum may be reordered: all compiled, all loaded, the caller compiled beside a loaded part. (Long: real ones.)"""
     env, found = environment(tmp_path / "cache", copy.parent), []
-    for removed in (slice(0), slice(0), slice(1), slice(1, None)):
-        for path in kernels(tmp_path / "cache")[removed]:
-            path.unlink()
+    for gone in ("nothing", "nothing", "second"):
+        for path in kernels(tmp_path / "cache"):
+            if gone in path.name:
+                path.unlink()
         found.append(python(BITS, env).stdout.split())
-    assert [int(made) for _, made in found] == [2, 0, 1, 1]
+    assert [int(made) for _, made in found] == [2, 0, 1]
     assert len({bits for bits, _ in found}) == 1
 
 

@@ -518,9 +518,9 @@ SCREENS = {
     "audit in money": ["audit", "w.csv", "--scale", 30, "--budget", 6.5e9, "--by-group"],
     "audit simulated": ["audit", "w.csv", "--scale", 30, "--budget", 6.5e9, "--method", "monte-carlo", "--runs", 500],
     "allocate": ["allocate", "w.csv", "--scale", 30, "--budget", 6.5e9, "--replicates", 2],
-    "plan": ["plan", "w.csv", "--points", 3, "--budget", 6.5e9, "--max-loss", 500],
+    "plan": ["plan", "w.csv", "--points", 3, "--budget", 6.5e9, "--max-loss", 500, "--postprocess", "baseline"],
     "sweep": ["sweep", "w.csv", "--points", 3, "--budget", 6.5e9],
-    "sweep of counts": ["sweep", "w.csv", "--points", 3],
+    "sweep of counts": ["sweep", "w.csv", "--points", 3, "--postprocess", "nonnegative", "--postprocess", "simplex"],
     "project": ["project", "w.csv", "--total", 3190953, "--round", "--seed", 4, "--csv", "clean.csv"],
     "demo": ["demo"],
 }

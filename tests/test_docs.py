@@ -251,6 +251,7 @@ def test_every_page_is_in_the_navigation():
 NEEDED = ("mkdocs", "material", "mkdocstrings", "latex2mathml")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in NEEDED), reason=f"the site needs {', '.join(NEEDED)}"
 )

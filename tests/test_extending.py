@@ -156,3 +156,13 @@ def test_a_problem_of_ones_own():
     assert again[0].problem.name == "squares"
     assert again[0].truth.tolist() == found.truth.tolist()
     assert again.to_dict(entities=True) == fp.Comparison.of([found]).to_dict(entities=True)
+
+
+def test_a_rule_that_counts_do_not_make_says_so():
+    class Half(PostProcessing):
+        """Not registered, and built by whoever asks."""
+
+    with pytest.raises(fp.UnsupportedError, match="Half is not built from counts alone; give the object itself"):
+        Half.from_counts(fp.Counts([1, 2]))
+    with pytest.raises(fp.UnsupportedError, match="Custom is not built from counts alone"):
+        fp.Custom.from_counts(fp.Counts([1, 2]), 3.0, by_group=True)

@@ -523,3 +523,20 @@ def test_standard_errors_of_classes_and_areas_are_what_other_seeds_show():
     leaf = np.array([r.leaves.bias for r in found])
     stated = np.sqrt(np.mean([r.leaves.error**2 for r in found], axis=0))
     assert np.median(leaf.std(axis=0, ddof=1) / stated) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("lost", [(True, False), (False, True), (True, True), (False, False)])
+def test_a_pair_of_runs_with_a_target_that_is_lost_in_rounding_is_left_to_the_slow_way(lost):
+    """1e-3 is nothing beside 1e17: whichever of the two runs has it, nothing is added to any sum."""
+    from fairpost.hierarchy.kernels.runs import _plain_pair
+
+    work, x, P = np.zeros((7, 2)), np.array([5.0, 3.0]), np.zeros(2, dtype=np.float32)
+    targets = [1e-3 if gone else 4.0 for gone in lost]
+    for k, gone in enumerate(lost):
+        work[k] = 1e17 if gone else [5.0, 3.0]
+    straight = [float(work[k].sum()) for k in (0, 1)]
+    done = _plain_pair(work, 0, 2, x, P, 0, *targets, *straight, 0.0)
+    assert done == (not any(lost))
+    assert bool(work[4:].any()) == done
+    if done:  # both runs: 5, 3 onto a sum of 4 is 3, 1
+        assert work[6].tolist() == [8.0, 8.0]

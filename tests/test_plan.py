@@ -268,7 +268,17 @@ def test_a_curve_says_its_unit_and_restores_everything():
 def test_rules_of_two_tasks_in_one_plan():
     """A budget is for shares, a total for counts: each rule is given what it looks at."""
     x = hawaii()
-    both = plan(x, fp.Laplace, ["simplex", "pos"], max_alpha=1.0, spreads=grid(1, 50, 3), budget=1e6, total=x.total)
+    asked = {"max_alpha": 1.0, "spreads": grid(1, 50, 3)}
+    total = x.total - 300  # not the one that a rule would keep by itself
+    both = plan(x, fp.Laplace, ["simplex", "pos"], budget=1e6, total=total, **asked)
     assert [p.unit for p in both] == ["people", "money"]
-    alone = plan(x, fp.Laplace, "pos", max_alpha=1.0, spreads=grid(1, 50, 3), budget=1e6)
-    assert both[1].found == alone.found
+    assert both[1].found == plan(x, fp.Laplace, "pos", budget=1e6, **asked).found
+    kept = plan(x, fp.Laplace, "simplex", total=total, **asked)
+    assert [p.alpha.value for p in both[0].curve] == [p.alpha.value for p in kept.curve]
+    assert kept.curve[0].alpha.value != plan(x, fp.Laplace, "simplex", **asked).curve[0].alpha.value
+    for rules, given, said in (
+        (["none", "nonnegative"], {"total": total}, "`total` is for post-processings that keep one"),
+        (["none", "simplex"], {"budget": 1e6}, "budget"),
+    ):
+        with pytest.raises(fp.FairpostError, match=said):
+            plan(x, fp.Laplace, rules, **given, **asked)

@@ -77,7 +77,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "rules": (
         "test_postprocess*", "test_rules*", "test_projecting", "test_programme*", "test_simplex", "test_threshold", "test_affine",
-        "test_estimate", "test_audit",
+        "test_estimate", "test_audit", "test_extending",
     ),
     "noise": ("test_privacy", "test_mechanisms", "test_threshold", "test_streams"),
     "fairness": ("test_fairness", "test_results*", "test_bounds", "test_wrong_numbers", "test_audit", "test_programme*", "test_references"),
