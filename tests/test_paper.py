@@ -218,7 +218,8 @@ def test_numbers_are_shown_to_what_their_interval_allows():
 
 
 def test_counts_that_the_engines_refuse_are_simulated():
-    counts = fp.Counts(np.linspace(0, 5e3, 8))  # the expansion for the threshold needs more entities
+    # weights so different are beyond the integral for the threshold, and so few entities beyond the expansion
+    counts = fp.Counts(np.linspace(0, 5e3, 8), weights=np.geomspace(1, 1e4, 8))
     cells = districts.allocations(counts, districts.Runs(2, 64), 0, lambda done: None)
     refused = [c for c in cells.values() if c.computed is None]
     assert refused

@@ -109,24 +109,36 @@ def test_a_bar_shows_done_most_and_the_newest_label_and_is_quiet_without_a_termi
             super().__init__(*columns, **given)
             seen.append((self, given))
 
+    class Stream(io.StringIO):
+        terminal = True
+
+        def isatty(self):
+            return self.terminal
+
     monkeypatch.setattr(rich.progress, "Progress", Kept)
-    for terminal in (False, True):
-        out = io.StringIO()
-        monkeypatch.setattr("sys.stderr", out)
-        monkeypatch.setenv("TTY_COMPATIBLE", "1" if terminal else "0")
-        with screen.progress("waiting") as report:
-            bar, given = seen[-1]
-            (task,) = bar.tasks
-            assert (task.description, task.total, task.completed) == ("waiting", None, 0)
-            report(3, 7)
-            assert (task.description, task.total, task.completed) == ("waiting", 7, 3)
-            report(5, 9, "counting")
-            assert (task.description, task.total, task.completed) == ("counting", 9, 5)
-            bar.refresh()
-        assert given["transient"]
-        assert given["disable"] is not terminal
-        assert given["console"].stderr
-        assert ("5/9" in out.getvalue() and "counting" in out.getvalue()) is terminal
+    for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.stderr", out := Stream())
+    with screen.progress("waiting") as report:
+        bar, given = seen[-1]
+        (task,) = bar.tasks
+        assert (task.description, task.total, task.completed) == ("waiting", None, 0)
+        report(3, 7)
+        assert (task.description, task.total, task.completed) == ("waiting", 7, 3)
+        report(5, 9, "counting")
+        assert (task.description, task.total, task.completed) == ("counting", 9, 5)
+        bar.refresh()
+    assert given["transient"]
+    assert given["console"].stderr
+    assert "5/9" in out.getvalue()
+    assert "counting" in out.getvalue()
+    monkeypatch.setattr(Stream, "terminal", False)
+    monkeypatch.setattr("sys.stderr", out := Stream())
+    with screen.progress("waiting") as report:
+        report(3, 7)
+        report(5, 9, "counting")
+    assert len(seen) == 1
+    assert out.getvalue() == ""
 
 
 # -- fairpost paper ---------------------------------------------------------------------------------------------------

@@ -198,7 +198,10 @@ def test_one_entity_ties_and_no_bias():
 
 
 def test_an_expansion_is_called_neither_exact_nor_simulated():
-    result = fp.audit(fp.Counts(np.arange(5, 205, 2)), fp.Laplace(scale=10.0), "pos-threshold", budget=1e6)
+    engine = fp.Expansion()
+    result = fp.audit(
+        fp.Counts(np.arange(5, 205, 2)), fp.Laplace(scale=10.0), "pos-threshold", budget=1e6, engine=engine
+    )
     assert result.method == "expansion"
     page = audit_page([result])
     text = words(page)
@@ -207,7 +210,7 @@ def test_an_expansion_is_called_neither_exact_nor_simulated():
     assert "error about $" in text
     assert "error below" not in text
     assert payload(page)["results"][0]["kind"] == "expansion"
-    curve = fp.sweep(result.counts, [fp.Laplace(9.0), fp.Laplace(10.0)], ["pos-threshold"], budget=1e6)
+    curve = fp.sweep(result.counts, [fp.Laplace(9.0), fp.Laplace(10.0)], ["pos-threshold"], budget=1e6, engine=engine)
     page = curves_page(curve.points, x="scale")
     assert page.count('href="#g-expansion">expansion</a></td>') == 2
     assert "simulated</a></td>" not in page

@@ -32,6 +32,11 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
     `most` None: nobody knows.
     """
     from rich.console import Console
+
+    screen = Console(stderr=True)
+    if not screen.is_terminal:  # not even a bar that is off: one of an older Rich ends with an empty line
+        yield lambda done, most, label=what: None
+        return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -47,9 +52,8 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:,.0f}/s" if task.speed and task.speed >= 1 else "")
 
-    screen = Console(stderr=True)
     look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with Progress(*look, console=screen, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, most, label=what: bar.update(task, completed=done, total=most, description=label)
 

@@ -27,7 +27,7 @@ from fairpost import cancel
 from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
 from fairpost.engines.exact.threshold.lines import FEW
-from fairpost.engines.exact.threshold.nodes import FALL, TURN, chebyshev, jumps
+from fairpost.engines.exact.threshold.nodes import FALL, TURN, chebyshev, jumps, weights
 from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
@@ -158,7 +158,7 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
         step = 2 * math.pi / _period(v, a, b, level.quiet, reach)
         u = step * np.arange(float(math.ceil(end / step)))
         rule = _panels(v, a, b, end, level.order)
-        parts.append((rule, u, _weights(u, top, width, step)))
+        parts.append((rule, u, weights(u, top, width, step)))
         cost += each * rule[0].size * u.size * v.x.size
     if cost > most:
         raise ToleranceError(
@@ -170,14 +170,6 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     if carry is not None:
         found = Found(carry @ found.bias, carry @ found.mse, carry @ found.zero, found.whole)
     return found
-
-
-def _weights(u: Floats, top: float, width: float, step: float) -> Floats:
-    from scipy.special import erfc
-
-    cut = 0.5 * erfc((u - top) / width) * (step / math.pi)
-    cut[0] *= 0.5
-    return np.asarray(cut)
 
 
 def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:

@@ -121,8 +121,6 @@ def line(
     v: Values, top: float, width: float, low: float, high: float, level: Level, reach: float
 ) -> tuple[Floats, Floats]:
     """Equal steps along Re s = 0 and their weights; W - nr stays within the period but for a chance of e^-quiet."""
-    from scipy.special import erfc
-
     r = np.linspace(low, high, 60)
     theta, log = _chernoff(v, r)
     need = (log + level.quiet) / np.abs(theta)
@@ -130,10 +128,15 @@ def line(
         float(np.max(np.min(need[:, theta > 0], axis=1))), float(np.max(np.min(need[:, theta < 0], axis=1)))
     )
     step = 2 * math.pi / period
-    u = step * np.arange(math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step))
-    cut = 0.5 * erfc((u - top) / width) * (step / math.pi)
+    u = np.asarray(step * np.arange(math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step)), dtype=np.float64)
+    return u, weights(u, top, width, step)
+
+
+def weights(u: Floats, top: float, width: float, step: float) -> Floats:
+    """Of equal steps up to a smooth cut-off; half of 0 belongs to the other side. No SciPy: it would take longer to load."""
+    cut = np.array([math.erfc(v) for v in (u - top) / width]) * (0.5 * step / math.pi)
     cut[0] *= 0.5
-    return np.asarray(u, dtype=np.float64), np.asarray(cut, dtype=np.float64)
+    return cut
 
 
 def _chernoff(v: Values, r: Floats) -> tuple[Floats, Floats]:
