@@ -21,7 +21,7 @@ from fairpost.hierarchy.blocks import Block, leaf_part, upper_part
 from fairpost.hierarchy.kernels.draw import draw_nodes
 from fairpost.hierarchy.nation import LEVELS, synthetic_nation
 from fairpost.hierarchy.spec import guides_of, specify
-from timing import line
+from timing import cpu, line
 
 RUNS = int(os.environ.get("FAIRPOST_NATION_RUNS", "1000"))
 SCALE = float(os.environ.get("FAIRPOST_NATION_SCALE", "1"))
@@ -29,16 +29,6 @@ SCALE = float(os.environ.get("FAIRPOST_NATION_SCALE", "1"))
 
 def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def cpu(call, repeats=3) -> float:
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def measured(tree: Hierarchy, noise: LevelNoise, x: np.ndarray) -> np.ndarray:

@@ -92,6 +92,13 @@ def test_noise_by_definition(mechanism):
         np.testing.assert_allclose(here, there, rtol=1e-14)
 
 
+def test_constants_of_the_noise():
+    """Draws hardly show the last of them: it moves a chance of 1 in 24 sigma^2 by some 1 / sigma^2 of itself."""
+    assert laws.constants(3, 9.0) == (pytest.approx(np.sqrt(65536 / 24) / 81, rel=1e-15), 1 / 162)
+    assert laws.constants(2, 3.0) == (pytest.approx(np.log(2 / (1 + np.exp(-1 / 3))), rel=1e-14), 0.0)
+    assert laws.constants(0, 3.0) == laws.constants(1, 3.0) == laws.constants(3, 0.0) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.5, 3.117, 5.999, 6.0])
 def test_tables_of_the_discrete_gaussian(sigma):
     """The cuts have the bits of the processor's; every bin's entry is what the cuts say at its two ends."""

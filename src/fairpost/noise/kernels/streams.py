@@ -171,8 +171,9 @@ def _settle(z: Any, cell: Any, steep: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _growth(s: float, h: float) -> Any:
-    """g(s) - 1."""
+def _growth(k: float, sigma: float) -> Any:
+    """g(s) - 1 at s = k / sigma^2."""
+    s, h = k / sigma / sigma, 0.5 / sigma / sigma
     square, total, moment = s * s, 0.0, 0.0
     for j in range(6, -1, -1):
         total = (total + moment) * square
@@ -204,7 +205,7 @@ def _settle_one(i: int, sigma: float, steep: float, seed: Any, run: Any) -> Any:
         if np.isfinite(_settle(z, cell, steep)):
             return np.rint(z) + 0.0
         v = (cell + uniform(word(i, 2 * attempt + 1, seed, run))) / _CELLS
-        if v + v * _growth(np.rint(z) / sigma / sigma, 0.5 / sigma / sigma) <= 1.0:
+        if v + v * _growth(np.rint(z), sigma) <= 1.0:
             return np.rint(z) + 0.0
         attempt += 1
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
+from fairpost.engines.exact.kernels.powers import power
 from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below
 
 Floats = NDArray[np.float64]
@@ -179,17 +180,6 @@ def contour(
     return width, bend, step * min(0.2 if noise == LAPLACE else 0.12, sigma / width)
 
 
-@kernel(error_model="numpy", inline="always")
-def _power(z: complex, k: int) -> complex:
-    out = 1.0 + 0.0j
-    while k > 0:
-        if k & 1:
-            out *= z
-        z *= z
-        k >>= 1
-    return out
-
-
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
 def product_and_ratios(
     up: Floats, b0: Numbers, reference: Floats, turn: complex, times: Counted, g: Numbers
@@ -206,11 +196,11 @@ def product_and_ratios(
         g[j] = inverse
         phi += (times[j] * up[j]) * inverse
         if times[j] != count:
-            product *= _power(run, count)
+            product *= power(run, count)
             run = 1.0 + 0.0j
             count = times[j]
         run *= psi * (reference[j] * turn)
-    return product * _power(run, count), phi
+    return product * power(run, count), phi
 
 
 @kernel(error_model="numpy")

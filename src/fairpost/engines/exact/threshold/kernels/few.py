@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.engines.exact.kernels.mills import first_two
+from fairpost.engines.exact.kernels.powers import power
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -55,7 +56,7 @@ def add_releases(
                 number += times[j] * g0[j] * g[j]
                 edges += times[j] * edge[i, j] * h[j] * g[j]
                 if exact:
-                    product *= _power(psi, int(times[j]))
+                    product *= power(psi, int(times[j]))
             if not enough:
                 continue
             if not exact:
@@ -63,7 +64,7 @@ def add_releases(
                 log = 0.0j
                 for j in range(1, m):
                     log += times[j] * np.log(g[0] * h[0] / (g[j] * h[j]))
-                product = np.exp(log - s * (total - n * r[i])) * _power(1.0 / (g[0] * h[0]), n)
+                product = np.exp(log - s * (total - n * r[i])) * power(1.0 / (g[0] * h[0]), n)
             product *= phase[i, q]
             whole += (product * (number + jump[0, q] * edges)).real
             for j in range(m):
@@ -104,15 +105,3 @@ def _laplace(c: float, s: complex, at: complex) -> tuple[complex, complex, compl
         2.0 * s * both * both - left * (c - q),
         (2.0 + 6.0 * s * s) * both * both * both - left * (c * c - 2.0 * c * q + 2.0 * q * q),
     )
-
-
-@kernel(error_model="numpy")
-def _power(base: complex, exponent: int) -> complex:
-    """base^exponent by squaring."""
-    out = 1.0 + 0.0j
-    while exponent > 0:
-        if exponent & 1:
-            out *= base
-        base *= base
-        exponent >>= 1
-    return out
