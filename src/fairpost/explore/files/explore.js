@@ -1,7 +1,11 @@
 // What the live pages share: asking the server, one line at a time; what is under way, and stopping it.
 const TAB = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
+// A page that is left ("Forget now" sends its form) asks nothing more: the table that a late question is about is gone.
+const leaving = new AbortController();
+addEventListener("submit", (e) => { if (e.target.method === "post") leaving.abort(); });
 // Sends a JSON object and hands every line of the answer to `on`. Ends with the last line, or null where it was aborted.
-async function ask(path, given, on, signal) {
+async function ask(path, given, on, stop) {
+  const signal = stop ? AbortSignal.any([stop, leaving.signal]) : leaving.signal;
   let last = null;
   try {
     const answer = await fetch(path, { method: "POST", headers: { "content-type": "application/json", accept: "application/x-ndjson", "x-fairpost-tab": TAB }, body: JSON.stringify(given), signal, cache: "no-store" });
@@ -23,7 +27,7 @@ async function ask(path, given, on, signal) {
       }
     }
   } catch (error) {
-    if (signal && signal.aborted) return null;
+    if (signal.aborted) return null;
     return { event: "error", error: "The server does not answer: has `fairpost explore` ended?" };
   }
   return last;
