@@ -1,7 +1,8 @@
-"""What the two allocation mechanisms share: the test of the tolerance, and the refusal."""
+"""What rules share: the test of the tolerance, the refusal, and the second way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -67,3 +68,12 @@ def refusal(name: str, bias: Floats, error: Floats, rtol: float, why: str = "") 
         f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}{end}",
         (bias, UNSETTLED * error),
     )
+
+
+def otherwise(before: ToleranceError, way: Callable[[], Moments]) -> Moments:
+    """The second way to a refused answer; where it fails too, the error that had come nearer."""
+    try:
+        return way()
+    except ToleranceError as error:
+        left, own = (np.max(e.reached[1]) if e.reached is not None else np.inf for e in (before, error))
+        raise (before if left <= own else error) from None

@@ -43,7 +43,7 @@ from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import separated
 from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous
-from fairpost.engines.exact.shares import symmetric
+from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law
@@ -80,18 +80,9 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
     except ToleranceError as error:
         if np.max(a) > ALIKE * np.min(a):
             raise
-        return _by_lines(problem, rtol, error)
+        from fairpost.engines.exact.threshold import lines
 
-
-def _by_lines(problem: Problem, rtol: float, before: ToleranceError) -> Moments:
-    """The second way; where it fails too, the error that had come nearer."""
-    from fairpost.engines.exact.threshold import lines
-
-    try:
-        return lines.shares(problem, 0.0, rtol)
-    except ToleranceError as error:
-        left, own = (np.max(e.reached[1]) if e.reached is not None else np.inf for e in (before, error))
-        raise (before if left <= own else error) from None
+        return otherwise(error, lambda: lines.shares(problem, 0.0, rtol))
 
 
 @EXACT.register(PoS)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.registry import EXACT, continuous, whole
-from fairpost.engines.exact.shares import SAFETY, range_error, refusal
+from fairpost.engines.exact.shares import SAFETY, otherwise, range_error, refusal
 from fairpost.engines.exact.simplex.contours import LEVELS, Integrals, Level, integrate
 from fairpost.engines.exact.simplex.few import few
 from fairpost.engines.exact.simplex.law import Population
@@ -85,7 +85,14 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
     if n <= 3 and mechanism.code == LAPLACE and surplus < -n * x[0]:
         return _in_counts(_one_each(few(np.repeat(x, times) / spread, total / spread, rtol), times), spread)
     population = Population(unit, x / spread, times.astype(np.float64), float(n), surplus / spread)
-    return _in_counts(_evaluate(population, rtol), spread)
+    try:
+        return _in_counts(_evaluate(population, rtol), spread)
+    except ToleranceError as error:
+        if n < 3:
+            raise
+        from fairpost.engines.exact.threshold import few as upright
+
+        return otherwise(error, lambda: upright.release(x, times, mechanism, total, 0.0, rtol))
 
 
 def _one_each(moments: Moments, times: NDArray[np.int64]) -> Moments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -63,26 +63,9 @@ def _largest(there: Product, foot: Product) -> Floats:
     return np.asarray(np.minimum(np.min(lost, axis=1), 0.0))
 
 
-class Path(Protocol):
-    """A contour for each t: nodes s, the weights ds (over pi; the imaginary part of the sum is taken), and what the
-    trapezoidal rule adds because of a pole of residue 1 at s = 0.
-    """
-
-    @property
-    def tau(self) -> Floats:
-        """Where each crosses the real axis."""
-
-    @property
-    def size(self) -> int:
-        """Nodes on one contour."""
-
-    def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
-        """For some of the t."""
-
-
 @dataclass(frozen=True)
 class Upright:
-    """s = tau + i (4/width) sinh u up to u = end: where many entities make the product die out like a bell.
+    """A contour for each t, s = tau + i (4/width) sinh u up to u = end: many entities make the product die out like a bell.
 
     On s(u), u = iv meets s = 0 at sin v = tau width / 4; the rule is off by sign(tau) / (e^{2 pi |v| / step} - 1).
     """
@@ -98,7 +81,7 @@ class Upright:
         return math.ceil(self.end / self.step) + 1
 
     def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
-        """For some of the t."""
+        """For some of the t: nodes s, weights ds (over pi; the imaginary part is taken), what a pole of residue 1 at s = 0 adds."""
         u = self.step * np.arange(self.size)
         tau, scale = self.tau[which], 4 / self.width[which]
         s = tau[:, None] + 1j * scale[:, None] * np.sinh(u)
@@ -109,38 +92,10 @@ class Upright:
         return s, ds, np.where(np.abs(tau) < scale, extra, 0.0)
 
 
-@dataclass(frozen=True)
-class Line:
-    """Equal steps of s = tau + iy up to y = top, cut off smoothly over the last half: for few entities.
-
-    At one t the integrand decays slowly, for the law of H has corners; the cut-off rounds them off over 1/top. In the integral over t,
-    where the
-    oscillations in y cancel, next to nothing is left of that; t must have nodes enough for them.
-    """
-
-    tau: Floats
-    step: float
-    top: float
-
-    @property
-    def size(self) -> int:
-        """Nodes on one line."""
-        return math.ceil(self.top / self.step) + 1
-
-    def at(self, which: slice) -> tuple[Complexes, Complexes, Floats]:
-        """For some of the t."""
-        tau = self.tau[which]
-        y = self.step * np.arange(self.size)
-        ds = (1j * self.step / math.pi) * 0.5 * np.array([math.erfc(v) for v in 22 * (y / self.top - 0.75)])
-        ds[0] *= 0.5
-        extra = np.sign(tau) / np.expm1(2 * np.pi * np.abs(tau) / self.step)
-        return tau[:, None] + 1j * y, np.broadcast_to(ds, (tau.size, y.size)), extra
-
-
 Extra = Callable[[Product, Complexes, slice], Sequence[tuple[Complexes, Any]]]
 
 
-def invert(e: Entities, places: Places, path: Path, kernels: Sequence[Kernel], extra: Extra | None = None) -> Values:
+def invert(e: Entities, places: Places, path: Upright, kernels: Sequence[Kernel], extra: Extra | None = None) -> Values:
     """(1/2 pi i) int kernel(s) e^{-sC} prod_{j != i} psi_j ds for each t, count i and kernel.
 
     `extra` gives arrays that multiply e^{-sC} prod psi_j ds, each with its residue at s = 0.

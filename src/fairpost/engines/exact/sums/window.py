@@ -129,8 +129,8 @@ def _root(family: Family) -> tuple[float, float, float]:
     return t, math.sqrt(variance) / shared, shared
 
 
-def find_window(family: Family, drop: float = DROP) -> Window:
-    """Marks from the centre outwards, until what is integrated has fallen by e^-drop on each side."""
+def find_window(family: Family) -> Window:
+    """Marks from the centre outwards, until what is integrated has fallen by e^-DROP on each side."""
     unit = family.noise.spread
     limit = TILT[int(np.isinf(family.noise.strip))] / unit
     centre, scale, shared = _root(family)
@@ -154,7 +154,7 @@ def find_window(family: Family, drop: float = DROP) -> Window:
                 for k, values in enumerate((log, weighted)):
                     top = np.maximum.accumulate(np.maximum(values, peak[k]))
                     peak[k] = float(top[-1])
-                    below = values <= top - drop
+                    below = values <= top - DROP
                     done = below if k == 0 else done & below
                 last = int(np.argmax(done)) + 1 if done.any() else t.size
                 rows.append(np.stack([t, tau, width], axis=1)[:last])

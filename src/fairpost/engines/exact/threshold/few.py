@@ -1,4 +1,4 @@
-"""`simplex-threshold` under continuous noise where few entities share the shift: integrals over (r, s) along Re s = 0.
+"""`simplex-threshold`, and `simplex`, under continuous noise where few entities share the shift: integrals over (r, s) along Re s = 0.
 
 The symbols are those of `lines`, with a total C in the place of S: H(r) = sum phi(z_j - r) passes C at r. With the Jacobian K of a
 regular root and the edges of `lines`, and z_j - r = x_j - r + eta,
@@ -26,8 +26,9 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
+from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.lines import FEW
-from fairpost.engines.exact.threshold.nodes import FALL, TURN, chebyshev, jumps, weights
+from fairpost.engines.exact.threshold.nodes import FALL, TURN, apart, chebyshev, jumps, weights
 from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
@@ -93,20 +94,34 @@ class Values:
 
 @dataclass(frozen=True)
 class Found:
-    """E[v - x], E[(v - x)^2] and P(v = 0) of every count, and the sum of all chances."""
+    """E[v - x], E[(v - x)^2] and P(v = 0) of every count (rows), the sum of all chances and E[r]."""
 
-    bias: Floats
-    mse: Floats
-    zero: Floats
+    values: Floats
     whole: float
+    root: float
 
     def __add__(self, other: Found) -> Found:
-        return Found(self.bias + other.bias, self.mse + other.mse, self.zero + other.zero, self.whole + other.whole)
+        return Found(self.values + other.values, self.whole + other.whole, self.root + other.root)
+
+    @property
+    def bias(self) -> Floats:
+        """E[v - x]."""
+        return self.values[0]
+
+    @property
+    def mse(self) -> Floats:
+        """E[(v - x)^2]."""
+        return self.values[1]
+
+    @property
+    def zero(self) -> Floats:
+        """P(v = 0)."""
+        return self.values[2]
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
-    """Moments for the distinct counts x, each `times` often, in counts; three or more entities, a total above tau."""
-    b, many = noise.spread, times.astype(np.float64)
+    """Moments for the distinct counts x, each `times` often, in counts; three or more entities, a total above tau >= 0."""
+    b, many, name = noise.spread, times.astype(np.float64), "simplex-threshold" if tau > 0 else "simplex"
     surplus = math.fsum([total, *(-x * times).tolist()]) / b
     v = Values(noise.scaled(1.0), x / b, many, float(np.sum(many)), surplus, tau / b)
     before: Found | None = None
@@ -114,9 +129,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         cancel.check()
         now = _level(v, total / b, level, WORK if at == 0 else MOST if rtol < LOOSE else LESS)
         if abs(now.whole - 1) > ASTRAY:
-            raise ToleranceError(
-                f"simplex-threshold: the first rules miss the sum of all chances by {abs(now.whole - 1):.2g}"
-            )
+            raise ToleranceError(f"{name}: the first rules miss the sum of all chances by {abs(now.whole - 1):.2g}")
         if before is not None:
             mean = surplus / v.n
             lost = abs(now.whole - 1) + abs(float(np.sum(many * now.bias)) / v.n - mean) / (1 + abs(mean))
@@ -124,25 +137,29 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
             error = moved(now.bias, before.bias, size) + (lost + ROUNDING) * (size + np.abs(now.bias))
             alpha, slack = range_error(now.bias, error)
             if slack <= max(rtol * alpha, ROUNDING * (1 + abs(mean))):
-                return _moments(now, before, error, lost, b)
+                return _moments(now, before, error, lost, b, mean if tau == 0 else None)
             if slack > rtol * alpha * OUTLOOK[int(v.gaussian)] ** (len(LEVELS) - 1 - at):
                 break
         before = now
-    raise refusal("simplex-threshold", now.bias * b, error * b, rtol)
+    raise refusal(name, now.bias * b, error * b, rtol)
 
 
-def _moments(now: Found, before: Found, error: Floats, lost: float, b: float) -> Moments:
-    """In counts, with the errors of the squares and chances."""
+def _moments(now: Found, before: Found, error: Floats, lost: float, b: float, drift: float | None) -> Moments:
+    """In counts, with the errors of the squares and chances; E[T] = E[r] + drift is Lemma 2's where there is no threshold."""
     mse = np.maximum(now.mse, now.bias**2) * b * b
     spread = SAFETY * moved(now.mse, before.mse, now.mse) * b * b + (lost + ROUNDING) * mse
     chance = np.minimum(SAFETY * moved(now.zero, before.zero, now.zero) + lost + ROUNDING, 1.0)
     zero = np.clip(now.zero, 0.0, 1.0)
-    return Moments(now.bias * b, error * b, mse, zero, mse_error=spread, zero_error=chance)
+    found = Moments(now.bias * b, error * b, mse, zero, mse_error=spread, zero_error=chance)
+    if drift is None:
+        return found
+    slack = SAFETY * abs(now.root - before.root) + (lost + ROUNDING) * (1 + abs(now.root))
+    return replace(found, threshold=(now.root + drift) * b, threshold_error=slack * b)
 
 
 def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     """The sums at one level; refused before the work where it would be too much."""
-    v, carry = whole, None
+    v, carry, name = whole, None, "simplex-threshold" if whole.tau > 0 else "simplex"
     if whole.x.size > FEW and float(np.ptp(whole.x)) * 2 * FREQUENCY[int(whole.gaussian)] <= CLOSE:
         nodes, carry = chebyshev(whole.x, level.nodes)
         v = replace(whole, x=nodes, times=whole.times @ carry)
@@ -151,7 +168,7 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     top = flat + 2.2 * width
     reach = 2 * math.sqrt(level.quiet) / width
     low, high = _window(v, level.quiet, reach)
-    each = 30 + 150 / v.x.size + (120 if v.gaussian else 0) + (100 if carry is not None else 0)
+    each = 14 + 20 / v.x.size + (30 if v.gaussian else 0) + (100 if carry is not None else 0)
     end = top + FALL * math.sqrt(level.quiet) * width
     parts, cost = [], 0.0
     for a, b in pairwise(np.linspace(low, high, PARTS + 1).tolist()):
@@ -161,14 +178,12 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
         parts.append((rule, u, weights(u, top, width, step)))
         cost += each * rule[0].size * u.size * v.x.size
     if cost > most:
-        raise ToleranceError(
-            f"simplex-threshold: few entities share the shift, and {cost / each:.2g} nodes would take too long"
-        )
-    found = Found(np.zeros(v.x.size), np.zeros(v.x.size), np.zeros(v.x.size), 0.0)
+        raise ToleranceError(f"{name}: few entities share the shift, and {cost / each:.2g} nodes would take too long")
+    found = Found(np.zeros((3, v.x.size)), 0.0, 0.0)
     for rule, u, cut in parts:
         found = found + _sums(v, rule, u, cut, carry is None)
     if carry is not None:
-        found = Found(carry @ found.bias, carry @ found.mse, carry @ found.zero, found.whole)
+        found = replace(found, values=found.values @ carry.T)
     return found
 
 
@@ -177,28 +192,47 @@ def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:
     from fairpost.engines.exact.threshold.kernels.few import add_releases
 
     r, weight = rule
+    s = 1j * u
     # `jumps` has e^{s (tau - v)}: at -s, times e^{s tau}, it is e^{sv}
-    jump = np.stack([form[:, 0] for form in jumps(-1j * u, np.zeros(1), v.tau)]) * np.exp(1j * u * v.tau)
-    turned = np.exp(-1j * np.multiply.outer(u, v.x))
+    jump = np.stack([form[:, 0] for form in jumps(-s, np.zeros(1), v.tau)]) * np.exp(s * v.tau)
+    fold, tails, line = _rows(v, u)
+    centre = 0.5 * (r[0] + r[-1])  # neither r nor the counts near it lie far from it, whatever their size
+    turned = apart(np.exp(-np.multiply.outer(v.x - centre, s)))
+    # where times are weights of interpolation the kernel leaves out prod h_j = e^{s (nr - sum x)}
+    missing = 0.0 if exact else math.fsum((v.times * (v.x - centre)).tolist())
     rows = max(1, BLOCK // (u.size * v.x.size))
     blocks = [slice(i, min(i + rows, r.size)) for i in range(0, r.size, rows)]
 
-    def some(which: slice) -> tuple[Floats, float]:
-        out, whole = np.zeros((3, v.x.size)), 0.0
+    def some(which: slice) -> Found:
+        out, whole, root = np.zeros((3, v.x.size)), 0.0, 0.0
         for b in blocks[which]:
             cancel.check()
             c = r[b, None] + v.tau - v.x
-            turn = np.exp(-1j * np.multiply.outer(v.surplus + v.n * r[b], u))
-            phase = np.asarray(cut * weight[b, None] * turn, dtype=np.complex128)
+            lift = 0.0 if exact else v.n * (r[b] - centre) - missing
+            ahead = v.surplus + v.n * r[b] - lift
             below, edge = np.asarray(v.noise.cdf(c)), np.asarray(v.noise.density(c))
-            whole += add_releases(
-                v.gaussian, r[b], u, v.x, v.tau, turned, below, edge, phase, jump, v.times, exact, out
-            )
-        return out, whole
+            chance, mean = add_releases(
+                v.gaussian, r[b], u, v.x, v.tau, centre, ahead, turned, apart(fold), tails, line, below, edge, weight[b], cut,
+                apart(jump), v.times, exact, out,
+            )  # fmt: skip
+            whole, root = whole + chance, root + mean
+        return Found(out, whole, root)
 
-    found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
-    out = np.sum([one for one, _ in found], axis=0)
-    return Found(out[0], out[1], out[2], sum(whole for _, whole in found))
+    first, *others = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
+    return sum(others, first)
+
+
+def _rows(v: Values, u: Floats) -> tuple[Complexes, Floats, Floats]:
+    """e^{s tau}; the tail's fold q (1, q, 2 q^2), q = 1/(1 - s), and below c with 1/(1 + s) and -q; the whole line's moments."""
+    fold, s = np.exp(1j * u * v.tau), 1j * u
+    if v.gaussian:
+        return fold, np.zeros((2, 3, 2, 0)), np.exp(-0.5 * u * u)[None]
+    up, down = 1 / (1 - s), 1 / (1 + s)
+    tails = np.stack(
+        [[fold * q * side**k * (1, q, 2 * q * q)[k] for k in range(3)] for side, q in ((1, up), (-1, down))]
+    )
+    both = 1 / (1 + u * u)
+    return fold, apart(tails), np.stack([both, 2 * u * both**2, (2 - 6 * u * u) * both**3])
 
 
 def _chernoff(v: Values, r: Floats) -> tuple[Floats, Floats]:
@@ -235,7 +269,7 @@ def _window(v: Values, quiet: float, reach: float) -> tuple[float, float]:
                 break  # nobody is kept
             far *= 1.15
         else:
-            raise ToleranceError("simplex-threshold: no range of the shift was found outside which it is negligible")
+            raise ToleranceError("simplex: no range of the shift was found outside which it is negligible")
         ends.append(centre + side * far)
     return ends[0], ends[1]
 

@@ -46,6 +46,7 @@ from fairpost.engines.exact.threshold.nodes import (
     SMOOTH,
     Level,
     Values,
+    apart,
     chebyshev,
     jumps,
     line,
@@ -58,8 +59,8 @@ from fairpost.parallel import over_slices
 
 CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
-WORK, MOST = 4e7, 2e8
-"""The most (r, s, t, count) values (some 20 ns each) for the two levels that a refusal needs, and for one level after them."""
+WORK, MOST = 1.2e8, 4e8
+"""The most (r, s, t, count) values (some 6 ns each) for the two levels that a refusal needs, and for one level after them."""
 ASTRAY = 0.05
 """By how much a level may miss the chance of a positive sum; those that go on to a tolerance miss it by 1e-6."""
 NEVER = 1e-18
@@ -171,31 +172,35 @@ class Plan:
 
     @property
     def work(self) -> float:
-        """How many values the kernel goes through; a logarithm each counts three, a factor D five (Laplace) or 30."""
-        each = self.t[0].size * (1.0 if self.values.exact else 3.0) + (30.0 if self.values.gaussian else 5.0)
-        return float(self.r[0].size * self.u.size) * (each * self.values.c.size + 5.0 * self.dropped.c.size)
+        """How many values the kernel goes through; a logarithm each counts eight, a factor D two (Laplace) or eight."""
+        each = self.t[0].size * (1.0 if self.values.exact else 8.0) + (8.0 if self.values.gaussian else 2.0)
+        return float(self.r[0].size * self.u.size) * each * self.values.c.size
 
     def sums(self) -> Sums:
         """The kernel's sums over all nodes."""
         from fairpost.engines.exact.threshold.kernels.lines import add_shares
 
         v, (r, weight), (t, omega) = self.values, self.r, self.t
+        u, s, number = self.u, 1j * self.u, self.n - self.dropped.n
         levels, which = np.unique(v.a * v.tau, return_inverse=True)
-        jump = np.stack([np.stack(jumps(1j * self.u, t, level), axis=0) for level in levels], axis=2)
-        weights = np.stack([omega, omega * t])
-        rows = max(1, BLOCK // (max(self.u.size, 3 * t.size) * v.c.size))
+        jump = apart(np.stack([np.stack(jumps(s, t, level), axis=0) for level in levels], axis=1).swapaxes(2, 3))
+        fold = apart(np.exp(np.multiply.outer(levels, s)))
+        centre = 0.5 * (r[0] + r[-1])  # neither r nor the counts near it lie far from it, whatever their size
+        turned = apart(np.exp(np.multiply.outer(v.c - centre, s)) * _whole(v, u))
+        weights, before = np.stack([omega, omega * t]), apart(self.cut * self._never())
+        rows = max(1, BLOCK // (max(u.size, 3 * t.size) * v.c.size))
         blocks = [slice(i, min(i + rows, r.size)) for i in range(0, r.size, rows)]
-        low = self._never()
 
         def some(part: slice) -> tuple[Floats, float]:
             out, chance = np.zeros((3, v.c.size)), 0.0
             for b in blocks[part]:
                 cancel.check()
-                number = self.n - self.dropped.n
-                turn = np.exp(1j * number * np.multiply.outer(r[b], self.u))
-                phase = np.asarray(self.cut * low * turn * weight[b, None], dtype=np.complex128)
-                fallen, kept, edge = _factors(v, r[b], self.u, t)
-                chance += add_shares(fallen, kept, edge, phase, jump, which, weights, v.times, v.exact, out)
+                c = v.cut(r[b])
+                kept, edge = _kept(v, c, t), np.asarray(v.noise.density(c) / v.a)
+                chance += add_shares(
+                    v.gaussian, r[b], u, v.a, centre, number, c, edge, kept, turned, fold, before, weight[b], jump, which, weights,
+                    v.times, v.exact, out,
+                )  # fmt: skip
             return out, chance
 
         found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
@@ -213,24 +218,18 @@ class Plan:
         return np.asarray(np.exp(log @ d.times + 1j * turn))
 
 
-def _factors(v: Values, r: Floats, u: Floats, t: Floats) -> tuple[Complexes, Floats, Floats]:
-    """D of (r, s, count), E[(z - r)^k e^{-t(z - r)}; kept] of (k, r, count, t), the density at the edge."""
-    c, a, edge = v.cut(r), v.a, v.a * v.tau
-    s = 1j * u[:, None] * a
-    dropped = np.exp(s * v.tau) * _lower(v, c[:, None, :], s)
+def _kept(v: Values, c: Floats, t: Floats) -> Floats:
+    """E[(z - r)^k e^{-t(z - r)}; kept] of (k, r, count, t)."""
+    a, edge = v.a, v.a * v.tau
     u0, u1, u2 = (v.noise.upper(c[:, :, None], -np.multiply.outer(a, t), k) * (a**k)[:, None] for k in range(3))
     one, two = edge[:, None], (edge**2)[:, None]
-    kept = np.stack([u0, u1 + one * u0, u2 + 2 * one * u1 + two * u0]) * np.exp(-np.multiply.outer(edge, t))
-    return dropped, kept, np.asarray(v.noise.density(c) / a)
+    return np.stack([u0, u1 + one * u0, u2 + 2 * one * u1 + two * u0]) * np.exp(-np.multiply.outer(edge, t))
 
 
-def _lower(v: Values, c: Floats, s: Complexes) -> Complexes:
-    """E[e^{s (eta - c)}; eta <= c] along Re s = 0; Laplace noise: an exponential tail, or the whole line less the tail above."""
-    if v.gaussian:
-        return np.asarray(v.noise.lower(c, s))
-    tail = 0.5 * np.exp(-np.abs(c))
-    whole = np.exp(-s * np.maximum(c, 0.0)) / (1 - s * s)
-    return np.asarray(np.where(c < 0, tail / (1 + s), whole - tail / (1 - s)))
+def _whole(v: Values, u: Floats) -> Floats:
+    """E[e^{s a eta}], one row per count."""
+    square = np.multiply.outer(v.a, u) ** 2
+    return np.asarray(np.exp(-0.5 * square) if v.gaussian else 1 / (1 + square))
 
 
 def _plan(v: Values, level: Level, inverse: Inverse | None, unit: float) -> tuple[Plan, Callable[[Sums], Sums]]:

@@ -10,7 +10,7 @@ from fairpost.engines.exact.pos.moments import ALIKE, pos, whole_shares
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
-from fairpost.engines.exact.shares import symmetric
+from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.threshold import few, lines, two
 from fairpost.engines.exact.threshold import release as jump
@@ -34,10 +34,10 @@ def simplex_threshold(
         return simplex(x, times, noise, total, rtol)
     try:
         return jump.release(x, times, noise, total, rule.level, rtol)
-    except ToleranceError:
+    except ToleranceError as error:
         if int(np.sum(times)) == 2 or total <= rule.level:
             raise
-    return few.release(x, times, noise, total, rule.level, rtol)
+        return otherwise(error, lambda: few.release(x, times, noise, total, rule.level, rtol))
 
 
 def covered(name: str, law: Law, rule: Threshold) -> None:
@@ -78,10 +78,10 @@ def pos_threshold(
         return two.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
     try:
         return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
-    except ToleranceError:
+    except ToleranceError as error:
         if np.max(a) > ALIKE * np.min(a):
             raise
-    return lines.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
+        return otherwise(error, lambda: lines.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol))
 
 
 @EXACT.register(PosThreshold)

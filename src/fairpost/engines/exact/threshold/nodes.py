@@ -103,6 +103,11 @@ def jumps(s: Complexes, t: Floats, tau: float) -> list[Complexes]:
     return [form * np.exp(s * tau)[:, None] * tau ** (k + 1) for k, form in enumerate(forms)]
 
 
+def apart(z: Complexes) -> Floats:
+    """Real and imaginary parts as an axis before the last one."""
+    return np.stack([z.real, z.imag], axis=-2)
+
+
 def chebyshev(c: Floats, nodes: int) -> tuple[Floats, Floats]:
     """The nodes on the range of c, the middle one first, and the values of Lagrange's polynomials at c."""
     middle, half = 0.5 * (float(c.min()) + float(c.max())), 0.5 * float(np.ptp(c))

@@ -35,11 +35,11 @@ from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
-from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Line, Path, Upright, Values, invert, reach
+from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, Values, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
-from fairpost.engines.exact.sums.population import Entities, Places, Product, product
+from fairpost.engines.exact.sums.population import Entities, Places, Product
 from fairpost.engines.exact.sums.uncut import ENOUGH, SURE, log_chance, uncut
-from fairpost.engines.exact.sums.window import DROP, Family, Window, find_window
+from fairpost.engines.exact.sums.window import Family, Window, find_window
 from fairpost.engines.exact.threshold import two
 from fairpost.engines.exact.threshold.largest import largest
 from fairpost.engines.moments import Counted, Floats, Moments
@@ -48,29 +48,6 @@ from fairpost.noise import Law
 
 IDENTITY = 1e-8
 """How far two ways to E[r] may differ, in units of the noise scale (or of r)."""
-
-
-SHORT = 25.0
-"""Where few entities share the shift the window ends at e^-SHORT of the peak: their tails are long, and every t is dear."""
-MANY = 60
-"""The most entities for lines."""
-EACH = 10**6
-"""So many Chebyshev nodes that each count stands for itself."""
-STEEP = (0.45, 1.0)
-"""The lines' |tau|: Laplace and Gaussian."""
-HEIGHTS = (3.0, 4.5, 6.5, 9.0, 13.0, 18.0, 24.0)
-"""How far up a line may have to go."""
-GROW = (0.5, 0.7, 1.0, 1.4)
-"""How much of that each level takes."""
-TURN, ORDER = 18.0, 18
-"""By how much the phase may turn on a panel of t, and its nodes."""
-WORK = 3.5e6
-"""The most (t, s, count) values: half a second for the two levels that a refusal needs."""
-LAG = 8.0
-"""Lines cut off too early move together from level to level: against `few` what is left was 6 times what the last one changed."""
-OUTLOOK = (40.0, 500.0)
-"""Lines gain some factor of 5 (Laplace) or 10 to 30 (Gaussian) with each level: where the first comparison misses the tolerance by more than
-this, the last would too."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +108,6 @@ class Found:
     root: float
     """E[r] by the law of r itself."""
     nodes: int
-    lines: bool = False
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
@@ -155,7 +131,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
 
     family = Family(unit, y, many, surplus + n * level, places)
     try:
-        win = find_window(family, SHORT if n < MANY else DROP)
+        win = find_window(family)
     except ToleranceError:
         if rare < ENOUGH:
             return _nobody(x, n, noise, total, surplus * spread, rare)
@@ -165,12 +141,8 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         now = _level(family, win, level, at)
         if before is not None:
             bias, error, slack = _biases(now, before, surplus, n)
-            if now.lines:
-                error, slack = LAG * error, LAG * slack
             if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
-            if now.lines and slack > OUTLOOK[int(np.isinf(noise.strip))] * rtol * float(np.ptp(bias)):
-                break
         before = now
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
 
@@ -188,13 +160,13 @@ def _level(family: Family, win: Window, tau: float, level: Level) -> Found:
     tilt, width = win.tilts(t)
     end = reach(e, family.places(t), tilt, width, math.inf)
     if end == math.inf:
-        return _few(family, win, tau, level)
+        raise ToleranceError("simplex-threshold: too few entities share the shift for a bell")
     path = Upright(tilt, width, end, level.step)
     values = _values(family, e, t, path, tau)
     return _gathered(family, win, e, t, weight, edges, values, tau)
 
 
-def _values(family: Family, e: Entities, t: Floats, path: Path, tau: float) -> Values:
+def _values(family: Family, e: Entities, t: Floats, path: Upright, tau: float) -> Values:
     at = family.places(t)
 
     def extra(found: Product, s: Complexes, which: slice) -> list[tuple[Complexes, Any]]:
@@ -206,52 +178,8 @@ def _values(family: Family, e: Entities, t: Floats, path: Path, tau: float) -> V
     return invert(e, at, path, kernels(tau), extra)
 
 
-def _few(family: Family, win: Window, tau: float, level: Level) -> Found:
-    """Few entities share the shift: lines with equal steps, and so many t that they follow every oscillation."""
-    e = family.entities(win.low, win.high, EACH)
-    if e.giants + float(np.sum(e.weight)) > MANY:
-        raise ToleranceError(
-            f"simplex-threshold: {e.giants + np.sum(e.weight):g} entities share the shift, too many for lines and too few for a bell"
-        )
-    gaussian = np.isinf(family.noise.strip)
-    size = STEEP[int(gaussian)]
-    top = GROW[LEVELS.index(level)] * _height(family, win, e, size)
-    n = e.giants + float(np.sum(e.weight))
-    far = n * (1 + math.sqrt(1 + 60 / n)) if gaussian else 30 / (1 - size) + 3 * n
-    step = 2 * np.pi / max(30 / size, far)
-    inner = e.y[(e.y > win.low) & (e.y < win.high)] if not gaussian else e.y[:0]
-    breaks = np.unique(np.concatenate([[win.low, win.centre, win.high], inner]))
-    longest = TURN / (top * max(n, 1.0))
-    edges = np.unique(
-        np.concatenate([np.linspace(a, b, math.ceil((b - a) / longest) + 1) for a, b in pairwise(breaks)])
-    )
-    u, w = legendre(ORDER)
-    grow = (GROW[2] / GROW[LEVELS.index(level)]) ** 2  # decided before the work: what the third level would take
-    work = edges.size * u.size * (top / step) * e.y.size * max(grow, 1.0)
-    if work > WORK:
-        raise ToleranceError(
-            f"simplex-threshold: few entities share the shift, and {work:.2g} nodes would take too long"
-        )
-    wide = np.diff(edges)[:, None]
-    t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
-    path = Line(np.where(t > win.centre, size, -size), step, top)
-    return replace(_gathered(family, win, e, t, weight, None, _values(family, e, t, path, tau), tau), lines=True)
-
-
-def _height(family: Family, win: Window, e: Entities, size: float) -> float:
-    """How far up the lines go: until the product has died out at every t, or HEIGHTS[-1]."""
-    t = np.linspace(win.low, win.high, 80)
-    at, tilt = family.places(t), np.where(t > win.centre, size, -size)
-    foot = product(e, at, tilt[:, None].astype(np.complex128)).log.real[:, 0]
-    for y in HEIGHTS:
-        there = product(e, at, (tilt + 1j * y)[:, None]).log.real[:, 0]
-        if np.max(there) - np.max(foot) < -21:
-            return y
-    return HEIGHTS[-1]
-
-
 def _gathered(
-    family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats | None, values: Values, tau: float
+    family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats, values: Values, tau: float
 ) -> Found:  # fmt: skip
     """The sums over t."""
     unit, t0 = family.noise, win.centre
@@ -259,8 +187,6 @@ def _gathered(
     law = Reduced(kind, e.y, e.weight, e.giants, e.rest, e.y, ())
 
     def against(rows: Floats, function: Callable[[Floats], Floats]) -> Floats:
-        if edges is None:  # every count is the end of a panel
-            return np.asarray(weight @ (function(t[:, None] - e.y) * rows))
         none = np.zeros(e.y.size)
         return Integrals(law, edges, t, weight, rows, np.zeros((0, 2)), none, np.zeros(2), 0, False).against(function)
 
