@@ -468,7 +468,9 @@ def test_three_counts_and_a_small_total_against_simulation(x, total):
 def test_the_slow_corner_is_answered_by_upright_lines():
     """Four counts under Laplace noise and a small total: the transform decays slowly and cannot be bent. Against plain draws."""
     rng = np.random.default_rng(17)
-    for x, total in (((0.0, 1.0, 3.0, 6.0), 4.0), ((0.0, 1.0, 2.0, 3.0), 2.0)):
+    with pytest.raises(ToleranceError, match=r"simplex: alpha = .* misses the relative tolerance"):
+        evaluate((0.0, 1.0, 2.0, 3.0), Laplace(5.0), 2.0)  # a total of 0.4 noise scales
+    for x, total in (((0.0, 1.0, 3.0, 6.0), 4.0), ((0.0, 1.0, 2.0, 3.0), 4.5)):
         found = evaluate(x, Laplace(5.0), total)
         assert 2 * found.error.max() <= 1e-6 * alpha(found)
         z = np.array(x) + rng.laplace(0, 5.0, (400_000, 4))

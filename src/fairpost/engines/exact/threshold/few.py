@@ -106,17 +106,17 @@ class Found:
     @property
     def bias(self) -> Floats:
         """E[v - x]."""
-        return self.values[0]
+        return np.asarray(self.values[0])
 
     @property
     def mse(self) -> Floats:
         """E[(v - x)^2]."""
-        return self.values[1]
+        return np.asarray(self.values[1])
 
     @property
     def zero(self) -> Floats:
         """P(v = 0)."""
-        return self.values[2]
+        return np.asarray(self.values[2])
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
