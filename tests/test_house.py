@@ -135,7 +135,7 @@ def refusal(width: float | None, text: str = "too hard", kind: Any = ToleranceEr
     if width is None:
         return Refusal(kind(text))
     known = Accuracy("bound", np.full(2, width / 2))
-    return Refusal(kind(text), Reached("exact", np.array([2.0, 0.0]), known, Estimate.around(2.0, width), (1, 0)))
+    return Refusal(kind(text), Reached("exact", np.array([1.05, 0.0]), known, Estimate.around(1.05, width), (1, 0)))
 
 
 def test_the_better_of_a_refused_answer_and_the_next_is_kept_and_said() -> None:
@@ -143,8 +143,8 @@ def test_the_better_of_a_refused_answer_and_the_next_is_kept_and_said() -> None:
     (worse,) = fp.FirstOf((Fixed((refusal(0.5),)), Fixed((answer(0.1),)))).evaluate(question)
     assert (worse.method, worse.alpha.value, worse.note) == ("monte-carlo", 1.0, "simulated, because too hard; seen")
     (better,) = fp.FirstOf((Fixed((refusal(0.01),)), Fixed((answer(0.1),)))).evaluate(question)
-    assert (better.method, better.alpha.value, better.accuracy.kind, better.pair) == ("exact", 2.0, "bound", (1, 0))
-    assert better.bias.tolist() == [2.0, 0.0]
+    assert (better.method, better.alpha.value, better.accuracy.kind, better.pair) == ("exact", 1.05, "bound", (1, 0))
+    assert better.bias.tolist() == [1.05, 0.0]
     assert better.mse.tolist() == [7.0, 7.0]  # what was not reached comes from the next engine
     assert better.note == (
         "too hard; that is still better than what came after it, so the biases stand, and the other moments are simulated"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
+
 from fairpost.engines.base import Answer, Engine, Question, Reached, Refusal
 from fairpost.errors import Cancelled, ToleranceError
 
@@ -15,7 +17,8 @@ from fairpost.errors import Cancelled, ToleranceError
 class FirstOf:
     """The first engine that answers. Where one refused with a result in hand, the better of the two is kept.
 
-    "Better" is said of alpha: the one with the smaller half-width. The answer's note says which and why.
+    "Better" is said of alpha: the one with the smaller half-width; but a refused answer that the next one contradicts is dropped.
+    The answer's note says which and why.
     """
 
     engines: tuple[Engine, ...]
@@ -66,7 +69,19 @@ def _joined(before: Answer | Refusal | None, new: Answer | Refusal) -> Answer | 
     instead = "simulated" if new.method == "monte-carlo" else f"by {new.method}"
     if before.reached is None or before.reached.alpha.half_width > new.alpha.half_width:
         return replace(new, note=_line(f"{instead}, because {before.reason}", new.note))
+    if not _agree(before.reached, new):
+        why = "what had been reached lies far outside what came after it, and is dropped"
+        return replace(new, note=_line(f"{instead}, because {before.reason}; {why}", new.note))
     return _with_biases_of(before.reached, new, before.reason, instead)
+
+
+def _agree(reached: Reached, new: Answer) -> bool:
+    """Whether a refused answer can be right: no bias of it lies beyond its own error and twice the new one's.
+
+    An interval covers all entries together with 95 %, so twice it is some six standard errors: chance hardly ever parts the two.
+    """
+    room = reached.accuracy.half_width + 2 * new.accuracy.half_width
+    return bool(np.all(np.abs(reached.bias - new.bias) <= room))
 
 
 def _with_biases_of(reached: Reached, new: Answer, reason: str, instead: str) -> Answer:

@@ -24,7 +24,7 @@ import numpy as np
 
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.shares import SAFETY, range_error, refusal
-from fairpost.engines.moments import Floats, Moments
+from fairpost.engines.moments import Counted, Floats, Moments
 
 ORDERS = (8, 12, 16)
 """Nodes on a panel, in the order of refinement."""
@@ -45,11 +45,13 @@ class _Sums:
     zero: Floats
 
 
-def few(x: Floats, total: float, rtol: float) -> Moments:
-    """Moments for two or three entities in units of the noise scale; x ascending, one entry per entity (ties repeated).
+def few(x: Floats, times: Counted, total: float, rtol: float, spread: float) -> Moments:
+    """Moments for two or three entities in units of the noise scale; x ascending, each `times` often.
 
-    The error is the last refinement's change and what is missing of the mass 1, times the largest value C.
+    The error is the last refinement's change and what is missing of the mass 1, times the largest value C. A refusal says what it had
+    in counts: `spread` of them are one unit.
     """
+    x, one = np.repeat(x, times), np.cumsum(times) - 1
     previous: _Sums | None = None
     for order in ORDERS:
         found = (_two if x.size == 2 else _three)(x, total, order)
@@ -58,9 +60,10 @@ def few(x: Floats, total: float, rtol: float) -> Moments:
             alpha, slack = range_error(found.bias, error)
             if slack <= max(rtol * alpha, 1e-13 * total) or x[0] == x[-1]:
                 stated = _errors(found, previous, total + float(x[-1]))
-                return Moments(found.bias, error, found.mse, found.zero, found.threshold, nodes=order, **stated)
+                every = Moments(found.bias, error, found.mse, found.zero, found.threshold, nodes=order, **stated)
+                return every.at(one)
         previous = found
-    raise refusal("simplex", found.bias, error, rtol)
+    raise refusal("simplex", found.bias[one] * spread, error[one] * spread, rtol)
 
 
 def _errors(found: _Sums, previous: _Sums, size: float) -> dict[str, Any]:

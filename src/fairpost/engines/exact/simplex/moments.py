@@ -83,22 +83,16 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
     unit = mechanism.scaled(1.0)
     spread = mechanism.spread
     if n <= 3 and mechanism.code == LAPLACE and surplus < -n * x[0]:
-        return _in_counts(_one_each(few(np.repeat(x, times) / spread, total / spread, rtol), times), spread)
+        return _in_counts(few(x / spread, times, total / spread, rtol, spread), spread)
     population = Population(unit, x / spread, times.astype(np.float64), float(n), surplus / spread)
     try:
-        return _in_counts(_evaluate(population, rtol), spread)
+        return _in_counts(_evaluate(population, rtol, spread), spread)
     except ToleranceError as error:
         if n < 3:
             raise
         from fairpost.engines.exact.threshold import few as upright
 
         return otherwise(error, lambda: upright.release(x, times, mechanism, total, 0.0, rtol))
-
-
-def _one_each(moments: Moments, times: NDArray[np.int64]) -> Moments:
-    """One entry per distinct count, from one per entity."""
-    at = np.cumsum(times) - 1
-    return moments.at(at)
 
 
 def certain(x: Floats, times: NDArray[np.int64], total: float) -> Moments:
@@ -128,8 +122,8 @@ def _in_counts(unit: Moments, spread: float) -> Moments:
     )
 
 
-def _evaluate(population: Population, rtol: float) -> Moments:
-    """Refine until two rules agree on alpha, then take the second moments and check E[T]."""
+def _evaluate(population: Population, rtol: float, spread: float) -> Moments:
+    """Refine until two rules agree on alpha, then take the second moments and check E[T]; a refusal says what it had in counts."""
     win = find_window(population, 1)
     if win.peak < math.log(TINY):
         return _never(population)
@@ -138,11 +132,11 @@ def _evaluate(population: Population, rtol: float) -> Moments:
         now = _deficits(population, win, level)
         bias, error = _biases(population, now, before)
         if _reached(population, bias, error, now, before, rtol):
-            mse, spread, nodes = _spread(population, win, LEVELS[place - 1 :], now, before)
+            mse, mse_error, nodes = _spread(population, win, LEVELS[place - 1 :], now, before)
             factor = SLOW if now.slow else SAFETY
             largest = float(np.max(np.abs(now.zero - before.zero)))
             stated: dict[str, Any] = {
-                "mse_error": spread,
+                "mse_error": mse_error,
                 "zero_error": factor * (np.abs(now.zero - before.zero) + largest * now.zero) + ROUNDED * now.zero,
                 "threshold_error": factor * abs(now.mean - before.mean) + ROUNDED * math.sqrt(population.n) * now.mean,
             }
@@ -150,7 +144,7 @@ def _evaluate(population: Population, rtol: float) -> Moments:
         if now.slow and range_error(bias, error)[1] > 30 * rtol * np.ptp(bias):
             break  # finer rules would gain less than that
         before = now
-    raise refusal("simplex", bias, error, rtol)
+    raise refusal("simplex", bias * spread, error * spread, rtol)
 
 
 def _never(population: Population) -> Moments:
