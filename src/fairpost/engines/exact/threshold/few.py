@@ -37,7 +37,7 @@ from fairpost.parallel import over_slices
 
 CLOSE = 3.0
 """Many distinct counts whose kept parts turn by no more than this at Y are carried by Chebyshev nodes."""
-WORK, MOST, LESS = 0.8e9, 3e9, 1.2e9
+WORK, MOST, LESS = 0.25e9, 3e9, 1.2e9
 """The most nanoseconds (by estimate) for the first level, which shows whether the chances sum to 1, and for one after it; less where the
 tolerance is loose, as for whole-number noise, which may be refused for its own sake afterwards."""
 LOOSE = 1e-5
@@ -173,12 +173,17 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     parts, cost = [], 0.0
     for a, b in pairwise(np.linspace(low, high, PARTS + 1).tolist()):
         step = 2 * math.pi / _period(v, a, b, level.quiet, reach)
-        u = step * np.arange(float(math.ceil(end / step)))
-        rule = _panels(v, a, b, end, level.order)
+        size = math.ceil(end / step)
+        least = (b - a) * end / TURN * level.order  # so many nodes of r where one entity is kept
+        if (cost := cost + each * v.x.size * size * least) > most:
+            break
+        u, rule = step * np.arange(float(size)), _panels(v, a, b, end, level.order)
         parts.append((rule, u, weights(u, top, width, step)))
-        cost += each * rule[0].size * u.size * v.x.size
+        cost += each * v.x.size * size * (rule[0].size - least)
     if cost > most:
-        raise ToleranceError(f"{name}: few entities share the shift, and {cost / each:.2g} nodes would take too long")
+        raise ToleranceError(
+            f"{name}: few entities share the shift, and {cost / each:.2g} nodes or more would take too long"
+        )
     found = Found(np.zeros((3, v.x.size)), 0.0, 0.0)
     for rule, u, cut in parts:
         found = found + _sums(v, rule, u, cut, carry is None)
