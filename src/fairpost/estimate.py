@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairpost.audit import audit
 from fairpost.counts import Counts, positive_weights
-from fairpost.engines import Engine
+from fairpost.engines import Engine, engine_of
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.noise import Law, Mechanism, Stream
 from fairpost.partition import Partition
@@ -113,6 +113,10 @@ def _chernoff(mechanism: Law, a: Floats, level: float) -> float:
     return float(minimize_scalar(r, bounds=(-12.0, 0.0), method="bounded").fun)
 
 
+REPLICATED = 1e-3
+"""The tolerance of a bootstrap replicate: ten of them tell an error to some 20 %."""
+
+
 def plug_in(
     noisy: ArrayLike,
     mechanism: Law,
@@ -136,16 +140,17 @@ def plug_in(
     if within is not None:
         labels = within.scatter(np.asarray(within.spread(np.arange(len(within.labels))), dtype=np.float64)).tolist()
 
-    def estimate(noisy: Floats) -> tuple[Floats, Floats, str]:
+    def estimate(noisy: Floats, finder: str | Engine) -> tuple[Floats, Floats, str]:
         counts = Counts(_plugged(noisy, within), weights=a, groups=labels)
-        result = audit(counts, mechanism, how, engine=engine, by_group=within is not None)
+        result = audit(counts, mechanism, how, engine=finder, by_group=within is not None)
         return result.bias, result.deviation, result.method
 
-    bias, deviation, method = estimate(y)
+    bias, deviation, method = estimate(y, engine)
+    rough = engine_of("auto", rtol=REPLICATED) if engine == "auto" else engine
     x = _plugged(y, within)
     squares = np.zeros_like(bias)
     for k in range(replicates):
-        again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)))
+        again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)), rough)
         squares += (again - bias) ** 2
     return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
 

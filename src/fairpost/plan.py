@@ -307,7 +307,7 @@ def frontier(
     beside
         Rules to compare with, by name, or audits that are there already. Default: the usual ones of this task.
     engine
-        Default: the expansion, which takes some 0.02 s per point, and where it refuses the exact engine.
+        Default: the expansion, which takes some 0.02 s per point, and where it refuses the exact engine, to four digits of alpha.
 
     """
     if rule not in NAMED:
@@ -316,7 +316,7 @@ def frontier(
         raise ParameterError(f"a frontier must have at least 2 points, got {points!r}")
     x, best = Counts.of(counts), mechanism.best_threshold()
     pi: Any = postprocessing(rule, x, total=total, by_group=by_group)
-    finder = FirstOf((Expansion(), Exact())) if engine is None else engine
+    finder = FirstOf((Expansion(), Exact(rtol=DRAWN))) if engine is None else engine
     path, refused = [], []
     for level in np.linspace(0.0, best.level, points).tolist():
         steep = best.steepness if best.steepness == math.inf else level + 1.0
@@ -332,6 +332,8 @@ def frontier(
     )
 
 
+DRAWN = 1e-4
+"""The tolerance of a point on the line: it is drawn, and every one states its own accuracy."""
 NAMED = {
     "pos-threshold": ("baseline", "pos", "pos-threshold"),
     "simplex-threshold": ("nonnegative", "simplex", "simplex-threshold"),

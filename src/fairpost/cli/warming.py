@@ -38,8 +38,8 @@ def jobs() -> list[Job]:
     noises = (
         fp.Laplace(scale=10.0),
         fp.Gaussian(sigma=10.0),
-        fp.DiscreteLaplace(scale=10.0),
-        fp.DiscreteGaussian(sigma=10.0),
+        fp.DiscreteLaplace(scale=2.0),
+        fp.DiscreteGaussian(sigma=2.0),
     )
     found: list[Job] = []
     for mechanism in noises:
