@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import laplace_below
-from fairpost.engines.exact.pos.kernels.separated import saddle, slope
+from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below
+from fairpost.engines.exact.pos.kernels.separated import decays, saddle, slope
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -191,7 +191,7 @@ def accumulate_mirror(
             continue
         s0, _, _, _ = saddle(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0, low, 0.3)
         s0 = min(max(s0, 0.5 * low), -0.3 * low)  # between the poles of b0 and of `null`
-        _, _, _, curvature = slope(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0)
+        _, _, _, curvature = slope(0, -c, beta, ones, up[0, 0], decays(0, -c, beta, r[i]), 0.0, 0.0, r[i], s0)
         # equal steps repeat the density with the period 2 pi/fine: the copies must be past both tails
         period = max(n * r[i] + 20.0 / (-low - s0), 6.0 * math.sqrt(curvature) + 20.0 / (s0 - low))
         fine = step * 2.0 * math.pi / period
@@ -199,7 +199,7 @@ def accumulate_mirror(
         for q in range(3000):
             s = complex(s0, q * fine)
             for j in range(n):
-                b0[j], _, _ = laplace_below(r[i] + c[j], beta[j], s)
+                b0[j], _, _ = below(LAPLACE, r[i] + c[j], beta[j], s)
                 null[j] = -0.5 * math.exp(-(r[i] + c[j]) / beta[j]) / (1.0 - s * beta[j])
             turn = np.exp(s * r[i])
             outer = weight[i] * fine / math.pi * (0.5 if q == 0 else 1.0)

@@ -4,6 +4,7 @@ For z = c + noise and d = r - c: E[y^k e^{-sy}; y > 0] with y = r - z and k = 0,
 mirror image: y = z - r, with -d in the place of d. Only the noise's scale and d enter.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
 
 @kernel(error_model="numpy")
-def laplace_below(d: float, beta: float, s: Any) -> Any:
-    """Laplace noise of scale beta.
+def laplace_below(d: float, beta: float, s: Any, decay: float) -> Any:
+    """Laplace noise of scale beta; decay = e^{-|d|/beta}.
 
     d <= 0: the excess below r is exponential. d > 0: the part below c is d plus an exponential, and between c and r the density
     is e^{-(d - y)/beta} / (2 beta), whose integral has a removable singularity at s beta = 1.
@@ -28,12 +29,12 @@ def laplace_below(d: float, beta: float, s: Any) -> Any:
     q = 1.0 / (1.0 + s * beta)
     bq = beta * q
     if d <= 0.0:
-        head = 0.5 * np.exp(d / beta) * q
+        head = 0.5 * decay * q
         return head, head * bq, 2.0 * head * bq * bq
     tail = np.exp(-s * d)
     head = 0.5 * tail * q
     x = d / beta - s * d
-    g0, g1, g2 = _growth(x, np.exp(-d / beta) + 0.0 * s, tail)
+    g0, g1, g2 = _growth(x, decay + 0.0 * s, tail)
     f = d / (2.0 * beta)
     return (
         head + f * g0,
@@ -88,5 +89,5 @@ def gaussian_below(d: float, sigma: float, s: Any) -> Any:
 def below(noise: int, d: float, scale: float, s: Any) -> Any:
     """E[y^k e^{-sy}; y > 0] for k = 0, 1, 2, where y = d - noise."""
     if noise == LAPLACE:
-        return laplace_below(d, scale, s)
+        return laplace_below(d, scale, s, math.exp(-abs(d) / scale))
     return gaussian_below(d, scale, s)
