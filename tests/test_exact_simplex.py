@@ -488,6 +488,32 @@ def test_the_slow_corner_is_answered_by_upright_lines():
         assert found.threshold_error < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("x", "total", "scale"), [((0.0, 1.0, 3.0, 3.0, 6.0), 2.0, 5.0), ((0.0, 7.0, 14.0, 900.0), 9.0, 40.0)]
+)
+def test_upright_lines_in_rows_are_those_of_the_kernel_node_by_node(x, total, scale, monkeypatch):
+    """Deficits and spread at every m, giants too, against `contour.invert`; both sum the same terms, so only rounding parts them."""
+    values, times = distinct(np.array(x))
+    population = simplex_law.Population(
+        Laplace(1.0), values / scale, times.astype(float), float(len(x)), (total - sum(x)) / scale
+    )
+    level, calls = simplex_rule.LEVELS[2], []
+    for skip in (1, 0):
+        win = window.find_window(population, skip)
+        rows = simplex_rule.integrate(population, win, level)
+        with monkeypatch.context() as patch:
+            patch.setattr(simplex_rule, "_few_and_whole", lambda *given: calls.append(given) is not None)
+            plain = simplex_rule.integrate(population, win, level)
+        assert len(calls) == 2 - skip
+        assert np.count_nonzero(rows.m < win.true) > 100
+        # a line ends a little later in rows (after whole parts), where terms are cutoff (1e-15) of the largest
+        for name in ("values", "common", "squares"):
+            mine, theirs = getattr(rows, name), getattr(plain, name)
+            if theirs is not None:
+                np.testing.assert_allclose(mine, theirs, atol=2e-13 * max(1.0, float(np.abs(theirs).max())))
+        assert rows.slow == plain.slow
+
+
 # ---- cells of interpolated counts ------------------------------------------------------------------------
 
 

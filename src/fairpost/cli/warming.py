@@ -49,6 +49,7 @@ def jobs() -> list[Job]:
                 found.append((label, partial(_audit, counts, mechanism, rule, fp.Exact(rtol=ROUGH))))
             found.append((f"{label}, simulated", partial(_audit, many, mechanism, rule, fp.MonteCarlo(runs=8))))
             found.append((f"{label}, in groups", partial(_grouped, mechanism, rule)))
+        found.append((f"a small total, {mechanism.name}", partial(_small, close, mechanism)))
         found.append((f"laws, {mechanism.name}", partial(_laws, mechanism)))
         found.append((f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))
     found += [("projection", _projections), ("constraints", _constraints), ("sampling", partial(_samples, noises))]
@@ -59,6 +60,12 @@ def _audit(counts: fp.Counts, mechanism: Any, rule: Any, engine: Any, **more: An
     """An answer or a refusal: both have called their kernels."""
     with contextlib.suppress(fp.FairpostError):
         fp.audit(counts, mechanism, rule, engine=engine, **more)
+
+
+def _small(counts: fp.Counts, mechanism: Any) -> None:
+    """The slow corner of the simplex, to its end."""
+    for rule in ("simplex", "simplex-threshold"):
+        _audit(counts, mechanism, rule, fp.Exact(), total=6.0)
 
 
 def _grouped(mechanism: Any, rule: str) -> None:

@@ -22,6 +22,8 @@ LEAN = (math.tan(math.pi / 6), math.tan(math.pi / 12))
 """Tangents of a contour's lean: 30 degrees under Laplace, 15 under Gaussian noise (e^{s^2/2} grows beyond 45)."""
 LINE = 1500
 """The most nodes of an upright line at the step 0.2."""
+ROWS, DEEP, FINE = 60, 200.0, 20
+"""The most entities for upright lines in rows, how far above m their counts may lie, and from which order on it is worth a compile."""
 WORK = 4000
 """Below this number of (m, count) pairs one thread is faster than several."""
 STEP = 8000
@@ -143,8 +145,24 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
             nodes, slow = nodes + more, slow + tail
         return nodes, slow
 
+    in_rows = upright & (level.order >= FINE and _few_and_whole(law, float(m.min(initial=0.0))))
+
     def some(rows: slice) -> tuple[int, int]:
         chosen = mixed[rows]
+        straight = chosen[in_rows[chosen]]
+        nodes, slow = curved(chosen[~in_rows[chosen]])
+        if straight.size > 0:
+            from fairpost.engines.exact.simplex.kernels.upright import lines
+
+            mine = [np.zeros((straight.size, part.shape[1])) for part in (values, squares, common)]
+            rule = (level.step, level.cutoff, int(LINE * 0.2 / level.step))
+            counts = (law.x, law.weight.astype(np.int64), int(law.giants), law.rest)
+            more, tail = lines(deficits, spread, m[straight], tau[straight], wide[straight], *rule, *counts, *mine)
+            values[straight], squares[straight], common[straight] = mine
+            nodes, slow = nodes + more, slow + tail
+        return nodes, slow
+
+    def curved(chosen: NDArray[np.int64]) -> tuple[int, int]:
         mine = [np.zeros((chosen.size, part.shape[1])) for part in (values, squares, common)]
         rule = (LEAN[law.kind], level.step, level.cutoff, LINE)
         counts = (law.x, law.weight, law.giants, law.rest)
@@ -157,6 +175,12 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
     below, below_common, more = _below(win, law, level)
     spent = (int(nodes) + more, bool(slow))
     return Integrals(law, edges, m, weight, values, common, below, below_common, *spent, squares if spread else None)
+
+
+def _few_and_whole(law: Reduced, lowest: float) -> bool:
+    """Whether products of the factors themselves serve, without logarithms: so few that they stay far from underflow."""
+    whole = bool(np.all(law.weight == np.floor(law.weight))) and float(law.giants).is_integer()
+    return whole and float(np.sum(law.weight)) + law.giants <= ROWS and float(law.x[-1]) - lowest < DEEP
 
 
 def _below(win: Window, law: Reduced, level: Level) -> tuple[Floats, Floats, int]:

@@ -206,7 +206,7 @@ def _add_spread(m: Any, q: Any, mean: Any, square: Any, out: Any, common: Any) -
 
 
 @kernel(error_model="numpy")
-def _without_pole(
+def without_pole(
     kind: Any, spread: Any, m: Any, extra: Any, x: Any, c: Any, out: Any, squares: Any, common: Any
 ) -> None:
     """Take `extra` times the values at s = 0 off the sums."""
@@ -281,5 +281,5 @@ def invert(
                 break
         nodes += last + 1
         slow += quiet < 2 or (bend < 0 and 2 * last > most)
-        _without_pole(kind, spread, m[k], _pole(tau[k], scale, bend, gap), x, c, out[k], squares[k], common[k])
+        without_pole(kind, spread, m[k], _pole(tau[k], scale, bend, gap), x, c, out[k], squares[k], common[k])
     return nodes, slow

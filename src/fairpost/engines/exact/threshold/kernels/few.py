@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.threshold.kernels.rows import (
+from fairpost.engines.exact.kernels.rows import (
     FAST,
     add,
     beyond,
