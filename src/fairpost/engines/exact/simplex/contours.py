@@ -147,29 +147,31 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
 
     in_rows = upright & (level.order >= FINE and _few_and_whole(law, float(m.min(initial=0.0))))
 
-    def some(rows: slice) -> tuple[int, int]:
-        chosen = mixed[rows]
-        straight = chosen[in_rows[chosen]]
-        nodes, slow = curved(chosen[~in_rows[chosen]])
-        if straight.size > 0:
-            from fairpost.engines.exact.simplex.kernels.upright import lines
-
-            mine = [np.zeros((straight.size, part.shape[1])) for part in (values, squares, common)]
-            rule = (level.step, level.cutoff, int(LINE * 0.2 / level.step))
-            counts = (law.x, law.weight.astype(np.int64), int(law.giants), law.rest)
-            more, tail = lines(deficits, spread, m[straight], tau[straight], wide[straight], *rule, *counts, *mine)
-            values[straight], squares[straight], common[straight] = mine
-            nodes, slow = nodes + more, slow + tail
-        return nodes, slow
-
-    def curved(chosen: NDArray[np.int64]) -> tuple[int, int]:
-        mine = [np.zeros((chosen.size, part.shape[1])) for part in (values, squares, common)]
+    def curved(chosen: NDArray[np.int64], mine: list[Floats]) -> tuple[int, int]:
         rule = (LEAN[law.kind], level.step, level.cutoff, LINE)
         counts = (law.x, law.weight, law.giants, law.rest)
         there = (m[chosen], tau[chosen], wide[chosen], upright[chosen])
-        spent = kernel.invert(law.kind or None, deficits, spread, *there, *rule, *counts, *mine)
-        values[chosen], squares[chosen], common[chosen] = mine
-        return spent
+        return kernel.invert(law.kind or None, deficits, spread, *there, *rule, *counts, *mine)
+
+    def straight(chosen: NDArray[np.int64], mine: list[Floats]) -> tuple[int, int]:
+        from fairpost.engines.exact.simplex.kernels.upright import lines
+
+        most, times = int(LINE * 0.2 / level.step), law.weight.astype(np.int64)
+        there = (m[chosen], tau[chosen], wide[chosen])
+        return lines(
+            deficits, spread, *there, level.step, level.cutoff, most, law.x, times, int(law.giants), law.rest, *mine
+        )
+
+    def some(rows: slice) -> tuple[int, int]:
+        nodes, slow = 0, 0
+        for way, which in ((curved, ~in_rows[mixed[rows]]), (straight, in_rows[mixed[rows]])):
+            chosen = mixed[rows][which]
+            if chosen.size > 0:
+                mine = [np.zeros((chosen.size, part.shape[1])) for part in (values, squares, common)]
+                more, tail = way(chosen, mine)
+                values[chosen], squares[chosen], common[chosen] = mine
+                nodes, slow = nodes + more, slow + tail
+        return nodes, slow
 
     nodes, slow = np.sum(over_slices(part, m.size, threads), axis=0)
     below, below_common, more = _below(win, law, level)

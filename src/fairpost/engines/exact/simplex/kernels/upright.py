@@ -162,7 +162,7 @@ def _over(psi: Floats, size: float) -> None:
 @kernel(error_model="numpy")
 def _ends(row: Floats, q: int) -> float:
     """The size at one node."""
-    return abs(row[0, q]) + abs(row[1, q])
+    return float(abs(row[0, q]) + abs(row[1, q]))
 
 
 @kernel(error_model="numpy", fastmath=FAST)
