@@ -37,7 +37,7 @@ from fairpost.parallel import over_slices
 
 CLOSE = 3.0
 """Many distinct counts whose kept parts turn by no more than this at Y are carried by Chebyshev nodes."""
-WORK, MOST, LESS = 0.25e9, 3e9, 1.2e9
+WORK, MOST, LESS = 0.4e9, 3e9, 1.2e9
 """The most nanoseconds (by estimate) for the first level, which shows whether the chances sum to 1, and for one after it; less where the
 tolerance is loose, as for whole-number noise, which may be refused for its own sake afterwards."""
 LOOSE = 1e-5

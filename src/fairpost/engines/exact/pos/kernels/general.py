@@ -12,7 +12,6 @@ from fairpost.compiled import kernel
 from fairpost.engines.exact.pos.kernels.noise import below
 from fairpost.engines.exact.pos.kernels.separated import (
     contour,
-    log_product,
     product_and_ratios,
     room,
     saddle,
@@ -69,9 +68,7 @@ def accumulate_general(
                 continue
             value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
             if known >= 0:
-                value, number, first_order, second = slope_from(
-                    base, times, up[0], log_product(up[0], times), 0.0, r[i], s0
-                )
+                value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)
             if known < 0 or abs(first_order) > NEAR * math.sqrt(second) or not 0.6 < second / curvature < 1.6:
                 s0, value, number, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
                 curvature, known = second, 0

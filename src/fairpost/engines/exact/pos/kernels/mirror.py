@@ -191,7 +191,7 @@ def accumulate_mirror(
             continue
         s0, _, _, _ = saddle(0, -c, beta, ones, up[0, 0], 0.0, r[i], s0, low, 0.3)
         s0 = min(max(s0, 0.5 * low), -0.3 * low)  # between the poles of b0 and of `null`
-        _, _, _, curvature = slope(0, -c, beta, ones, up[0, 0], decays(0, -c, beta, r[i]), 0.0, 0.0, r[i], s0)
+        _, _, _, curvature = slope(0, -c, beta, ones, up[0, 0], decays(0, -c, beta, r[i]), 0.0, r[i], s0)
         # equal steps repeat the density with the period 2 pi/fine: the copies must be past both tails
         period = max(n * r[i] + 20.0 / (-low - s0), 6.0 * math.sqrt(curvature) + 20.0 / (s0 - low))
         fine = step * 2.0 * math.pi / period

@@ -19,15 +19,6 @@ Counted = NDArray[np.int64]
 
 
 @kernel(error_model="numpy")
-def log_product(above: Floats, times: Counted) -> float:
-    """log prod above^times."""
-    found = 0.0
-    for j in range(times.size):
-        found += times[j] * math.log(above[j])
-    return found
-
-
-@kernel(error_model="numpy")
 def decays(noise: int, c: Floats, scale: Floats, r: float) -> Floats:
     """e^{-|r - c|/scale}, for Laplace noise."""
     out = np.empty(c.size)
@@ -39,21 +30,22 @@ def decays(noise: int, c: Floats, scale: Floats, r: float) -> Floats:
 
 @kernel(error_model="numpy")
 def slope_from(
-    b: Floats, times: Counted, above: Floats, base: float, far: float, r: float, s: float
+    b: Floats, times: Counted, above: Floats, far: float, r: float, s: float
 ) -> tuple[float, float, float, float]:
-    """With F = e^{snr} prod psi^times, psi = above + b[0]: log F, K, and two derivatives of log(F K); base = `log_product` of above.
+    """With F = e^{snr} prod psi^times, psi = above + b[0]: log F, K, and two derivatives of log(F K).
 
     Rows of `b`: E[y^k e^{-sy}; y > 0], y = r - z, for k = 0, 1, 2. K is the number above the threshold where at least
     one is below: sum times above/psi - n prod above/psi. Where few are below that cancels, and
     n (1 - prod above/psi) - sum times below/psi is used.
     """
     n = far
-    mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0
+    value, mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
     k0, fallen, log_none = far, 0.0, 0.0
     for j in range(times.size):
         inverse = 1.0 / (above[j] + b[0, j])
         y, square, share = b[1, j] * inverse, b[2, j] * inverse, times[j] * above[j] * inverse
         n += times[j]
+        value -= times[j] * math.log(inverse)
         log_none -= times[j] * math.log1p(b[0, j] / above[j])
         mean += times[j] * y
         spread += times[j] * (square - y * y)
@@ -65,7 +57,7 @@ def slope_from(
     k0 = k0 - n * none if none < 0.5 else -n * math.expm1(log_none) - fallen
     k1 = (k1 - n * none * mean) / k0
     k2 = (k2 - n * none * (mean * mean - spread)) / k0
-    return base - log_none + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
+    return value + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
 
 
 @kernel(error_model="numpy")
@@ -76,7 +68,6 @@ def slope(
     times: Counted,
     above: Floats,
     decay: Floats,
-    base: float,
     far: float,
     r: float,
     s: float,
@@ -88,7 +79,7 @@ def slope(
             b[0, j], b[1, j], b[2, j] = laplace_below(r - c[j], scale[j], s, decay[j])
         else:
             b[0, j], b[1, j], b[2, j] = gaussian_below(r - c[j], scale[j], s)
-    return slope_from(b, times, above, base, far, r, s)
+    return slope_from(b, times, above, far, r, s)
 
 
 @kernel(error_model="numpy")
@@ -112,16 +103,16 @@ def saddle(
     """
     high = np.inf
     s = last = start
-    base, decay = log_product(above, times), decays(noise, c, scale, r)
+    decay = decays(noise, c, scale, r)
     reach = 0.0
-    value, number, first, second = slope(noise, c, scale, times, above, decay, base, far, r, s)
+    value, number, first, second = slope(noise, c, scale, times, above, decay, far, r, s)
     for _ in range(100):
         if not (math.isfinite(value) and math.isfinite(first) and math.isfinite(second)):
             if reach == 0.0:
                 break
             low, s = max(low, s), last - reach
             reach *= 0.5
-            value, number, first, second = slope(noise, c, scale, times, above, decay, base, far, r, s)
+            value, number, first, second = slope(noise, c, scale, times, above, decay, far, r, s)
             continue
         if abs(first) <= near * math.sqrt(second):
             break
@@ -133,7 +124,7 @@ def saddle(
         s -= first / second
         if not low < s < high:
             s = 0.5 * (low + high)
-        value, number, first, second = slope(noise, c, scale, times, above, decay, base, far, r, s)
+        value, number, first, second = slope(noise, c, scale, times, above, decay, far, r, s)
     return s, value, number, second
 
 
