@@ -260,3 +260,28 @@ def test_counts_too_much_alike_are_refused_at_once():
     with pytest.raises(ToleranceError, match="too much alike"):
         pos(*asked)
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("x", "a", "noise"),
+    [
+        ((0.0, 0.0, 1.0), (23938.0, 375.4, 28.2), fp.Gaussian(7.86)),
+        (
+            (34.0, 16.0, 36.0, 23.0, 79.0, 33.0),
+            (13732.0, 8.0, 384.0, 855549.0, 165732.0, 104640.0),
+            fp.Gaussian(10_000.0),
+        ),
+    ],
+    ids=lambda v: getattr(v, "name", None),
+)
+def test_weights_over_orders_and_a_sum_of_either_sign_are_answered(x, a, noise):
+    """Noise far above the counts: answered, not refused, and where plain draws are. Factors of tiny weights underflow on the way."""
+    x, a = np.array(x), np.array(a)
+    found = fp.audit(fp.Counts(x, weights=a), noise, "pos", engine=fp.Exact(rtol=1e-4))
+    rng = np.random.default_rng(9)
+    drawn = x + rng.normal(0.0, noise.spread, (200_000, x.size))
+    v = fp.PoS(a)(drawn)
+    truth = a * x / np.sum(a * x)
+    for sample, value in ((v - truth, found.bias), ((v - truth) ** 2, found.mse), (v == 0, found.zero)):
+        error = sample.std(axis=0) / np.sqrt(len(sample))
+        assert (np.abs(sample.mean(axis=0) - value) <= 4.5 * error + 1e-6).all()  # some 50 comparisons: 4e-4 for all
