@@ -1,5 +1,7 @@
 """alpha, cost of privacy and summaries as pure functions of a bias vector."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import fairpost as fp
 from fairpost import fairness
-from fairpost.accuracy import Accuracy
+from fairpost.accuracy import Accuracy, Estimate
 
 biases = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-5, 5))
 errors = st.floats(0, 2)
@@ -76,3 +78,11 @@ def test_size_bins_list_empty_ones_too():
 def test_broken_rules(call, message):
     with pytest.raises(fp.InputError, match=message):
         call()
+
+
+def test_an_estimate_comes_back_from_its_data() -> None:
+    for high in (4.5, math.inf):
+        one = Estimate(2.5, 1.25, high, "interval")
+        data = one.to_dict()
+        assert data == {"value": 2.5, "low": 1.25, "high": None if high == math.inf else 4.5, "accuracy": "interval"}
+        assert Estimate.from_dict(data) == one
