@@ -32,7 +32,8 @@ async function ask(path, given, on, stop) {
   }
   return last;
 }
-const plainPost = (path, given) => fetch(path, { method: "POST", headers: { "content-type": "application/json", accept: "application/json", "x-fairpost-tab": TAB }, body: JSON.stringify(given), cache: "no-store" });
+// One answer as a whole. A page that is left waits for none: its answer would be about a table that is gone.
+const plainPost = (path, given) => (leaving.signal.aborted ? new Promise(() => {}) : fetch(path, { method: "POST", headers: { "content-type": "application/json", accept: "application/json", "x-fairpost-tab": TAB }, body: JSON.stringify(given), signal: leaving.signal, cache: "no-store" }).catch((error) => { if (leaving.signal.aborted) return new Promise(() => {}); throw error; }));
 function trouble(line) { const box = $("trouble"); box.hidden = !line; box.textContent = line || ""; }
 function busy(text, part) {
   $("said").textContent = text;
