@@ -93,8 +93,8 @@ def write(place: Path, files: Mapping[str, bytes], *, force: bool) -> None:
             os.replace(place, old)
         try:
             os.replace(part, place)
-        except OSError:
-            if old.exists():
+        except BaseException:  # an interrupt too: the old folder is somebody's work
+            if old.exists() and not place.exists():
                 os.replace(old, place)
             raise
     except OSError as error:
