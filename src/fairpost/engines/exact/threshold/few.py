@@ -37,7 +37,7 @@ from fairpost.parallel import over_slices
 
 CLOSE = 3.0
 """Many distinct counts whose kept parts turn by no more than this at Y are carried by Chebyshev nodes."""
-WORK, MOST, LESS = 0.4e9, 3e9, 1.2e9
+WORK, MOST, LESS = 0.25e9, 3e9, 1.2e9
 """The most nanoseconds (by estimate) for the first level, which shows whether the chances sum to 1, and for one after it; less where the
 tolerance is loose, as for whole-number noise, which may be refused for its own sake afterwards."""
 LOOSE = 1e-5
@@ -168,7 +168,7 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     top = flat + 2.2 * width
     reach = 2 * math.sqrt(level.quiet) / width
     low, high = _window(v, level.quiet, reach)
-    each = 14 + 20 / v.x.size + (30 if v.gaussian else 0) + (100 if carry is not None else 0)
+    each = 14 + 20 / v.x.size + (30 if v.gaussian else 0) + (55 if carry is not None else 0)
     end = top + FALL * math.sqrt(level.quiet) * width
     parts, cost = [], 0.0
     for a, b in pairwise(np.linspace(low, high, PARTS + 1).tolist()):
