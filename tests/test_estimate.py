@@ -1,5 +1,7 @@
 """What noisy counts alone can say: intervals cover, the plug-in's stated error is true, rounding is unbiased."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -130,3 +132,16 @@ def test_rounding_needs_a_whole_total_and_no_negative_count():
         round_counts([1.0, 0.5], rng)
     with pytest.raises(CountsError, match="at least 0"):
         round_counts([1.0, -1.0], rng)
+
+
+def test_replicates_have_three_digits_and_the_estimate_all_of_them(monkeypatch):
+    """And an engine that is given is used for both."""
+    module, seen = sys.modules[plug_in.__module__], []
+    plain = module.audit
+    monkeypatch.setattr(module, "audit", lambda *given, **more: seen.append(more["engine"]) or plain(*given, **more))
+    plug_in([3.0, 40.0, 9.0], fp.Laplace(2.0), how="baseline", replicates=2)
+    assert seen[0] == "auto"
+    assert [{getattr(one, "rtol", None) for one in engine.engines} - {None} for engine in seen[1:]] == [{1e-3}] * 2
+    mine = fp.Exact(rtol=1e-5)
+    plug_in([3.0, 40.0, 9.0], fp.Laplace(2.0), how="baseline", replicates=2, engine=mine)
+    assert seen[3:] == [mine] * 3

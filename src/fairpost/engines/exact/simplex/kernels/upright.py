@@ -95,6 +95,7 @@ def lines(
                         out[k, j] += own[1, q]
             ended = last <= cutoff * largest
             if spread:
+                ended = ended and max(_ends(product, part - 1), _ends(product, max(part - 2, 0))) <= cutoff * wide
                 for q in range(part):
                     common[k, 0] += product[1, q]
                 multiply(here[3], here[2], work[2:4])  # M'/M = 2 s M
@@ -104,7 +105,6 @@ def lines(
                 multiply_by(product, work[2:4])
                 for q in range(part):
                     common[k, 1] += product[1, q]
-                ended = ended and max(_ends(product, part - 1), _ends(product, max(part - 2, 0))) <= cutoff * wide
             done += part
         nodes += done
         slow += not ended or 2 * done > most
