@@ -28,6 +28,14 @@ NEW = 1e-9  # the part of a control's variance that the ones before it must leav
 PRIOR, SHRINK = 2.0, 8.0  # see `fit`
 
 
+@kernel
+def _copy(z: Floats, out: Floats) -> None:
+    """The first rows of out = z. (Between arrays `out[:] = z` would compile messages about shapes, for seconds.)"""
+    for i in range(z.shape[0]):
+        for k in range(z.shape[1]):
+            out[i, k] = z[i, k]
+
+
 @kernel(error_model="numpy")
 def cells_down(
     child: Ints, offsets: Ints, top: int, z: Floats, w: Floats, T: Floats, v: Floats, mu: Floats, vec: Floats, Z: Floats, S: Floats,
@@ -42,7 +50,7 @@ def cells_down(
     worst[0], worst[1] = 0.0, 0.0
     if top >= 0:
         known = offsets[top + 1]
-        v[:known] = z[:known]
+        _copy(z[:known], v)
         mu[:known] = np.nan
     else:
         mu[0] = project(z[0], T[0], v[0])
@@ -65,7 +73,7 @@ def cells_linear(child: Ints, offsets: Ints, top: int, z: Floats, w: Floats, t: 
     many = z.shape[1]
     if top >= 0:
         known = offsets[top + 1]
-        u[:known] = z[:known]
+        _copy(z[:known], u)
     else:
         excess = (z[0].sum() - t[0]) / many
         for k in range(many):

@@ -90,7 +90,8 @@ def given_moments(
     if y.size == 1:
         r[0] = gain - offset[0]
     elif m == np.inf:
-        r[:] = v
+        for i in range(v.size):
+            r[i] = v[i]
     elif steep == 1.0:
         for i in range(y.size):
             b = y[i] - m

@@ -98,7 +98,8 @@ def upper_block(
     for t in range(V.shape[0]):
         _draw_upper(kind, spreads, guides, cuts, offsets, x, seed, np.uint64(first_run + t), y)
         if pooled:
-            sums[a:b] = S[t]
+            for p in range(a, b):
+                sums[p] = S[t, p - a]
             pool_up(child, offsets, s2, W, y, z, sums, True)
             gls_down(child, offsets, Vs, W, z, sums, u, last)
             pooled_down(child, offsets, top, z, Vs, taus, steeps, v, last)

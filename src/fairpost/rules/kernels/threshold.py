@@ -152,7 +152,9 @@ def _from_top(z: Floats, t: Floats, s: float, target: float, out: Floats) -> flo
     Jump: a target that the top edge's own jump holds is given there at once. Ramp: nobody is above it while C is
     less than its height at the lowest threshold; then s (w - r)_+ has the sum C, a jump without a threshold.
     """
-    top, lowest = top_edge(z, t), np.min(t)
+    top, lowest = top_edge(z, t), t[0]
+    for i in range(1, t.size):
+        lowest = min(lowest, t[i])
     edges, held = np.empty(z.size), 0.0
     for i in range(z.size):
         level = t[i] if t.size > 1 else t[0]

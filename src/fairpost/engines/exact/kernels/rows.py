@@ -93,6 +93,13 @@ def invert(psi: Floats, out: Floats) -> None:
         im[q] = -b[q] * over
 
 
+@kernel(error_model="numpy")
+def copy(psi: Floats, out: Floats) -> None:
+    """out = psi. (Between arrays `out[:] = psi` would compile messages about shapes, for seconds.)"""
+    for q in range(out.shape[1]):
+        out[0, q], out[1, q] = psi[0, q], psi[1, q]
+
+
 @kernel(error_model="numpy", fastmath=FAST)
 def scale(psi: Floats, exponent: int, product: Floats, work: Floats) -> None:
     """product *= psi^exponent, by squaring. work[4, u]."""
@@ -100,13 +107,13 @@ def scale(psi: Floats, exponent: int, product: Floats, work: Floats) -> None:
         multiply_by(product, psi)
         return
     power, held = work[:2], work[2:4]
-    power[:] = psi
+    copy(psi, power)
     while exponent > 0:
         if exponent & 1:
             multiply_by(product, power)
         exponent >>= 1
         if exponent > 0:
-            held[:] = power
+            copy(power, held)
             multiply_by(power, held)
 
 

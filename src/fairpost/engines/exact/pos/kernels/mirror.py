@@ -170,7 +170,10 @@ def accumulate_mirror(
     """Sums as in `accumulate_general` for the mirrored entities -c; t[0] = 0 goes to `chance` and `zero`."""
     n = c.size
     ones = np.ones(n, dtype=np.int64)
-    low = -1.0 / beta.max()
+    widest = beta[0]
+    for j in range(1, n):
+        widest = max(widest, beta[j])
+    low = -1.0 / widest
     up = np.empty((t.size, 3, n))
     single, double = np.empty(n), np.empty((n, n))
     b0, null = np.empty(n, dtype=np.complex128), np.empty(n, dtype=np.complex128)

@@ -16,6 +16,7 @@ from fairpost.engines.exact.kernels.rows import (
     LEAST,
     add,
     beyond,
+    copy,
     multiply,
     multiply_by,
     real,
@@ -77,7 +78,7 @@ def add_shares(
                 multiply(row, turned[j], work[:2])
                 add(work[:2], dropped[j], -1.0, dropped[j])
         for k in range(omega.shape[1]):
-            product[:] = phase
+            copy(phase, product)
             total[:] = 0.0
             for j in range(m):
                 _factor(dropped[j], kept[0, i, j, k], edge[i, j], jump[0, which[j], k], inverse[j], w[j])
@@ -125,8 +126,7 @@ def _times(dropped: Floats, up: float, exponent: int, product: Floats, work: Flo
         return
     psi = np.empty((2, re.size))
     for q in range(re.size):
-        psi[0, q] = d0[q] + up
-    psi[1] = d1
+        psi[0, q], psi[1, q] = d0[q] + up, d1[q]
     scale(psi, exponent, product, work)
 
 
