@@ -1,5 +1,6 @@
 """Hypothesis without deadlines (a first call compiles) and with the same examples on every run; processes that end."""
 
+import collections
 import contextlib
 import os
 import signal
@@ -8,27 +9,33 @@ import subprocess
 import pytest
 from hypothesis import settings
 
+from longer import is_long, unknown
+
 settings.register_profile("fairpost", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("fairpost")
 
 ORDER = [
-    # the first worker: `fairpost compile`, so that nobody compiles a kernel twice, and what else test_cache does
-    "test_cache",
-    # the second one meanwhile: files that need no kernels, or few
-    "test_release_protocol", "test_io", "test_bounds", "test_mechanisms", "test_release_noise", "test_io_reading", "test_sentences",
-    "test_release_ledger", "test_release_amounts", "test_privacy", "test_exact_baseline", "test_release_cli", "test_schemas",
-    # then the longest ones, so that none of them is left for the end
-    "test_explore_page", "test_options", "test_report_pages", "test_cli", "test_paper", "test_programme_allocate",
-    "test_hierarchy_total_first", "test_montecarlo", "test_exact_simplex", "test_gpu_hierarchy", "test_explore", "test_house",
-    "test_honesty", "test_programme_base", "test_check", "test_docs", "test_montecarlo_cluster", "test_outputs", "test_report",
-    "test_hard", "test_estimate", "test_exact_pos", "test_affine", "test_plan", "test_threshold", "test_gpu", "test_programme_sharing",
-    "test_help", "test_examples", "test_hierarchy_cluster", "test_postprocess", "test_release_levels", "test_audit",
+    "test_explore_page", "test_cache", "test_report_pages", "test_options", "test_paper", "test_cli", "test_exact_simplex",
+    "test_programme_base", "test_programme_allocate", "test_montecarlo", "test_hierarchy_total_first", "test_explore", "test_check",
+    "test_honesty", "test_exact_pos", "test_report", "test_outputs", "test_schemas", "test_bounds", "test_gpu_hierarchy",
+    "test_release_protocol", "test_montecarlo_cluster", "test_io", "test_hierarchy", "test_help", "test_exact_lines", "test_threshold",
+    "test_hard", "test_estimate", "test_plan", "test_gpu", "test_release_cli", "test_programme_sharing", "test_affine",
+    "test_hierarchy_cluster", "test_exact_few", "test_postprocess", "test_release_noise", "test_streams", "test_audit",
 ]  # fmt: skip
-"""Which files come first; all others follow in the order of their names. By processor seconds, see CONTRIBUTING.md."""
+"""Which files come first, so that none of the longest is left for the end; all others follow in the order of their names."""
 
 
-def pytest_collection_modifyitems(items):
-    """The order of the files; inside a file nothing moves."""
+def pytest_collection_modifyitems(config, items):
+    """The mark of the long ones, and the order of the files; inside a file nothing moves."""
+    names = collections.defaultdict(set)
+    for item in items:
+        names[item.path.stem] |= {item.originalname, item.name}
+        if is_long(item.path.stem, item.originalname, item.name, frozenset(item.fixturenames)):
+            item.add_marker(pytest.mark.long)
+    if not any("::" in word for word in config.args):  # whole files
+        missing = [f"{stem}::{name}" for stem in names for name in unknown(stem, frozenset(names[stem]))]
+        if missing:
+            raise pytest.UsageError(f"tests/longer.py names a test that is not there: {missing[0]}")
     place = {name: k for k, name in enumerate(ORDER)}
     items.sort(key=lambda item: place.get(item.path.stem, len(ORDER)))
 

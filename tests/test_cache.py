@@ -6,6 +6,7 @@ are put into a copy of the package: they go through the same decorator and store
 
 import ast
 import importlib
+import multiprocessing
 import os
 import pickle
 import shutil
@@ -14,11 +15,13 @@ import stat
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import fairpost as fp
+from fairpost.cli.warming import Job, together
 from fairpost.compiled import store
 
 PACKAGE = Path(fp.__file__).parent
@@ -177,8 +180,8 @@ def recorded(code, folder):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """What `fairpost compile` compiles or finds compiled."""
-    code = "import contextlib\nfrom fairpost.cli import main\nwith contextlib.suppress(SystemExit):\n    main.main(['compile'])\n"
+    """What the jobs of `fairpost compile` compile or find compiled."""
+    code = "from fairpost.cli.warming import jobs\nfor job in jobs():\n    job.run()\n"
     return recorded(code, tmp_path_factory.mktemp("filled"))
 
 
@@ -220,6 +223,63 @@ def test_the_command_compile_leaves_no_kernel_out(filled):
     assert len(wanted) > 20
     missing = wanted - names
     assert not missing, sorted(missing)
+
+
+def made_up():
+    """Jobs of three parts that write down who ran them; in a process of its own the second part never ends well."""
+    return [
+        Job(part, f"{part} {k}", partial(_written, part, k)) for part in ("first", "second", "third") for k in range(2)
+    ]
+
+
+def _written(part, k):
+    if part == "second" and k == 1 and multiprocessing.parent_process() is not None:
+        os._exit(3)
+    with (Path(os.environ["FAIRPOST_WRITTEN"]) / f"{part}-{k}").open("a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def test_processes_share_the_jobs_and_what_one_leaves_is_done(tmp_path, monkeypatch):
+    """One of two dies in the second part: the other goes on with the third, and the caller does what was left."""
+    monkeypatch.setenv("FAIRPOST_WRITTEN", str(tmp_path))
+    seen = []
+    assert together(2, lambda done, most, label: seen.append((done, most, label)), made_up) == []
+    ran = {path.name: path.read_text().split() for path in tmp_path.iterdir()}
+    assert set(ran) == {f"{part}-{k}" for part in ("first", "second", "third") for k in range(2)}
+    assert len({*ran["first-0"], *ran["first-1"]}) == 1  # a part stays in one process
+    assert str(os.getpid()) not in ran["first-0"] + ran["third-0"]
+    assert ran["second-0"][-1:] == ran["second-1"] == [str(os.getpid())]
+    assert {most for _, most, _ in seen} == {6}
+    assert {label for _, _, label in seen} == {f"{part} {k}" for part in ("first", "second", "third") for k in range(2)}
+    assert not multiprocessing.active_children()
+
+
+def _gone(group, seconds):
+    """Whether nobody is left of a group of processes."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_an_interrupt_of_the_command_compile_ends_its_processes(start, tmp_path):
+    process = start(
+        [sys.executable, "-m", "fairpost", "compile"], env=environment(tmp_path / "cache"), cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    limit = time.monotonic() + 100
+    while not list(tmp_path.rglob("*.kernel")):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert (out, err.strip()) == ("", "fairpost: interrupted, nothing was written")
+    assert _gone(process.pid, seconds=10.0)  # Python's own tracker of resources ends a moment after its process
 
 
 def test_a_changed_kernel_changes_its_callers(copy, tmp_path):

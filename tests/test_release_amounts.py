@@ -115,3 +115,54 @@ def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
 def test_delta_must_be_a_probability():
     with pytest.raises(ParameterError, match="below 1"):
         conversion.rho_of(Fraction(1), Fraction(1))
+
+
+@pytest.mark.parametrize("given", [0.0, -0.0, False, None, b"0"])
+def test_a_share_of_nothing_is_exact_too(given):
+    assert [amounts.share(zero, "share") for zero in ("0", 0, Fraction(0), Decimal("0.0"))] == [0, 0, 0, 0]
+    assert amounts.share("1/4", "share") == Fraction(1, 4)
+    with pytest.raises(ParameterError, match="`share` must be exact"):
+        amounts.share(given, "share")
+
+
+def test_a_float_that_is_the_ratio_is_not_rounded_up():
+    for exact in (Fraction(1, 2), Fraction(3), Fraction(2.0**-1000)):
+        assert amounts.float_up(exact) == float(exact)
+    third = Fraction(1, 3)  # the nearest float lies below
+    assert Fraction(float(third)) < third <= Fraction(amounts.float_up(third))
+    assert amounts.laplace_scale(Fraction(2), Fraction(1)) == 0.5
+
+
+def test_a_rho_that_a_float_cannot_hold_shows_nothing():
+    assert conversion.holds(Fraction(1, 10**400), Fraction(1), Fraction(1, 10**6)) is False
+    assert conversion.holds(Fraction(0), Fraction(1), Fraction(1, 10**6)) is False
+
+
+def test_epsilon_is_0_only_where_that_is_shown():
+    """With a large delta a small rho gives (0, delta)-DP. Just above the largest such rho, epsilon is tiny, and not 0."""
+    delta = Fraction(1, 2)
+    low, high = Fraction(1, 100), Fraction(2)
+    assert conversion.holds(low, Fraction(0), delta)
+    assert not conversion.holds(high, Fraction(0), delta)
+    while high - low > Fraction(1, 10**14):
+        middle = (low + high) / 2
+        low, high = (middle, high) if conversion.holds(middle, Fraction(0), delta) else (low, middle)
+    assert conversion.epsilon_of(low, delta) == 0
+    found = conversion.epsilon_of(high, delta)
+    assert 0 < found < Fraction(1, 10**8)
+    assert conversion.holds(high, found, delta)
+
+
+@pytest.mark.parametrize(("rho", "epsilon"), [("1/2", "1"), ("1/200", "2/5"), ("3", "20")])
+def test_a_conversion_is_shown_with_room_for_the_rounding_of_its_own_proof(rho, epsilon):
+    """delta must exceed the bound by the relative and the absolute slack of 1e-40; between the two it is not enough."""
+    rho, epsilon = Fraction(rho), Fraction(epsilon)
+    with mpmath.workdps(80):
+        alpha = mpmath.mpf(conversion.best_alpha(float(rho), float(epsilon)))
+        r, e = (mpmath.mpf(v.numerator) / v.denominator for v in (rho, epsilon))
+        exponent = (alpha - 1) * (alpha * r - e) + alpha * mpmath.log(1 - 1 / alpha) - mpmath.log(alpha - 1)
+        for slack, shown in ((0.5, False), (1.5, True)):
+            delta = mpmath.exp(exponent + (abs(exponent) + slack) * mpmath.mpf("1e-40"))
+            mantissa, power = int(delta.man), int(delta.exp)
+            exact = Fraction(mantissa) * Fraction(2) ** power
+            assert conversion.holds(rho, epsilon, exact) is shown

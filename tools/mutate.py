@@ -226,8 +226,6 @@ def make_lines(jobs: int, patterns: list[str] | None) -> None:
         sys.executable,
         "-m",
         "pytest",
-        "-m",
-        "not long",
         "-p",
         "mutation_lines",
         "-p",

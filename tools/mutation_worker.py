@@ -20,6 +20,9 @@ TOOLS = Path(__file__).resolve().parent
 CACHE = WORK / "kernels"
 """FAIRPOST_CACHE of all workers: its folders are named by the text of the kernels, wherever a tree lies."""
 
+PATIENCE = "90"
+"""Seconds for one test that is known to run a changed line: a mutant that never ends is seen sooner than by the suite's own limit."""
+
 
 def module_of(path: Path) -> str:
     """The dotted name of a file below src."""
@@ -135,11 +138,11 @@ class Worker:
         env = os.environ | {"FAIRPOST_CACHE": str(cache), "COLUMNS": "120"}
         env["PYTHONPATH"] = os.pathsep.join([str(self.tree / "src"), str(TOOLS)])
         env["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
-        call = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--tb=line"]
+        call = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line"]
         if picked is not None:
             (self.home / "picked.txt").write_text("\n".join(picked))
             env["FAIRPOST_PICKED"] = str(self.home / "picked.txt")
-            call += ["-p", "mutation_lines"]
+            call += ["-p", "mutation_lines", "--timeout", PATIENCE]
         if self.stopped:
             raise KeyboardInterrupt
         self.process = subprocess.Popen(

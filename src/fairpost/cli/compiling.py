@@ -22,22 +22,19 @@ EVERY = 2.0
 def compile_() -> int:
     """Compile every kernel and keep the machine code, so that no later command waits for it.
 
-    The kernels lie in the user's cache folder, or in the folder that FAIRPOST_CACHE names. It takes a minute, once for
-    each version of fairpost, Numba and Python and for each processor.
+    The kernels lie in the user's cache folder, or in the folder that FAIRPOST_CACHE names. It takes two or three minutes of
+    one processor core (several share them), once for each version of fairpost, Numba and Python and for each processor.
 
     \b
     Example: once, after an installation
       fairpost compile
     """
-    from fairpost.cli.warming import jobs
+    from fairpost.cli.warming import together
+    from fairpost.parallel import cores
 
-    compiled: list[str] = []
-    start, some = time.perf_counter(), jobs()
-    with interrupts.told(compiled.append), screen.progress("compiling kernels") as report:
-        for k, (label, job) in enumerate(some):
-            report(k, len(some), label)
-            job()
-        report(len(some), len(some))
+    start = time.perf_counter()
+    with screen.progress("compiling kernels") as report:
+        compiled = together(cores(), report)
     seconds = time.perf_counter() - start
     click.echo(
         f"Compiled {len(compiled)} kernels in {seconds:.1f} s." if compiled else "Every kernel was compiled before."

@@ -3,20 +3,35 @@
 Kernels take their types from their callers, so the honest list of signatures is the callers themselves: all rules, all
 noises, both engines, few and many entities, with groups and without. `tests/test_cache.py` checks that commands compile
 nothing after them and that no kernel is left out.
+
+Numba compiles in one thread, so processes share the work (`together`). Jobs of one part call much the same kernels and stay in one
+process; what two processes compile at once is the same code, and the later one replaces the file of the first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import signal
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from multiprocessing.connection import wait
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import fairpost as fp
+from fairpost.compiled import interrupts
 
-Job = tuple[str, Callable[[], object]]
+
+class Job(NamedTuple):
+    """One call of many kernels."""
+
+    part: str
+    """What stays in one process."""
+    label: str
+    run: Callable[[], object]
+
 
 RELEASES = ("none", "nonnegative", "sum", "sum-clipped", "simplex", "simplex-threshold")
 SHARES = ("baseline", "pos", "pos-threshold")
@@ -41,19 +56,80 @@ def jobs() -> list[Job]:
         fp.DiscreteLaplace(scale=2.0),
         fp.DiscreteGaussian(sigma=2.0),
     )
+    exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
     found: list[Job] = []
     for mechanism in noises:
         for rule in RELEASES + SHARES:
-            label = f"{rule}, {mechanism.name}"
+            part, label = "releases" if rule in RELEASES else "shares", f"{rule}, {mechanism.name}"
             for counts in (few, many, alike, close):
-                found.append((label, partial(_audit, counts, mechanism, rule, fp.Exact(rtol=ROUGH))))
-            found.append((f"{label}, simulated", partial(_audit, many, mechanism, rule, fp.MonteCarlo(runs=8))))
-            found.append((f"{label}, in groups", partial(_grouped, mechanism, rule)))
-        found.append((f"a small total, {mechanism.name}", partial(_small, close, mechanism)))
-        found.append((f"laws, {mechanism.name}", partial(_laws, mechanism)))
-        found.append((f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))
-    found += [("projection", _projections), ("constraints", _constraints), ("sampling", partial(_samples, noises))]
-    return found
+                found.append(Job(part, label, partial(_audit, counts, mechanism, rule, exact)))
+            found.append(Job(part, f"{label}, in groups", partial(_grouped, mechanism, rule, exact)))
+            label = f"{label}, simulated"
+            found.append(Job("simulations", label, partial(_audit, many, mechanism, rule, simulated)))
+            found.append(Job("simulations", f"{label}, in groups", partial(_grouped, mechanism, rule, simulated)))
+        found.append(Job("releases", f"a small total, {mechanism.name}", partial(_small, close, mechanism)))
+        found.append(Job("laws", f"laws, {mechanism.name}", partial(_laws, mechanism)))
+        found.append(Job("hierarchies", f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))
+    for label, job in (("projection", _projections), ("constraints", _constraints)):
+        found.append(Job("simulations", label, job))
+    found.append(Job("simulations", "sampling", partial(_samples, noises)))
+    longest = ("hierarchies", "shares", "releases", "laws", "simulations")
+    return sorted(found, key=lambda job: longest.index(job.part))
+
+
+def together(
+    processes: int, report: Callable[[int, int, str], None], made: Callable[[], list[Job]] = jobs
+) -> list[str]:
+    """All jobs, by so many processes; the names of the kernels that were compiled."""
+    some, compiled, done = made(), list[str](), 0
+    waiting = list(dict.fromkeys(job.part for job in some))
+    left, alive = set(waiting), dict[Any, Any]()
+    context = multiprocessing.get_context("spawn")
+    try:
+        for _ in range(min(processes, len(waiting))):
+            ours, theirs = context.Pipe()
+            alive[ours] = context.Process(target=_share, args=(theirs, made))
+            alive[ours].start()
+            theirs.close()
+        while alive:
+            ready: list[Any] = wait(list(alive))
+            for pipe in ready:
+                try:
+                    part, label, names = pipe.recv()
+                except EOFError:
+                    alive.pop(pipe).join()
+                    continue
+                if label is None:
+                    left.discard(part)
+                    pipe.send(waiting.pop(0) if waiting else None)
+                    continue
+                done, compiled = done + 1, compiled + names
+                report(done, len(some), label)
+    finally:
+        for process in alive.values():
+            process.kill()
+            process.join()
+    with interrupts.told(compiled.append):  # what a process left that ended before its time
+        for job in some:
+            if job.part in left:
+                report(done, len(some), job.label)
+                job.run()
+    return compiled
+
+
+def _share(pipe: Any, made: Callable[[], list[Job]]) -> None:
+    """One process: asks for a part, runs it and tells of every job, until there is none. At Ctrl-C whoever started it ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    some = made()
+    pipe.send(("", None, []))
+    while (part := pipe.recv()) is not None:
+        for job in some:
+            if job.part == part:
+                names: list[str] = []
+                with interrupts.told(names.append):
+                    job.run()
+                pipe.send((part, job.label, names))
+        pipe.send((part, None, []))
 
 
 def _audit(counts: fp.Counts, mechanism: Any, rule: Any, engine: Any, **more: Any) -> None:
@@ -68,10 +144,9 @@ def _small(counts: fp.Counts, mechanism: Any) -> None:
         _audit(counts, mechanism, rule, fp.Exact(), total=6.0)
 
 
-def _grouped(mechanism: Any, rule: str) -> None:
+def _grouped(mechanism: Any, rule: str, engine: Any) -> None:
     counts = fp.Counts([5.0, 80.0, 300.0, 12.0, 40.0, 1.0], groups=list("aabbcc"))
-    _audit(counts, mechanism, rule, fp.Exact(rtol=ROUGH), by_group=True)
-    _audit(counts, mechanism, rule, fp.MonteCarlo(runs=8), by_group=True)
+    _audit(counts, mechanism, rule, engine, by_group=True)
 
 
 def _laws(mechanism: Any) -> None:
