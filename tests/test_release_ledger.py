@@ -193,6 +193,20 @@ def test_plain_sql_cannot_change_an_entry(tmp_path, script):
     assert not book.verify().problems
 
 
+@pytest.mark.parametrize("script", ["UPDATE secret SET value = x'00'", "DELETE FROM secret", "DELETE FROM ledger"])
+def test_a_secret_that_is_another_or_gone_is_found(tmp_path, script):
+    """By whoever takes the guards away first; so is a ledger without entries, whose secret nobody vouches for."""
+    book = ledger(tmp_path)
+    book.charge([ask(1)])
+    link = sqlite3.connect(book.path)
+    for (name,) in link.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        link.execute(f"DROP TRIGGER {name}")
+    link.execute(script)
+    link.commit()
+    link.close()
+    assert "the secret of the ledger is not the one that it was opened with" in book.verify().problems
+
+
 def test_a_charge_looks_at_the_tail_before_it_believes_the_sum(tmp_path):
     book = ledger(tmp_path)
     book.charge([ask(1, "9/10")])
