@@ -487,3 +487,14 @@ def test_a_pure_promise_is_of_epsilon_where_there_is_one(kind):
     assert kind.from_promise(rho=0.125, sensitivity=2.0) == kind.from_rho(0.125, 2.0) == kind.from_epsilon(0.5, 2.0)
     with pytest.raises(ParameterError, match="epsilon"):
         kind.from_promise()
+
+
+@pytest.mark.timeout(20)
+def test_a_search_that_ends_at_0_goes_on_until_the_promise_is_shown(monkeypatch):
+    """With delta a hair below the total variation the root may be 0 by rounding, from where steps in proportion lead nowhere."""
+    monkeypatch.setattr(calibration, "root", lambda *given, **more: 0.0)
+    ratio = math.nextafter(0.5, math.inf)
+    for delta in (math.exp(calibration._log_delta(0.0, ratio)) * (1 - 1e-14), 1e-5):
+        found = calibration.gaussian_epsilon(2.0, delta)
+        assert found > 0
+        assert calibration._log_delta(found, ratio) <= math.log(delta)

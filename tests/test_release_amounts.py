@@ -133,6 +133,16 @@ def test_a_float_that_is_the_ratio_is_not_rounded_up():
     assert amounts.laplace_scale(Fraction(2), Fraction(1)) == 0.5
 
 
+def test_a_root_is_the_smallest_float_above_it():
+    """Of small and large numbers: a root that is one float too large wastes noise, one too small breaks the promise."""
+    rng = random.Random(4)
+    for _ in range(300):
+        square = Fraction(rng.randint(1, 10**18), rng.randint(1, 10**18)) * Fraction(10) ** rng.randint(-12, 12)
+        root = amounts.root_up(square)
+        assert Fraction(root) ** 2 >= square > Fraction(math.nextafter(root, 0.0)) ** 2
+    assert amounts.root_up(Fraction(0)) == 0.0
+
+
 def test_a_rho_that_a_float_cannot_hold_shows_nothing():
     assert conversion.holds(Fraction(1, 10**400), Fraction(1), Fraction(1, 10**6)) is False
     assert conversion.holds(Fraction(0), Fraction(1), Fraction(1, 10**6)) is False

@@ -207,6 +207,19 @@ def test_a_secret_that_is_another_or_gone_is_found(tmp_path, script):
     assert "the secret of the ledger is not the one that it was opened with" in book.verify().problems
 
 
+@pytest.mark.parametrize("script", ["DELETE FROM ledger", "UPDATE ledger SET body = '{}' WHERE seq = 1"])
+def test_a_ledger_that_nothing_opens_is_refused_in_one_line(tmp_path, script):
+    book = ledger(tmp_path)
+    link = sqlite3.connect(book.path)
+    for (name,) in link.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        link.execute(f"DROP TRIGGER {name}")
+    link.execute(script)
+    link.commit()
+    link.close()
+    with pytest.raises(LedgerError, match="its first entry does not open it"):
+        fp.Ledger.open(book.path)
+
+
 def test_a_charge_looks_at_the_tail_before_it_believes_the_sum(tmp_path):
     book = ledger(tmp_path)
     book.charge([ask(1, "9/10")])
