@@ -38,6 +38,7 @@ CASES = {
     "simplex-threshold, lattice": ("simplex-threshold", MIXED * 9, fp.DiscreteLaplace(3.0), {}, None),
     "pos, two": ("pos", [0.0, 4.0], fp.Laplace(5.0), {}, None),
     "pos, any sign": ("pos", SMALL, fp.Laplace(5.0), {}, None),
+    "pos, any sign and ties": ("pos", [2.0, 0.0, 0.0, 2.0, 2.0, 9.0], fp.Laplace(5.0), {}, None),
     "pos, positive": ("pos", MIXED * 20, fp.Gaussian(5.0), {}, None),
     "pos-threshold, two": ("pos-threshold", [0.0, 4.0], fp.Laplace(5.0), {}, None),
     "pos-threshold, lines": ("pos-threshold", SMALL, fp.Laplace(5.0), {}, None),

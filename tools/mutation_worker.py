@@ -126,8 +126,10 @@ class Worker:
         done = subprocess.run(
             [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False
         )
-        if done.returncode:
+        if done.returncode and cache == CACHE:
             raise RuntimeError(f"where the kernels lie cannot be asked: {done.stderr}")
+        if done.returncode:  # the change itself is in the way: the tests will see it
+            return None
         found = Path(done.stdout.strip() or "/nowhere")
         return found if found.is_dir() else None
 

@@ -16,15 +16,17 @@ from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.side import Side
 from fairpost.engines.exact.shares import LOOSE, range_error, reached, refusal
-from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
 
 ROUNDING = 1e-13
 WORK = 2e8
 """The most steps (one entity at one node, about 30 ns) that one evaluation may take: some seconds."""
-FIRST = 300.0
+FIRST = 2000.0
 """Refinement does not begin where the first two stages differ by so many times the tolerance (a usual one: COMMON): the next three gain less,
 and are dear."""
+ROUGH, LESS = 1e-5, 0.4
+"""A tolerance that two or three stages of the five reach, and what part of the work of all they are."""
 COMMON = 1e-6
 OUTLOOK = 10.0
 """Refinement ends where the finest stage would miss the tolerance by this factor."""
@@ -37,11 +39,12 @@ class _TooMuch(ToleranceError):
 class _Budget:
     """Counts what has been spent."""
 
-    def __init__(self) -> None:
-        self.spent = 0.0
+    def __init__(self, rtol: float) -> None:
+        self.spent, self.part = 0.0, LESS if rtol >= ROUGH else 1.0
 
     def __call__(self, cost: float, ahead: float) -> None:
-        """Spend `cost`, or refuse before anything is computed; `ahead` is what will be needed in the end."""
+        """Spend `cost`, or refuse before anything is computed; `ahead` is what will be needed in the end, by all stages."""
+        ahead = max(cost, self.part * ahead)
         if self.spent + ahead > WORK:
             raise _TooMuch(
                 f"pos: a sum of noisy counts that may be negative needs about {self.spent + ahead:.1g} steps here, "
@@ -55,14 +58,24 @@ def general(problem: Problem, rtol: float) -> Moments:
     order = np.argsort(problem.times, kind="stable")  # as the kernels want it
     back = np.argsort(order)
     problem = problem.part(order)
+    try:
+        return _refined(problem, rtol).at(back)
+    except ToleranceError as refused:
+        if refused.reached is not None:
+            refused.reached = tuple(values[back] for values in refused.reached)
+        raise
+
+
+def _refined(problem: Problem, rtol: float) -> Moments:
+    """Both sides, refined until the tolerance is met; in the order of the problem."""
     negative = chance_negative(problem)
-    budget = _Budget()
+    budget = _Budget(rtol)
     sides = [Side(problem, 1 - negative, budget)]
     while True:
         cancel.check()
         bias, error = _joined(sides, problem.shares, negative if len(sides) == 1 else 0.0)
         if reached(bias, error, problem.shares, rtol):
-            return _moments(sides, problem.shares, bias, error, negative, back)
+            return _moments(sides, problem.shares, bias, error, negative)
         try:
             _improve(sides, problem, negative, budget, bias, error, rtol)
         except _TooMuch:
@@ -94,13 +107,13 @@ def _improve(
         raise refusal("pos", bias, error, rtol)
 
 
-def _moments(sides: list[Side], p: Floats, bias: Floats, error: Floats, negative: float, back: Counted) -> Moments:
-    """Both sides together, in the caller's order."""
+def _moments(sides: list[Side], p: Floats, bias: Floats, error: Floats, negative: float) -> Moments:
+    """Both sides together."""
     total = sum((side.sums for side in sides[1:]), sides[0].sums)
     mse = np.maximum(total.second - 2 * p * total.first + p * p, 0.0)
     zero = np.clip(total.zero, 0.0, 1.0)
     omitted = negative if len(sides) == 1 else 0.0
     chance = np.sum([side.zero_error for side in sides], axis=0) + omitted + ROUNDING
     spread = np.sum([side.second_error + 2 * p * side.error for side in sides], axis=0) + omitted + 4 * ROUNDING
-    stated: dict[str, Any] = {"mse_error": spread[back], "zero_error": np.minimum(chance, 1.0)[back]}
-    return Moments(bias[back], error[back], mse[back], zero[back], degenerate=negative, nodes=total.nodes, **stated)
+    stated: dict[str, Any] = {"mse_error": spread, "zero_error": np.minimum(chance, 1.0)}
+    return Moments(bias, error, mse, zero, degenerate=negative, nodes=total.nodes, **stated)

@@ -45,6 +45,8 @@ AHEAD = 6
 """Points of the rough picture at a time: the kernel finds a saddle point faster from its neighbour's."""
 MANY = 1000
 """Up to this number of entities a single one is seen in the density of r."""
+BELL = 100
+"""More entities than this have neighbours at every scale."""
 SINGLE = 200
 """The most entities whose own shortfall a rule for r looks at."""
 
@@ -52,9 +54,10 @@ SINGLE = 200
 def contour_step(problem: Problem, stage: Fineness) -> float:
     """The step along the contour in s, as a part of the kernel's own.
 
-    Under Gaussian noise of very different scales the integrand in s is no bell, and needs small steps from the start.
+    Under Gaussian noise of very different scales the integrand in s of few entities is no bell, and needs small steps from the start.
     """
-    uneven = problem.gaussian and float(np.max(problem.scale)) > 3 * float(np.min(problem.scale))
+    few = problem.gaussian and problem.n <= BELL
+    uneven = few and float(np.max(problem.scale)) > 3 * float(np.min(problem.scale))
     return 0.2 + 0.1 * stage.step if uneven else stage.step
 
 
@@ -159,7 +162,7 @@ def density(problem: Problem, far: float, r: Floats) -> Floats:
 
     cancel.check()
     out = np.empty_like(r)
-    threshold_density(problem.noise, problem.c, problem.scale, problem.times, far, problem.low, r, out)
+    threshold_density(problem.noise, problem.c, problem.scale, problem.times, far, problem.low, problem.never, r, out)
     return np.where(np.isfinite(out), out, -1e300)  # too far out for the transforms
 
 

@@ -22,6 +22,8 @@ class Problem:
     shares: Floats
     a: Floats
     mechanism: Law
+    never: float = 0.0
+    """Who is above r with a chance below this is left out; 0 where biases of any size are wanted."""
 
     @classmethod
     def build(cls, x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law) -> Problem:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -51,6 +51,9 @@ PLAIN = ((35.0, 10.0), (55.0, 14.0))
 """Laplace, Gaussian: about how many r the first stage has, and how many times its cost all stages of both signs take."""
 LOST = 1e-2
 """By how much the first two stages may miss the sum of the shares; those that go on to a tolerance miss it by some 1e-6."""
+NEVER = 1e-15
+"""Who is above r with a smaller chance is left out: the method has an absolute accuracy of some 1e-13 of a share, and this is above
+what anybody so unlikely has."""
 AHEAD = 4.0
 """The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
 
@@ -77,6 +80,7 @@ class Side:
     """One sign of S, at its present stage of refinement; `chance` is its probability."""
 
     def __init__(self, problem: Problem, chance: float, spend: Callable[[float, float], None]) -> None:
+        problem = replace(problem, never=NEVER)
         self.problem, self.chance, self.spend = problem, chance, spend
         self.shape, self.atom = _locate(problem), _atom(problem)
         few = not problem.gaussian and problem.n <= FEW
@@ -194,7 +198,7 @@ def _plain(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
     from fairpost.engines.exact.pos.kernels.general import accumulate_general
 
     t, weight = tilts
-    entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, _lean(problem))
+    entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, problem.never, *_lean(problem))
 
     def work(nodes: slice) -> Sums:
         r = (rule[0][nodes], rule[1][nodes], contour_step(problem, stage))
@@ -210,7 +214,7 @@ def _untilted(problem: Problem, stage: Fineness) -> StandIn:
     """The integrand without the t-integral: for each r its density, over z_i > r and over z_i < r."""
     from fairpost.engines.exact.pos.kernels.general import accumulate_general
 
-    entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, _lean(problem))
+    entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, problem.never, *_lean(problem))
     once = (np.ones(1), contour_step(problem, stage), np.zeros(1), np.ones(1))
 
     def stand_in(r: Floats) -> Floats:
@@ -223,16 +227,17 @@ def _untilted(problem: Problem, stage: Fineness) -> StandIn:
     return stand_in
 
 
-def _lean(problem: Problem) -> float:
-    """The tangent of the contour's bend.
+def _lean(problem: Problem) -> tuple[float, float]:
+    """The tangent of the contour's bend, and above which r it may bend.
 
-    Laplace values centred at or above 0 allow 45 degrees, below 0 the kinks forbid any. Gaussian transforms grow like
+    Laplace values centred at or above 0 allow 45 degrees. Below 0 each has a kink: with those of a set A the integrand has terms in
+    e^{s ((n - #A) r - sum_A |c|)}, which decay to the left where r > sum |c| (one at least is kept). Gaussian transforms grow like
     e^{s^2 sigma^2/2} beyond 45 degrees, and by e^{(lean c/sigma)^2/2} on the way where c < 0.
     """
     below = np.minimum(problem.c, 0.0)
     if not problem.gaussian:
-        return 0.0 if np.any(below < 0) else 1.0
-    return float(min(0.4, 4 / np.sqrt(np.sum(problem.times * (below / problem.scale) ** 2) + 1)))
+        return 1.0, -float(np.sum(problem.times * below))
+    return float(min(0.4, 4 / np.sqrt(np.sum(problem.times * (below / problem.scale) ** 2) + 1))), 0.0
 
 
 def _mirror_kinks(problem: Problem) -> Floats:

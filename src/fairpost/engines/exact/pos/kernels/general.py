@@ -22,12 +22,13 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
 Counted = NDArray[np.int64]
 
-ROWS = 512
-"""The most nodes on one contour."""
+ROWS, MORE, TABLE = 512, 2048, 1 << 19
+"""The most nodes on one contour, or up to MORE of them while the table has no more than TABLE values: scales over orders of magnitude need
+small steps near the saddle, and a small r needs s up to 1/r."""
+FAR = 40.0
+"""The last v: s is e^40 widths of the integrand away."""
 NEAR = 1.0
 """A contour serves another t while the saddle point is within this many widths of the integrand."""
-NEVER = 1e-22
-"""The method has an absolute accuracy of some 1e-13 of a share, and a share is at most the chance of being above r."""
 NOTHING = 1e-18
 """A pair (r, t) is left out where it is this small beside the largest one before it."""
 
@@ -39,7 +40,9 @@ def accumulate_general(
     scale: Floats,
     times: Counted,
     low: float,
-    left: float,
+    never: float,
+    lean: float,
+    free: float,
     r: Floats,
     weight: Floats,
     step: float,
@@ -50,7 +53,8 @@ def accumulate_general(
 ) -> int:
     """Add the nodes (r, s, t) to the sums; returns how many there were.
 
-    A contour, and what it needs of the transforms, serves every t whose saddle point stays near.
+    A contour, and what it needs of the transforms, serves every t whose saddle point stays near. It bends to the left by `lean` where
+    r > `free`.
 
     t > 0: first[i] += omega E[p e^{-tS}] and second[i] += omega t E[p^2 e^{-tS}], p = (z_i - r)_+.
     t = 0: first[i] += omega P(z_i > r) and second[i] += omega P(z_i < r).   All over r > 0.
@@ -58,14 +62,17 @@ def accumulate_general(
     m = c.size
     n = float(times.sum())
     up, base, reference = np.empty((3, m)), np.empty((3, m)), np.empty(m)
-    table, g = np.empty((ROWS, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    rows = min(MORE, max(ROWS, TABLE // m))
+    table, g = np.empty((rows, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
     nodes, largest = 0, 0.0
     for i in range(r.size):
         s0, curvature, known = 0.0, 0.0, -1  # the contour in use, and how many of its nodes are in the table
         width, bend, fine = 0.0, 0.0, 0.0
+        left = lean if r[i] > free else 0.0
         for k in range(t.size):
             if not _above(noise, c, scale, r[i], t[k], up):
                 continue
+            _forget(noise, c, scale, r[i], never, up)
             value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
             if known >= 0:
                 value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)
@@ -80,10 +87,9 @@ def accumulate_general(
             size = weight[i] * omega[k] * math.exp(value) * (number + 1.0) * kept / math.sqrt(second)
             if size < NOTHING * largest:
                 continue
-            _forget(noise, c, scale, r[i], up)
             peak, total = 0.0, 0.0
-            last = 20.0 if left > 0.0 else 4.0 / math.sqrt(step)  # upright, a small part decays slowly: cut off
-            for q in range(min(int(last / fine), ROWS)):
+            last = FAR if left > 0.0 else 4.0 / math.sqrt(step)  # upright, a small part decays slowly: cut off
+            for q in range(min(int(last / fine), rows)):
                 v = q * fine
                 offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
                 speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
@@ -116,13 +122,14 @@ def _above(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats)
 
 
 @kernel(error_model="numpy")
-def _forget(noise: int, c: Floats, scale: Floats, r: float, up: Floats) -> None:
-    """Who is above r with a chance below NEVER is not there.
+def _forget(noise: int, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> None:
+    """Who is above r with a chance below `never` is not there.
 
-    Its term has a saddle point of its own: on a contour that suits the others it is large, and its sum, next to 0, is lost in rounding.
+    Its term has a saddle point of its own, far from that of the others where scales are very different: with it the contour suits neither,
+    and what is next to 0 is lost in rounding.
     """
     for j in range(c.size):
-        if up[0, j] < NEVER and below(noise, c[j] - r, scale[j], 0.0)[0] < NEVER:
+        if up[0, j] < never and below(noise, c[j] - r, scale[j], 0.0)[0] < never:
             up[0, j], up[1, j], up[2, j] = 0.0, 0.0, 0.0
 
 

@@ -137,13 +137,18 @@ def survivors(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floa
 
 @kernel(error_model="numpy")
 def threshold_density(
-    noise: int, c: Floats, scale: Floats, times: Counted, far: float, low: float, r: Floats, out: Floats
+    noise: int, c: Floats, scale: Floats, times: Counted, far: float, low: float, never: float, r: Floats, out: Floats
 ) -> None:
-    """The logarithm of the density of r by the saddle-point approximation, to place the nodes; smooth in r."""
+    """The logarithm of the density of r by the saddle-point approximation, to place the nodes; smooth in r.
+
+    Who is above r with a chance below `never` is not there (see `general`).
+    """
     up, lift = np.empty(c.size), np.empty(c.size)
     s = 0.0
     for i in range(r.size):
         survivors(noise, c, scale, r[i], 0.0, up, lift)
+        for j in range(c.size):
+            up[j] = up[j] if up[j] >= never else 0.0
         s, value, number, second = saddle(noise, c, scale, times, up, far, r[i], s, low, 1e-10)
         out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
 
