@@ -88,9 +88,10 @@ def together(
     try:
         for _ in range(min(processes, len(waiting))):
             ours, theirs = context.Pipe()
-            alive[ours] = context.Process(target=_share, args=(theirs, made))
-            alive[ours].start()
+            process = context.Process(target=_share, args=(theirs, made))
+            process.start()
             theirs.close()
+            alive[ours] = process
         while alive:
             ready: list[Any] = wait(list(alive))
             for pipe in ready:
