@@ -54,6 +54,8 @@ LOST = 1e-2
 NEVER = 1e-15
 """Who is above r with a smaller chance is left out: the method has an absolute accuracy of some 1e-13 of a share, and this is above
 what anybody so unlikely has."""
+MARGIN = 1.2
+"""See `_lean`: e^{-0.2 |s| sum |c|} is next to 0 long before e^{|s| sum |c|} is beyond a double."""
 AHEAD = 4.0
 """The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
 
@@ -231,12 +233,13 @@ def _lean(problem: Problem) -> tuple[float, float]:
     """The tangent of the contour's bend, and above which r it may bend.
 
     Laplace values centred at or above 0 allow 45 degrees. Below 0 each has a kink: with those of a set A the integrand has terms in
-    e^{s ((n - #A) r - sum_A |c|)}, which decay to the left where r > sum |c| (one at least is kept). Gaussian transforms grow like
+    e^{s ((n - #A) r - sum_A |c|)}, which decay to the left where r > sum |c| (one at least is kept), and soon enough for no factor to
+    overflow on the way where it is MARGIN times that. Gaussian transforms grow like
     e^{s^2 sigma^2/2} beyond 45 degrees, and by e^{(lean c/sigma)^2/2} on the way where c < 0.
     """
     below = np.minimum(problem.c, 0.0)
     if not problem.gaussian:
-        return 1.0, -float(np.sum(problem.times * below))
+        return 1.0, -MARGIN * float(np.sum(problem.times * below))
     return float(min(0.4, 4 / np.sqrt(np.sum(problem.times * (below / problem.scale) ** 2) + 1))), 0.0
 
 
