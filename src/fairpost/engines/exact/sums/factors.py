@@ -47,20 +47,41 @@ def parts(noise: Law, c: Floats, s: Complexes) -> Parts:
     return found
 
 
-def _laplace(noise: Law, c: Floats, s: Complexes) -> Parts:
+def log_product(psi: Complexes, weight: Floats) -> Complexes:
+    """log prod psi^weight over the last axis; of complex numbers in two real halves, which NumPy takes in a third of the time."""
+    if not np.iscomplexobj(psi):
+        return np.asarray(np.log(psi) @ weight)
+    size = 0.5 * np.log(psi.real**2 + psi.imag**2) @ weight
+    return np.asarray(size + 1j * (np.arctan2(psi.imag, psi.real) @ weight))
+
+
+def kept_part(noise: Law, c: Floats, s: Complexes) -> tuple[Complexes, Complexes]:
+    """`kept` and `shift` of `parts` alone, for continuous noise."""
+    if noise.code == LAPLACE:
+        kept, shift, *_ = _laplace_kept(c, s)
+    else:
+        kept, shift, *_ = _gaussian_kept(c, s)
+    return kept, shift
+
+
+def _laplace_kept(c: Floats, s: Complexes) -> tuple[Complexes, ...]:
     half = 0.5 * np.exp(-np.abs(c))
     up, down = 1 / (1 - s), 1 / (1 + s)
     deep = c <= 0
     shift = np.exp(np.where(deep, c, 0.0) * s)
     edge = half * shift * np.where(deep, down, up)
     whole = up * down
-    kept = np.where(deep, whole - edge, edge)
+    return np.where(deep, whole - edge, edge), shift, deep, half, up, down, edge, whole
+
+
+def _laplace(noise: Law, c: Floats, s: Complexes) -> Parts:
+    kept, shift, deep, half, up, down, edge, whole = _laplace_kept(c, s)
     first = np.where(deep, whole * (2 * s * whole - c) + edge * down, edge * up)
     return Parts(np.where(deep, half, 1 - half) * shift, kept, first, shift, np.where(deep, -c, 0.0))
 
 
-def _gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
-    from scipy.special import ndtr, wofz
+def _gaussian_kept(c: Floats, s: Complexes) -> tuple[Complexes, ...]:
+    from scipy.special import wofz
 
     deep = c <= 0
     shift = np.exp(np.where(deep, c, 0.0) * s)
@@ -71,7 +92,13 @@ def _gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
     mills = mills if np.iscomplexobj(s) else mills.real
     # the whole line e^{s^2/2 - sc} less the mirror image; lifted where c <= 0
     whole = np.exp(np.where(turned, 0.5 * s * s - np.where(deep, 0.0, c) * s, 0.0))
-    kept = np.where(turned, whole - edge * mills, edge * mills)
+    return np.where(turned, whole - edge * mills, edge * mills), shift, deep, edge, q
+
+
+def _gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
+    from scipy.special import ndtr
+
+    kept, shift, deep, edge, q = _gaussian_kept(c, s)
     first = edge - q * kept
     return Parts(ndtr(c) * shift, kept, first, shift, np.where(deep, -c, 0.0))
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.exact.simplex.law import Population, Reduced, reduce
-from fairpost.engines.exact.sums.factors import Complexes, parts
+from fairpost.engines.exact.sums.factors import Complexes, log_product, parts
 from fairpost.engines.moments import Floats
 from fairpost.noise import Law
 from fairpost.noise.base import DISCRETE_GAUSSIAN
@@ -118,7 +118,7 @@ def product(e: Entities, places: Places, s: Complexes) -> Product:
         psi = psi + ramp
     lift = p.depth + np.where(deep, kappa, 0.0)
     whole, mean = line(e.noise, s)
-    log = np.log(psi) @ e.weight + s * (lift @ e.weight - e.rest + e.giants * (places.kappa - places.base)[:, None])
+    log = log_product(psi, e.weight) + s * (lift @ e.weight - e.rest + e.giants * (places.kappa - places.base)[:, None])
     log = log + e.giants * whole
     inverse = 1 / psi
     return Product(

@@ -42,7 +42,7 @@ from fairpost.engines.exact.simplex.law import Reduced
 from fairpost.engines.exact.sums.contours import BLOCK, Upright
 from fairpost.engines.exact.sums.window import Window
 from fairpost.engines.exact.threshold.release import LEVELS, Level, growth
-from fairpost.engines.exact.threshold.tilts import Field, field_of, tilted, window
+from fairpost.engines.exact.threshold.tilts import Field, field_of, log_of, tilted, window
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
@@ -150,9 +150,9 @@ def _out(f: Field, values: Floats, t0: float | None) -> Floats:
 def _end(f: Field, t: Floats, win: Window) -> float:
     """How far up the contours go: until the product has died out at every t."""
     tau, width = win.tilts(t)
-    foot = tilted(f, t, tau[:, None].astype(np.complex128), 0.0).log.real[:, 0]
+    foot = log_of(f, t, tau[:, None]).real[:, 0]
     for u in (1.6, 2.0, 2.5, 3.0, 3.6, 4.3, 5.0):
-        there = tilted(f, t, (tau + 4j / width * math.sinh(u))[:, None], 0.0).log.real[:, 0]
+        there = log_of(f, t, (tau + 4j / width * math.sinh(u))[:, None]).real[:, 0]
         if np.all(np.minimum(there - foot, there) < -QUIET):
             return u
     raise ToleranceError("pos-threshold: the contours decay too slowly")

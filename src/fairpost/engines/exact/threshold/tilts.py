@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.simplex.law import Reduced
-from fairpost.engines.exact.sums.factors import Complexes, parts
+from fairpost.engines.exact.sums.factors import Complexes, kept_part, log_product, parts
 from fairpost.engines.exact.sums.population import Entities, entities
 from fairpost.engines.exact.sums.window import Window
 from fairpost.engines.mean_field import shift
@@ -44,6 +45,11 @@ class Field:
     """Places of the pairs among all of them."""
     reduced: Reduced | None
 
+    @cached_property
+    def one_weight(self) -> Floats:
+        """The weights, or one of them where all are equal: what then is the same for every pair is computed once."""
+        return self.a if self.a.size == 0 or np.ptp(self.a) > 0 else self.a[:1]
+
 
 @dataclass(frozen=True)
 class Tilted:
@@ -59,21 +65,34 @@ class Tilted:
 
 def tilted(f: Field, t: Floats, s: Complexes, theta: float) -> Tilted:
     """Every factor is taken times e^{theta a x}: the tilt of the counts themselves is common."""
-    c = (t[:, None] / f.a + f.tau - f.x)[:, None, :]
-    a = f.a
-    drop = np.exp(-theta * a * c)
+    a, c = f.one_weight, (t[:, None] / f.a + f.tau - f.x)[:, None, :]
     up = parts(f.noise, c, -theta * a + 0 * c)
-    shift = drop / up.shift.real
+    shift = np.exp(-theta * a * c) / up.shift.real
     kept = up.kept.real * shift
     far = (a * f.tau * up.kept.real + a * up.first.real) * shift
-    mirror = parts(f.noise, -c, (s[:, :, None] + theta) * a)
-    # e^{-theta a c} E[e^{(s + theta) a p}], p = c - eta; its lift for c > 0 cancels the first factor
-    fallen = np.exp(-s[:, :, None] * (a * f.tau) - theta * a * c) / mirror.shift * mirror.kept
+    fallen = _fallen(f, c, s, theta)
     psi = kept + fallen
-    log = np.log(psi) @ f.weight - s * (f.n * t)[:, None]
-    log = log + float(np.sum(f.many * np.asarray(f.noise.cgf(-theta * f.giants))))
     inverse = 1 / psi
-    return Tilted(log, inverse, fallen * inverse, kept * inverse, far * inverse)
+    return Tilted(_product(f, psi, t, s, theta), inverse, fallen * inverse, kept * inverse, far * inverse)
+
+
+def log_of(f: Field, t: Floats, s: Complexes) -> Complexes:
+    """`log` of `tilted` at theta = 0, alone."""
+    c = (t[:, None] / f.a + f.tau - f.x)[:, None, :]
+    return _product(f, f.noise.sf(c) + _fallen(f, c, s, 0.0), t, s, 0.0)
+
+
+def _fallen(f: Field, c: Floats, s: Complexes, theta: float) -> Complexes:
+    """e^{-theta a c} E[e^{(s + theta) a p}], p = c - eta; its lift for c > 0 cancels the first factor."""
+    a = f.one_weight
+    kept, shift = kept_part(f.noise, -c, (s[:, :, None] + theta) * a)
+    return np.asarray(np.exp(-s[:, :, None] * (a * f.tau)) * np.exp(-theta * a * c) * (kept / shift))
+
+
+def _product(f: Field, psi: Complexes, t: Floats, s: Complexes, theta: float) -> Complexes:
+    """Its logarithm."""
+    log = log_product(psi, f.weight) - s * (f.n * t)[:, None]
+    return np.asarray(log + float(np.sum(f.many * np.asarray(f.noise.cgf(-theta * f.giants)))))
 
 
 def field_of(problem: Problem, tau: float, high: float, low: float, nodes: int) -> Field:
@@ -102,8 +121,8 @@ def field_of(problem: Problem, tau: float, high: float, low: float, nodes: int) 
 def slope(f: Field, t: Floats, s: Floats) -> tuple[Floats, Floats]:
     """log E[e^{s (W - nt)}] at theta = 0 and its derivative, by differences (only windows and tilts come from it)."""
     step = 1e-4 * np.maximum(np.abs(s), 1e-3)
-    log = [tilted(f, t, (s + k * step)[:, None], 0.0).log.real[:, 0] for k in (-1, 0, 1)]
-    return log[1], (log[2] - log[0]) / (2 * step)
+    log = log_of(f, t, s[:, None] + step[:, None] * np.array([-1.0, 0.0, 1.0])).real
+    return log[:, 1], (log[:, 2] - log[:, 0]) / (2 * step)
 
 
 def window(problem: Problem, tau: float) -> Window:
