@@ -3,6 +3,7 @@
 import json
 import signal
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
 from fairpost.hierarchy.cell_runs import cell_seed
-from fairpost.hierarchy.histogram import audit_histogram
+from fairpost.hierarchy.histogram import _area, audit_histogram
 from fairpost.hierarchy.kernels.transport import transport
+from fairpost.hierarchy.result import Part
 from fairpost.hierarchy.rules import rule_of
 from fairpost.hierarchy.total_first import TotalFirst
 from fairpost.hierarchy.tree import Hierarchy
@@ -416,6 +418,27 @@ def test_a_family_that_is_not_solved_is_named(monkeypatch):
     monkeypatch.setattr(total_first, "TOLERANCE", -1.0)
     with pytest.raises(ToleranceError, match=r"the cells below '?\w+.* must fit to -1 of its total"):
         audit_histogram(X, CELLS, "top-down", totals=TOTALS, runs=64)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_the_first_and_the_last_node_of_a_level_are_named(monkeypatch, level):
+    from fairpost.errors import ToleranceError
+    from fairpost.hierarchy.kernels import cells
+
+    for place in (int(TREE.offsets[level]), int(TREE.offsets[level + 1]) - 1):
+        monkeypatch.setattr(cells, "cells_down", lambda *given, p=place: given[-1].__setitem__(slice(None), (1.0, p)))
+        name = "the root" if level == 0 else repr(TREE.labels.text(level, place - int(TREE.offsets[level])))
+        with pytest.raises(ToleranceError, match=f"the cells below {name} must fit"):
+            TotalFirst(CELLS, TOTALS).apply(np.full(TREE.nodes, 4.0), np.ones((TREE.nodes, 3)))
+
+
+def test_what_is_known_of_an_area_adds_up_in_squares_only_where_it_was_simulated():
+    parts = (Part("a", 2, 10.0, 1.0, 3.0, 5.0), Part("a", 2, 20.0, -4.0, 4.0, 13.0))
+    for apart, width in ((True, 5.0), (False, 7.0)):
+        found = _area(parts, apart)
+        assert (found.name, found.n, found.count, found.bias, found.half_width) == ("a", 2, 30.0, -3.0, width)
+        assert found.rmse == pytest.approx(np.sqrt(24.0 + 153.0 + 9.0))
+    assert _area((parts[0], replace(parts[1], rmse=None)), True).rmse is None
 
 
 WORDS = [

@@ -17,6 +17,8 @@ import fairpost as fp
 from fairpost.errors import CountsError, InputError, ParameterError
 from fairpost.io import read_rows
 from fairpost.io.leaves import read_leaves
+from fairpost.io.reading import Reading
+from fairpost.io.separators import separator_of
 from fairpost.io.tables import read_column, read_group_budgets
 from workbooks import xlsx
 
@@ -66,6 +68,13 @@ def test_separators_are_found_and_said(tmp_path, mark, word):
         said = []
         assert read(tmp_path, text, name, said, delimiter=word) == (["01", "b"], [3.0, 40.0])
         assert said == []
+
+
+def test_the_last_record_of_a_short_file_is_looked_at_too():
+    """It alone tells: by commas it would have a field more than the header."""
+    assert separator_of("t", b"id,a;b\n1,2;3,4", "txt", [], Reading()) == ";"
+    with pytest.raises(InputError, match="it must be clear what stands between the fields"):
+        separator_of("t", b"id,a;b\n1,2;3", "txt", [], Reading())
 
 
 def test_a_separator_inside_a_field_does_not_mislead(tmp_path, notes):
