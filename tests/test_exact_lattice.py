@@ -10,6 +10,9 @@ import fairpost as fp
 from asking import answer, supports
 from fairpost import errors
 from fairpost.engines import Exact, MonteCarlo
+from fairpost.engines.exact.lattice import release as lattice
+from fairpost.engines.exact.lattice.alone import alone
+from fairpost.engines.exact.lattice.problem import Problem
 from fairpost.engines.exact.lattice.release import release
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.exact.sums.factors import parts
@@ -159,3 +162,46 @@ def test_what_has_no_lattice_is_refused_by_name() -> None:
     assert "covers a jump only" in supports(Exact(), whole, fp.Laplace(1.0), ramp)
     with pytest.raises(errors.ToleranceError, match="too long"):
         release(np.arange(40.0), np.ones(40, dtype=np.int64), fp.DiscreteLaplace(20.0), 780.0, None, 1e-6)
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(1.5), fp.DiscreteGaussian(2.0)], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    ("x", "times", "total"), [([0.0, 3.0, 150.0], [2, 1, 1], 5.0), ([0.0, 40.0, 190.0], [1, 1, 1], 7.0)]
+)
+def test_one_count_far_above_all_others_takes_the_total(monkeypatch, noise, x, times, total):
+    """Without the integral, and as the integral has it; with a threshold, where there is none, as the rule itself has it."""
+    given = np.array(x), np.array(times), noise, total
+    found = lattice.release(*given, None, 1e-6)
+    assert found.nodes == 0
+    kept = lattice.release(*given, Threshold.ramp(2.0), 1e-6)
+    assert (kept.threshold, kept.bias.tolist()) == (None, found.bias.tolist())
+    rows = np.repeat(x, times) + noise.sample(400 * sum(times), fp.Stream(3, 0)).reshape(400, -1)
+    v = SimplexThreshold(total, threshold=Threshold.ramp(2.0))(rows)
+    assert v[:, -1] == pytest.approx(total, rel=1e-12)
+    assert np.all(v[:, :-1] == 0)
+    monkeypatch.setattr(lattice, "alone", lambda problem: None)
+    known = lattice.release(*given, None, 1e-6)
+    assert known.nodes > 0
+    assert found.bias == pytest.approx(np.array([0.0, 0.0, total]) - x, abs=1e-12)
+    for name, room in (("bias", 1e-11), ("mse", 1e-8), ("zero", 1e-12)):
+        assert getattr(found, name) == pytest.approx(getattr(known, name), abs=room)
+    assert found.threshold == pytest.approx(known.threshold, abs=1e-10)
+    assert found.threshold_error < 1e-10
+
+
+def test_who_is_not_alone_is_left_to_the_integral():
+    """Two largest counts, a gap within the total, a gap that noise may close: 2 n P(eta > half the gap) is 4e-9 there."""
+    noise = fp.DiscreteLaplace(1.0)
+    for x, times, total in (([0.0, 150.0], [1, 2], 5.0), ([0.0, 150.0], [1, 1], 150.0), ([0.0, 50.0], [1, 1], 5.0)):
+        assert alone(Problem(noise, np.array(x), np.array(times, dtype=float), total, None)) is None
+    found = alone(Problem(noise, np.array([0.0, 120.0]), np.ones(2), 5.0, None))
+    assert found is not None
+    assert 0 < found.zero_error[0] < 1e-18
+
+
+def test_a_giant_and_a_total_far_below_it():
+    """Refused before: the window of the shift was sought where floats have no digits left."""
+    x = np.append(np.arange(20.0), 2.4e8)
+    found = fp.audit(fp.Counts(x), fp.DiscreteLaplace(0.15), "simplex", engine=fp.Exact(), total=7.2e7)
+    assert found.bias[-1] == pytest.approx(7.2e7 - 2.4e8, rel=1e-12)
+    assert found.bias[:-1] == pytest.approx(-x[:-1], abs=1e-12)

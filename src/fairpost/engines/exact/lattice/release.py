@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.lattice.problem import Problem
@@ -78,6 +79,9 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     rare = log_chance(x, problem.n, noise, problem.surplus, 0.0 if rule is None else rule.level + rule.width)
     if rare < SURE:
         return _nobody(problem, rare)
+    found = alone(problem)
+    if found is not None:
+        return found
     _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
     family = Family(noise, x, problem.times, problem.surplus, problem.places)
     try:
