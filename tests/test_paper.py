@@ -309,6 +309,11 @@ def test_figure_1_right_is_one_cell_of_the_grid_with_money_on_the_other_axis(fou
     money = axes.child_axes[0]
     to_money = money._functions[0]
     assert to_money(result.bias) == pytest.approx(result.money / 1e3)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "district, in order of its true share",
+        "bias (share of the budget)",
+    )
+    assert money.get_ylabel().startswith("misallocated money (thousand")
 
 
 def test_figure_1_left_is_the_release_result():
