@@ -301,6 +301,51 @@ def test_table_2_shows_the_alpha_of_the_plotted_biases(found, drawn):
         assert float(y.max() - y.min()) == alpha.value
 
 
+def test_every_column_of_table_2_is_what_its_name_says(found):
+    """Row by row from the audits themselves."""
+    names = {"baseline": "BL", "pos": "PoS", "pos-threshold": "PoS with threshold"}
+    table = next(t for t in found.tables if t.name == "table2")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    for (epsilon, which), one in found.cells.items():
+        for quantity in ("alpha", "cost of privacy"):
+            row = next(
+                r
+                for r in rows
+                if (r["epsilon"], r["mechanism"], r["quantity"]) == (f"{epsilon:g}", names[which], quantity)
+            )
+            for name, result in (("computed", one.computed), ("simulated", one.simulated)):
+                share = result.alpha if quantity == "alpha" else result.cost_of_privacy.share
+                assert (row[name].value, row[name].low, row[name].high) == (share.value, share.low, share.high)
+            plain = one.simulated.sample.plain
+            value = np.ptp(plain) if quantity == "alpha" else np.maximum(-plain, 0.0).sum()
+            assert row["plain"].value == pytest.approx(value)
+            assert row["plain"].low < row["plain"].value < row["plain"].high
+            assert row["runs"] == one.simulated.runs
+    assert len(rows) == 2 * len(found.cells)
+
+
+def test_every_column_of_the_price_is_what_its_name_says(found):
+    table = next(t for t in found.tables if t.name == "table2-price")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    for row, ((epsilon, _), one) in zip(rows, found.cells.items(), strict=True):
+        best, sim = one.best, one.simulated
+        small = best.truth == best.truth.min()
+        assert row["epsilon"] == f"{epsilon:g}"
+        assert row["alpha"] == best.alpha.value
+        assert row["cost of privacy"] == best.cost_of_privacy.share.value
+        assert (row["RMSE"], row["RMSE simulated"]) == (np.sqrt(best.mse.sum()), np.sqrt(sim.mse.sum()))
+        assert (row["sd at smallest"], row["sd simulated"]) == (
+            best.deviation[small].mean(),
+            sim.deviation[small].mean(),
+        )
+        assert (row["P(0) at smallest"], row["P(0) simulated"].value) == (
+            best.zero[small].mean(),
+            sim.zero[small].mean(),
+        )
+        assert row["P(0) simulated"].low <= row["P(0) simulated"].value <= row["P(0) simulated"].high
+        assert row["receiving 0"] == best.zero.sum()
+
+
 def test_figure_1_right_is_one_cell_of_the_grid_with_money_on_the_other_axis(found, drawn):
     axes = next(d for d in drawn if d.name == "figure1-right").figure.axes[0]
     result = found.cells[0.01, "baseline"].best
@@ -323,7 +368,10 @@ def test_figure_1_left_is_the_release_result():
     assert np.array_equal([b.get_height() for b in bars.patches], result.truth)
     assert np.array_equal(plotted(dots).get_ydata(), result.bias)
     low, high = bars.get_ylim()
-    assert low / high == pytest.approx(dots.get_ylim()[0] / dots.get_ylim()[1])  # one zero
+    bottom, top = dots.get_ylim()
+    assert low / high == pytest.approx(bottom / top)  # one zero
+    assert bottom == pytest.approx(1.25 * result.bias.min())  # all dots are inside, and little else
+    assert top == pytest.approx(1.1 * result.bias.max())
 
 
 def test_the_geometry_is_the_papers():
