@@ -35,7 +35,7 @@ RUNS = {
     "gaussian": "audit true.csv --mechanism gaussian --sigma 9 --delta 1e-6 --postprocess none --entities",
     "grouped": "audit true.csv --scale 8 --postprocess pos --by-group --budget 54321 --entities",
     "grouped counts": "audit true.csv --scale 8 --postprocess simplex --by-group --entities",
-    "judged": "audit named.csv --label name --keep zip --keep note --scale 8 --postprocess pos --postprocess baseline --budget 54321 "
+    "judged": "audit named.csv --label name --keep zip --keep note --scale 2 --postprocess pos --postprocess baseline --budget 54321 "
     "--max-loss 190 --max-relative-loss 3 --frontier --entities",
     "sweep": "sweep true.csv --spreads 4 9 --points 2 --postprocess nonnegative --postprocess pos --budget 54321",
     "sweep by group": "sweep true.csv --spreads 4 9 --points 2 --postprocess pos --budget 54321 --by-group",
