@@ -15,7 +15,7 @@ import fairpost as fp
 from fairpost import datasets, errors
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.report import audit_page, curves_page
-from fairpost.report.numbers import PERCENT, RELATIVE, Unit, money
+from fairpost.report.numbers import CHANCE, PERCENT, RELATIVE, Unit, money
 from fairpost.report.views import direction
 from fairpost.results import Basis, Plan, Plans, Point
 
@@ -127,6 +127,11 @@ def mixed_page(mixed):
         (Unit(), 9.97e-17, 0.0, False, "9.970 × 10⁻¹⁷"),
         (Unit(digits=2), 9.97e-17, 0.0, False, "1.0 × 10⁻¹⁶"),
         (Unit(), -float("inf"), 0.0, False, "−∞"),
+        (CHANCE, 0.1234567, 1e-12, False, "12.3\u00a0%"),
+        (RELATIVE, 0.1234567, 1e-12, False, "12.3\u00a0%"),
+        (PERCENT, 0.1234567, 1e-12, False, "12.35\u00a0%"),
+        (money("$"), 1234.567, 1e-9, False, "$1,235"),
+        (money("$"), 12.34567, 1e-9, False, "$12.3"),
     ],
 )
 def test_numbers_have_no_more_digits_than_their_error_supports(unit, value, error, signed, text):
