@@ -81,12 +81,13 @@ def float_up(ratio: Fraction) -> float:
 
 
 def root_up(square: Fraction) -> float:
-    """The smallest float whose square, as a ratio, is at least `square`."""
+    """The smallest float whose square, as a ratio, is at least `square`.
+
+    float() and sqrt() are each right to half an ulp, which is 3/4 of an ulp of the root: above it, the first float is the smallest.
+    """
     near = math.sqrt(float(square))
     while Fraction(near) ** 2 < square:
         near = math.nextafter(near, math.inf)
-    while near > 0 and Fraction(below := math.nextafter(near, 0.0)) ** 2 >= square:
-        near = below
     return near
 
 
