@@ -26,6 +26,7 @@ from fairpost.estimate import plug_in, share_interval
 from fairpost.io import write_whole
 from fairpost.io.rows import columns_csv
 from fairpost.plan import Point, grid, plan, sweep
+from fairpost.results.columns import whole_numbers
 from fairpost.rules import POSTPROCESSINGS
 
 MARK = "confidential: computed from true counts"
@@ -974,3 +975,12 @@ def test_the_first_of_two_stray_quotes_is_named(tmp_path):
     path.write_text('id,count\na,1\nb"x"y,2\nc,3\nd"z"w,4\n')
     with pytest.raises(errors.InputError, match="line 3: quotation marks"):
         fp.read_counts(path)
+
+
+def test_whole_numbers_are_integers_while_every_one_of_them_is_a_float():
+    """From 2^53 on not every whole number is one, and from 2^63 on an integer of 64 bits overflows."""
+    assert whole_numbers(np.array([3.0, -(2.0**53) + 1])).tolist() == [3, -(2**53) + 1]
+    assert whole_numbers(np.array([3.0])).dtype == np.int64
+    for values in ([3.0, 2.0**53], [3.0, -(2.0**60)], [3.0, 1e30], [3.0, 0.5]):
+        assert whole_numbers(np.array(values)).tolist() == values
+        assert whole_numbers(np.array(values)).dtype == np.float64

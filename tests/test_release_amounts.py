@@ -113,8 +113,23 @@ def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
 
 
 def test_delta_must_be_a_probability():
-    with pytest.raises(ParameterError, match="below 1"):
-        conversion.rho_of(Fraction(1), Fraction(1))
+    for delta in (Fraction(1), Fraction(2), Fraction(0), Fraction(-1, 2)):
+        with pytest.raises(ParameterError, match="`delta` must be above 0 and below 1"):
+            conversion.rho_of(Fraction(1), delta)
+
+
+@pytest.mark.parametrize(("rho", "epsilon"), [(1e-6, 5.0), (1e-9, 0.1), (0.5, 1.0), (30.0, 200.0)])
+def test_the_best_alpha_is_found_however_large_it_is(rho, epsilon):
+    alpha = conversion.best_alpha(rho, epsilon)
+    there = conversion.log_delta(rho, epsilon, alpha)
+    for other in (0.9, 0.99, 1.01, 1.1):
+        assert there <= conversion.log_delta(rho, epsilon, 1 + (alpha - 1) * other)
+
+
+def test_nothing_has_no_sign():
+    assert [amounts.rounded(Fraction(0), up=up) for up in (True, False)] == ["0", "0"]
+    assert amounts.rounded(Fraction(-1, 10**40), up=True) == "0"
+    assert amounts.rounded(Fraction(-1, 2), up=True) == "-0.5"
 
 
 @pytest.mark.parametrize("given", [0.0, -0.0, False, None, b"0"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import fairpost as fp
-from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError
+from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError, UnsupportedError
 from fairpost.release import places, store
 from fairpost.release.chain import Entry, check_chain
 from fairpost.release.ledger import Ask
@@ -315,3 +315,10 @@ def test_whoever_waits_for_the_ledger_ends_with_one_line_that_names_the_holder(t
         holder.stdout.close()
     assert book.charge([Ask("a" * 64, Fraction(1, 10), {"name": "t"})])[0].fresh
     assert store.holder_of(tmp_path / "nowhere") == "another process"
+
+
+def test_another_system_than_posix_is_refused_by_name(tmp_path, monkeypatch):
+    book = ledger(tmp_path)
+    monkeypatch.setattr("fairpost.release.ledger.os.name", "nt")
+    with pytest.raises(UnsupportedError, match="POSIX"):
+        fp.Ledger.open(str(book.path))
