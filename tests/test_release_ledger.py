@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -319,6 +320,21 @@ def test_whoever_waits_for_the_ledger_ends_with_one_line_that_names_the_holder(t
 
 def test_another_system_than_posix_is_refused_by_name(tmp_path, monkeypatch):
     book = ledger(tmp_path)
-    monkeypatch.setattr("fairpost.release.ledger.os.name", "nt")
+    monkeypatch.setattr(sys.modules["fairpost.release.ledger"], "os", SimpleNamespace(name="nt"))
     with pytest.raises(UnsupportedError, match="POSIX"):
         fp.Ledger.open(str(book.path))
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()], ids=["full", "interrupted"])
+def test_a_ledger_that_could_not_be_finished_leaves_nothing_behind(tmp_path, monkeypatch, error):
+    """Not even the journal of its own transaction."""
+
+    def fails(folder):
+        for made in list(tmp_path.iterdir()):
+            made.with_name(made.name + "-journal").write_bytes(b"x")
+        raise error
+
+    monkeypatch.setattr(sys.modules["fairpost.release.ledger"], "private_folder", fails)
+    with pytest.raises(type(error)):
+        ledger(tmp_path)
+    assert list(tmp_path.iterdir()) == []
