@@ -330,8 +330,7 @@ def test_a_ledger_that_could_not_be_finished_leaves_nothing_behind(tmp_path, mon
     """Not even the journal of its own transaction."""
 
     def fails(folder):
-        for made in list(tmp_path.iterdir()):
-            made.with_name(made.name + "-journal").write_bytes(b"x")
+        assert any(made.name.endswith("-journal") for made in tmp_path.iterdir())
         raise error
 
     monkeypatch.setattr(sys.modules["fairpost.release.ledger"], "private_folder", fails)
