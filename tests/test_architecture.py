@@ -195,3 +195,8 @@ def test_few_places_ask_for_a_concrete_class():
                 found, places = found | outside, places + bool(outside)
     assert found == set(ASKED)
     assert places <= 10
+
+
+def test_no_module_is_longer_than_350_lines():
+    long = {p.name: n for p in ROOT.rglob("*.py") if (n := len(p.read_text().splitlines())) > 350}
+    assert not long

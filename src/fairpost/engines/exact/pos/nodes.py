@@ -158,7 +158,7 @@ def _scan(problem: Problem, far: float, start: float, width: float, seen: dict[f
 
 def density(problem: Problem, far: float, r: Floats) -> Floats:
     """The logarithm of the density of r, by the saddle-point approximation."""
-    from fairpost.engines.exact.pos.kernels.separated import threshold_density
+    from fairpost.engines.exact.pos.kernels.saddles import threshold_density
 
     cancel.check()
     out = np.empty_like(r)

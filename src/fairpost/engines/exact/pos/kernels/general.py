@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.engines.exact.pos.kernels.noise import below
-from fairpost.engines.exact.pos.kernels.separated import (
-    contour,
-    product_and_ratios,
-    room,
-    saddle,
-    slope_from,
-)
+from fairpost.engines.exact.pos.kernels.saddles import saddle, slope_from
+from fairpost.engines.exact.pos.kernels.separated import contour, product_and_ratios, room
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below
-from fairpost.engines.exact.pos.kernels.separated import decays, saddle, slope
+from fairpost.engines.exact.pos.kernels.saddles import decays, saddle, slope
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
