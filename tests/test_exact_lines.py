@@ -13,9 +13,10 @@ from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.simplex.moments import simplex
-from fairpost.engines.exact.threshold import few, lines
+from fairpost.engines.exact.threshold import few, lines, nodes
 from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares as separated
+from fairpost.errors import ToleranceError
 from fairpost.noise import Threshold
 from fairpost.rules import PosThreshold, SimplexThreshold
 
@@ -225,3 +226,25 @@ def test_pos_with_noise_of_very_different_scales() -> None:
     v = fp.rules.PoS(a)(x + np.random.default_rng(3).normal(0, 7.86, (300_000, 3)))
     np.testing.assert_allclose(result.bias, np.mean(v, axis=0) - [0, 0, 1], atol=6 * 0.2 / np.sqrt(3e5))
     np.testing.assert_allclose(result.zero, np.mean(v == 0, axis=0), atol=6 * 0.5 / np.sqrt(3e5))
+
+
+def test_a_line_of_too_many_steps_is_refused_before_it_is_made(monkeypatch):
+    """A giant among few: millions of steps took twenty seconds to be refused."""
+
+    def never(*given):
+        raise AssertionError("a line was made")
+
+    monkeypatch.setattr(nodes, "weights", never)
+    x = np.array([1.3194e11, 13193.0, 4078.0, 950.0, 3557.0, 2000.0])
+    with pytest.raises(ToleranceError, match="pos-threshold"):
+        fp.audit(fp.Counts(x), fp.Gaussian(706.6), "pos-threshold", engine=fp.Exact())
+    with pytest.raises(ToleranceError, match="steps each, which would take too long"):
+        nodes.line(
+            nodes.Values(fp.Gaussian(1.0), x / 706.6, np.ones(6), np.ones(6), 1.0, True),
+            5.0,
+            1.0,
+            0.0,
+            1.0,
+            nodes.LEVELS[0],
+            1.0,
+        )

@@ -19,6 +19,8 @@ SMOOTH = 6.0
 """Y over the width of the cut-off's fall."""
 FALL = 0.87
 """The line ends FALL sqrt(quiet) widths beyond Y, where the cut-off is e^{-3/4 quiet} and F has next to nothing left."""
+STEPS = 200_000
+"""The most steps of a line: with the fewest r and t they are all the work that is allowed."""
 TURN = 15.0
 """The phase on a panel of r."""
 CORNERS, PANELS = 40, 1500
@@ -133,7 +135,10 @@ def line(
         float(np.max(np.min(need[:, theta > 0], axis=1))), float(np.max(np.min(need[:, theta < 0], axis=1)))
     )
     step = 2 * math.pi / period
-    u = np.asarray(step * np.arange(math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step)), dtype=np.float64)
+    size = math.ceil((top + FALL * math.sqrt(level.quiet) * width) / step)
+    if size > STEPS:
+        raise ToleranceError(f"shares: the lines have {size:.2g} steps each, which would take too long")
+    u = step * np.arange(float(size))
     return u, weights(u, top, width, step)
 
 
