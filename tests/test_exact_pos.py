@@ -15,7 +15,7 @@ from fairpost.engines.exact.pos import moments as module
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.pos.nodes import STAGES
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.pos.side import NEVER, _locate, _untilted
+from fairpost.engines.exact.pos.side import NEVER, _lean, _locate, _untilted
 from fairpost.errors import ToleranceError
 from oracles import pair_shares
 
@@ -317,3 +317,36 @@ def test_who_is_never_above_r_does_not_move_the_contour():
     wide = float(np.max(problem.scale))
     with_them, without = (_locate(p).window(27.0)[1] / wide for p in (problem, replace(problem, never=NEVER)))
     assert without < 0.02 < with_them
+
+
+def test_contours_bend_where_no_kink_is_in_the_way():
+    """Laplace values below 0 (S < 0): above 1.2 times the sum of their distances; below it factors grow to the left and overflow."""
+    a, times = np.array([1.0, 0.25]), np.array([1, 3])
+    problem = Problem.build(np.array([8.0, 4.0]), a, times, np.array([0.7, 0.1]), fp.Laplace(2.0))
+    assert _lean(problem) == (1.0, 0.0)
+    assert _lean(replace(problem, c=-problem.c)) == (1.0, pytest.approx(1.2 * (8.0 + 3 * 1.0)))
+    lean, free = _lean(replace(problem, c=-problem.c, mechanism=fp.Gaussian(2.0)))
+    assert 0 < lean <= 0.4
+    assert free == 0.0
+    far = Problem.build(
+        np.array([9.17e11, 0.0, 8.33e10]),
+        np.array([7.1e3, 1.22e5, 5.1e5]),
+        np.ones(3, dtype=np.int64),
+        np.ones(3) / 3,
+        fp.Laplace(1.04e11),
+    )
+    mirrored = replace(far, c=-far.c, never=NEVER)
+    r = np.geomspace(0.01, 3.0, 60) * np.sum(far.c)
+    assert np.isfinite(_untilted(mirrored, STAGES[0])(r)).all()
+
+
+def test_a_loose_tolerance_may_begin_what_a_tight_one_may_not():
+    """The work of all five stages is what a tight one needs; two or three are 0.4 of it."""
+    for rtol, most in ((1e-4, 5e8), (1e-5, 5e8), (1e-6, 2e8)):
+        pos_general._Budget(rtol)(1e6, 0.99 * most)
+        with pytest.raises(ToleranceError, match="steps"):
+            pos_general._Budget(rtol)(1e6, 1.01 * most)
+    budget = pos_general._Budget(1e-4)
+    budget(1.5e8, 1.5e8)
+    with pytest.raises(ToleranceError, match="steps"):
+        budget(1e8, 1e8)  # what is spent counts whole

@@ -194,29 +194,29 @@ def test_plain_sql_cannot_change_an_entry(tmp_path, script):
     assert not book.verify().problems
 
 
-@pytest.mark.parametrize("script", ["UPDATE secret SET value = x'00'", "DELETE FROM secret", "DELETE FROM ledger"])
-def test_a_secret_that_is_another_or_gone_is_found(tmp_path, script):
-    """By whoever takes the guards away first; so is a ledger without entries, whose secret nobody vouches for."""
-    book = ledger(tmp_path)
-    book.charge([ask(1)])
+def change_without_guards(book, script):
+    """As somebody would who takes the triggers away first."""
     link = sqlite3.connect(book.path)
     for (name,) in link.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         link.execute(f"DROP TRIGGER {name}")
     link.execute(script)
     link.commit()
     link.close()
+
+
+@pytest.mark.parametrize("script", ["UPDATE secret SET value = x'00'", "DELETE FROM secret", "DELETE FROM ledger"])
+def test_a_secret_that_is_another_or_gone_is_found(tmp_path, script):
+    """By whoever takes the guards away first; so is a ledger without entries, whose secret nobody vouches for."""
+    book = ledger(tmp_path)
+    book.charge([ask(1)])
+    change_without_guards(book, script)
     assert "the secret of the ledger is not the one that it was opened with" in book.verify().problems
 
 
 @pytest.mark.parametrize("script", ["DELETE FROM ledger", "UPDATE ledger SET body = '{}' WHERE seq = 1"])
 def test_a_ledger_that_nothing_opens_is_refused_in_one_line(tmp_path, script):
     book = ledger(tmp_path)
-    link = sqlite3.connect(book.path)
-    for (name,) in link.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        link.execute(f"DROP TRIGGER {name}")
-    link.execute(script)
-    link.commit()
-    link.close()
+    change_without_guards(book, script)
     with pytest.raises(LedgerError, match="its first entry does not open it"):
         fp.Ledger.open(book.path)
 
