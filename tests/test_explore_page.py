@@ -289,6 +289,50 @@ def test_keyboard_alone(enter, server, folder):
     page.wait_for_selector("#one:not([hidden])")
 
 
+def set_epsilon(page, epsilon):
+    """As the field does when it is left, while the focus stays where it is."""
+    set_it = "(v) => { const e = document.getElementById('epsilon-number'); e.value = v; e.dispatchEvent(new Event('change')); }"
+    after(page, lambda: page.evaluate(set_it, str(epsilon)), epsilon=epsilon)
+    page.wait_for_timeout(300)
+
+
+@pytest.mark.parametrize("place", ["#table th[data-key='count'] button", "#table button.who", "#group-table button"])
+def test_a_table_made_anew_keeps_the_focus(enter, server, folder, place):
+    page = enter(viewport={"width": 1100, "height": 800})
+    if server.session.data is None:
+        load(page, folder, lines())
+        page.click("text=Use these columns")
+    computed(page)
+    page.locator(place).first.focus()
+    page.wait_for_timeout(300)  # what came into view has been drawn
+    was = page.evaluate("(e => { e.old = true; return e.textContent })(document.activeElement)")
+    set_epsilon(page, 0.11)
+    old, now = page.evaluate("(e => [e.old === true, e.textContent])(document.activeElement)")
+    assert not old
+    assert now == was
+
+
+def test_an_entity_that_leaves_the_rows_leaves_the_focus_to_the_table(enter, server, folder):
+    page = enter(viewport={"width": 1100, "height": 800})
+    if server.session.data is None:
+        load(page, folder, lines())
+        page.click("text=Use these columns")
+    computed(page)
+    page.locator("#table button.who").first.focus()
+    page.wait_for_timeout(300)
+    page.locator("#shown input").nth(1).check()
+    page.click("#table th[data-key='deviation'] button")
+    shown = "[...document.querySelectorAll('#table button.who')].map((b) => b.textContent)"
+    first = page.evaluate(shown)
+    set_epsilon(page, 0.002)
+    leaving = set(first) - set(page.evaluate(shown))
+    set_epsilon(page, 0.1)
+    one = min(leaving)
+    page.locator("#table button.who", has_text=one).focus()
+    set_epsilon(page, 0.002)
+    assert page.evaluate("(e => e.matches('.scroll') && e.contains(document.getElementById('table')))(document.activeElement)")
+
+
 def test_a_phone_in_the_dark(enter, server, folder):
     page = enter(viewport={"width": 390, "height": 844}, color_scheme="dark", device_scale_factor=2, has_touch=True)
     if server.session.data is None:

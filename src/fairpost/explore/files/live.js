@@ -88,13 +88,13 @@ function mount(key) {
 const waiting = new Map(), sight = new Set();
 const seer = new IntersectionObserver((all) => all.forEach((e) => { if (e.isIntersecting) { sight.add(e.target); drawWaiting(e.target); } else sight.delete(e.target); }), { rootMargin: "300px" });
 function drawWaiting(element) { const draw = waiting.get(element); if (draw) { waiting.delete(element); keepFocus(draw); } }
-// A table that is made anew keeps the focus where it was: on the head of a column, on a group.
+// A table that is made anew keeps the focus where it was: on the head of a column, a group or an entity, and where that
+// entity has left the rows that are shown, on the table.
 function keepFocus(draw) {
-  const here = document.activeElement, head = here && here.closest("#table th[data-key]");
-  const same = head ? `#table th[data-key="${head.dataset.key}"] button` : here && here.dataset.group !== undefined ? `button[data-group="${here.dataset.group}"]` : null;
+  const here = document.activeElement, head = here.closest("#table th[data-key]"), scroll = here.closest(".scroll");
+  const same = head ? `#table th[data-key="${head.dataset.key}"] button` : ["group", "entity"].filter((k) => here.dataset[k] !== undefined).map((k) => `button[data-${k}="${here.dataset[k]}"]`)[0];
   draw();
-  const now = same && document.querySelector(same);
-  if (now && document.activeElement !== now) now.focus({ preventScroll: true });
+  if (same && !here.isConnected) (document.querySelector(same) || scroll).focus({ preventScroll: true });
 }
 function inSight(element, draw) {
   seer.observe(element);

@@ -114,7 +114,7 @@ function tableModel() {
   const numbers = (key, title, array, format) => ({ key, name: title, value: (i) => array[c(i)], cell: (td, i) => { td.textContent = format(array[c(i)], c(i)); td.title = String(array[c(i)]); } });
   const text = (key, title, of) => ({ key, name: title, left: true, value: of, cell: (td, i) => { td.append(name(of(i))); td.title = of(i); } });
   function who() {
-    const pick = (of) => (td, i) => { const b = make("button", { type: "button", class: "who" }, name(of(i))); b.addEventListener("click", () => pick1(i, true)); td.append(b); td.title = D.ids[i]; };
+    const pick = (of) => (td, i) => { const b = make("button", { type: "button", class: "who", "data-entity": i }, name(of(i))); b.addEventListener("click", () => pick1(i, true)); td.append(b); td.title = D.ids[i]; };
     const list = D.names ? [Object.assign(text("name", "Name", called), { cell: pick(called) }), text("id", "Id", (i) => D.ids[i])] : [Object.assign(text("id", "Id", (i) => D.ids[i]), { cell: pick((i) => D.ids[i]) })];
     if (D.groups) list.push(text("group", "Group", (i) => D.groups.names[D.groups.of[i]]));
     return list;
