@@ -330,7 +330,9 @@ def test_an_entity_that_leaves_the_rows_leaves_the_focus_to_the_table(enter, ser
     one = min(leaving)
     page.locator("#table button.who", has_text=one).focus()
     set_epsilon(page, 0.002)
-    assert page.evaluate("(e => e.matches('.scroll') && e.contains(document.getElementById('table')))(document.activeElement)")
+    assert page.evaluate(
+        "(e => e.matches('.scroll') && e.contains(document.getElementById('table')))(document.activeElement)"
+    )
 
 
 def test_a_phone_in_the_dark(enter, server, folder):

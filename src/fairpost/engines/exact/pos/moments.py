@@ -38,6 +38,7 @@ import numpy as np
 from fairpost.engines.evaluation import Asked, Distinct, Work
 from fairpost.engines.exact.lattice.listed import listed, listing
 from fairpost.engines.exact.pos.general import general
+from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.pair import pair
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import separated
@@ -46,7 +47,7 @@ from fairpost.engines.exact.registry import EXACT, continuous
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
-from fairpost.noise import Law
+from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold
 
 ALIKE = 4.0
@@ -89,15 +90,16 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
 def _pos(pi: PoS, asked: Asked) -> Work:
     d, law = asked.distinct(pi.problem.a(asked.x.size)), asked.law()
     if law.discrete and asked.x.size > 1:
-        return whole_shares(pi, asked, d, 0.0, smooth=True)
+        return whole_shares(pi, asked, d, Threshold(0.0), smooth=True)
     return d.entities(lambda: pos(d.x, d.a, d.times, d.truth, law, asked.rtol))
 
 
-def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, edge: float, *, smooth: bool) -> Work:
-    """Whole-number noise: nobody is dropped, or there are few noises, or the exact engine has no integral."""
+def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Threshold, *, smooth: bool) -> Work:
+    """Whole-number noise: nobody is dropped, or one entity alone, or there are few noises, or the exact engine has no integral."""
     law = asked.law()
     with np.errstate(all="ignore"):
-        found = uncut(Problem.build(d.x, d.a, d.times, d.truth, law), edge, asked.rtol)
+        problem = Problem.build(d.x, d.a, d.times, d.truth, law)
+        found = uncut(problem, rule.level + rule.width, asked.rtol) or one(problem, rule, asked.rtol)
     if found is not None:
         return lambda: found.at(d.inverse)
     plan = listing(d, asked.x.size, law)

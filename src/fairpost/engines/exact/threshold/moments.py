@@ -7,6 +7,7 @@ import numpy as np
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice import release as lattice
 from fairpost.engines.exact.pos.moments import ALIKE, pos, whole_shares
+from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
@@ -70,23 +71,24 @@ def pos_threshold(
     """Moments of `pos-threshold` for the distinct pairs (x, a), each `times` often, in shares of 1."""
     if rule.level == 0 or int(np.sum(times)) == 1:
         return pos(x, a, times, truth, noise, rtol)
-    found = uncut(Problem.build(x, a, times, truth, noise), rule.level + rule.width, rtol)
+    problem = Problem.build(x, a, times, truth, noise)
+    found = uncut(problem, rule.level + rule.width, rtol) or one(problem, rule, rtol)
     if found is not None:
         return found
     covered("pos-threshold", continuous("pos-threshold", noise), rule)
     if int(np.sum(times)) == 2:
-        return two.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol)
+        return two.shares(problem, rule.level, rtol)
     try:
         return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
     except ToleranceError as error:
         if np.max(a) > ALIKE * np.min(a):
             raise
-        return otherwise(error, lambda: lines.shares(Problem.build(x, a, times, truth, noise), rule.level, rtol))
+        return otherwise(error, lambda: lines.shares(problem, rule.level, rtol))
 
 
 @EXACT.register(PosThreshold)
 def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
     d, law, rule = asked.distinct(pi.problem.a(asked.x.size)), asked.law(), pi.rule
     if law.discrete and asked.x.size > 1:
-        return whole_shares(pi, asked, d, rule.level + rule.width, smooth=False)
+        return whole_shares(pi, asked, d, rule, smooth=False)
     return d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule, asked.rtol))

@@ -1,0 +1,150 @@
+"""Shares from which one entity alone may be dropped: `pos`, `pos-threshold` and any weights, under each of the four noises.
+
+Five counties of which one is small: whether it is kept, and the shift r, hang on its own z alone, for the others are kept and S
+cancels. What it gets is v = z + (n - 1) r. With its edge L = a tau and the steepness s (infinite: a jump; L = 0: PoS)
+
+    r = -z/(n - 1)   for z <= z0 = L (n - 1)/n (v = 0),     r = 0   for z >= z1 = sL/(s - 1) (v = z),
+    r = ((s - 1) z - sL)/(n - 1 + s)   between (on the ramp; s infinite: r = z - L, inside its jump).
+
+So with rho = E[r/S] its bias is what it is without a threshold (`unclipped`) plus (n - 1) rho, that of everybody else less rho; with
+1/S = sum omega e^{-tS} the expectation is a sum over the law of one z. In squares v^2 - z^2 is (n - 1) r (2z + (n - 1) r), of the others r^2 -
+2 r z_j.
+
+Another entity is dropped or stands at its edge where z_j <= r + a_j e, e the end of its ramp: for every u >= 0 the chance is at most Q = P(r >
+u) + sum_j P(z_j <= u + a_j e), and P(r > u) = P(z < -(n - 1) u).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
+from fairpost.engines.exact.pos.problem import Problem, chance_negative
+from fairpost.engines.exact.pos.separated import of_square, unclipped
+from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.shares import reached
+from fairpost.engines.moments import Floats, Moments
+from fairpost.noise import Law, Threshold
+
+ROUNDING = 1e-13
+DEEP = 1e-21
+"""The law of z is followed down to this chance of its own at z1."""
+ORDER, PANEL = 24, 2.0
+"""Gauss-Legendre nodes on a panel, and its length in noise scales."""
+POINTS = 400_000
+"""The most values of a whole-number noise."""
+
+
+@dataclass(frozen=True)
+class _Own:
+    """Values of z up to z1, what they weigh (sums over them are expectations of what is 0 above z1), r, and where v = 0."""
+
+    z: Floats
+    p: Floats
+    r: Floats
+    none: NDArray[np.bool_]
+
+
+def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
+    """The moments, or None where more than one may be dropped, or S come near 0, too often for the tolerance."""
+    edge = rule.level + rule.width
+    i = int(np.argmin(problem.c / problem.a))
+    if problem.times[i] != 1 or problem.n < 2:
+        return None
+    missed = _others(problem, i, edge)
+    inverse = inverse_of(problem, 0.02 * rtol) if missed < 0.1 * rtol and problem.variance > 0 else None
+    if inverse is None:
+        return None
+    law = _law(problem.mechanism, float(problem.c[i]), float(problem.a[i]), rule, problem.n)
+    if law is None:
+        return None
+    bias, mse = _moments(problem, i, law, inverse)
+    enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
+    if enough < inverse.rms:
+        inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse
+        bias, mse = _moments(problem, i, law, inverse)
+    error = np.sqrt(mse) * inverse.rms + inverse.tail + missed + ROUNDING * (np.abs(bias) + float(np.ptp(bias)))
+    if not reached(bias, error, problem.shares, rtol):
+        return None
+    zero = np.zeros_like(bias)
+    zero[i] = min(float(np.sum(law.p[law.none])), 1.0)
+    return Moments(
+        bias,
+        error,
+        mse,
+        zero,
+        degenerate=chance_negative(problem),
+        mse_error=of_square(inverse, mse) + missed,
+        zero_error=np.full_like(bias, missed + ROUNDING),
+    )
+
+
+def _moments(problem: Problem, i: int, law: _Own, inverse: Inverse) -> tuple[Floats, Floats]:
+    """Bias and mean squared error of every pair."""
+    z, p, r = law.z, law.p, law.r
+    n, shares = problem.n, problem.shares
+    bias, mse = unclipped(problem, inverse)
+    log, mean, _ = problem.tilted(inverse.t)
+    others = log @ problem.times - log[:, i] - inverse.t * (problem.mean - problem.c[i])
+    own = np.exp(others - inverse.t * problem.c[i])
+    tilt = np.exp(-np.multiply.outer(inverse.t, z - problem.c[i])) * p
+    first, second, cross = tilt @ r, tilt @ (r * r), tilt @ (r * z)
+    rho = float(np.sum(inverse.omega * own * first))
+    lift = np.full(bias.size, -rho)
+    lift[i] = (n - 1) * rho
+    twice = inverse.omega * inverse.t * own
+    square = twice @ (second[:, None] - 2 * (problem.c + mean) * first[:, None])
+    square[i] = (n - 1) * float(twice @ (2 * cross + (n - 1) * second))
+    bias = bias + lift
+    return bias, np.maximum(mse + square - 2 * shares * lift, bias**2)
+
+
+def _others(problem: Problem, i: int, edge: float) -> float:
+    """What the others can add to a bias, a square or a chance: they are kept but for this."""
+    noise, n = problem.mechanism, problem.n
+    rest = np.arange(problem.c.size) != i
+    a, c, times = problem.a[rest], problem.c[rest], problem.times[rest]
+    own, x = float(problem.a[i]), float(problem.c[i] / problem.a[i])
+    found = math.inf
+    for u in noise.deviation * own * np.geomspace(1e-3, 60.0, 40):
+        chance = float(np.sum(times * noise.cdf((u - c) / a + edge)) + noise.cdf(-(n - 1) * u / own - x))
+        # where it happens a share is off by at most 1, and what stands for it here is some (|z| + n u)/S in size
+        found = min(found, chance * (4 + 8 * (n * u + (abs(x) + noise.deviation) * own) / problem.mean))
+    return found
+
+
+def _law(noise: Law, c: float, a: float, rule: Threshold, n: int) -> _Own | None:
+    """The law of z up to z1."""
+    level, s = a * rule.level, rule.steepness
+    z0, z1 = level * (n - 1) / n, a * (rule.level + rule.width)
+    x, top = c / a, z1 / a
+    start = min(top - x, 0.0)
+    reach = noise.deviation
+    while noise.cdf(start - reach) > DEEP * noise.cdf(start):
+        reach *= 1.2
+    if noise.discrete:
+        low, high = math.floor(x + start - reach), math.floor(top) + 1  # whoever stands at 0 receives 0
+        if high - low > POINTS:
+            return None
+        eta = np.arange(low, high) - x
+        z, p = a * (x + eta), np.asarray(noise.density(eta))
+    else:
+        ends = sorted({start - reach, z0 / a - x, top - x, min(0.0, top - x)})
+        edges = np.unique(np.concatenate([_panels(lo, hi, PANEL * noise.spread) for lo, hi in pairwise(ends)]))
+        u, w = legendre(ORDER)
+        wide = np.diff(edges)[:, None]
+        eta = (edges[:-1, None] + wide * u).ravel()
+        z, p = a * (x + eta), (wide * w).ravel() * noise.density(eta)
+    steep = z - level if np.isinf(s) else ((s - 1) * z - s * level) / (n - 1 + s)
+    none = z <= z0
+    return _Own(np.asarray(z), np.asarray(p), np.where(none, -z / (n - 1), steep), none)
+
+
+def _panels(low: float, high: float, most: float) -> Floats:
+    """Ends of panels of at most this length."""
+    return np.linspace(low, high, math.ceil((high - low) / most) + 1)
