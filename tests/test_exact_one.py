@@ -1,4 +1,4 @@
-"""Shares from which one entity alone may be dropped, against brute force, the integrals of PoS, and Hawaii's five counties."""
+"""Shares and releases from which one entity alone may be dropped, against brute force, the other integrals, and Hawaii's five counties."""
 
 from itertools import product
 
@@ -11,9 +11,12 @@ from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.separated import separated
 from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.simplex import moments as simplexes
+from fairpost.engines.exact.sums.one import one as cut_one
 from fairpost.engines.exact.threshold import lines
+from fairpost.engines.exact.threshold import moments as thresholds
 from fairpost.noise import Threshold
-from fairpost.rules import PoS, PosThreshold
+from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
 
 HAWAII = np.array([53.0, 22563.0, 54381.0, 67054.0, 311451.0])
 NOISES = {
@@ -152,6 +155,97 @@ def test_two_that_may_be_dropped_are_not_for_it(x):
     values, times = np.unique(x, return_counts=True)
     given = Problem.build(values, np.ones(values.size), times, values / np.sum(x), M)
     assert one(given, Threshold(2.0), 1e-6) is None
+
+
+# -- releases ----------------------------------------------------------------------------------------------------
+
+
+def by_the_rule(x, noise, rule, total, reach):
+    """Bias, mean squared error, P(0) and E[T] over every vector of noises up to the reach."""
+    pi = SimplexThreshold(total=total, threshold=rule) if rule.level > 0 else Simplex(total=total)
+    k = np.arange(-reach, reach + 1.0)
+    p = noise.density(k)
+    at = np.array(list(product(range(k.size), repeat=x.size)))
+    chance, v = np.prod(p[at], axis=1), pi(x + k[at])
+    y = x + k[at] + (total - np.sum(x + k[at], axis=1, keepdims=True)) / x.size
+    return (
+        chance @ (v - x),
+        chance @ (v - x) ** 2,
+        chance @ (v == 0),
+        chance @ np.max(y - v, axis=1),
+        abs(1 - chance.sum()),
+    )
+
+
+@pytest.mark.parametrize("noise", ["discrete-laplace", "discrete-gaussian"])
+@pytest.mark.parametrize("threshold", [False, True])
+@pytest.mark.parametrize("more", [0.0, -1.0, 0.5, -9.0])
+def test_whole_releases_by_brute_force(noise, threshold, more):
+    x, M = np.array([2.0, 90.0, 130.0]), NOISES[noise](1.3)
+    rule, total = M.best_threshold() if threshold else Threshold(0.0), 222.0 + more
+    found = cut_one(x, np.ones(3, dtype=np.int64), M, total, rule, 1e-6)
+    bias, mse, zero, lifted, left = by_the_rule(x, M, rule, total, 34)
+    assert left < 1e-10
+    assert np.all(np.abs(found.bias - bias) <= found.error + 200 * left)
+    assert np.max(found.error) < 1e-6 * np.ptp(bias)
+    assert np.all(np.abs(found.mse - mse) <= found.mse_error + 1e5 * left)
+    assert np.max(found.mse_error) < 1e-7 * np.min(mse)
+    np.testing.assert_allclose(found.zero, zero, rtol=1e-9, atol=left)
+    if threshold:
+        assert found.threshold is None
+    else:
+        assert found.threshold == pytest.approx(lifted, rel=1e-8)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("tau", [0.0, 2.0, 7.0])
+@pytest.mark.parametrize(("small", "more"), [(3.0, 0.0), (3.0, -12.0), (11.0, 4.0), (0.0, 0.0)])
+def test_releases_by_the_integrals(noise, tau, small, more, monkeypatch):
+    x, times, M = np.array([small, 300.0, 500.0, 800.0]), np.array([1, 2, 1, 3]), NOISES[noise](3.0)
+    total, rule = float(np.sum(times * x)) + more, Threshold(tau)
+    mine = cut_one(x, times, M, total, rule, 1e-6)
+    monkeypatch.setattr(simplexes, "one", lambda *given: None)
+    monkeypatch.setattr(thresholds, "cut_one", lambda *given: None)
+    other = thresholds.simplex_threshold(x, times, M, total, rule, 1e-6)
+    assert np.all(np.abs(mine.bias - other.bias) <= mine.error + other.error)
+    assert np.max(mine.error) <= 1e-7 * np.ptp(mine.bias)  # a tenth of the tolerance
+    assert np.all(np.abs(mine.mse - other.mse) <= mine.mse_error + other.mse_error)
+    assert np.max(mine.mse_error) <= 2e-6 * np.min(mine.mse)
+    assert np.all(np.abs(mine.zero - other.zero) <= mine.zero_error + other.zero_error)
+    if tau == 0:
+        assert abs(mine.threshold - other.threshold) <= mine.threshold_error + other.threshold_error
+
+
+def test_hawaii_as_a_release():
+    """The published value of the paper's counties, and the same under whole numbers and with a threshold."""
+    found = {
+        (M, rule): fp.audit(HAWAII, M(10.0), rule, engine=Exact()).alpha
+        for M in (fp.Laplace, fp.DiscreteLaplace)
+        for rule in ("simplex", "simplex-threshold")
+    }
+    assert found[fp.Laplace, "simplex"].value == pytest.approx(0.00858784004, rel=1e-9)
+    assert found[fp.Laplace, "simplex-threshold"].value == pytest.approx(0.00317714677, rel=1e-8)  # by the contours
+    assert found[fp.DiscreteLaplace, "simplex"].value == pytest.approx(0.00857845729939, rel=1e-10)  # by the lattice
+    assert found[fp.DiscreteLaplace, "simplex-threshold"].value == pytest.approx(0.00325, rel=1e-3)  # brute force above
+
+
+def test_what_the_others_may_add_is_stated_or_refused():
+    """The second count comes near the edge as well: the error covers what enumeration shows, or there is no answer."""
+    M, rule = fp.DiscreteLaplace(1.3), Threshold(0.0)
+    times = np.ones(3, dtype=np.int64)
+    answered = 0
+    for second in (60.0, 75.0, 90.0):
+        x = np.array([2.0, second, 130.0])
+        found = cut_one(x, times, M, float(x.sum()), rule, 0.1)
+        if found is None:
+            continue
+        answered += 1
+        bias, _, zero, _, left = by_the_rule(x, M, rule, float(x.sum()), 34)
+        assert np.all(np.abs(found.bias - bias) <= found.error + 200 * left)
+        assert np.all(np.abs(found.zero - zero) <= found.zero_error + left)
+    assert answered > 0
+    assert cut_one(np.array([2.0, 9.0, 130.0]), times, M, 141.0, rule, 0.1) is None
+    assert cut_one(np.array([2.0, 130.0]), np.array([2, 1]), M, 134.0, rule, 0.1) is None
 
 
 def test_a_whole_number_noise_of_too_many_values_is_left_to_others():

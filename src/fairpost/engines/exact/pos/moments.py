@@ -22,8 +22,9 @@ The contour. The line in s goes through the saddle point of the integrand and th
 decays: the trapezoidal rule along it converges geometrically whether thousands are clipped (a bell) or one in
 a million (an exponential). So one method serves dense and rare clipping.
 
-What remains are three ways of taking 1/S and the sign of S:
+What remains are four ways of taking 1/S and the sign of S:
 
+    one         one entity alone may be clipped: a sum over its own law
     separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
     pair        n = 2: integrals of one dimension
     general     the rest: both signs of S, all nodes t; and where that fails, the lines of `pos-threshold` without a threshold
@@ -66,6 +67,9 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
     if problem.n == 1:
         none = np.zeros(1)
         return Moments(none, none, none, none, degenerate=float(mechanism.cdf(-x)[0]), mse_error=none, zero_error=none)
+    found = one(problem, Threshold(0.0), rtol)
+    if found is not None:
+        return found
     found = separated(problem, rtol)
     if found is not None:
         return symmetric(replace(found, degenerate=chance_negative(problem)))

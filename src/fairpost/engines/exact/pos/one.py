@@ -53,8 +53,9 @@ class _Own:
 def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
     """The moments, or None where more than one may be dropped, or S come near 0, too often for the tolerance."""
     edge = rule.level + rule.width
-    i = int(np.argmin(problem.c / problem.a))
-    if problem.times[i] != 1 or problem.n < 2:
+    x = problem.c / problem.a
+    i = int(np.argmin(x))
+    if problem.times[i] != 1 or problem.n < 2 or problem.mechanism.cdf(edge - np.min(np.delete(x, i))) > rtol:
         return None
     missed = _others(problem, i, edge)
     inverse = inverse_of(problem, 0.02 * rtol) if missed < 0.1 * rtol and problem.variance > 0 else None

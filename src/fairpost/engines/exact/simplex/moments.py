@@ -33,9 +33,10 @@ from fairpost.engines.exact.simplex.contours import LEVELS, Integrals, Level, in
 from fairpost.engines.exact.simplex.few import few
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.simplex.window import Window, find_window
+from fairpost.engines.exact.sums.one import one
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
-from fairpost.noise import Law
+from fairpost.noise import Law, Threshold
 from fairpost.noise.base import LAPLACE
 from fairpost.rules import Simplex
 
@@ -76,6 +77,9 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
     surplus = math.fsum([total, *(-x * times).tolist()])
     if total == 0 or n == 1:
         return certain(x, times, total)
+    found = one(x, times, mechanism, total, Threshold(0.0), rtol)
+    if found is not None:
+        return found
     if mechanism.discrete:
         from fairpost.engines.exact.lattice.release import release
 

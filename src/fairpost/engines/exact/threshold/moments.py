@@ -13,6 +13,7 @@ from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
+from fairpost.engines.exact.sums.one import one as cut_one
 from fairpost.engines.exact.threshold import few, lines, two
 from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
@@ -27,8 +28,11 @@ def simplex_threshold(
 ) -> Moments:
     """Moments of `simplex-threshold` for the distinct counts x, each `times` often, in counts."""
     if total == 0 or int(np.sum(times)) == 1:
-        found = certain(x, times, total)
-        return Moments(found.bias, found.error, found.mse, found.zero)
+        sure = certain(x, times, total)
+        return Moments(sure.bias, sure.error, sure.mse, sure.zero)
+    found = cut_one(x, times, noise, total, rule, rtol)
+    if found is not None:
+        return found
     if noise.discrete:
         return lattice.release(x, times, noise, total, rule if rule.level > 0 else None, rtol)
     if rule.level == 0:
