@@ -336,7 +336,7 @@ def test_sums_order_and_ranges(cases):
         assert (np.diff(moments.zero) <= 1e-9).all()
         assert moments.threshold >= 0
         assert (moments.mse >= moments.bias**2 * (1 - 1e-6)).all()
-        assert (moments.nodes > 0) == (moments.threshold > 0)
+        assert moments.nodes == 0 or moments.threshold > 0  # where one alone may be cut there is no integral
         assert moments.zero[0] <= 1
 
 
