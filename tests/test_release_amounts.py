@@ -102,6 +102,20 @@ def test_epsilon_of_rho_is_the_sharp_conversion_rounded_up():
     assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(float(epsilon)) * (1 - mpmath.mpf("1e-9"))) > 1e-6
 
 
+@pytest.mark.parametrize("delta", ["1e-300", "1e-10", "0.1"])
+@pytest.mark.parametrize("epsilon", ["1e-4", "0.01", "1", "20", "100", "600"])
+def test_both_conversions_are_the_best_ones(epsilon, delta):
+    """To 11 digits; below epsilon = 0.1, where the search in floats cancels, to 8."""
+    e, d = Fraction(epsilon), Fraction(delta)
+    rho, part = conversion.rho_of(e, d), Fraction(1, 10 ** (11 if e > 0.1 else 8))
+    more = rho * (1 + part)
+    with mpmath.workdps(40):
+        ratio = [mpmath.mpf(v.numerator) / v.denominator for v in (rho, more, e)]
+        assert smallest_delta(ratio[0], ratio[2]) <= mpmath.mpf(delta) < smallest_delta(ratio[1], ratio[2])
+    back = conversion.epsilon_of(rho, d)
+    assert e * (1 - part) <= back <= e * (1 + part)
+
+
 def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
     """The floats find a rho that is some 1e-11 too large; the check in decimals steps back to one that holds."""
     honest = conversion.log_delta

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ import fairpost as fp
 from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError, UnsupportedError
 from fairpost.release import places, store
 from fairpost.release.chain import Entry, check_chain
-from fairpost.release.ledger import Ask
+from fairpost.release.ledger import Ask, Ledger
 from release_cases import ledger
 
 
@@ -337,3 +337,27 @@ def test_a_ledger_that_could_not_be_finished_leaves_nothing_behind(tmp_path, mon
     with pytest.raises(type(error)):
         ledger(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_needs_a_folder_and_texts_of_one_line(tmp_path):
+    given = {"dataset": "d", "unit": "child", "neighbours": "add-remove", "measure": "pure", "limit": "1"}
+    away = tmp_path / "away" / "l.db"
+    with pytest.raises(InputError) as refused:
+        Ledger.create(away, **given)
+    assert str(refused.value) == f"{away}: the folder of a ledger must exist, got {away.parent}"
+    for name in ("dataset", "unit"):
+        for value in ("", "  ", "two\nlines", "a\x07bell", 5, None):
+            with pytest.raises(ParameterError) as refused:
+                Ledger.create(tmp_path / "l.db", **given | {name: value})
+            assert str(refused.value) == f"`{name}` must be a text on one line, got {value!r}"
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_the_secret_has_32_bytes_and_no_two_ledgers_share_one(tmp_path):
+    secrets = []
+    for name in ("a.db", "b.db"):
+        Ledger.create(tmp_path / name, dataset="d", unit="child", neighbours="replace", measure="zcdp", limit="1")
+        with closing(sqlite3.connect(tmp_path / name)) as link:
+            secrets += [row[0] for row in link.execute("SELECT value FROM secret")]
+    assert [len(s) for s in secrets] == [32, 32]
+    assert secrets[0] != secrets[1]

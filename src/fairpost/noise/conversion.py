@@ -70,9 +70,9 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
         raise ParameterError(f"`delta` must be above 0 and below 1, got {delta}")
     e, d = float(epsilon), float(delta)
     # Bun and Steinke's simpler conversion gives a rho that certainly holds, and the best alpha is about
-    # 1 + sqrt(log(1/delta) / rho): it is below the end of the search
+    # 1 + sqrt(log(1/delta) / rho): for every delta above 1e-308 it is below the end of the search
     simple = _simple(e, d)
-    alpha = least(lambda a: (_rest(d, a) - e) / a, max(1e3, 10 * (1 + e) / simple))
+    alpha = least(lambda a: (_rest(d, a) - e) / a, max(1e3, 10 / simple))
     rho, step = _down(max(simple, (e - _rest(d, alpha)) / alpha))
     while not holds(rho, epsilon, delta):
         rho -= step
@@ -83,7 +83,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
     """About the smallest epsilon, with 12 digits, that rho-zCDP gives at this delta; never below it."""
     r, d = float(rho), float(delta)
     simple = r + 2 * math.sqrt(r * math.log(1 / d))
-    alpha = least(lambda a: a * r + _rest(d, a), max(1e3, 10 * (1 + simple) / r))
+    alpha = least(lambda a: a * r + _rest(d, a), max(1e3, 10 / r))
     found = min(simple, alpha * r + _rest(d, alpha))
     if found <= 1e-9 * simple and holds(rho, Fraction(0), delta):
         return Fraction(0)

@@ -22,7 +22,7 @@ class Neighbours:
 
     def __post_init__(self) -> None:
         positive("sensitivity", self.sensitivity)
-        if self.delta is not None and not 0 < positive("delta", self.delta) < 1:
+        if self.delta is not None and not positive("delta", self.delta) < 1:
             raise ParameterError(f"`delta` must be below 1, got {self.delta!r}")
 
     def promise(self, mechanism: Mechanism) -> Promise:
