@@ -68,6 +68,35 @@ def test_shown_amounts_are_rounded_to_the_safe_side():
     assert Fraction(amounts.decimal_of(1 / 3)) == Fraction(1 / 3)
 
 
+def test_decimals_of_a_readable_size_are_amounts():
+    for given, found in (
+        ("0.1", Fraction(1, 10)),
+        ("1e60", Fraction(10**60)),
+        ("1e-60", Fraction(1, 10**60)),
+        ("12.5", Fraction(25, 2)),
+    ):
+        assert amounts.amount(Decimal(given), "limit") == found
+    for given in ("1e61", "1e-61", "NaN", "Infinity", "-1", "0"):
+        with pytest.raises(ParameterError) as refused:
+            amounts.amount(Decimal(given), "limit")
+        assert (
+            str(refused.value)
+            == f'`limit` must be an amount above 0 such as "0.1" or "1/3", got {str(Decimal(given))!r}'
+        )
+    assert amounts.share(Decimal(0), "share") == 0
+
+
+def test_ratios_and_decimals_for_people():
+    assert amounts.text(Fraction(1, 10)) == "1/10"
+    assert amounts.text(Fraction(2)) == "2"
+    assert amounts.rounded(Fraction(7, 3), up=True) == "2.333333333334"
+    assert amounts.rounded(Fraction(7, 3), up=False, digits=2) == "2.33"
+    assert amounts.rounded(Fraction(70, 3), up=True, digits=1) == "23.4"
+    assert amounts.rounded(Fraction(12), up=True) == "12"
+    assert amounts.rounded(Fraction(-7, 3), up=True, digits=3) == "-2.333"
+    assert amounts.rounded(Fraction(1, 10**13), up=False) == "0"
+
+
 def smallest_delta(rho, epsilon):
     """The bound of Canonne, Kamath and Steinke by brute force over alpha, in 40 digits."""
     with mpmath.workdps(40):
