@@ -499,3 +499,17 @@ def test_the_expansion_states_its_squares_and_chances(noise: fp.noise.Law, weigh
     if not weighted and not noise.discrete:  # and it says something
         assert np.median(np.asarray(found.mse_accuracy.half_width) / found.mse) < 0.5
         assert np.max(found.zero_accuracy.half_width) < 0.1
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 48, 49, 97, 500, 3000])
+def test_edges_fall_and_stay_with_their_entities(n):
+    """Ties as well, which are all that is left of many."""
+    from fairpost.rules.kernels.edges import _sort
+
+    rng = np.random.default_rng(n)
+    for values in (rng.normal(size=n), rng.integers(0, 4, n).astype(float), np.zeros(n), np.arange(n, dtype=float)):
+        edges, who = values.copy(), np.arange(n)
+        _sort(edges, who)
+        assert edges.tolist() == sorted(values.tolist(), reverse=True)
+        assert sorted(who.tolist()) == list(range(n))
+        np.testing.assert_array_equal(values[who], edges)

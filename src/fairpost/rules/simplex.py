@@ -44,7 +44,8 @@ def _project_vector(y: Floats, target: float, out: Floats) -> float:
     from fairpost.rules.kernels import simplex as kernel
 
     if y.size < LARGE or target == 0.0:
-        return float(kernel.project(y, target, out))
+        # (a read-only array has a type of its own, for which the kernel would be compiled again)
+        return float(kernel.project(y if y.flags.writeable else y.copy(), target, out))
     return _project_large(y, target, out)
 
 
