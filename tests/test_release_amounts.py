@@ -97,6 +97,10 @@ def test_ratios_and_decimals_for_people():
     assert amounts.rounded(Fraction(1, 10**13), up=False) == "0"
 
 
+def test_pure_epsilon_as_rho():
+    assert amounts.rho_of_pure(Fraction(1, 3)) == Fraction(1, 18)
+
+
 def smallest_delta(rho, epsilon):
     """The bound of Canonne, Kamath and Steinke by brute force over alpha, in 40 digits."""
     with mpmath.workdps(40):

@@ -1,12 +1,16 @@
 """The ledger: what it refuses, what it finds, and that it cannot be overspent."""
 
+import hashlib
+import hmac
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -361,3 +365,135 @@ def test_the_secret_has_32_bytes_and_no_two_ledgers_share_one(tmp_path):
             secrets += [row[0] for row in link.execute("SELECT value FROM secret")]
     assert [len(s) for s in secrets] == [32, 32]
     assert secrets[0] != secrets[1]
+
+
+# -- every verb by itself ----------------------------------------------------------------------------------------
+
+KEYS = ["a" * 64, "b" * 64, "c" * 64]
+
+
+def test_terms_say_what_is_added_up(tmp_path):
+    made = {
+        "p": fp.Ledger.create(tmp_path / "p", dataset="d", limit="2"),
+        "r": fp.Ledger.create(tmp_path / "r", dataset="d", measure="zcdp", limit="1/3"),
+        "e": fp.Ledger.create(tmp_path / "e", dataset="d", measure="zcdp", limit="1", limit_delta="1e-10"),
+    }
+    assert [(m.terms.letter, m.terms.delta) for m in made.values()] == [
+        ("epsilon", None),
+        ("rho", None),
+        ("rho", Fraction(1, 10**10)),
+    ]
+    assert [dict(m.terms.limit_given) for m in made.values()] == [
+        {"epsilon": "2"},
+        {"rho": "1/3"},
+        {"epsilon": "1", "delta": "1/10000000000"},
+    ]
+    assert repr(made["r"]) == f"Ledger({str(tmp_path / 'r')!r}, zcdp, limit 1/3)"
+    assert made["p"].folder == tmp_path / "p.d"
+    for name, (wrong, known) in {
+        "neighbours": ("swap", "add-remove, replace"),
+        "measure": ("renyi", "pure, zcdp"),
+    }.items():
+        with pytest.raises(ParameterError) as refused:
+            fp.Ledger.create(tmp_path / "x", dataset="d", limit="1", **{name: wrong})
+        assert str(refused.value) == f"`{name}` must be one of {known}, got '{wrong}'"
+
+
+def test_a_ledger_is_synced_with_its_folder_and_refused_where_it_cannot_be_made(tmp_path, monkeypatch):
+    module, seen = sys.modules["fairpost.release.ledger"], []
+    monkeypatch.setattr(module, "sync_folder", seen.append)
+    fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    assert seen == [tmp_path]
+    with pytest.raises(InputError) as refused:
+        fp.Ledger.create(tmp_path / ("x" * 300), dataset="d", limit="1")
+    assert str(refused.value) == f"{tmp_path / ('x' * 300)}: cannot be made: File name too long"
+    monkeypatch.setattr(module, "_posix", lambda: (_ for _ in ()).throw(UnsupportedError("POSIX")))
+    with pytest.raises(UnsupportedError):
+        fp.Ledger.create(tmp_path / "m", dataset="d", limit="1")
+    assert not (tmp_path / "m").exists()
+
+
+def test_what_was_charged_is_found_and_what_is_left_falls(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    assert (book.spent, book.left) == (0, 1)
+    book.charge([Ask(KEYS[0], Fraction(1, 10), {"name": "t"}), Ask(KEYS[1], Fraction(1, 5), {"name": "u"})])
+    assert (book.spent, book.left) == (Fraction(3, 10), Fraction(7, 10))
+    assert book.find("charge", KEYS[1]).body["request"] == {"name": "u"}
+    assert book.find("charge", KEYS[2]) is None
+    assert book.find("done", KEYS[1]) is None
+    assert [e.kind for e in book.entries()] == ["open", "charge", "charge"]
+
+
+def test_what_is_done_is_recorded_once(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    book.charge([Ask(KEYS[0], Fraction(1, 10), {"name": "t"})])
+    book.done(KEYS[1], {"of": KEYS[0], "statement": "s"})
+    book.done(KEYS[1], {"of": KEYS[0], "statement": "another"})
+    book.done(KEYS[2], {"of": KEYS[0], "statement": "of another key"})
+    found = [e for e in book.entries() if e.kind == "done"]
+    assert [(e.key, e.body["of"], e.body["statement"]) for e in found] == [
+        (KEYS[1], KEYS[0], "s"),
+        (KEYS[2], KEYS[0], "of another key"),
+    ]
+    assert [set(e.body) for e in found] == [{"of", "statement", "time"}] * 2
+    assert found[0].body["time"] == datetime.now(UTC).date().isoformat()
+    assert check_chain(book.entries()).problems == []
+
+
+def test_the_fingerprint_by_hand(tmp_path):
+    """HMAC-SHA256 with the ledger's secret over every part behind its length, so that parts cannot be cut elsewhere."""
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    with closing(sqlite3.connect(tmp_path / "l")) as link:
+        ((secret,),) = link.execute("SELECT value FROM secret").fetchall()
+    text = b"\0\0\0\0\0\0\0\2ab\0\0\0\0\0\0\0\1c"
+    assert book.fingerprint(b"ab", b"c") == hmac.new(secret, text, hashlib.sha256).hexdigest()
+    assert book.fingerprint(b"a", b"bc") != book.fingerprint(b"ab", b"c")
+
+
+def test_the_check_says_what_became_of_every_charge(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    keys = [f"{k:x}" * 64 for k in range(1, 7)]
+    book.charge([Ask(key, Fraction(1, 100), {"name": "t"}) for key in keys[:4]])
+    book.done("d" * 64, {"of": keys[2]})
+    book.done("e" * 64, {"of": keys[3]})
+    for key in (keys[0], keys[2], keys[5], keys[4]):  # two of them were never charged
+        (book.folder / f"{key}.noisy").write_bytes(b"")
+    found = book.verify()
+    assert found.notes == [
+        "entry 2 was charged and is not finished: its noise is kept, the same command finishes it",
+        "entry 3 was charged and is not finished: its noise is lost",
+        "entry 5 is finished, but its noise is no longer kept",
+    ]
+    assert found.problems == [f"noise is kept that was never charged ({key[:12]}): an old copy?" for key in keys[4:]]
+    with pytest.raises(LedgerError) as refused:
+        book.demand()
+    assert str(refused.value) == f"{book.path}: the ledger fails its check: {found.problems[0]} (and 1 more)"
+    for key in keys[4:]:
+        (book.folder / f"{key}.noisy").unlink()
+    book.demand()
+    shutil.rmtree(book.folder)
+    assert [note.rpartition(": ")[2] for note in book.verify().notes[:2]] == ["its noise is lost"] * 2
+
+
+def test_a_refusal_lists_the_last_eight_charges(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    line = (
+        f"{book.path}: the loss must fit into what is left of epsilon: limit 1, spent {{spent}}, left {{left}} (about {{about}}), "
+        "asked 2; nothing was charged. Charged so far: {listed}"
+    )
+
+    def said():
+        with pytest.raises(BudgetError) as refused:
+            book.charge([Ask("f" * 64, Fraction(2), {"name": "much"})])
+        return str(refused.value)
+
+    assert said() == line.format(spent="0", left="1", about="1", listed="no entry")
+    entries = []
+    for k in range(9):
+        book.charge([Ask(f"{k:064x}", Fraction(1, 30), {"name": "t"})])
+        entries.append(f"entry {k + 2}: 1/30 for t")
+        if k == 7:
+            assert said().endswith("Charged so far: " + "; ".join(entries))
+    assert said() == line.format(
+        spent="3/10", left="7/10", about="0.7", listed="; ".join(entries[1:]) + "; and 1 earlier"
+    )
