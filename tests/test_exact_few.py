@@ -14,6 +14,8 @@ from fairpost.engines.exact.lattice import listed as listing
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.uncut import uncut as uncut_shares
 from fairpost.engines.exact.sums.uncut import log_chance
+from fairpost.engines.exact.threshold import few
+from fairpost.noise import Threshold
 from fairpost.rules import POSTPROCESSINGS, PoS, PosThreshold, SimplexThreshold
 
 
@@ -204,3 +206,25 @@ def test_one_entity_has_all_under_every_noise(rule: str) -> None:
         assert found.bias.tolist() == [0.0]
         assert found.mse.tolist() == [0.0]
     assert rule in POSTPROCESSINGS
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "total", "noise"),
+    [(484.0, 16, 38720.0, fp.Gaussian(1e4)), (1.0, 8, 8.0, fp.Laplace(2.0217)), (5.0, 4, 17.0, fp.Laplace(3.0))],
+)
+def test_equal_counts_have_equal_biases_and_are_not_refused_for_them(x, n, total, noise):
+    """alpha is 0 by symmetry, so no relative tolerance can be asked of it; squares and chances have their own errors."""
+    tau = noise.best_threshold().level
+    found = few.release(np.array([x]), np.array([n]), noise, total, tau, 1e-6)
+    drift = (total - n * x) / n
+    assert found.bias == [drift]
+    assert found.error <= 1e-15 * (1 + abs(drift))
+    runs, rng = 40_000, np.random.default_rng(5)
+    eta = rng.laplace(0, noise.scale, (runs, n)) if noise.name == "laplace" else rng.normal(0, noise.sigma, (runs, n))
+    v = SimplexThreshold(total=total, threshold=Threshold(tau))(x + eta)
+    for value, error, seen in (
+        (found.mse[0], found.mse_error[0], np.mean((v - x) ** 2, axis=1)),
+        (found.zero[0], found.zero_error[0], np.mean(v == 0, axis=1)),
+    ):
+        assert error < 1e-3 * value
+        assert abs(value - seen.mean()) <= error + 5 * seen.std() / runs**0.5

@@ -25,6 +25,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.exact.quadrature import Rule, legendre
+from fairpost.engines.exact.shares import LOOSE as SPREAD
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.lines import FEW
@@ -136,9 +137,13 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
             size = np.sqrt(np.maximum(now.mse, 0.0))
             error = moved(now.bias, before.bias, size) + (lost + ROUNDING) * (size + np.abs(now.bias))
             alpha, slack = range_error(now.bias, error)
+            if x.size == 1 and slack <= SPREAD * float(size[0]):  # all counts are equal, and so are the biases
+                found = _moments(now, before, error, lost, b, mean if tau == 0 else None)
+                drift = np.array([mean * b])
+                return replace(found, bias=drift, error=np.spacing(np.abs(drift)), mse=np.maximum(found.mse, drift**2))
             if slack <= max(rtol * alpha, ROUNDING * (1 + abs(mean))):
                 return _moments(now, before, error, lost, b, mean if tau == 0 else None)
-            if slack > rtol * alpha * OUTLOOK[int(v.gaussian)] ** (len(LEVELS) - 1 - at):
+            if x.size > 1 and slack > rtol * alpha * OUTLOOK[int(v.gaussian)] ** (len(LEVELS) - 1 - at):
                 break
         before = now
     raise refusal(name, now.bias * b, error * b, rtol)
