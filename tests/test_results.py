@@ -1,17 +1,22 @@
 """What a result says about itself, and its files: results made by hand, so that every number has one place only."""
 
 import csv
+import dataclasses
 import io
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+import fairpost as fp
 from fairpost import fairness
 from fairpost.accuracy import Accuracy
+from fairpost.budgets import GroupBudgets
 from fairpost.io import entities_csv
 from fairpost.plan import Point
+from fairpost.results.reading import counts_from
+from fairpost.results.writing import counts_data
 from handmade import ALL, BASELINE, BUDGET, POS, SIMPLEX, THRESHOLD, simulated
 
 MARK = "confidential: computed from true counts"
@@ -266,3 +271,81 @@ def test_intervals_of_what_follows_from_the_biases():
 def test_widths_made_by_hand_reach_the_point():
     wide = simulated(POS, POS.half_width * 1.5, 5.5)
     assert Point.of(wide).loss.high == pytest.approx((0.0031234 + 1.5 * 0.00083) * BUDGET)
+
+
+# ---- what only some results have ------------------------------------------------------------------------------------
+
+
+def test_the_kinds_of_accuracy_keep_their_places():
+    n = BASELINE.counts.n
+    mixed = replace(
+        BASELINE,
+        mse_accuracy=Accuracy("expansion", np.full(n, 0.1)),
+        zero_accuracy=Accuracy("interval", np.full(n, 0.2)),
+    )
+    assert mixed.to_dict()["accuracies"] == {"bias": "bound", "mean_squared_error": "expansion", "zero": "interval"}
+
+
+def test_losses_name_the_entity_and_nobody_is_nobody():
+    counts = fp.Counts(
+        BASELINE.counts.values, ids=BASELINE.counts.ids, weights=BASELINE.counts.weights,
+        names=["the ash", "the birch", "the cedar", "the dogwood", "the elm"],
+    )  # fmt: skip
+    named = replace(BASELINE, counts=counts)
+    data = named.to_dict()
+    assert (data["largest_loss"]["id"], data["largest_loss"]["name"]) == ("Elm", "the elm")
+    assert data["groups"] is None
+    assert BASELINE.to_dict()["groups"] is not None
+    nobody = replace(named, truth=np.zeros(5)).to_dict()["largest_relative_loss"]
+    assert (nobody["id"], nobody["name"]) == (None, None)
+
+
+def test_budgets_of_groups_and_noise_on_the_base_are_told():
+    plain = BASELINE.to_dict()
+    assert (plain["group_budgets"], plain["base_noise"]) == (None, None)
+    budgets = GroupBudgets({"north": 1.0, "south": 2.0, "west": 1.0}, np.ones(5), "as given")
+    told = replace(BASELINE, budgets=budgets, base_noise=fp.Gaussian(3.0)).to_dict()
+    assert told["group_budgets"] == {"rule": "as given", "amounts": {"north": 1.0, "south": 2.0, "west": 1.0}}
+    assert told["base_noise"] == fp.Gaussian(3.0).describe()
+
+
+def test_a_wrong_decision_stands_with_its_entity():
+    class Deciding(type(BASELINE)):
+        @property
+        def wrong_chance(self):
+            return np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+
+    fields = {f.name: getattr(BASELINE, f.name) for f in dataclasses.fields(BASELINE)}
+    rows = Deciding(**fields).to_dict(entities=True)["entities"]
+    assert [row["wrong"] for row in rows] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert "wrong" not in BASELINE.to_dict(entities=True)["entities"][0]
+
+
+def test_counts_with_all_that_belongs_to_them():
+    plain = fp.Counts([3, 4], ids=["a", "b"])
+    assert counts_data(plain) == [{"id": "a", "count": 3.0, "weight": 1.0}, {"id": "b", "count": 4.0, "weight": 1.0}]
+    full = fp.Counts(
+        [3, 4], ids=["a", "b"], weights=[2.0, 5.0], groups=["g", "h"], names=["A", "B"], base=[9, 11],
+        kept={"note": ["n", "m"], "year": [1, 2]},
+    )  # fmt: skip
+    assert counts_data(full) == [
+        {
+            "id": "a",
+            "count": 3.0,
+            "weight": 2.0,
+            "group": "g",
+            "name": "A",
+            "base": 9.0,
+            "kept": {"note": "n", "year": 1},
+        },
+        {
+            "id": "b",
+            "count": 4.0,
+            "weight": 5.0,
+            "group": "h",
+            "name": "B",
+            "base": 11.0,
+            "kept": {"note": "m", "year": 2},
+        },
+    ]
+    assert counts_from(counts_data(full)).kept == full.kept
