@@ -29,9 +29,7 @@ from fairpost.noise import Neighbours
 from fairpost.report import audit_page, curves_page, sentences, tables
 from fairpost.report.glossary import TERMS
 from fairpost.report.numbers import (
-    CHANCE,
     PERCENT,
-    RELATIVE,
     Unit,
     below,
     certainty,
@@ -1168,22 +1166,3 @@ def test_one_page_is_about_one_set_of_counts(other):
     audit_page([BASELINE, replace(BASELINE, counts=again)])
     with pytest.raises(errors.ParameterError, match="the same mechanism"):
         audit_page([BASELINE, replace(BASELINE, mechanism=fp.Laplace(12.6))])
-
-
-def test_dust_is_the_rounding_of_two_operations_and_no_more():
-    """3 units in the last place are taken for a round number, 6 are not; on both sides."""
-    ulp = 2.0**-52
-    assert directed(1 + 3 * ulp, 0, 1) == 1.0
-    assert directed(1 + 6 * ulp, 0, 1) == 2.0
-    assert directed(2 - 6 * ulp, 0, -1) == 2.0  # 3 parts of 2^-52
-    assert directed(2 - 12 * ulp, 0, -1) == 1.0
-    assert directed(1.5, 0, 0) == 1.5
-
-
-def test_units_by_themselves():
-    assert PERCENT.show(0.123456) == "12.35\u00a0%"
-    assert RELATIVE.show(0.123456) == CHANCE.show(0.123456) == "12.3\u00a0%"
-    assert (Unit().brief(5.0), Unit().show(5.0)) == ("5.00", "5.000")
-    assert (Unit().brief(5.0, signed=True), Unit().show(5.0, signed=True)) == ("+5.00", "+5.000")
-    assert money("$").brief(2_500_000.0) == "$2.50 million"
-    assert money("$").brief(999_999.0) == "$999,999"
