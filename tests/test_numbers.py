@@ -64,6 +64,7 @@ def test_dust_is_the_rounding_of_two_operations_and_no_more():
         (9.99e-7, -7, "1 × 10⁻⁶"),
         (9.99e-7, -6, "0"),
         (1.5e15, 14, "1.5 × 10¹⁵"),
+        (1e15, 13, "1.00 × 10¹⁵"),
         (9.99e14, 12, "999,000,000,000,000"),
         (2.5e20, 18, "2.50 × 10²⁰"),
     ],
@@ -84,6 +85,8 @@ def test_the_place_of_the_last_digit():
     assert cash.place(99.9, 0.0) == -1
     assert cash.place(100.5, 0.0) == 0
     assert cash.place(-5e9, 0.0) == 0
+    assert Unit(whole=True).place(100.0, 0.0) == Unit(whole=True).place(100.5, 0.0) == 0
+    assert Unit(whole=True).place(99.9, 0.0) == -2
     assert cash.place(5e9, 2e3) == 3
     assert plain.place(5e9, 0.0) == 6
 
@@ -129,6 +132,8 @@ def test_a_number_has_no_more_digits_than_its_error_allows_and_bounds_keep_their
     assert unit.show(0.004, 0.3, signed=True) == "0.0"
     assert PERCENT.show(0.5, 0.02) == f"50{SPACE}%"  # the error is in the same unit
     assert money("$").brief(1_234_567.0, 30_000.0, signed=True, toward=1) == "+$1.24 million"
+    assert money("$").brief(1_239_999.0, toward=-1) == "$1.23 million"
+    assert money("$").brief(1_234_567.0, 300_000.0) == "$1.2 million"
 
 
 def test_units_for_the_script_of_a_page():
@@ -178,6 +183,9 @@ def test_how_sure_a_number_is():
     assert wide == '<data value="4.994" title="4.994">4.994</data> to <data value="5.0" title="5.0">5.000</data>'
     wider = certainty(unit, Estimate(5.0, 3.123, 7.777, "interval"))  # a tenth of the width is the last place
     assert wider == '<data value="3.123" title="3.123">3.1</data> to <data value="7.777" title="7.777">7.8</data>'
+    assert certainty(unit, Estimate(1000.0, 999.0, 1001.0)).startswith("error below ")  # a thousandth, just
+    place = certainty(unit, Estimate(5.0, 4.5, 15.0))
+    assert place == '<data value="4.5" title="4.5">4</data> to <data value="15.0" title="15.0">15</data>'
     outwards = certainty(unit, Estimate(5.0, 3.191, 7.711))
     assert outwards.startswith('<data value="3.191" title="3.191">3.1<')
     assert outwards.endswith(">7.8</data>")

@@ -54,6 +54,10 @@ QUIET = {
     "strict",
 }
 """Keywords that carry words or a way to compile, not a number."""
+SYMMETRIC = {"min", "max", "minimum", "maximum", "hypot", "logaddexp"}
+"""Functions whose arguments have no order: the same program either way."""
+TYPES = {"Literal", "Mapping", "Callable"}
+"""Subscripts of these are types in the place of a value (an alias): nothing runs."""
 KEPT_DECORATORS = ("option", "argument", "click", "together")
 
 
@@ -221,8 +225,10 @@ class Finder:
         """Two arguments swapped, a keyword dropped."""
         if any(isinstance(a, ast.Starred) for a in node.args):
             return
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         for one, two in zip(node.args, node.args[1:], strict=False):
-            self.swap("arguments", one, two)
+            if called not in SYMMETRIC:
+                self.swap("arguments", one, two)
         if len(node.args) > 1 and not isinstance(node.args[-1], ast.Starred):
             one, last = self.span(node.args[-2]), self.span(node.args[-1])
             if one is not None and last is not None:
@@ -269,6 +275,8 @@ class Finder:
 
     def on_Subscript(self, node: ast.Subscript) -> None:
         """Another key of the same file."""
+        if isinstance(node.value, ast.Name) and node.value.id in TYPES:
+            self.sets.update(id(n) for n in ast.walk(node.slice))
         key = _key(node)
         if key is not None and len(self.keys) > 1:
             other = self.keys[(self.keys.index(key) + 1) % len(self.keys)]

@@ -14,6 +14,7 @@ from fairpost.accuracy import Estimate, Kind
 from fairpost.report.text import clean
 
 MINUS = "−"
+ENDLESS = {math.inf: "∞", -math.inf: f"{MINUS}∞"}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 DUST = 2.0**-50
@@ -67,8 +68,10 @@ class Unit:
         """
         x = value * self.factor
         if not math.isfinite(x):
-            return f"{self.prefix}{'∞' if x > 0 else MINUS + '∞' if x < 0 else '?'}{self.suffix}"
-        place = self.place(x, error * self.factor) if x else 0
+            return f"{self.prefix}{ENDLESS.get(x, '?')}{self.suffix}"
+        if x == 0:
+            return f"{self.prefix}0{self.suffix}"
+        place = self.place(x, error * self.factor)
         x = directed(x, place, toward)
         body = digits(abs(x), place) if x else "0"
         some = body.strip("0.,") != ""
