@@ -98,7 +98,7 @@ def directed(x: float, place: int, toward: int) -> float:
         return x
     steps = x / step
     dust = DUST * abs(steps)
-    return (math.ceil(steps - dust) if toward > 0 else math.floor(steps + dust)) * step
+    return (math.ceil(steps - dust) if toward == 1 else math.floor(steps + dust)) * step
 
 
 def digits(x: float, place: int) -> str:
@@ -166,5 +166,5 @@ def below(unit: Unit, error: float, kind: Kind = "bound") -> Html:
 
 def times(ratio: float, toward: int = 0) -> str:
     """A factor in words: "12 times"; `toward` as in `Unit.show`."""
-    x = directed(ratio, 0 if ratio >= 10 else math.floor(math.log10(ratio)) - 1, toward)
+    x = directed(ratio, min(math.floor(math.log10(ratio)) - 1, 0), toward)
     return f"{x:,.0f} times" if x >= 10 else f"{x:.2g} times"
