@@ -73,6 +73,20 @@ def test_whole_numbers_by_brute_force(name, noise, a):
     assert found.zero[0] > 0.02
 
 
+@pytest.mark.parametrize("name", ["pos", "pos-threshold"])
+@pytest.mark.parametrize(
+    ("small", "a"), [(3.0, (0.3, 0.7, 1.1)), (2.0, (0.1, 0.9, 0.7)), (2.4, (1.0, 1.0, 1.0)), (1.75, (0.3, 0.2, 0.7))]
+)
+def test_whole_numbers_with_weights_that_round_and_counts_with_fractions(name, small, a):
+    """At 0 itself a share is 0, whatever c/a has become in floats; a fraction moves the lattice."""
+    x, a, M = np.array([small, 90.0, 70.0]), np.array(a), fp.DiscreteLaplace(1.1)
+    found = one(problem(x, M, a), Threshold(0.0) if name == "pos" else M.best_threshold(), 1e-6)
+    bias, mse, zero, left = enumerated(x, M, a, name, 28)
+    assert np.all(np.abs(found.bias - bias) <= found.error + left + 1e-15)
+    np.testing.assert_allclose(found.mse, mse, rtol=1e-6, atol=left)
+    np.testing.assert_allclose(found.zero, zero, rtol=1e-9, atol=left + 1e-12)
+
+
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("a", [(1.0, 1.0, 1.0, 1.0), (5.0, 1.0, 0.3, 2.0)])
 def test_pos_by_its_own_integral(noise, a):
@@ -88,12 +102,13 @@ def test_pos_by_its_own_integral(noise, a):
 @pytest.mark.parametrize("tau", [2.0, 5.0])
 @pytest.mark.parametrize("x", [1.0, 12.0])
 @pytest.mark.parametrize("a", [1.0, 3.0])
-def test_a_jump_by_integration_of_the_rule(tau, x, a):
+@pytest.mark.parametrize("steep", [np.inf, 3.0])
+def test_a_jump_or_a_ramp_by_integration_of_the_rule(tau, x, a, steep):
     """Two Laplace noises of scale 3 beside the small one add up to d with the density (1 + |d|) e^{-|d|} / 4."""
-    b, weights = 3.0, np.array([a, 1.0, 1.0])
+    b, weights, rule = 3.0, np.array([a, 1.0, 1.0]), Threshold(tau, steep)
     M, counts = fp.Laplace(b), np.array([x, 700.0, 800.0])
-    found = one(problem(counts, M, weights), Threshold(tau), 1e-7)
-    pi = PosThreshold(weights=weights, threshold=Threshold(tau))
+    found = one(problem(counts, M, weights), rule, 1e-7)
+    pi = PosThreshold(weights=weights, threshold=rule)
     u, w = legendre(16)
 
     def nodes(ends):
@@ -101,7 +116,7 @@ def test_a_jump_by_integration_of_the_rule(tau, x, a):
         wide = np.diff(ends)[:, None]
         return (ends[:-1, None] + wide * u).ravel(), (wide * w).ravel()
 
-    z, wz = nodes(np.concatenate([np.linspace(x - 40 * b, x + 40 * b, 41), [2 * tau / 3, tau]]))
+    z, wz = nodes(np.concatenate([np.linspace(x - 40 * b, x + 40 * b, 41), [2 * tau / 3, tau, tau + rule.width]]))
     d, wd = nodes(np.linspace(-45.0, 45.0, 31))
     pz, pd = wz * np.exp(-np.abs(z - x) / b) / (2 * b), wd * (1 + np.abs(d)) * np.exp(-np.abs(d)) / 4
     rows = np.stack(np.broadcast_arrays(z[:, None], 700.0 + b * d / 2, 800.0 + b * d / 2), axis=-1).reshape(-1, 3)

@@ -36,6 +36,8 @@ DEEP = 1e-21
 """The law of z is followed down to this chance of its own at z1."""
 ORDER, PANEL = 24, 2.0
 """Gauss-Legendre nodes on a panel, and its length in noise scales."""
+WHOLE = 1e-12
+"""How far from a whole number, relative to it, a count is one that was divided and multiplied by a weight."""
 POINTS = 400_000
 """The most values of a whole-number noise."""
 
@@ -129,10 +131,11 @@ def _law(noise: Law, c: float, a: float, rule: Threshold, n: int) -> _Own | None
     while noise.cdf(start - reach) > DEEP * noise.cdf(start):
         reach *= 1.2
     if noise.discrete:
-        low, high = math.floor(x + start - reach), math.floor(top) + 1  # whoever stands at 0 receives 0
+        x = float(np.rint(x)) if abs(x - np.rint(x)) <= WHOLE * max(1.0, abs(x)) else x  # c/a has been rounded
+        low, high = math.floor(start - reach), math.floor(top - x) + 1  # whoever stands at 0 receives 0
         if high - low > POINTS:
             return None
-        eta = np.arange(low, high) - x
+        eta = np.arange(low, high, dtype=np.float64)
         z, p = a * (x + eta), np.asarray(noise.density(eta))
     else:
         ends = sorted({start - reach, z0 / a - x, top - x, min(0.0, top - x)})
