@@ -263,5 +263,22 @@ def test_what_the_others_may_add_is_stated_or_refused():
     assert cut_one(np.array([2.0, 130.0]), np.array([2, 1]), M, 134.0, rule, 0.1) is None
 
 
+def test_at_the_foot_of_a_ramp_zero_is_unsure():
+    """Level 1 and three entities: y = 2/3 is on the lattice, where v is 0 and the rule in floats gives 2e-14."""
+    x, M = np.array([2.0, 699.0, 298.0]), fp.DiscreteGaussian(1.822047830680742)
+    rule = M.best_threshold()
+    assert rule.level == 1.0
+    found = cut_one(x, np.ones(3, dtype=np.int64), M, 999.0, rule, 1e-6)
+    pi, k = SimplexThreshold(total=999.0, threshold=rule), np.arange(-16, 17.0)
+    at = np.array(list(product(range(k.size), repeat=3)))
+    chance, v = np.prod(M.density(k)[at], axis=1), pi(x + k[at])[:, 0]
+    assert found.zero[0] == pytest.approx(chance @ (v < 1e-9), rel=1e-9)
+    assert chance @ (v == 0) < found.zero[0] - 0.01
+    assert abs(chance @ (v == 0) - found.zero[0]) <= found.zero_error[0]
+    shares = one(problem([1.0, 300.0, 400.0], M), Threshold.ramp(1.5), 1e-6)  # z0 = 1
+    assert shares.zero_error[0] == pytest.approx(float(M.density(0.0)), rel=1e-6)
+    assert one(problem([1.0, 300.0, 400.0], M), Threshold.ramp(1.4), 1e-6).zero_error[0] < 1e-9
+
+
 def test_a_whole_number_noise_of_too_many_values_is_left_to_others():
     assert one(problem([5e4, 5e7, 8e7], fp.DiscreteLaplace(1e4)), Threshold(0.0), 1e-6) is None

@@ -50,6 +50,8 @@ class _Own:
     p: Floats
     r: Floats
     none: NDArray[np.bool_]
+    foot: float
+    """The chance of the foot of a ramp, where v is 0, or in floats some 1e-16 of the count."""
 
 
 def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
@@ -76,6 +78,8 @@ def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
         return None
     zero = np.zeros_like(bias)
     zero[i] = min(float(np.sum(law.p[law.none])), 1.0)
+    unsure = np.full_like(bias, missed + ROUNDING)
+    unsure[i] += law.foot
     return Moments(
         bias,
         error,
@@ -83,7 +87,7 @@ def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
         zero,
         degenerate=chance_negative(problem),
         mse_error=of_square(inverse, mse) + missed,
-        zero_error=np.full_like(bias, missed + ROUNDING),
+        zero_error=unsure,
     )
 
 
@@ -146,7 +150,8 @@ def _law(noise: Law, c: float, a: float, rule: Threshold, n: int) -> _Own | None
         z, p = a * (x + eta), (wide * w).ravel() * noise.density(eta)
     steep = z - level if np.isinf(s) else ((s - 1) * z - s * level) / (n - 1 + s)
     none = z <= z0
-    return _Own(np.asarray(z), np.asarray(p), np.where(none, -z / (n - 1), steep), none)
+    foot = float(np.sum(p[np.abs(z - z0) <= 1e-9 * z1])) if noise.discrete and z1 > 0 else 0.0
+    return _Own(np.asarray(z), np.asarray(p), np.where(none, -z / (n - 1), steep), none, foot)
 
 
 def _panels(low: float, high: float, most: float) -> Floats:

@@ -52,8 +52,10 @@ def one(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rt
     if not slack <= rtol * alpha:
         return None
     low = np.array([u - rule.level * (n - 1) / n])
-    zero = np.zeros(x.size)
-    zero[0] = min(float((sum_law.clipped(low, n, noise, 0) + sum_law.at_zero(low, n, noise))[0]), 1.0)
+    zero, unsure = np.zeros(x.size), np.zeros(x.size)
+    edge_mass = float(sum_law.at_zero(low, n, noise)[0])
+    zero[0] = min(float(sum_law.clipped(low, n, noise, 0)[0]) + edge_mass, 1.0)
+    unsure[0] = edge_mass if edge > 0 else 0.0  # at the foot of a ramp v is 0, or in floats some 1e-16 of the count
     shift = float(drift - bias[1])
     return Moments(
         bias,
@@ -62,7 +64,7 @@ def one(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rt
         zero,
         threshold=shift if edge == 0 else None,
         mse_error=mse_error + 3 * rms**2 * math.sqrt(rare),
-        zero_error=LATTICE * zero + rare,
+        zero_error=LATTICE * zero + rare + unsure,
         threshold_error=float(error[1]) if edge == 0 else None,
     )
 
