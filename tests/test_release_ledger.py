@@ -497,3 +497,36 @@ def test_a_refusal_lists_the_last_eight_charges(tmp_path):
     assert said() == line.format(
         spent="3/10", left="7/10", about="0.7", listed="; ".join(entries[1:]) + "; and 1 earlier"
     )
+
+
+def test_terms_are_as_given_and_the_first_that_is_wrong_is_named(tmp_path):
+    given = {"dataset": "Towns", "unit": "child", "neighbours": "replace", "measure": "zcdp", "limit": "1"}
+    for more in ({}, {"limit_delta": "1e-10"}):
+        terms = fp.Ledger.create(tmp_path / f"l{len(more)}", **given, **more).terms
+        assert [terms.dataset, terms.unit, terms.neighbours, terms.measure] == ["Towns", "child", "replace", "zcdp"]
+    for wrong, first in (({"dataset": "", "unit": ""}, "dataset"), ({"neighbours": "x", "measure": "y"}, "neighbours")):
+        with pytest.raises(ParameterError, match=f"^`{first}` must be"):
+            fp.Ledger.create(tmp_path / "x", **given | wrong)
+
+
+def test_the_check_lists_the_schema_first_and_statements_last(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    book.charge([Ask(KEYS[0], Fraction(1, 3), {"name": "t"})])
+    assert book.verify({"s.json": "{}"}).problems == ["s.json: is no statement of a release"]
+    assert book.verify({}).problems == []
+    with pytest.raises(BudgetError, match=r"left 2/3 \(about 0.666666666666\)"):  # what is left is rounded down
+        book.charge([Ask(KEYS[1], Fraction(1), {"name": "u"})])
+    change_without_guards(book, "UPDATE ledger SET body = '{}' WHERE seq = 2")
+    found = book.verify({"s.json": "{}"}).problems
+    kinds = ["schema" if "schema" in p else "statement" if "s.json" in p else "chain" for p in found]
+    assert sorted(set(kinds)) == ["chain", "schema", "statement"]
+    assert kinds == sorted(kinds, key=["schema", "chain", "statement"].index)
+
+
+def test_one_problem_has_no_more_behind_it(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
+    (book.folder / f"{KEYS[0]}.noisy").write_bytes(b"")
+    with pytest.raises(LedgerError) as refused:
+        book.demand()
+    line = f"noise is kept that was never charged ({KEYS[0][:12]}): an old copy?"
+    assert str(refused.value) == f"{book.path}: the ledger fails its check: {line}"

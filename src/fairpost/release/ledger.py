@@ -226,7 +226,7 @@ class Ledger:
     def verify(self, statements: Mapping[str, str] | None = None) -> Findings:
         """The chain, the sums, the schema, the kept noise, and that every published statement (name to text) is there."""
         # kept noise first: whatever is kept before the entries are read was charged before
-        kept = {p.name.removesuffix(".noisy") for p in self.folder.glob("*.noisy")} if self.folder.is_dir() else set()
+        kept = {p.name.removesuffix(".noisy") for p in self.folder.glob("*.noisy")}
         with store.opened(self.path) as link:
             problems = store.schema_problems(link)
             entries = list(store.rows(link, "ORDER BY seq"))
