@@ -349,3 +349,13 @@ def test_counts_with_all_that_belongs_to_them():
         },
     ]
     assert counts_from(counts_data(full)).kept == full.kept
+
+
+def test_json_has_no_infinity():
+    n = BASELINE.counts.n
+    endless = Accuracy("bound", np.array([np.inf, 0.1, 0.2, np.inf, 0.3]))
+    rows = replace(BASELINE, mse_accuracy=endless, zero_accuracy=Accuracy("bound", np.full(n, np.inf))).to_dict(
+        entities=True
+    )["entities"]
+    assert [row["mean_squared_error_half_width"] for row in rows] == [None, 0.1, 0.2, None, 0.3]
+    assert [row["zero_half_width"] for row in rows] == [None] * n
