@@ -498,3 +498,36 @@ def test_a_search_that_ends_at_0_goes_on_until_the_promise_is_shown(monkeypatch)
         found = calibration.gaussian_epsilon(2.0, delta)
         assert found > 0
         assert calibration._log_delta(found, ratio) <= math.log(delta)
+
+
+def log_delta(epsilon, ratio):
+    """The logarithm of Balle and Wang's delta, in 80 digits."""
+    with mp.workdps(80 + int(200 * (ratio < 1e-6))):
+        e, m = mp.mpf(epsilon), mp.mpf(ratio)
+        u, v = e / m - m / 2, e / m + m / 2
+        survival = [mp.erfc(x / mp.sqrt(2)) / 2 for x in (u, v)]
+        return mp.log(survival[0] - mp.exp(e) * survival[1]), u, v
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 0.01, 0.1, 0.49, 0.5, 0.51, 1.0, 3.0, 12.0, 40.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.1, 1.0, 3.0, 20.0])
+def test_the_margin_of_a_gaussian_promise_is_its_rounding(epsilon, ratio):
+    """What is added is 8 eps (4 + v^2); the arithmetic itself has used less than 3 of the 8."""
+    exact, _, v = log_delta(epsilon, ratio)
+    unit = 2.0**-52 * float(4 + v * v)
+    margin = float(mp.mpf(calibration._log_delta(epsilon, ratio)) - exact) / unit
+    assert 5 < margin < 11
+
+
+@pytest.mark.parametrize(("epsilon", "ratio"), [(1.0, 80.0), (1.0, 1e3), (1e-3, 1e200), (5.0, 1e308)])
+def test_a_noise_that_hides_nothing_has_delta_1(epsilon, ratio):
+    assert calibration._log_delta(epsilon, ratio) == 0.0
+
+
+@pytest.mark.parametrize(("epsilon", "ratio"), [(1.0, 1e-9), (3.0, 1e-10)])
+def test_a_delta_beyond_the_reach_of_doubles_is_bounded(epsilon, ratio):
+    """phi(u) R(u) in the place of phi(u) (R(u) - R(v)): larger by some log(u^2) = 42."""
+    exact, u, v = log_delta(epsilon, ratio)
+    rounding = 8 * 2.0**-52 * float(4 + v * v)
+    found = mp.mpf(calibration._log_delta(epsilon, ratio)) - exact
+    assert 0.9 * rounding < found < 1.1 * rounding + 2 * float(mp.log(u)) + 50

@@ -71,14 +71,14 @@ def _log_delta(epsilon: float, ratio: float) -> float:
 
     u, v = epsilon / ratio - ratio / 2, epsilon / ratio + ratio / 2
     rounding = 8 * EPS * (4 + v * v)
-    if u < -30:  # delta is 1 - Phi(u) - e^eps Phi(-v): both of the size e^-450
-        return min(float(log_ndtr(-u)) + rounding, 0.0)
     if ratio >= 0.5:
         gap = ROOT * float(erfcx(u / math.sqrt(2)) - erfcx(v / math.sqrt(2)))
     else:
         node, weight = roots_legendre(16)
         x = u + (node + 1) / 2 * ratio
         gap = ratio / 2 * float(weight @ (1 - x * ROOT * erfcx(x / math.sqrt(2))))
+    if gap == math.inf:  # delta is 1, but for e^-300
+        return 0.0
     if gap <= 0.0:  # beyond the reach of doubles: delta < phi(u) R(u)
         return float(log_ndtr(-u)) + rounding
     return -u * u / 2 - math.log(2 * math.pi) / 2 + math.log(gap) + rounding
