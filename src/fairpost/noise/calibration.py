@@ -65,7 +65,8 @@ def _log_delta(epsilon: float, ratio: float) -> float:
 
     Rounding: u^2/2 has the relative error 4 eps (u is a difference of two rounded numbers, eps/m + m/2 their size),
     1 - x R(x) ~ 1/x^2 a relative error of (2 + x^2) 4 eps, and for m >= 1/2 R(u) - R(v), of the size R(u) m/(v + 1) at
-    least, one of (v + 1) 8 eps. The sum is below 8 eps (4 + v^2): it is added.
+    least, one of (v + 1) 8 eps. The sum is below 8 eps (4 + v^2): it is added. It leaves room for the rounding of log(delta), to which
+    it is compared: half an eps of u^2/2.
     """
     from scipy.special import erfcx, log_ndtr, roots_legendre
 
@@ -98,7 +99,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
     Rounded up, by some 1e-13 of it: delta grows with m, so every smaller m keeps the promise.
     """
-    eps, target = positive("epsilon", epsilon), math.log(_probability("delta", delta)) - EPS
+    eps, target = positive("epsilon", epsilon), math.log(_probability("delta", delta))
     low, high = -1.0, 1.0
     while _log_delta(eps, math.exp(low)) > target:
         low *= 2
@@ -112,7 +113,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> float:
     """The smallest epsilon >= 0 for which noise of this sigma is (epsilon, delta)-DP (Balle and Wang 2018), rounded up."""
     ratio = math.nextafter(positive("sensitivity", sensitivity) / positive("sigma", sigma), math.inf)
-    target = math.log(_probability("delta", delta)) - EPS
+    target = math.log(_probability("delta", delta))
     if _log_delta(0.0, ratio) <= target:
         return 0.0
     high = 1.0
