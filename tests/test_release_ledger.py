@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -514,6 +515,11 @@ def test_the_check_lists_the_schema_first_and_statements_last(tmp_path):
     book.charge([Ask(KEYS[0], Fraction(1, 3), {"name": "t"})])
     assert book.verify({"s.json": "{}"}).problems == ["s.json: is no statement of a release"]
     assert book.verify({}).problems == []
+    away = '{"budget": {"entry": 9, "hash": "x", "spent_after": "1"}}'
+    assert book.verify({"s.json": away}).problems == [
+        "s.json: its charge (entry 9) is not in the ledger: cut, rewritten or an old copy"
+    ]
+    assert re.fullmatch("[0-9a-f]{64}", book.entries()[0].key)
     with pytest.raises(BudgetError, match=r"left 2/3 \(about 0.666666666666\)"):  # what is left is rounded down
         book.charge([Ask(KEYS[1], Fraction(1), {"name": "u"})])
     change_without_guards(book, "UPDATE ledger SET body = '{}' WHERE seq = 2")
