@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import ParameterError
-from fairpost.noise import Neighbours, calibration, mechanism_of
+from fairpost.noise import Neighbours, calibration, conversion, mechanism_of
 
 SQRT2 = math.sqrt(2)
 SENSITIVITIES = [1.0, 2.0, SQRT2]
@@ -531,3 +531,21 @@ def test_a_delta_beyond_the_reach_of_doubles_is_bounded(epsilon, ratio):
     rounding = 8 * 2.0**-52 * float(4 + v * v)
     found = mp.mpf(calibration._log_delta(epsilon, ratio)) - exact
     assert 0.9 * rounding < found < 1.1 * rounding + 2 * float(mp.log(u)) + 50
+
+
+@pytest.mark.parametrize("epsilon", [1.0000001, 1.5, 3.0])
+def test_the_classic_rule_ends_at_1(epsilon):
+    with pytest.raises(ParameterError) as refused:
+        calibration.gaussian_sigma_classic(epsilon, 1e-5)
+    assert str(refused.value) == f"the classic Gaussian rule is valid for `epsilon` <= 1 only, got {epsilon!r}"
+    assert calibration.gaussian_sigma_classic(1.0, 1e-5) == pytest.approx(math.sqrt(2 * math.log(1.25e5)), rel=1e-14)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-10), (7.0, 0.01), (30.0, 1e-3)])
+def test_converted_numbers_are_the_nearest_doubles_on_the_safe_side(epsilon, delta):
+    exact = conversion.rho_of(Fraction(epsilon), Fraction(delta))
+    rho = calibration.rho_from_epsilon(epsilon, delta)
+    assert Fraction(rho) <= exact < Fraction(math.nextafter(rho, math.inf))
+    exact = conversion.epsilon_of(Fraction(rho), Fraction(delta))
+    found = calibration.epsilon_from_rho(rho, delta)
+    assert Fraction(math.nextafter(found, 0.0)) < exact <= Fraction(found)

@@ -141,7 +141,7 @@ def gaussian_rho(sigma: float, sensitivity: float = 1.0) -> float:
 def _upwards(start: float, holds: Callable[[float], bool]) -> float:
     """The least double at or just below `start` (by rounding) for which it holds."""
     found = start * (1 - 4 * EPS)
-    while math.isfinite(found) and not holds(found):
+    while not holds(found):
         found = math.nextafter(found, math.inf)
     return found
 
