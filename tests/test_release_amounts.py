@@ -149,6 +149,26 @@ def test_both_conversions_are_the_best_ones(epsilon, delta):
     assert e * (1 - part) <= back <= e * (1 + part)
 
 
+def test_answers_have_twelve_digits_and_are_cut_on_the_safe_side():
+    for found in (
+        conversion.rho_of(Fraction(1), Fraction("1e-10")),
+        conversion.rho_of(Fraction("0.37"), Fraction("1e-6")),
+        conversion.rho_of(Fraction(200), Fraction("1e-6")),
+        conversion.epsilon_of(Fraction("0.005"), Fraction("1e-6")),
+        conversion.epsilon_of(Fraction(7), Fraction("1e-6")),
+    ):
+        shown = (Decimal(found.numerator) / Decimal(found.denominator)).normalize()
+        assert Fraction(shown) == found
+        assert len(shown.as_tuple().digits) in (11, 12)  # the last may be 0
+
+
+def test_what_is_shown_to_hold():
+    assert conversion.holds(Fraction(1), Fraction(20), Fraction("1e-6")) is True
+    assert conversion.holds(Fraction(1), Fraction(1), Fraction("1e-6")) is False
+    assert conversion.holds(Fraction(0), Fraction(1), Fraction("1e-6")) is False
+    assert conversion.epsilon_of(Fraction("1e-9"), Fraction("0.5")) == 0
+
+
 def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
     """The floats find a rho that is some 1e-11 too large; the check in decimals steps back to one that holds."""
     honest = conversion.log_delta

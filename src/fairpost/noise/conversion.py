@@ -85,7 +85,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
     simple = r + 2 * math.sqrt(r * math.log(1 / d))
     alpha = least(lambda a: a * r + _rest(d, a), max(1e3, 10 / r))
     found = min(simple, alpha * r + _rest(d, alpha))
-    if found <= 1e-9 * simple and holds(rho, Fraction(0), delta):
+    if holds(rho, Fraction(0), delta):
         return Fraction(0)
     epsilon, step = _down(max(found, 1e-9 * simple))
     while not holds(rho, epsilon, delta):
