@@ -257,6 +257,21 @@ def test_every_statement_is_demonstrated_and_holds(found):
     assert [d.name for d in found.examples] == ["Example 1", "Example 2", "Example 3"]
 
 
+def test_words_stand_where_they_belong(found):
+    """A title is short and no sentence; a statement claims, and a setting says what was computed: both are sentences."""
+    for d in (*found.theorems, *found.examples):
+        assert len(d.title) < 90, d.name
+        assert not d.title.endswith("."), d.name
+        for words in (d.statement, d.setting):
+            assert words.endswith((".", ":")), (d.name, words)
+        labels = [n.label for n in d.numbers]
+        assert len(set(labels)) == len(labels), d.name
+    shortest = {d.name: d for d in found.theorems}["Lemma 9"]
+    assert shortest.title == "The density of the projection under Gaussian noise"
+    assert shortest.statement.startswith("On a set of dimension n'")
+    assert shortest.setting.startswith("x = (1, 2, 6)")
+
+
 def test_a_demonstration_can_fail(monkeypatch):
     from fairpost.paper import theorems_appendix
 
