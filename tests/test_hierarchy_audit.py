@@ -291,6 +291,22 @@ def test_the_order_of_rows_changes_nothing_but_the_order():
     assert (found[1].leaves.bias == found[0].leaves.bias[order]).all()
     assert found[0].level("b").bias.tolist() == found[1].level("b").bias.tolist()
     assert {p.name: p.bias for p in found[0].areas} == {p.name: p.bias for p in found[1].areas}
+    by_group = [
+        r.leaves.by_group([f"{i % 7}" for i in rows]) for r, rows in zip(found, (np.arange(60), order), strict=True)
+    ]
+    for one in by_group[1]:
+        mine = [i for i in range(60) if i % 7 == int(one.name)]
+        assert one.bias == pytest.approx(found[0].leaves.bias[mine].mean(), abs=1e-12)
+        assert one.count == x[mine].sum()
+    assert {p.name: p.n for p in by_group[0]} == {p.name: p.n for p in by_group[1]}
+
+
+def test_a_level_of_one_node_has_no_range():
+    tree = Hierarchy.from_labels([list("aaaa"), list("0123")], ["whole", "leaf"])
+    found = audit_hierarchy(np.array([1.0, 2.0, 3.0, 4.0]), LevelNoise(tree, sigmas=[1.0, 1.0]), "top-down", runs=64)
+    alone = found.level("whole").alpha
+    assert (alone.value, alone.low, alone.high) == (0.0, 0.0, 0.0)
+    assert found.confidence == 0.95
 
 
 @pytest.mark.parametrize("name", ["top-down", "blue-down-threshold", "joint"])

@@ -252,8 +252,10 @@ def test_every_statement_is_demonstrated_and_holds(found):
     assert set(names) == expected
     assert len(names) == len(STATEMENTS) == len(expected)
     for d in (*found.theorems, *found.examples):
+        assert isinstance(d.holds, bool | np.bool_), d.name
         assert d.holds, d.name
         assert d.numbers, d.name
+        assert d.remark == "" or d.remark.endswith("."), d.name
     assert [d.name for d in found.examples] == ["Example 1", "Example 2", "Example 3"]
 
 
