@@ -27,6 +27,7 @@ from fairpost.bounds import theorems as bounds
 from fairpost.engines import mean_field
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.pos import inverse as pos_inverse
+from fairpost.engines.exact.pos import moments as pos_moments
 from fairpost.engines.exact.pos import pair as pos_pair
 from fairpost.engines.exact.pos import problem as pos_problem
 from fairpost.engines.exact.pos import separated as pos_separated
@@ -342,6 +343,13 @@ def test_general_a_stage_that_is_off_is_seen_by_the_next_one(monkeypatch) -> Non
     assert result.half_width.max() >= 1e-5 / 2
 
 
+@pytest.fixture
+def no_shortcut(monkeypatch):
+    """Where one entity alone may be clipped there is a sum in the place of the integral: here the integral is meant."""
+    monkeypatch.setattr(pos_moments, "one", lambda *given: None)
+
+
+@pytest.mark.usefixtures("no_shortcut")
 def test_separated_an_inverse_that_is_off_tells_its_error(monkeypatch) -> None:
     """rho(S) = (1 + 2e-3)/S, with and without clipping: the bias is off by 2e-3 of it."""
     plain = pos_inverse.radau
@@ -360,6 +368,7 @@ def test_separated_an_inverse_that_is_off_tells_its_error(monkeypatch) -> None:
         assert result.half_width.max() <= 1.5 * (2e-3 + 0.02 * 0.9) * np.sqrt(result.mse.max())
 
 
+@pytest.mark.usefixtures("no_shortcut")
 @pytest.mark.parametrize("case", [SURE, CLIPPED])
 def test_separated_what_lies_outside_the_chernoff_distance_is_stated(case, monkeypatch) -> None:
     """An inverse that says that S far from its mean may add 1e-5 to a share: so says the bias."""
@@ -414,6 +423,7 @@ def test_the_inverse_counts_draws_near_the_mean_too(monkeypatch) -> None:
     assert 2e-3 <= found.square <= 1.35 * 2e-3 + 1e-5
 
 
+@pytest.mark.usefixtures("no_shortcut")
 def test_separated_neglected_clipping_is_stated(monkeypatch) -> None:
     """With 1/S known to 1e-9, a loose tolerance lets clipping be neglected: a true error, and the only one."""
     plain = pos_separated.inverse_of
@@ -426,6 +436,7 @@ def test_separated_neglected_clipping_is_stated(monkeypatch) -> None:
         assert result.half_width.max() <= 30 * gap.max()
 
 
+@pytest.mark.usefixtures("no_shortcut")
 def test_separated_entities_left_out_of_the_risk_are_stated(monkeypatch) -> None:
     """The smallest count alone is taken to be at risk: what clipping the next one would do is in the error.
 
@@ -445,6 +456,7 @@ def test_separated_entities_left_out_of_the_risk_are_stated(monkeypatch) -> None
     assert result.half_width.max() >= bound > gap.max()
 
 
+@pytest.mark.usefixtures("no_shortcut")
 def test_separated_clipping_that_misses_its_chance_tells_its_error(monkeypatch) -> None:
     """All that the kernel sums is off by 1e-2 at every stage: P(something is clipped) has a closed form that tells."""
     plain, inverse = pos_separated._integrate, pos_separated.inverse_of
@@ -462,6 +474,7 @@ def test_separated_clipping_that_misses_its_chance_tells_its_error(monkeypatch) 
     assert result.half_width.max() <= 10 * gap.max()
 
 
+@pytest.mark.usefixtures("no_shortcut")
 def test_separated_a_stage_that_is_off_is_seen_by_the_next_one(monkeypatch) -> None:
     """The shortfalls alone are off by 1 %, up and down in turn: P(something is clipped) stays as it is."""
     plain, inverse, calls = pos_separated._integrate, pos_separated.inverse_of, [0]
