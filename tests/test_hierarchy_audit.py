@@ -1,5 +1,6 @@
 """The audit of a hierarchy: the formula, the simulation, what both say of classes, groups and areas, and long runs."""
 
+import math
 import os
 import signal
 from dataclasses import fields, replace
@@ -462,6 +463,25 @@ def test_a_split_is_searched_within_its_limits(nation):
     assert tight.best is None
     with pytest.raises(ParameterError, match="at least one level"):
         plan_split(made.counts, noise, max_rmse={})
+
+
+def test_a_split_is_refined_to_a_64th():
+    """Moving a 64th of rho to either side makes it worse or breaks the limit; the grid alone has eighths."""
+    tree, noise = seven()
+    x = np.array([4.0, 9.0, 2.0, 25.0])
+    rho = sum(noise.sensitivity**2 / (2 * s**2) for s in (1.0, 1.0))
+
+    def at(share):
+        return LevelNoise(tree, sigmas=[noise.sensitivity / math.sqrt(2 * rho * s) for s in (share, 1 - share)])
+
+    limit = 0.98 * audit_hierarchy(x, at(0.5), "top-down", method="mean-field").level("leaf").rmse
+    found = plan_split(x, noise, "top-down", max_rmse={"leaf": limit}, tries=500)
+    share = found.best.shares[1]
+    assert 64 * share == pytest.approx(round(64 * share), abs=1e-9)
+    for other in (share - 1 / 64, share + 1 / 64):
+        audited = audit_hierarchy(x, at(other), "top-down", method="mean-field")
+        assert audited.alpha.value > found.best.alpha or audited.level("leaf").rmse > limit
+    assert 8 * share != pytest.approx(round(8 * share), abs=1e-9)
 
 
 # ---------------------------------------------------------------- what is refused
