@@ -116,6 +116,16 @@ def computed(page, kind="exact"):
     page.wait_for_selector(f"html[data-kind={kind}]", timeout=60_000)
 
 
+def opened(enter, server, folder, **context):
+    """A page with its table and its first picture; the table is loaded where no test before has done it."""
+    page = enter(**context)
+    if server.session.data is None:
+        load(page, folder, lines())
+        page.click("text=Use these columns")
+    computed(page)
+    return page
+
+
 def pictures(page):
     return int(page.evaluate("document.documentElement.dataset.pictures || 0"))
 
@@ -258,11 +268,7 @@ def test_the_slider_moves_the_picture_and_the_exact_one_follows(enter, server, f
 
 
 def test_keyboard_alone(enter, server, folder):
-    page = enter(viewport={"width": 1100, "height": 800})
-    if server.session.data is None:
-        load(page, folder, lines())
-        page.click("text=Use these columns")
-    computed(page)
+    page = opened(enter, server, folder, viewport={"width": 1100, "height": 800})
     page.wait_for_selector(f"html[data-prepared='{POINTS}']", timeout=90_000)
     page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
     places, seen = [], set()
@@ -298,11 +304,7 @@ def set_epsilon(page, epsilon):
 
 @pytest.mark.parametrize("place", ["#table th[data-key='count'] button", "#table button.who", "#group-table button"])
 def test_a_table_made_anew_keeps_the_focus(enter, server, folder, place):
-    page = enter(viewport={"width": 1100, "height": 800})
-    if server.session.data is None:
-        load(page, folder, lines())
-        page.click("text=Use these columns")
-    computed(page)
+    page = opened(enter, server, folder, viewport={"width": 1100, "height": 800})
     page.locator(place).first.focus()
     page.wait_for_timeout(300)  # what came into view has been drawn
     was = page.evaluate("(e => { e.old = true; return e.textContent })(document.activeElement)")
@@ -313,11 +315,7 @@ def test_a_table_made_anew_keeps_the_focus(enter, server, folder, place):
 
 
 def test_an_entity_that_leaves_the_rows_leaves_the_focus_to_the_table(enter, server, folder):
-    page = enter(viewport={"width": 1100, "height": 800})
-    if server.session.data is None:
-        load(page, folder, lines())
-        page.click("text=Use these columns")
-    computed(page)
+    page = opened(enter, server, folder, viewport={"width": 1100, "height": 800})
     page.locator("#table button.who").first.focus()
     page.wait_for_timeout(300)
     page.locator("#shown input").nth(1).check()
@@ -336,11 +334,15 @@ def test_an_entity_that_leaves_the_rows_leaves_the_focus_to_the_table(enter, ser
 
 
 def test_a_phone_in_the_dark(enter, server, folder):
-    page = enter(viewport={"width": 390, "height": 844}, color_scheme="dark", device_scale_factor=2, has_touch=True)
-    if server.session.data is None:
-        load(page, folder, lines())
-        page.click("text=Use these columns")
-    computed(page)
+    page = opened(
+        enter,
+        server,
+        folder,
+        viewport={"width": 390, "height": 844},
+        color_scheme="dark",
+        device_scale_factor=2,
+        has_touch=True,
+    )
     page.wait_for_timeout(300)
     wide = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide[0] <= wide[1]

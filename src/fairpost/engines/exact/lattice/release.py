@@ -31,7 +31,7 @@ from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.lattice.problem import Problem
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
@@ -146,9 +146,7 @@ def _rule(win: Window, order: int) -> tuple[Floats, Floats]:
     )
     if widest < 4.5:  # a short panel needs fewer nodes
         order = max(4, math.ceil(order * (0.4 + 0.6 * widest / 4.5)))
-    u, w = legendre(order)
-    wide = np.diff(edges)[:, None]
-    return (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+    return on_panels(edges, order)
 
 
 def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found:

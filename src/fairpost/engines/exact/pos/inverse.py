@@ -7,6 +7,7 @@ beyond a Chernoff distance adds its probability.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,3 +63,21 @@ def inverse_of(problem: Problem, tolerance: float) -> Inverse | None:
             square = float(np.sqrt(np.sum(chance * np.maximum(*g) ** 2)))
             return Inverse(inverse.t, inverse.omega, rms, square, inverse.tail)
     return None
+
+
+def fitted(
+    problem: Problem, rtol: float, moments: Callable[[Inverse], tuple[Floats, Floats]], least: float
+) -> tuple[Inverse, Floats, Floats] | None:
+    """1/S as near as a tolerance on alpha asks for, and the bias and mean squared error that `moments` finds with it.
+
+    What the stand-in can move a bias by, rms sqrt(mse), is to be below a tenth of rtol alpha, or `least` of the deviation.
+    """
+    inverse = inverse_of(problem, 0.02 * rtol)
+    if inverse is None:
+        return None
+    bias, mse = moments(inverse)
+    enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
+    if enough < inverse.rms:
+        inverse = inverse_of(problem, max(enough, least)) or inverse
+        bias, mse = moments(inverse)
+    return inverse, bias, mse

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import Rule, legendre
+from fairpost.engines.exact.quadrature import Rule, legendre, on_panels
 from fairpost.engines.moments import Floats
 
 
@@ -184,9 +184,7 @@ def threshold_rule(shape: Profile, stand_in: StandIn, kinks: Floats | None, stag
         return low + step * (np.arange(count, dtype=np.float64) + 0.5), np.full(count, step, dtype=np.float64)
     breaks = shape.breaks() if kinks is None else np.append(kinks, shape.breaks())
     ends = _halved(stand_in, np.unique(np.clip(np.append(breaks, [low, high]), low, high)), stage)
-    unit, weight = legendre(stage.order)
-    width = np.diff(ends)[:, None]
-    return (ends[:-1, None] + width * unit).ravel(), (width * weight).ravel()
+    return on_panels(ends, stage.order)
 
 
 @dataclass(frozen=True)

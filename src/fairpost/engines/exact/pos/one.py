@@ -23,10 +23,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
+from fairpost.engines.exact.pos.inverse import Inverse, fitted
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_square, unclipped
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import reached
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law, Threshold
@@ -62,17 +62,15 @@ def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
     if problem.times[i] != 1 or problem.n < 2 or problem.mechanism.cdf(edge - np.min(np.delete(x, i))) > rtol:
         return None
     missed = _others(problem, i, edge)
-    inverse = inverse_of(problem, 0.02 * rtol) if missed < 0.1 * rtol and problem.variance > 0 else None
-    if inverse is None:
+    if not (missed < 0.1 * rtol and problem.variance > 0):
         return None
     law = _law(problem.mechanism, float(problem.c[i]), float(problem.a[i]), rule, problem.n)
     if law is None:
         return None
-    bias, mse = _moments(problem, i, law, inverse)
-    enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
-    if enough < inverse.rms:
-        inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse
-        bias, mse = _moments(problem, i, law, inverse)
+    known = fitted(problem, rtol, lambda inverse: _moments(problem, i, law, inverse), ROUNDING)
+    if known is None:
+        return None
+    inverse, bias, mse = known
     error = np.sqrt(mse) * inverse.rms + inverse.tail + missed + ROUNDING * (np.abs(bias) + float(np.ptp(bias)))
     if not reached(bias, error, problem.shares, rtol):
         return None
@@ -144,10 +142,8 @@ def _law(noise: Law, c: float, a: float, rule: Threshold, n: int) -> _Own | None
     else:
         ends = sorted({start - reach, z0 / a - x, top - x, min(0.0, top - x)})
         edges = np.unique(np.concatenate([_panels(lo, hi, PANEL * noise.spread) for lo, hi in pairwise(ends)]))
-        u, w = legendre(ORDER)
-        wide = np.diff(edges)[:, None]
-        eta = (edges[:-1, None] + wide * u).ravel()
-        z, p = a * (x + eta), (wide * w).ravel() * noise.density(eta)
+        eta, weight = on_panels(edges, ORDER)
+        z, p = a * (x + eta), weight * noise.density(eta)
     steep = z - level if np.isinf(s) else ((s - 1) * z - s * level) / (n - 1 + s)
     none = z <= z0
     foot = float(np.sum(p[np.abs(z - z0) <= 1e-9 * z1])) if noise.discrete and z1 > 0 else 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpost.engines.exact.pos.inverse import inverse_of
+from fairpost.engines.exact.pos.inverse import fitted
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_square, unclipped
 from fairpost.engines.exact.shares import reached, symmetric
@@ -27,14 +27,10 @@ def uncut(problem: Problem, edge: float, rtol: float) -> Moments | None:
     dropped = float(np.sum(problem.times * chance))
     if not dropped < 0.1 * rtol or not problem.variance > 0:  # noise next to none has the variance 0.0
         return None
-    inverse = inverse_of(problem, 0.02 * rtol)
-    if inverse is None:
+    known = fitted(problem, rtol, lambda inverse: unclipped(problem, inverse), ROUNDING)
+    if known is None:
         return None
-    bias, mse = unclipped(problem, inverse)
-    enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
-    if enough < inverse.rms:
-        inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse
-        bias, mse = unclipped(problem, inverse)
+    inverse, bias, mse = known
     error = np.sqrt(mse) * inverse.rms + inverse.tail + dropped + ROUNDING * np.abs(bias)
     if not reached(bias, error, problem.shares, rtol):
         return None

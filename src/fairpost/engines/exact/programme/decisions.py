@@ -22,7 +22,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.counts import Counts
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.moments import Floats
 from fairpost.errors import CountsError, UnsupportedError
 from fairpost.noise import Laplace, Law
@@ -111,10 +111,8 @@ def _expected(f: Callable[[Floats], Floats], centre: float, noise: Law, breaks: 
     ends = np.unique([centre - far, centre + far, *inner])
     panels = [np.linspace(a, b, int(np.ceil((b - a) / (2 * noise.spread))) + 1) for a, b in pairwise(ends)]
     edges = np.unique(np.concatenate(panels))
-    u, w = legendre(NODES)
-    width = np.diff(edges)
-    z = (edges[:-1, None] + width[:, None] * u).ravel()
-    return float(np.sum((width[:, None] * w).ravel() * noise.density(z - centre) * f(z)))
+    z, weight = on_panels(edges, NODES)
+    return float(np.sum(weight * noise.density(z - centre) * f(z)))
 
 
 def _conditions(nest: Nest) -> list[Condition]:

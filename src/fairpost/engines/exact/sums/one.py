@@ -25,14 +25,13 @@ import numpy as np
 
 from fairpost.bounds import sum_law
 from fairpost.bounds.theorems import RELATIVE
+from fairpost.engines.exact.closed import LATTICE
 from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law, Threshold
 
 SCREEN = 1e-12
 """Who is below the edge by its own noise with a larger chance is not all but certain to be kept."""
-LATTICE = 1e-10
-"""The relative accuracy of P(y <= z0)."""
 
 
 def one(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rtol: float) -> Moments | None:

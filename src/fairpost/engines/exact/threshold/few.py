@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.exact.quadrature import Rule, legendre
+from fairpost.engines.exact.quadrature import Rule, on_panels
 from fairpost.engines.exact.shares import LOOSE as SPREAD
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
 from fairpost.engines.exact.sums.factors import Complexes
@@ -305,7 +305,4 @@ def _panels(v: Values, low: float, high: float, top: float, order: int) -> Rule:
             number = min(v.n, 1 + mean + 4 * math.sqrt(max(mean, 0.0)))
             place += min(TURN / (number * top), 1.5)
             ends.append(min(place, b))
-    edges = np.array(ends)
-    unit, weight = legendre(order)
-    wide = np.diff(edges)[:, None]
-    return (edges[:-1, None] + wide * unit).ravel(), (wide * weight).ravel()
+    return on_panels(np.array(ends), order)

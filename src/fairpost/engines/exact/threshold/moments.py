@@ -30,13 +30,13 @@ def simplex_threshold(
     if total == 0 or int(np.sum(times)) == 1:
         sure = certain(x, times, total)
         return Moments(sure.bias, sure.error, sure.mse, sure.zero)
+    if rule.level == 0:
+        return simplex(x, times, noise, total, rtol)
     found = cut_one(x, times, noise, total, rule, rtol)
     if found is not None:
         return found
     if noise.discrete:
-        return lattice.release(x, times, noise, total, rule if rule.level > 0 else None, rtol)
-    if rule.level == 0:
-        return simplex(x, times, noise, total, rtol)
+        return lattice.release(x, times, noise, total, rule, rtol)
     try:
         return jump.release(x, times, noise, total, rule.level, rtol)
     except ToleranceError as error:

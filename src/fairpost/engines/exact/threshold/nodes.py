@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.exact.quadrature import Rule, legendre
+from fairpost.engines.exact.quadrature import Rule, on_panels
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
@@ -217,7 +217,4 @@ def panels(v: Values, low: float, high: float, top: float, level: Level) -> Rule
             ends.append(min(place, b))
             if len(ends) > PANELS:
                 raise ToleranceError("shares: weights of very different sizes, and too many panels to follow them all")
-    edges = np.array(ends)
-    unit, weight = legendre(level.order)
-    wide = np.diff(edges)[:, None]
-    return (edges[:-1, None] + wide * unit).ravel(), (wide * weight).ravel()
+    return on_panels(np.array(ends), level.order)

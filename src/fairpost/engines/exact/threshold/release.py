@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
@@ -154,9 +154,7 @@ def _nobody(x: Floats, n: float, noise: Law, total: float, surplus: float, rare:
 def _level(family: Family, win: Window, tau: float, level: Level) -> Found:
     e = family.entities(win.low, win.high, level.nodes)
     edges = panels(win, e)
-    u, w = legendre(level.order)
-    wide = np.diff(edges)[:, None]
-    t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+    t, weight = on_panels(edges, level.order)
     tilt, width = win.tilts(t)
     end = reach(e, family.places(t), tilt, width, math.inf)
     if end == math.inf:

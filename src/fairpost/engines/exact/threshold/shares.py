@@ -35,7 +35,7 @@ from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import unclipped
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import moved, reached, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
@@ -109,9 +109,7 @@ def _level(
         np.linspace(win.centre, end, math.ceil(abs(end - win.centre) / (4.75 * win.scale)) + 1) for end in (low, high)
     ]
     edges = np.concatenate([ends[0][::-1], ends[1][1:]])
-    u, w = legendre(level.order)
-    wide = np.diff(edges)[:, None]
-    t, weight = (edges[:-1, None] + wide * u).ravel(), (wide * w).ravel()
+    t, weight = on_panels(edges, level.order)
     path = Upright(*win.tilts(t), _end(f, t, win), level.step)
     work = t.size * path.size * f.x.size * inverse.t.size
     if work > WORK:

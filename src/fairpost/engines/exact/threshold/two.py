@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import exp_sinh, legendre
+from fairpost.engines.exact.quadrature import exp_sinh, legendre, on_panels
 from fairpost.engines.exact.shares import SAFETY, range_error, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law
@@ -39,13 +39,6 @@ AWAY = np.array([0.0, 0.5, 1.0, 2.0, 3.5, 5.5, 8.0, 12.0, 18.0, 27.0, 40.0])
 ROUNDING = 1e-14
 
 
-def _nodes(ends: Floats, order: int) -> tuple[Floats, Floats]:
-    u, w = legendre(order)
-    ends = np.unique(ends)
-    wide = np.diff(ends)[:, None]
-    return (ends[:-1, None] + wide * u).ravel(), (wide * w).ravel()
-
-
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
     """Moments of `simplex-threshold` for two entities and a total above tau."""
     b = noise.spread
@@ -57,7 +50,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     ends = np.concatenate([m + np.linspace(-reach, reach, 60), breaks[np.abs(breaks - m) < reach]])
     before: tuple[Floats, ...] | None = None
     for order in ORDERS:
-        d, weight = _nodes(ends, order)
+        d, weight = on_panels(np.unique(ends), order)
         away = np.abs(d - m)
         density = np.exp(-((d - m) ** 2) / 4) / np.sqrt(4 * np.pi) if gaussian else (1 + away) * np.exp(-away) / 4
         p, size = weight * density, np.abs(d)
@@ -167,7 +160,7 @@ class _Side:
     def _in_jump(self, i: int) -> tuple[float, float]:
         """E[g/S] and E[g^2/S^2] where i is lo and inside its jump: z_i in (t_i/2, t_i), z_j > z_i - t_i + t_j."""
         j, t = 1 - i, self.edge
-        z, wz = _nodes(self.ends(t[i] / 2, t[i]), self.order)
+        z, wz = on_panels(self.ends(t[i] / 2, t[i]), self.order)
         one, two = 0.0, 0.0
         far = max(self.c[j], t[j]) + 45 * self.scale[j]
         ends = self.ends(t[j] - t[i] / 2, far, (t[j],))
@@ -187,13 +180,13 @@ class _Side:
     def _larger(self, hi: int, lo: int) -> float:
         """P(S > 0, d_lo < d_hi, d_lo <= 0)."""
         t = self.edge
-        z, w = _nodes(self._range(lo, t[lo], ((t[lo] - t[hi]) / 2,)), self.order)
+        z, w = on_panels(self._range(lo, t[lo], ((t[lo] - t[hi]) / 2,)), self.order)
         return float(w @ (self.density(lo, z) * self.above(hi, np.maximum(-z, z - t[lo] + t[hi]))))
 
     def _nothing(self, i: int, j: int) -> float:
         """P(S > 0, d_i < d_j, z_i <= t_i/2)."""
         t = self.edge
-        z, w = _nodes(self._range(i, t[i] / 2, ((t[i] - t[j]) / 2,)), self.order)
+        z, w = on_panels(self._range(i, t[i] / 2, ((t[i] - t[j]) / 2,)), self.order)
         return float(w @ (self.density(i, z) * self.above(j, np.maximum(-z, z - t[i] + t[j]))))
 
     def _range(self, i: int, high: float, more: tuple[float, ...]) -> Floats:
