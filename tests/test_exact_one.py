@@ -7,6 +7,7 @@ import pytest
 
 import fairpost as fp
 from fairpost.engines import Exact
+from fairpost.engines.exact.pos import inverse as inverses
 from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.separated import separated
@@ -164,6 +165,19 @@ def test_the_error_says_what_the_others_may_add():
     assert one(problem(x, M), Threshold(0.0), 1e-6) is None
 
 
+def test_what_the_others_may_add_is_the_error_where_all_else_is_sharp(monkeypatch):
+    """With 1/S known to 1e-10 nothing but the second entity's own edge is left of the error."""
+    plain = inverses.inverse_of
+    monkeypatch.setattr(inverses, "inverse_of", lambda problem, tolerance: plain(problem, 1e-10))
+    x, M = np.array([2.0, 20.0, 80.0]), fp.DiscreteLaplace(1.3)
+    found = one(problem(x, M), Threshold(0.0), 0.9)
+    bias, _, _, left = enumerated(x, M, np.ones(3), "pos", 40)
+    off = np.abs(found.bias - bias)
+    assert off.max() > 1e3 * left
+    assert (off <= found.error + left).all()
+    assert found.error.max() < 1e5 * off.max()
+
+
 @pytest.mark.parametrize("x", [[3.0, 4.0, 500.0], [3.0, 3.0, 500.0], [1.0, 0.5, 2.0]])
 def test_two_that_may_be_dropped_are_not_for_it(x):
     M = fp.Laplace(2.0)
@@ -261,6 +275,19 @@ def test_what_the_others_may_add_is_stated_or_refused():
     assert answered > 0
     assert cut_one(np.array([2.0, 9.0, 130.0]), times, M, 141.0, rule, 0.1) is None
     assert cut_one(np.array([2.0, 130.0]), np.array([2, 1]), M, 134.0, rule, 0.1) is None
+
+
+def test_a_release_states_by_cauchy_schwarz_what_another_that_is_cut_may_add():
+    """(C + rms) sqrt P(A), and P(A) is at least the chance that the second entity receives 0."""
+    x, M = np.array([2.0, 26.0, 130.0]), fp.DiscreteLaplace(1.3)
+    found = cut_one(x, np.ones(3, dtype=np.int64), M, 158.0, Threshold(0.0), 0.9)
+    _, _, zero, _, _ = by_the_rule(x, M, Threshold(0.0), 158.0, 34)
+    assert zero[1] > 1e-16
+    assert (found.error >= 158.0 * np.sqrt(zero[1])).all()
+    assert (found.mse_error >= 158.0**2 * np.sqrt(zero[1])).all()
+    assert found.zero_error[1] >= zero[1]
+    far = cut_one(np.array([2.0, 90.0, 130.0]), np.ones(3, dtype=np.int64), M, 222.0, Threshold(0.0), 0.1)
+    assert found.error.min() > 1e3 * far.error.max()
 
 
 def test_at_the_foot_of_a_ramp_zero_is_unsure():

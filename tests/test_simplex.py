@@ -168,3 +168,15 @@ def test_kernel_without_the_compiler_equals_the_compiled_one():
         args = (y, m, 0.0, 1.0) if compiled is kernel.excess else (y, m, np.empty_like(y), 0.0, 1.0)
         assert np.allclose(compiled(*args), compiled.py_func(*args), rtol=1e-14)
     assert kernel.total_of(y) == pytest.approx(kernel.total_of.py_func(y), rel=1e-13)
+
+
+def test_a_vector_that_may_not_be_written_has_no_kernel_of_its_own():
+    """It would be compiled once more, for a second or two."""
+    from fairpost.rules.kernels.simplex import project
+
+    y = np.array([3.0, 1.0, -2.0])
+    free = fp.project_simplex(y, 3.0)
+    y.flags.writeable = False
+    assert fp.project_simplex(y, 3.0).tolist() == free.tolist()
+    assert project.signatures
+    assert all(arguments[0].mutable for arguments in project.signatures)
