@@ -378,6 +378,54 @@ def test_a_programme_and_its_rules(enter, folder):
     assert "title1-basic" in page.inner_text("#sentence")
 
 
+HALF = """
+const own = window.fetch;
+window.half = [];
+window.fetch = (path, given) => {
+  if (!/^.api.(export|frontier)/.test(path)) return own(path, given);
+  window.half.push(path);
+  const body = new ReadableStream({ start(c) {
+    c.enqueue(new TextEncoder().encode('{"event": "pro'));
+    given.signal.addEventListener("abort", () => c.error(given.signal.reason));
+  } });
+  return Promise.resolve(new Response(body));
+};
+"""
+
+
+def test_a_page_that_is_left_in_the_middle_of_an_answer_has_no_error(enter, server, folder):
+    """Answers of which half has come when the page is left: nobody waits for their errors (`enter` looks for those)."""
+    page = opened(enter, server, folder, viewport={"width": 1280, "height": 900})
+    page.add_init_script(HALF)
+    page.reload()
+    computed(page)
+    end = time.monotonic() + 30
+    while {p.split("/")[2] for p in page.evaluate("half")} != {"export", "frontier"}:
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(100)
+    page.evaluate("document.querySelector('#forget').form.dispatchEvent(new Event('submit', { bubbles: true }))")
+    page.wait_for_timeout(100)
+
+
+def test_a_server_that_has_ended_is_named(enter, server, folder):
+    page = opened(enter, server, folder, viewport={"width": 1280, "height": 900})
+    page.add_init_script(
+        "window.fetch = ((own) => (path, given) => window.ended ? Promise.reject(new TypeError('no')) : own(path, given))(window.fetch)"
+    )
+    page.reload()
+    computed(page)
+    page.evaluate("window.ended = true")
+    page.locator("[data-export]").first.evaluate("(b) => b.click()")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert page.inner_text("#trouble") == "The server does not answer: has `fairpost explore` ended?"
+    assert page.inner_text("#said") == "Not saved."
+    page.fill("#epsilon-number", "0.7")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#said:text('Not computed.')")
+    assert page.inner_text("#trouble") == "The server does not answer: has `fairpost explore` ended?"
+
+
 def test_levels_are_tabs_and_a_simulation_can_be_stopped(enter, server, folder):
     page = enter(viewport={"width": 1280, "height": 900})
     load(page, folder, lines())

@@ -1,5 +1,6 @@
 // What the live pages share: asking the server, one line at a time; what is under way, and stopping it.
 const TAB = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
+const NO_ANSWER = "The server does not answer: has `fairpost explore` ended?";
 // A page that is left ("Forget now" sends its form) asks nothing more: the table that a late question is about is gone.
 const leaving = new AbortController();
 addEventListener("submit", (e) => { if (e.target.method === "post") leaving.abort(); });
@@ -15,12 +16,13 @@ async function ask(path, given, on, stop) {
       try { line = JSON.parse(text).error || line; } catch (_) { /* a plain line */ }
       return { event: "error", error: answer.status === 401 ? "This page is no longer connected: open the link that the terminal shows." : line };
     }
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    // Decoded here and not in a pipe: a pipe whose source is aborted has promises of its own that nobody waits for.
+    const reader = answer.body.getReader(), text = new TextDecoder();
     let rest = "";
     for (;;) {
       const { value, done } = await reader.read();
       if (done) break;
-      rest += value;
+      rest += text.decode(value, { stream: true });
       for (let at = rest.indexOf("\n"); at >= 0; at = rest.indexOf("\n")) {
         last = JSON.parse(rest.slice(0, at)); rest = rest.slice(at + 1);
         if (on) on(last);
@@ -28,12 +30,20 @@ async function ask(path, given, on, stop) {
     }
   } catch (error) {
     if (signal.aborted) return null;
-    return { event: "error", error: "The server does not answer: has `fairpost explore` ended?" };
+    return { event: "error", error: NO_ANSWER };
   }
   return last;
 }
-// One answer as a whole. A page that is left waits for none: its answer would be about a table that is gone.
-const plainPost = (path, given) => (leaving.signal.aborted ? new Promise(() => {}) : fetch(path, { method: "POST", headers: { "content-type": "application/json", accept: "application/json", "x-fairpost-tab": TAB }, body: JSON.stringify(given), signal: leaving.signal, cache: "no-store" }).catch((error) => { if (leaving.signal.aborted) return new Promise(() => {}); throw error; }));
+// One answer as a whole, body and all. A page that is left waits for none: its answer would be about a table that is gone.
+async function plainPost(path, given) {
+  try {
+    const answer = await fetch(path, { method: "POST", headers: { "content-type": "application/json", accept: "application/json", "x-fairpost-tab": TAB }, body: JSON.stringify(given), signal: leaving.signal, cache: "no-store" });
+    return { ok: answer.ok, headers: answer.headers, body: await answer.blob() };
+  } catch (error) {
+    if (leaving.signal.aborted) return new Promise(() => {});
+    return { ok: false, body: new Blob([JSON.stringify({ error: NO_ANSWER })]) };
+  }
+}
 function trouble(line) { const box = $("trouble"); box.hidden = !line; box.textContent = line || ""; }
 function busy(text, part) {
   $("said").textContent = text;

@@ -232,15 +232,15 @@ function pin(k) {
 async function recipesOf(c) {
   for (const kind of ["command", "python"]) {
     const answer = await plainPost(`/api/export/${kind}`, c);
-    if (answer.ok) $(kind).textContent = (await answer.text()).trim();
+    if (answer.ok) $(kind).textContent = (await answer.body.text()).trim();
   }
 }
 async function keep(kind, c) {
   busy("Making the file.");
   const answer = await plainPost(`/api/export/${kind}`, c);
-  if (!answer.ok) { trouble((await answer.json()).error); return; }
+  if (!answer.ok) { trouble(JSON.parse(await answer.body.text()).error); busy("Not saved."); return; }
   const file = /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") || "");
-  save(file ? file[1] : `fairpost-${kind}`, await answer.blob());
+  save(file ? file[1] : `fairpost-${kind}`, answer.body);
   busy("Saved.");
 }
 
