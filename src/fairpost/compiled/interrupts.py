@@ -37,6 +37,8 @@ class _State:
     """Other threads have to stop."""
     importing_since = 0.0
     """When an interrupt first found an import under way; 0 where none waits."""
+    seen = 0
+    """How many interrupts our handler has had."""
     pipe: tuple[int, int] | None = None
     """Python writes the number of each signal into it as it comes."""
 
@@ -70,18 +72,34 @@ def _arrived() -> bool:
 
 def _handler(number: int, frame: FrameType | None) -> None:
     _State.stop = True
+    _State.seen += 1
     if _State.under_way and not _State.put_off:
         _State.put_off = True
         return
     if _importing(frame):
         _State.importing_since = _State.importing_since or time.monotonic()
         if time.monotonic() - _State.importing_since < PATIENCE:
-            again = threading.Timer(MOMENT, os.kill, (os.getpid(), number))
+            again = threading.Timer(MOMENT, _send, (number,))
             again.daemon = True
             again.start()
             return
     _State.put_off, _State.importing_since = False, 0.0
     signal.default_int_handler(number, frame)
+
+
+def _send(number: int) -> None:
+    """The signal once more, until our handler has seen it.
+
+    To the main thread: one that another thread receives does not wake it from a sleep; and again, since one that comes on its way
+    into a sleep does not either.
+    """
+    main, seen = threading.main_thread().ident, _State.seen
+    while _State.seen == seen and signal.getsignal(signal.SIGINT) is _handler:
+        if main is not None and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main, number)
+        else:
+            os.kill(os.getpid(), number)
+        time.sleep(MOMENT)
 
 
 def _importing(frame: FrameType | None) -> bool:
