@@ -30,17 +30,20 @@ def codes_of(geoids: Any, level: str, width: int) -> Bytes:
         raise CountsError(f"ids must be a sequence with one entry a leaf, got the text {geoids!r}")
     if isinstance(geoids, np.ndarray) and geoids.dtype.kind == "S":
         whole = geoids.astype(f"S{max(width, geoids.dtype.itemsize)}", copy=False)
+        if not len(whole):
+            _refuse([], level, width)
         matrix = np.ascontiguousarray(whole).view(np.uint8).reshape(len(whole), -1)
-        if not len(whole) or matrix[:, width:].any() or matrix[:, :width].min() == 0:
+        if matrix[:, width:].any() or matrix[:, :width].min() == 0:
             _refuse([item.decode("ascii", "replace") for item in geoids], level, width)
         return np.ascontiguousarray(matrix[:, :width])
+    items: Sequence[Any] = ()
     if hasattr(geoids, "str") and hasattr(geoids, "null_count"):
         joined = _joined_series(geoids, width)
     else:
         items = geoids.tolist() if hasattr(geoids, "tolist") else list(geoids)
         joined = "".join(items) if _all_of(items, width) else None
     if joined is None or not joined.isascii() or "\0" in joined:
-        _refuse(list(geoids), level, width)
+        _refuse(items or list(geoids), level, width)
     assert joined is not None
     return np.frombuffer(joined.encode("ascii"), dtype=np.uint8).reshape(-1, width)
 

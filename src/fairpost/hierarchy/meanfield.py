@@ -70,7 +70,7 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
         variance = Pooling.of(noise).unclipped(noise) if moments else None
         return Field(bias, m, P, above, variance, np.zeros(tree.nodes) if moments else None)
     pooled = Pooling.of(noise, leaves=False) if rule.pools else None
-    _root(x, noise, bias)
+    _root(x, noise, pooled, bias)
     for level in range(max(noise.top, 0), tree.depth):
         cancel.check()
         _level(x, noise, level, taus_steeps, pooled, field)
@@ -80,13 +80,16 @@ def mean_field(x: Floats, noise: LevelNoise, rule: TreeRule, *, moments: bool = 
     return Field(bias, m, P, above, variance, remainder)
 
 
-def _root(x: Floats, noise: LevelNoise, bias: Floats) -> None:
+def _root(x: Floats, noise: LevelNoise, pooled: Pooling | None, bias: Floats) -> None:
+    """A root that is measured is clipped at 0: of its own noise, or of what is left of it when all below is pooled with it."""
     if noise.top >= 0:
         return
     from fairpost.hierarchy.kernels.meanfield import psi_of
 
-    tails = tails_of(noise.mechanisms[0])
-    bias[0] = psi_of(float(x[0]), noise.code, float(noise.spreads[0]), tails, 0.0, 1.0)[0] - x[0]
+    kind, spread, tails = noise.code, float(noise.spreads[0]), tails_of(noise.mechanisms[0])
+    if pooled is not None:
+        kind, spread, tails = GAUSSIAN, float(np.sqrt(pooled.V[0])), np.zeros((3, 2))
+    bias[0] = psi_of(float(x[0]), kind, spread, tails, 0.0, 1.0)[0] - x[0]
 
 
 def _level(

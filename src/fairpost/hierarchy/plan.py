@@ -100,6 +100,9 @@ def plan_split(
     if not max_rmse:
         raise ParameterError("`max_rmse` must name at least one level: without a limit all of rho goes to the leaves")
     limits = {tree.level(name): float(limit) for name, limit in max_rmse.items()}
+    for name, limit in max_rmse.items():
+        if not float(limit) > 0:
+            raise ParameterError(f"`max_rmse` must be above 0 for every level, got {limit!r} for {name!r}")
     if isinstance(tries, bool) or tries < 1:
         raise ParameterError(f"`tries` must be a whole number, at least 1, got {tries!r}")
     return _Search(tree.sums(_leaves(tree, counts)), noise, pi, limits, tries, progress).run()

@@ -51,7 +51,8 @@ def division_of(tree: Hierarchy, areas: Any) -> tuple[Division, ...]:
         return tuple(_masked(tree, str(name), mask) for name, mask in areas.items())
     import polars as pl
 
-    series = areas
+    areas = areas if hasattr(areas, "__len__") else list(areas)
+    series: Any = areas
     if not (isinstance(areas, pl.Series) and areas.dtype == pl.String):
         missing = [label is None or label == "" or (isinstance(label, float) and np.isnan(label)) for label in areas]
         series = pl.Series(
