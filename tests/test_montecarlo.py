@@ -6,6 +6,7 @@ Where an estimate is compared with an exact value the engine's own simultaneous 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -79,7 +80,7 @@ def test_block_sums_are_the_definition(mechanism: Any, counts: fp.Counts, compil
     pis = [made(name, counts).for_mechanism(mechanism) for name in (*NAMES, "pos-threshold", "simplex-threshold")]
     if not compiled:
         monkeypatch.setattr(blocks, "compiled", lambda *_: False)
-        monkeypatch.setattr(blocks, "_kept", lambda *_: False)
+        monkeypatch.setattr(blocks, "_kept", lambda *_: None)
     spec, splits = job(counts, mechanism, pis)
     assert spec.fast.codes.size == (len(NAMES) if compiled else 0)
     first, runs, seed = 11, 37, 5  # 37 is not a multiple of the four runs that are added at once
@@ -568,3 +569,51 @@ def test_threads_stay_within_the_memory_that_is_stated(monkeypatch: pytest.Monke
     monkeypatch.setattr(executors, "MEMORY", 1)
     fp.compare(SMALL, fp.Laplace(6.0), ["simplex"], engine=MonteCarlo(100, threads=5))
     assert seen[-1] == 1
+
+
+# ------------------------------------------------------------------------------------------- sums that cancel in floats
+
+
+@pytest.mark.parametrize("weights", [[1.0] * 6, [0.1, 0.1, 0.2, 0.3, 0.3, 0.7]])
+@pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
+def test_a_sum_that_is_but_rounding_is_0(rule: str, weights: list[float]) -> None:
+    """Sixths and tenths do not add up to 0 in floats: such a draw has no information, and the shares of every draw sum to 1."""
+    counts, noise = fp.Counts([1.0] * 6, weights=weights), fp.DiscreteGaussian(1.85)
+    runs = 4000
+    found = fp.audit(counts, noise, rule, engine=fp.MonteCarlo(runs=runs, seed=3))
+    assert abs(float(np.sum(found.sample.plain))) < 1e-12
+    noisy = 1 + np.stack([noise.sample(6, fp.Stream(3, r)) for r in range(runs)])
+    tens = noisy @ np.round(10 * np.asarray(weights))
+    assert np.count_nonzero(tens == 0) > 20
+    assert found.degenerate == np.count_nonzero(tens <= 0) / runs
+    v = POSTPROCESSINGS[rule].from_counts(counts).for_mechanism(noise)(noisy)
+    assert v[tens == 0] == pytest.approx(np.tile(np.asarray(weights) / sum(weights), (np.count_nonzero(tens == 0), 1)))
+    assert v.sum(axis=1) == pytest.approx(np.ones(runs))
+    assert (v[tens != 0].max(axis=1) <= 1 + 1e-12).all()
+
+
+def test_a_small_sum_is_not_0() -> None:
+    """One part in 10^13 of what cancels is a sum: whole counts are known that well."""
+    pi = POSTPROCESSINGS["pos"](np.ones(3))
+    assert pi(np.array([1e13, -1e13, 1.0])).tolist() == [1.0, 0.0, 0.0]
+    assert pi(np.array([3e15, -3e15 - 1, 1.0])) == pytest.approx([1 / 3] * 3)
+    assert pi(np.array([0.0, 0.0, 0.0])) == pytest.approx([1 / 3] * 3)
+    assert pi(np.array([-1e-300, 0.0, 0.0])).tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("rule", ["pos-threshold", "simplex-threshold"])
+def test_rounding_at_the_foot_of_a_ramp_is_0(rule: str) -> None:
+    """Whole counts lie there with a chance of some percent; the list of all noises (or the sum over one) says with which."""
+    noise, runs = fp.DiscreteGaussian(1.85), 60_000
+    counts = fp.Counts([1.0] * 6) if rule == "pos-threshold" else fp.Counts([1.0, 4.0, 30.0, 31.0, 32.0])
+    pi = POSTPROCESSINGS[rule].from_counts(counts).for_mechanism(noise)
+    assert pi.dust == pytest.approx(1e-13 if rule == "pos-threshold" else 98e-13)
+    noisy = counts.values + np.stack([noise.sample(counts.n, fp.Stream(3, r)) for r in range(runs)])
+    v = pi(noisy)
+    rounding = (v > 0) & (v <= pi.dust)
+    assert v[~rounding & (v > 0)].min() > 1e3 * pi.dust
+    found = fp.audit(counts, noise, pi, engine=fp.MonteCarlo(runs=runs, seed=3))
+    expected = np.mean(v <= pi.dust, axis=0)
+    assert found.zero == pytest.approx(expected if rule != "pos-threshold" else np.full(6, expected.mean()), abs=1e-12)
+    assert dataclasses.replace(pi, threshold=fp.noise.Threshold(2.0)).dust == 0.0
+    assert POSTPROCESSINGS[rule.split("-", maxsplit=1)[0]].from_counts(counts).dust == 0.0

@@ -3,9 +3,9 @@
 Both give non-negative shares that sum to 1 over all entities, or over each group where a partition is given.
 
 Degenerate draws. Where the noisy counts hold no information about shares (BL: every noisy count is clipped; PoS: the
-weighted sum is exactly 0, so that P^F is undefined) the share is a_i / sum_j a_j, what the formula gives when all counts
-are equal. Where the weighted sum is negative P^F(X) is defined, with every sign turned round, and Theorem 2's program
-has a solution: its projection, which is returned. All these draws are counted.
+weighted sum is 0, or would be but for rounding, so that P^F is undefined) the share is a_i / sum_j a_j, what the formula gives
+when all counts are equal. Where the weighted sum is negative P^F(X) is defined, with every sign turned round, and Theorem 2's
+program has a solution: its projection, which is returned. All these draws are counted.
 """
 
 from __future__ import annotations
@@ -105,6 +105,21 @@ class Baseline(Allocating):
         return z / partition.spread(np.where(lost, 1.0, sums)), lost, np.zeros_like(lost)
 
 
+NOTHING = 2.0**-48
+"""A sum that is so small beside its positive part is 0 but for rounding."""
+
+
+def without_information(z: Floats, sums: Floats, partition: Partition) -> NDArray[np.bool_]:
+    """Where the weighted sum of a group is 0: whole counts cancel, their weighted parts do so to their last bits.
+
+    Each z is right to a rounding, and so is every partial sum; a sum of whole numbers below 10^14 that is not 0 is larger.
+    """
+    sizes = np.abs(sums)
+    if not (sizes <= NOTHING * z.shape[1] * np.max(np.abs(z), initial=0.0)).any():
+        return np.zeros(sums.shape, dtype=bool)
+    return np.asarray(sizes <= NOTHING * partition.sums(np.maximum(z, 0.0)))
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class PoS(Allocating):
@@ -120,7 +135,8 @@ class PoS(Allocating):
 
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
         sums = partition.sums(z)
-        lost, turned = sums == 0, sums < 0
+        lost = without_information(z, sums, partition)
+        turned = (sums < 0) & ~lost
         if turned.any():
             z = z * partition.spread(np.where(turned, -1.0, 1.0))
         size = np.where(lost, 1.0, np.abs(sums))

@@ -59,6 +59,11 @@ class PostProcessing(ABC):
         return None
 
     @property
+    def dust(self) -> float:
+        """Outputs up to this are 0 but for rounding."""
+        return 0.0
+
+    @property
     @abstractmethod
     def problem(self) -> Problem:
         """P: what the output is compared with."""

@@ -9,6 +9,7 @@ receive 0.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, final
 
@@ -19,10 +20,12 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism, Threshold
 from fairpost.parallel import over_slices
 from fairpost.partition import Partition
-from fairpost.rules.allocation import Allocating
+from fairpost.rules.allocation import Allocating, without_information
 from fairpost.rules.base import PostProcessing
 from fairpost.rules.release import KeepsTotal
 
+DUST = 1e-13
+"""Of the sum of all outputs: what rounding leaves of 0."""
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
@@ -45,6 +48,16 @@ class _WithThreshold(PostProcessing):
         if self.threshold is None:
             raise ParameterError(f"{self.name} needs its threshold: give one, or bind it with `for_mechanism`")
         return self.threshold
+
+    @property
+    def dust(self) -> float:
+        """Whole counts lie at the foot of a ramp with a chance, where floats give their rounding instead of 0."""
+        return 0.0 if self.rule.steepness == np.inf else min(DUST * self._whole, 1e-6)
+
+    @property
+    @abstractmethod
+    def _whole(self) -> float:
+        """What all outputs sum to."""
 
 
 def _shifts_of_rows(
@@ -77,10 +90,15 @@ class PosThreshold(_WithThreshold, Allocating):
     title: ClassVar[str] = "as pos, but small noisy shares become zero"
     threshold: Threshold | None = None
 
+    @property
+    def _whole(self) -> float:
+        return 1.0
+
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, Booleans, Booleans]:
         a = np.ones(z.shape[1]) if self.weights is None else partition.gather(np.asarray(self.weights))
         sums = partition.sums(z)
-        lost, turned = sums == 0, sums < 0
+        lost = without_information(z, sums, partition)
+        turned = (sums < 0) & ~lost
         if turned.any():
             z = z * partition.spread(np.where(turned, -1.0, 1.0))
         size = np.where(lost, 1.0, np.abs(sums))
@@ -97,6 +115,10 @@ class SimplexThreshold(_WithThreshold, KeepsTotal):
     name: ClassVar[str] = "simplex-threshold"
     title: ClassVar[str] = "as simplex, but small noisy counts become zero"
     threshold: Threshold | None = None
+
+    @property
+    def _whole(self) -> float:
+        return float(np.sum(self.total))  # type: ignore[arg-type]
 
     def _on_groups(self, rows: Floats, partition: Partition, totals: Floats) -> Floats:
         out = np.empty_like(rows)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from fairpost.counts import Counts
 from fairpost.engines.montecarlo import intervals
+from fairpost.engines.montecarlo.backends.cpu.blocks import draw
 from fairpost.errors import CountsError
-from fairpost.noise import Mechanism, Stream
+from fairpost.noise import Mechanism
 
 Floats = NDArray[np.float64]
 ROWS = 256
@@ -58,8 +59,9 @@ def seat_changes(
     gained, lost, some = np.zeros(counts.n), np.zeros(counts.n), 0
     for first in range(0, runs, ROWS):
         many = min(ROWS, runs - first)
-        out = np.empty((many, counts.n))
-        equal_proportions(counts.values + _noise(mechanism, counts.n, seed, first, many), seats, out)
+        noise, out = np.empty((many, counts.n)), np.empty((many, counts.n))
+        draw(mechanism, seed, first, noise)
+        equal_proportions(counts.values + noise, seats, out)
         more, less = out > true, out < true
         gained += more.sum(axis=0)
         lost += less.sum(axis=0)
@@ -67,13 +69,3 @@ def seat_changes(
     chance = (gained + lost) / runs
     width = intervals.of_chances(chance, runs, 1 - confidence)
     return SeatChanges(true[0], gained / runs, lost / runs, width, some / runs, runs, seed, confidence)
-
-
-def _noise(mechanism: Mechanism, n: int, seed: int, first: int, runs: int) -> Floats:
-    if mechanism.code is None:
-        return np.stack([mechanism.sample(n, Stream(seed, first + r)) for r in range(runs)])
-    from fairpost.engines.montecarlo.backends.cpu.kernels.solve import draw_rows
-
-    out = np.empty((runs, n))
-    draw_rows(mechanism.code, out, mechanism.spread, np.uint64(seed), first)
-    return out

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -124,47 +125,109 @@ def _fast(counts: Counts, ones: list[One]) -> Fast:
 
 def run_block(spec: Spec, seed: int, block: Block) -> Partial:
     """The sums of one block, for every post-processing on the same noise."""
-    from fairpost.engines.montecarlo.backends.cpu.kernels import simulate as kernel
     from fairpost.engines.montecarlo.backends.cpu.kernels import sums as layout
 
-    n, many = spec.x.size, spec.fast.codes.size
+    n = spec.x.size
     pieces = -(-n // layout.PIECE)
     work = np.zeros((spec.count, pieces, layout.WORK_PLANES * layout.PIECE))
     pairs, degenerate = np.zeros((spec.count, 6)), np.zeros(spec.count, dtype=np.int64)
-    if many:
-        f, code = spec.fast, spec.mechanism.code
-        assert code is not None
-        rows = np.zeros((4 * max(1, min(16, 2**15 // n)), n))
-        kernel.simulate(
-            code, spec.mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x,
-            f.codes, f.which, f.shifts, f.targets, f.weights, f.whole, f.who, f.split,
-            rows, np.empty(n), work[:many], pairs[:many], degenerate[:many],
-        )  # fmt: skip
-    rest = [k for k in range(len(spec.slow)) if not _kept(spec, k, seed, block, work[many + k], degenerate[many:])]
-    if rest:
-        _general(spec, rest, seed, block, work[many:], degenerate[many:])
-    layout.finish(work, pairs, block.runs)
-    shape = (spec.count, pieces, layout.PLANES * layout.PIECE)
-    return Partial(block.runs, work.reshape(-1)[: spec.count * pieces * shape[2]].reshape(shape), pairs, degenerate)
+    adders = _adders(spec, seed, work, pairs, degenerate)
+    size = 4 * max(1, min(16, 2**15 // n), 2**13 // n)  # rows of noise that stay in the cache until all have seen them
+    rows = np.zeros((min(size, 4 * -(-block.runs // 4)), n))
+    for begin in range(0, block.runs, size):
+        runs = min(size, block.runs - begin)
+        draw(spec.mechanism, seed, block.first + begin, rows[:runs])
+        for add in adders:
+            add(begin == 0, block.first + begin, runs, rows)
+    sums = _settled(work.reshape(spec.count, pieces, layout.WORK_PLANES, layout.PIECE), pairs, block.runs)
+    return Partial(block.runs, sums, pairs, degenerate)
 
 
-def _kept(spec: Spec, k: int, seed: int, block: Block, work: Floats, degenerate: Ints) -> bool:
-    """A threshold mechanism on all entities together, compiled; False where `spec.slow[k]` is none."""
-    one, code = spec.slow[k], spec.mechanism.code
+def _settled(work: Floats, pairs: Floats, runs: int) -> Floats:
+    """Sums about a centre to the mean and the sum of squared deviations from it, in place, pairs likewise.
+
+    The sums are returned without the centres, in the memory of `work`.
+    """
+    count, pieces, planes, size = work.shape
+    centre = work[:, :, planes - 1]
+    for total, squares in ((work[:, :, 0], work[:, :, 1]), (work[:, :, 2], work[:, :, 3])):
+        squares[:] = np.maximum(squares - total * (total / runs), 0.0)
+        total[:] = centre + total / runs
+    for k in (0, 3):
+        total = pairs[:, k + 1]
+        pairs[:, k] += total / runs
+        pairs[:, k + 1] = np.maximum(pairs[:, k + 2] - total * (total / runs), 0.0)
+        pairs[:, k + 2] = 0.0
+    out = work.reshape(-1)[: count * pieces * (planes - 1) * size].reshape(count, pieces, (planes - 1) * size)
+    for p in range(count):  # what is written never passes what is still to be read
+        out[p] = work[p, :, :-1].reshape(pieces, -1)
+    return out
+
+
+Adder = Callable[[bool, int, int, Floats], None]
+"""Whether they begin the block, the number of the first run, how many, and their noise (rows beyond them are filled up)."""
+
+
+def _adders(spec: Spec, seed: int, work: Floats, pairs: Floats, degenerate: Ints) -> list[Adder]:
+    """What takes rows of noise into the sums: releases, shares, each threshold mechanism, any other map."""
+    many = spec.fast.codes.size
+    out = [_releases(spec, work[:many], pairs[:many])] if (spec.fast.codes <= CODES[Simplex]).any() else []
+    out += [_shares(spec, work[:many], degenerate[:many])] if (spec.fast.codes > CODES[Simplex]).any() else []
+    for k, one in enumerate(spec.slow, many):
+        add = _kept(spec, one, work[k], degenerate[k : k + 1])
+        out.append(add or _general(spec, one, seed, work[k], degenerate[k : k + 1]))
+    return out
+
+
+def _releases(spec: Spec, work: Floats, pairs: Floats) -> Adder:
+    from fairpost.engines.montecarlo.backends.cpu.kernels.releases import add_releases
+
+    f, z, last = spec.fast, np.empty(spec.x.size), _none_before(spec)
+
+    def add(first: bool, run: int, runs: int, rows: Floats) -> None:
+        add_releases(
+            first, runs, rows, spec.x, f.codes, f.shifts, f.targets, f.who, f.split, f.weights[0], z, last, work, pairs
+        )
+
+    return add
+
+
+def _shares(spec: Spec, work: Floats, degenerate: Ints) -> Adder:
+    from fairpost.engines.montecarlo.backends.cpu.kernels.shares import add_shares
+
+    f, z, last = spec.fast, np.empty(spec.x.size), _none_before(spec)
+
+    def add(first: bool, run: int, runs: int, rows: Floats) -> None:
+        add_shares(first, runs, rows, spec.x, f.codes, f.which, f.weights, f.whole, z, last, work, degenerate)
+
+    return add
+
+
+def _none_before(spec: Spec) -> Floats:
+    """The numbers of the run before the first."""
+    from fairpost.engines.montecarlo.backends.cpu.kernels.forms import NUMBERS
+
+    return np.full((spec.fast.codes.size, NUMBERS), np.nan)
+
+
+def _kept(spec: Spec, one: One, work: Floats, degenerate: Ints) -> Adder | None:
+    """A threshold mechanism on all entities together, compiled; None where it is none, or the noise is not built in."""
     found = None if one.pi.partition is not None else kept_by(one.pi, spec.x)
-    if found is None or code is None:
-        return False
-    from fairpost.engines.montecarlo.backends.cpu.kernels.thresholds import simulate_kept
+    if found is None or spec.mechanism.code is None:
+        return None
+    from fairpost.engines.montecarlo.backends.cpu.kernels.thresholds import add_kept
 
     rule, w, total = found
     n = spec.x.size
     levels = rule.level * (w[:1] if (w == w[0]).all() else w)
-    rows = np.empty((2, max(1, min(8, 2**15 // n)), n))
-    degenerate[k] += simulate_kept(
-        code, spec.mechanism.spread, np.uint64(seed), block.first, block.runs, spec.x, w,
-        one.centre, levels, rule.steepness, total, rows[0], np.empty(n), rows[1], work,
-    )  # fmt: skip
-    return True
+    z, out = np.empty(n), np.empty((max(1, min(8, 2**15 // n)), n))
+
+    def add(first: bool, run: int, runs: int, rows: Floats) -> None:
+        degenerate[0] += add_kept(
+            first, runs, rows, spec.x, w, one.centre, levels, rule.steepness, total, one.pi.dust, z, out, work
+        )  # fmt: skip
+
+    return add
 
 
 @singledispatch
@@ -184,31 +247,36 @@ def _(pi: PosThreshold, x: Floats) -> tuple[Threshold, Floats, float] | None:
     return (pi.rule, a / np.sum(a * x), -1.0) if (a * x).any() else None
 
 
-def _general(spec: Spec, which: list[int], seed: int, block: Block, work: Floats, degenerate: Ints) -> None:
+def _general(spec: Spec, one: One, seed: int, work: Floats, degenerate: Ints) -> Adder:
     """Any post-processing, a batch of rows at a time; few enough for arrays that the allocator keeps at hand."""
     from fairpost.engines.montecarlo.backends.cpu.kernels.sums import add_rows
 
-    size = max(1, min(64, 2**14 // spec.x.size))
-    for begin in range(0, block.runs, size):
-        noise = noise_rows(spec, seed, block.first + begin, min(size, block.runs - begin))
-        X = spec.x + noise
-        for k in which:
-            one = spec.slow[k]
-            outcome, linear = one.pi.simulated(X, seed, block.first + begin), one.control.linear
+    size, linear = max(1, min(64, 2**14 // spec.x.size)), one.control.linear
+
+    def add(first: bool, run: int, runs: int, rows: Floats) -> None:
+        for begin in range(0, runs, size):
+            noise = rows[begin : min(begin + size, runs)]
+            outcome = one.pi.simulated(spec.x + noise, seed, run + begin)
             e = outcome.values - one.centre
             d = e if linear is None else e - linear(noise)
-            add_rows(d, e, outcome.values == 0, work[k], begin == 0)
-            degenerate[k] += outcome.degenerate
+            add_rows(
+                d,
+                e,
+                outcome.values <= one.pi.dust if one.pi.dust > 0 else outcome.values == 0,
+                work,
+                first and begin == 0,
+            )
+            degenerate[0] += outcome.degenerate
+
+    return add
 
 
-def noise_rows(spec: Spec, seed: int, first: int, runs: int) -> Floats:
-    """The noise of `runs` runs, one per row."""
-    from fairpost.engines.montecarlo.backends.cpu.kernels.solve import draw_rows
+def draw(mechanism: Mechanism, seed: int, first: int, rows: Floats) -> None:
+    """The noise of the runs from `first` on, one in each row."""
+    if mechanism.code is not None:
+        from fairpost.engines.montecarlo.backends.cpu.kernels.draw import DRAWS
 
-    out, code = np.empty((runs, spec.x.size)), spec.mechanism.code
-    if code is not None:
-        draw_rows(code, out, spec.mechanism.spread, np.uint64(seed), first)
-    else:
-        for t in range(runs):
-            out[t] = spec.mechanism.sample(spec.x.size, Stream(seed, first + t))
-    return out
+        DRAWS[mechanism.code](rows, mechanism.spread, np.uint64(seed), first)
+        return
+    for t in range(rows.shape[0]):
+        rows[t] = mechanism.sample(rows.shape[1], Stream(seed, first + t))

@@ -28,6 +28,7 @@ class Grouped:
 
     code: int
     steep: float
+    dust: float
     order: Ints
     starts: Ints
     x: Floats
@@ -66,7 +67,7 @@ def grouped(one: One, asked: Asked) -> Grouped | None:
         return None
     level = (0.0 if rule is None else rule.level) * weight
     x, base = parts.gather(asked.counts.values), parts.gather(one.centre)
-    return Grouped(code, steep, parts.order, parts.starts, x, weight, level, base, slope, share, totals)
+    return Grouped(code, steep, pi.dust, parts.order, parts.starts, x, weight, level, base, slope, share, totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ def put_groups(device: Device, one: Grouped) -> There:
         one.starts.astype(np.int32), member, one.x, one.weight, one.level, one.base, one.slope, one.share, totals,
     )  # fmt: skip
     held = tuple(device.put(np.ascontiguousarray(array)) for array in arrays)
-    fields = (np.int32(one.code), np.int32(sizes.size), np.uint64(one.x.size), float(one.steep))
+    fields = (np.int32(one.code), np.int32(sizes.size), np.uint64(one.x.size), float(one.steep), float(one.dust))
     record = packed(device, *fields, *(np.uint64(device.address(array)) for array in held))
     threads = next(threads for most, threads in THREADS if sizes.max() <= most)
     order = device.put(one.order.astype(np.int32))  # waits, for the record too

@@ -41,35 +41,6 @@ def add_rows(d: Floats, e: Floats, zero: NDArray[np.bool_], sums: Floats, first:
                 piece[i + ZEROS] += 1.0 if zero[t, lo + i] else 0.0
 
 
-@kernel
-def _settle(piece: Floats, mean: int, m2: int, runs: int) -> None:
-    for i in range(PIECE):
-        total = piece[i + mean]
-        piece[i + mean] = piece[i + CENTRE] + total / runs
-        piece[i + m2] = max(piece[i + m2] - total * (total / runs), 0.0)
-
-
-@kernel
-def finish(sums: Floats, pairs: Floats, runs: int) -> None:
-    """Sums about a centre to the mean and the sum of squared deviations from it, in place; pairs likewise.
-
-    The memory of `sums` then begins with (post-processings, pieces, PLANES * PIECE), without the centres.
-    """
-    flat, place = sums.reshape(-1), 0
-    for p in range(sums.shape[0]):
-        for k in range(sums.shape[1]):
-            _settle(sums[p, k], MEAN_D, M2_D, runs)
-            _settle(sums[p, k], MEAN_E, M2_E, runs)
-            for i in range(PLANES * PIECE):  # place never passes what is still to be read
-                flat[place] = sums[p, k, i]
-                place += 1
-        for k in (0, 3):
-            total = pairs[p, k + 1]
-            pairs[p, k] += total / runs
-            pairs[p, k + 1] = max(pairs[p, k + 2] - total * (total / runs), 0.0)
-            pairs[p, k + 2] = 0.0
-
-
 @kernel(inline="always")
 def _merged(mean: Any, m2: Any, done: Any, new_mean: Any, new_m2: Any, more: Any) -> Any:
     """Chan, Golub and LeVeque 1979: the mean and sum of squared deviations of two samples together."""

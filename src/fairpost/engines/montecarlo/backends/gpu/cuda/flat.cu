@@ -1,6 +1,6 @@
 // Flat lists: rows of noise, a few numbers of each run, and sums over runs, for all rules on the same rows.
 //
-// What is computed, and in which order it is added, is that of backends/cpu/kernels (`solve`, `simulate`, `sums`); only Newton's
+// What is computed, and in which order it is added, is that of backends/cpu/kernels (`solve`, `forms`, `sums`); only Newton's
 // first guess differs, which on the processor comes from the run before. Numbers of a run (`par`, five of them):
 //     release   (q, m, mean, cap, floor)    share   (v, m, k, u, b)
 
@@ -13,6 +13,7 @@
 #define ZEROS (4 * PIECE)
 #define CENTRE (5 * PIECE)
 #define WORK (6 * PIECE)
+#define NOTHING 3.552713678800501e-15  // 2^-48: a sum that is so small beside its positive part is 0 but for rounding
 enum { NONE, SUM, NONNEGATIVE, SUM_CLIPPED, SIMPLEX, BASELINE, POS, SIMPLEX_THRESHOLD, POS_THRESHOLD };
 
 // Row t is the noise of run first + t; with `order`, place j of a row has the draw of entity order[j].
@@ -145,9 +146,11 @@ extern "C" __global__ void solve_flat(const Rule* rules, int lanes, long long n,
         if (code == SIMPLEX) b = newton(n, lanes, lane, rule.target, q, z);
     } else {
         double total = total_of(n, lanes, lane, z);
-        bool turned = code == POS && total < 0.0;
-        double size = code == POS ? fabs(total) : excess(n, lanes, lane, 0.0, z).over;
-        bool lost = size == 0.0;
+        bool near = code == POS && fabs(total) < 0.5;  // the true counts have the sum 1
+        double positive = near || code != POS ? excess(n, lanes, lane, 0.0, z).over : 0.0;
+        double size = code == POS ? fabs(total) : positive;
+        bool lost = code == POS ? near && size <= NOTHING * positive : size == 0.0;
+        bool turned = code == POS && total < 0.0 && !lost;
         double m = 0.0;
         if (code == POS && !lost) {
             if (turned) m = newton(n, lanes, lane, size, 0.0, [&](long long i) { return -z(i); });

@@ -9,7 +9,7 @@
 struct Groups {
     int code, count;
     long long n;
-    double steep;
+    double steep, dust;  // outputs up to `dust` are 0 but for rounding
     const int* starts;   // count + 1
     const int* member;   // the group of each place
     const double *x, *weight, *level, *base, *slope, *share, *totals;
@@ -36,7 +36,7 @@ extern "C" __global__ void solve_groups(const Groups* groups, const double* rows
     common = team.sum(common);
     total = team.sum(total);
     if (share) whole = team.sum(whole);
-    if (g.code == BASELINE) positive = team.sum(positive);
+    if (share) positive = team.sum(positive);
     double turn = 1.0, factor = 1.0, target = share ? fabs(total) : g.totals[k];
     bool lost = false;
     if (!share) common = common / (double)n;
@@ -44,8 +44,8 @@ extern "C" __global__ void solve_groups(const Groups* groups, const double* rows
         lost = positive == 0.0;
         factor = lost ? 0.0 : 1.0 / positive;
     } else {
-        lost = total == 0.0;
-        turn = total < 0.0 ? -1.0 : 1.0;
+        lost = fabs(total) <= NOTHING * positive;
+        turn = total < 0.0 && !lost ? -1.0 : 1.0;
         factor = lost ? 0.0 : 1.0 / target;
     }
     auto each = [&](auto f) {
@@ -95,7 +95,7 @@ extern "C" __global__ void moments_groups(const Groups* groups, int runs, const 
         double out = outcome(g, weight * (x + eta), level, weight, p);
         double e = out - base, d = e - (slope * eta - share * p[5]);
         if (begin && t == 0) s.centre = d;
-        s.add(d, e, out == 0.0 ? 1.0 : 0.0);
+        s.add(d, e, out == 0.0 || (g.dust > 0.0 && out <= g.dust) ? 1.0 : 0.0);
     }
     s.store(piece, at);
 }
