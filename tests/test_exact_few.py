@@ -125,7 +125,8 @@ def test_one_noise_at_a_time_is_the_list_of_all() -> None:
     pi = PoS(a)
     truth = x / x.sum()
     d = Asked(x, truth, noise, 1e-6).distinct(a)
-    every, left, _ = listing._all(pi, x, truth, a, noise, 3)
+    ball = listing.Ball(noise, 4)
+    every, (left, _) = listing._all(pi, d, x, truth, a, ball, 5), ball.left(5)
     single, more, size = listing._single(pi, d, x, truth, a, noise, 3)
     assert left < more
     for name in ("bias", "mse", "zero"):
@@ -138,7 +139,7 @@ def test_one_noise_at_a_time_is_the_list_of_all() -> None:
 
 def test_what_is_not_listed_is_refused() -> None:
     with pytest.raises(errors.UnsupportedError, match="continuous noise only"):
-        fp.audit(fp.Counts(np.arange(30.0)), fp.DiscreteLaplace(2.0), "pos", engine="exact")
+        fp.audit(fp.Counts(np.arange(30.0)), fp.DiscreteLaplace(2.0), "pos-threshold", engine="exact")
 
 
 @pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
@@ -228,3 +229,112 @@ def test_equal_counts_have_equal_biases_and_are_not_refused_for_them(x, n, total
     ):
         assert error < 1e-3 * value
         assert abs(value - seen.mean()) <= error + 5 * seen.std() / runs**0.5
+
+
+# -- a ball of noises -------------------------------------------------------------------------------------------------
+
+
+def every_noise(noise: fp.noise.Law, n: int, reach: int) -> tuple[np.ndarray, np.ndarray]:
+    """All vectors of noises up to the reach, and their chances."""
+    k = np.arange(-reach, reach + 1)
+    rows = np.stack(np.meshgrid(*[k] * n, indexing="ij"), axis=-1).reshape(-1, n)
+    return rows, np.prod(noise.density(rows.astype(float)), axis=1)
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(0.9), fp.DiscreteGaussian(1.2)], ids=lambda m: m.name)
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_ball_has_what_a_cube_has_inside_it(noise: fp.noise.Law, n: int) -> None:
+    ball, (rows, chance) = listing.Ball(noise, n), every_noise(noise, n, 30)
+    size = np.sum(rows**2 if noise.name == "discrete-gaussian" else np.abs(rows), axis=1)
+    for radius in (0, 1, 5, 11):
+        inside = size <= radius
+        assert ball.vectors(radius) == np.count_nonzero(inside)
+        left, length = ball.left(radius)
+        assert left == pytest.approx(float(chance[~inside].sum()), rel=1e-9, abs=1e-14)
+        outside = float(chance[~inside] @ np.abs(rows[~inside]).sum(axis=1))
+        assert outside <= length
+        assert length <= (n if noise.name == "discrete-gaussian" else 1) * outside + 1e-11
+        least = ball.radius(left)
+        assert ball.left(least)[0] == left  # no vector has some of the sizes
+        assert least == 0 or ball.left(least - 1)[0] > left
+        assert ball.radius(0.5 * length, 0.5) <= radius  # what each noise may do counts, where that is less
+    assert ball.radius(1e-17) == -1
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_exchangeable_noises_are_listed_in_one_order(square: bool) -> None:
+    """Every vector of the ball once, the ascending ones for all their orders."""
+    label, radius = np.array([0, 0, 0, 1, 1]), 7
+    k = np.arange(-7, 8)
+    rows = np.stack(np.meshgrid(*[k] * 5, indexing="ij"), axis=-1).reshape(-1, 5)
+    rows = rows[np.sum(rows**2 if square else np.abs(rows), axis=1) <= radius]
+    ordered = np.concatenate([np.sort(rows[:, :3], axis=1), np.sort(rows[:, 3:], axis=1)], axis=1)
+    expected = {tuple(v): float(m) for v, m in zip(*np.unique(ordered, axis=0, return_counts=True), strict=True)}
+    found = [(tuple(v), t) for vs, ts in listing._in_ball(label, radius, square) for v, t in zip(vs, ts, strict=True)]
+    assert len(found) == len(expected)
+    assert dict(found) == expected
+
+
+def test_a_long_list_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate([v for v, _ in listing._in_ball(np.arange(3), 9, False)])
+    monkeypatch.setattr(listing, "BLOCK", 50)
+    parts = [v for v, _ in listing._in_ball(np.arange(3), 9, False)]
+    assert len(parts) > 10
+    assert max(len(v) for v in parts) < 100
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize(
+    ("x", "a", "noise", "rule"),
+    [
+        ([0.0, 3.0, 3.0], [1.0, 1.0, 1.0], fp.DiscreteLaplace(1.2), "pos"),
+        ([2.0, 2.0, 5.0], [1.0, 1.0, 40.0], fp.DiscreteGaussian(1.5), "pos-threshold"),
+        ([1.0, 4.0, 2.0], [1.0, 300.0, 7.0], fp.DiscreteLaplace(0.8), "pos-threshold"),
+    ],
+)
+def test_a_ball_gives_what_a_cube_gives(x: list[float], a: list[float], noise: fp.noise.Law, rule: str) -> None:
+    counts = fp.Counts(x, weights=a)
+    found = fp.audit(counts, noise, rule, engine="exact")
+    pi = POSTPROCESSINGS[rule].from_counts(counts).for_mechanism(noise)
+    rows, chance = every_noise(noise, 3, 34 if noise.name == "discrete-laplace" else 13)
+    v, truth = pi(np.asarray(x) + rows), counts.weights * counts.values / np.sum(counts.weights * counts.values)
+    missing = 1e-11 + max(1 - float(chance.sum()), 0.0)
+    assert found.bias == pytest.approx(chance @ (v - truth), abs=missing)
+    assert found.mse == pytest.approx(chance @ (v - truth) ** 2, abs=missing)
+    assert found.zero == pytest.approx(chance @ (v <= 1e-13), abs=missing)  # rounding at the foot of a ramp is 0
+    assert found.degenerate == pytest.approx(float(chance @ ((x + rows) @ counts.weights <= 0)), abs=missing)
+    assert found.half_width.max() <= 2e-11
+
+
+def test_a_list_is_as_long_as_alpha_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too long for more digits than were asked for: the radius comes from alpha, and the stated error holds."""
+    counts, noise = fp.Counts([0.0, 1.0, 3.0], weights=[1.0, 2.0, 60.0]), fp.DiscreteLaplace(1.5)
+    best = fp.audit(counts, noise, "pos-threshold", engine="exact")
+    monkeypatch.setattr(listing, "QUICK", 1.2e5)
+    found = fp.audit(counts, noise, "pos-threshold", engine="exact")
+    width = float(found.half_width.max())
+    assert 1e-9 < width <= 0.5e-6 * found.alpha.value
+    assert float(best.half_width.max()) < 1e-10
+    assert (np.abs(found.bias - best.bias) <= width).all()
+    assert np.abs(found.bias - best.bias).max() > 0
+    assert (np.abs(found.mse - best.mse) <= found.mse_accuracy.half_width).all()
+    assert (np.abs(found.zero - best.zero) <= found.zero_accuracy.half_width).all()
+    monkeypatch.setattr(listing, "POINTS", 1.3e5)  # enough for an alpha of 1, not for this one
+    with pytest.raises(
+        errors.ToleranceError, match="pos-threshold: more discrete-laplace noises matter than can be listed"
+    ):
+        fp.audit(counts, noise, "pos-threshold", engine="exact")
+
+
+def test_four_equal_counts_need_no_long_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their biases are 0; the rest has some digits, with its error."""
+    counts, noise = fp.Counts([18.0] * 4), fp.DiscreteLaplace(2.2)
+    seen: list[int] = []
+    real = listing._all
+    monkeypatch.setattr(listing, "_all", lambda *args: seen.append(args[-1]) or real(*args))
+    found = fp.audit(counts, noise, "pos", engine="exact")
+    assert found.alpha.value == 0 == found.half_width.max()
+    assert len(seen) == 1
+    assert found.mse_accuracy.half_width.max() < 1e-6
+    simulated = fp.audit(counts, noise, "pos", engine=fp.MonteCarlo(runs=100_000, seed=2))
+    assert found.mse[0] == pytest.approx(float(simulated.mse.mean()), rel=0.01)

@@ -178,13 +178,12 @@ def _class(decade: float) -> str:
 def _parts(
     counts: Counts, rows: Floats, member: NDArray[np.int64], labels: Sequence[str], law: Law | None, confidence: float
 ) -> list[Part]:
-    """The entities summed part by part."""
-    k = len(labels)
+    """The entities summed part by part; every part has some."""
 
     def sums(values: Floats) -> Floats:
-        return np.asarray(np.bincount(member, weights=values, minlength=k), dtype=np.float64)
+        return np.asarray(np.bincount(member, weights=values), dtype=np.float64)
 
-    n, due = np.bincount(member, minlength=k), sums(counts.values)
+    n, due = np.bincount(member), sums(counts.values)
     d = np.array([sums(row - counts.values) for row in rows])  # the differences, not the sums, are small
     mean, half = np.mean(d, axis=0), _half_widths(d, confidence)
     sizes = np.array([sums(np.abs(row)) for row in rows])
@@ -205,7 +204,7 @@ def _parts(
                 relative=None if due[g] == 0 else float(mean[g] / due[g]),
                 noise=None if law is None else float(np.sqrt(law.variance * n[g] / len(rows))),
                 p_value=p,
-                p_adjusted=None if p is None else min(1.0, k * p),
+                p_adjusted=None if p is None else min(1.0, len(labels) * p),
                 half_width=width,
                 kept=int(kept[g]),
             )

@@ -136,7 +136,7 @@ def _few_cells(problem: Problem, cells: float) -> None:
         )
 
 
-def _rule(win: Window, order: int) -> tuple[Floats, Floats]:
+def panels(win: Window, order: int) -> tuple[Floats, Floats]:
     """Gauss-Legendre on panels of t that end at whole numbers and at the centre."""
     whole = np.arange(math.ceil(win.low), math.floor(win.high) + 1.0)
     breaks = np.unique(np.concatenate([[win.low, win.centre, win.high], whole]))
@@ -151,7 +151,7 @@ def _rule(win: Window, order: int) -> tuple[Floats, Floats]:
 
 def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found:
     e = family.entities(math.floor(win.low), math.ceil(win.high) + 1.0, level.nodes)
-    t, weight = _rule(win, level.order)
+    t, weight = panels(win, level.order)
     at = problem.places(t)
     tilt, width = win.tilts(t)
     if t.size * 10 * table(problem.noise) > TABLES:  # the product is looked at some ten times before the work

@@ -22,9 +22,10 @@ The contour. The line in s goes through the saddle point of the integrand and th
 decays: the trapezoidal rule along it converges geometrically whether thousands are clipped (a bell) or one in
 a million (an exponential). So one method serves dense and rare clipping.
 
-What remains are four ways of taking 1/S and the sign of S:
+What remains are five ways of taking 1/S and the sign of S:
 
     one         one entity alone may be clipped: a sum over its own law
+    lattice     whole-number noise, equal weights and many entities that may be clipped (`lattice.shares`)
     separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
     pair        n = 2: integrals of one dimension
     general     the rest: both signs of S, all nodes t; and where that fails, the lines of `pos-threshold` without a threshold
@@ -37,6 +38,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Distinct, Work
+from fairpost.engines.exact.lattice import shares as lattice
 from fairpost.engines.exact.lattice.listed import listed, listing
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.one import one
@@ -99,14 +101,16 @@ def _pos(pi: PoS, asked: Asked) -> Work:
 
 
 def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Threshold, *, smooth: bool) -> Work:
-    """Whole-number noise: nobody is dropped, or one entity alone, or there are few noises, or the exact engine has no integral."""
+    """Whole-number noise: nobody is dropped, or one entity alone; many entities on one lattice; few noises; or no integral."""
     law = asked.law()
     with np.errstate(all="ignore"):
         problem = Problem.build(d.x, d.a, d.times, d.truth, law)
         found = uncut(problem, rule.level + rule.width, asked.rtol) or one(problem, rule, asked.rtol)
     if found is not None:
         return lambda: found.at(d.inverse)
-    plan = listing(d, asked.x.size, law)
+    plan = listing(d, asked.x.size, law, asked.rtol)
+    if plan is None and rule.level == 0 and lattice.on_a_lattice(problem):
+        return d.entities(lambda: lattice.shares(problem, asked.rtol))
     if plan is None:
         continuous(pi.name, law)
     assert plan is not None
@@ -115,8 +119,7 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
         a = pi.problem.a(asked.x.size)
         found = listed(pi, plan, d, asked.x, asked.truth, a, law, asked.rtol, smooth)
         if found is None:
-            continuous(pi.name, law)
-        assert found is not None
+            raise ToleranceError(f"{pi.name}: more {law.name} noises matter than can be listed")
         return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
 
     return work

@@ -48,9 +48,9 @@ class Problem:
         return bool(np.isinf(self.mechanism.strip))
 
     @cached_property
-    def noise(self) -> int:
-        """The kernels' code for the noise."""
-        return int(self.gaussian)
+    def noise(self) -> int | None:
+        """The kernels' code for the noise (`pos.kernels.noise`)."""
+        return 1 if self.gaussian else None
 
     @cached_property
     def n(self) -> int:

@@ -40,6 +40,7 @@ from fairpost.engines.exact.shares import moved, reached, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
 from fairpost.engines.exact.sums.contours import BLOCK, Upright
+from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.window import Window
 from fairpost.engines.exact.threshold.release import LEVELS, Level, growth
 from fairpost.engines.exact.threshold.tilts import Field, field_of, log_of, tilted, window
@@ -165,6 +166,17 @@ def _tilt(f: Field, t: Floats, weight: Floats, edges: Floats, path: Upright, the
     jump = f.a * f.tau
     blocks = [slice(i, min(i + rows, t.size)) for i in range(0, t.size, rows)]
 
+    def steps(s: Complexes) -> tuple[Complexes, Complexes, Complexes]:
+        """Moments of e^{-s u} over the jump, and its end; one column where the jump is the same for every pair."""
+        z = -s[:, :, None] * (jump[:1] if np.ptp(jump) == 0 else jump)
+        return *growth(z), np.exp(z)
+
+    def along(q: Complexes, part: Complexes, factor: Complexes | None) -> Floats:
+        """The sum of q times a part over the contour; a factor that is the same for every pair goes to q."""
+        if factor is not None and factor.shape[2] == 1:
+            q, factor = q * factor[:, :, 0], None
+        return np.asarray(np.matmul(q[:, None, :], part if factor is None else part * factor)[:, 0].imag)
+
     def some(which: slice) -> None:
         for b in blocks[which]:
             cancel.check()
@@ -172,17 +184,13 @@ def _tilt(f: Field, t: Floats, weight: Floats, edges: Floats, path: Upright, the
             found, still = tilted(f, t[b], s, theta), tilted(f, t[b], np.zeros((s.shape[0], 1)), theta)
             q = np.exp(found.log) * ds / s
             base = (pole * np.exp(still.log[:, 0]))[:, None]
-            z = -s[:, :, None] * (jump[:1] if np.ptp(jump) == 0 else jump)
-            zeroth, first = growth(z)
-            fall = np.exp(z)
-            for out, part, rest in (
-                (dropped, found.dropped, still.dropped),
-                (edge, found.one * zeroth * jump, still.one * jump),
-                (moment, found.one * (zeroth - first) * (2 * jump**2), still.one * jump**2),
-                (none, found.one * fall, still.one),
-                (far, found.far, still.far),
-            ):
-                out[b] = np.matmul(q[:, None, :], part)[:, 0].imag - base * rest[:, 0].real
+            zeroth, first, fall = steps(s)
+            one = still.one[:, 0].real
+            dropped[b] = along(q, found.dropped, None) - base * still.dropped[:, 0].real
+            edge[b] = (along(q, found.one, zeroth) - base * one) * jump
+            moment[b] = (2 * along(q, found.one, zeroth - first) - base * one) * jump**2
+            none[b] = along(q, found.one, fall) - base * one
+            far[b] = (along(q, found.one, None) - base * one) * found.far[:, 0]
             plain[b] = np.sum(q, axis=1).imag - base[:, 0]
 
     over_slices(some, len(blocks), None if len(blocks) > 1 else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -50,6 +51,25 @@ class Field:
         """The weights, or one of them where all are equal: what then is the same for every pair is computed once."""
         return self.a if self.a.size == 0 or np.ptp(self.a) > 0 else self.a[:1]
 
+    def log(self, t: Floats, s: Complexes) -> Complexes:
+        """log E[e^{s (W(t) - n t)}]."""
+        return log_of(self, t, s)
+
+
+class Shared(Protocol):
+    """What shares a shift: a sum W(t) of independent terms."""
+
+    @property
+    def noise(self) -> Law:
+        """Of one entity."""
+
+    @property
+    def a(self) -> Floats:
+        """The scales of their noises."""
+
+    def log(self, t: Floats, s: Complexes) -> Complexes:
+        """log E[e^{s (W(t) - n t)}]."""
+
 
 @dataclass(frozen=True)
 class Tilted:
@@ -58,9 +78,8 @@ class Tilted:
     log: Complexes
     one: Complexes
     dropped: Complexes
-    kept: Complexes
-    far: Complexes
-    """E[(z - t) e^{-theta z}; kept], in place of the factor."""
+    far: Floats
+    """E[(z - t) e^{-theta z}; kept], which `one` puts in place of the factor; the same at every s."""
 
 
 def tilted(f: Field, t: Floats, s: Complexes, theta: float) -> Tilted:
@@ -73,7 +92,7 @@ def tilted(f: Field, t: Floats, s: Complexes, theta: float) -> Tilted:
     fallen = _fallen(f, c, s, theta)
     psi = kept + fallen
     inverse = 1 / psi
-    return Tilted(_product(f, psi, t, s, theta), inverse, fallen * inverse, kept * inverse, far * inverse)
+    return Tilted(_product(f, psi, t, s, theta), inverse, fallen * inverse, far)
 
 
 def log_of(f: Field, t: Floats, s: Complexes) -> Complexes:
@@ -118,10 +137,10 @@ def field_of(problem: Problem, tau: float, high: float, low: float, nodes: int) 
     return Field(noise, found.y, ones, found.weight, giants, often, problem.n, level, where, found.reduced)
 
 
-def slope(f: Field, t: Floats, s: Floats) -> tuple[Floats, Floats]:
+def slope(f: Shared, t: Floats, s: Floats) -> tuple[Floats, Floats]:
     """log E[e^{s (W - nt)}] at theta = 0 and its derivative, by differences (only windows and tilts come from it)."""
     step = 1e-4 * np.maximum(np.abs(s), 1e-3)
-    log = log_of(f, t, s[:, None] + step[:, None] * np.array([-1.0, 0.0, 1.0])).real
+    log = f.log(t, s[:, None] + step[:, None] * np.array([-1.0, 0.0, 1.0])).real
     return log[:, 1], (log[:, 2] - log[:, 0]) / (2 * step)
 
 
@@ -149,24 +168,28 @@ def window(problem: Problem, tau: float) -> Window:
             f"pos-threshold: {shared:.3g} entities share the shift, which varies by {scale / unit:.2g} noise deviations: too few "
             f"for the exact integral"
         )
-    rows = [_side(f, t0, scale, side) for side in (1.0, -1.0)]
-    marks = np.concatenate(rows)[:, :3]
-    marks = marks[np.lexsort((marks[:, 1], marks[:, 0]))]
+    marks = sides(f, t0, scale, "pos-threshold")
     return Window(t0, float(marks[0, 0]), float(marks[-1, 0]), scale, shared, marks)
 
 
-def _side(f: Field, t0: float, scale: float, side: float) -> Floats:
+def sides(f: Shared, t0: float, scale: float, name: str) -> Floats:
+    """Marks (t, tau, width) of a window, ascending in t."""
+    marks = np.concatenate([_side(f, t0, scale, side, name) for side in (1.0, -1.0)])[:, :3]
+    return np.asarray(marks[np.lexsort((marks[:, 1], marks[:, 0]))])
+
+
+def _side(f: Shared, t0: float, scale: float, side: float, name: str) -> Floats:
     """Marks to one side of t0, as far as the chances are above FAR."""
     for span in (SPAN, 1.5 * SPAN, 2.2 * SPAN, 3.2 * SPAN):
         rows = _saddles(f, t0 + side * scale * np.linspace(0.0, span, 17), side)
         if rows[-1, 3] <= math.log(FAR):
             return rows
     raise ToleranceError(
-        f"pos-threshold: the shift has long tails (e^{rows[-1, 3]:.3g} where they are cut), which the exact integral does not cover"
+        f"{name}: the shift has long tails (e^{rows[-1, 3]:.3g} where they are cut), which the exact integral does not cover"
     )
 
 
-def _saddles(f: Field, t: Floats, side: float) -> Floats:
+def _saddles(f: Shared, t: Floats, side: float) -> Floats:
     """Columns t, tau, width and the logarithm of the saddle-point estimate."""
     limit = (0.75 if not np.isinf(f.noise.strip) else 8.0) / float(np.max(f.a))
     low, high = np.full(t.size, math.log(1e-7 * limit)), np.full(t.size, math.log(limit))

@@ -1,9 +1,10 @@
 """Contour integrals of PoS without any assumption on S: each node t has its own saddle point in s.
 
-Symbols as in engines/exact/pos.py; the arrays hold every entity, sorted by times.
+Symbols as in `engines.exact.pos`; the arrays hold every entity, sorted by times.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ NOTHING = 1e-18
 
 @kernel(error_model="numpy")
 def accumulate_general(
-    noise: int,
+    noise: Any,
     c: Floats,
     scale: Floats,
     times: Counted,
@@ -106,7 +107,7 @@ def accumulate_general(
 
 
 @kernel(error_model="numpy")
-def _above(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats) -> bool:
+def _above(noise: Any, c: Floats, scale: Floats, r: float, t: float, up: Floats) -> bool:
     """E[p^k e^{-tp}; p > 0], p = z - r, for k = 0, 1, 2; False where S is so far above 1/t that nothing is left."""
     enough = True
     for j in range(c.size):
@@ -117,7 +118,7 @@ def _above(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats)
 
 
 @kernel(error_model="numpy")
-def _forget(noise: int, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> None:
+def _forget(noise: Any, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> None:
     """Who is above r with a chance below `never` is not there.
 
     Its term has a saddle point of its own, far from that of the others where scales are very different: with it the contour suits neither,

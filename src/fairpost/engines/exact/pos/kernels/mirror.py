@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below
+from fairpost.engines.exact.pos.kernels.noise import below
 from fairpost.engines.exact.pos.kernels.saddles import decays, saddle, slope
 
 Floats = NDArray[np.float64]
@@ -202,7 +202,7 @@ def accumulate_mirror(
         for q in range(3000):
             s = complex(s0, q * fine)
             for j in range(n):
-                b0[j], _, _ = below(LAPLACE, r[i] + c[j], beta[j], s)
+                b0[j], _, _ = below(None, r[i] + c[j], beta[j], s)
                 null[j] = -0.5 * math.exp(-(r[i] + c[j]) / beta[j]) / (1.0 - s * beta[j])
             turn = np.exp(s * r[i])
             outer = weight[i] * fine / math.pi * (0.5 if q == 0 else 1.0)

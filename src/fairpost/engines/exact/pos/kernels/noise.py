@@ -2,6 +2,7 @@
 
 For z = c + noise and d = r - c: E[y^k e^{-sy}; y > 0] with y = r - z and k = 0, 1, 2. The part above the threshold is the
 mirror image: y = z - r, with -d in the place of d. Only the noise's scale and d enter.
+`noise` is None for Laplace, 1 for Gaussian noise: a type of its own each, so that what one noise does not use is not compiled for it.
 """
 
 import math
@@ -11,10 +12,6 @@ import numpy as np
 
 from fairpost.compiled import kernel
 from fairpost.engines.exact.kernels.mills import first_three
-
-LAPLACE = 0
-GAUSSIAN = 1
-
 
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
@@ -86,8 +83,8 @@ def gaussian_below(d: float, sigma: float, s: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def below(noise: int, d: float, scale: float, s: Any) -> Any:
+def below(noise: Any, d: float, scale: float, s: Any) -> Any:
     """E[y^k e^{-sy}; y > 0] for k = 0, 1, 2, where y = d - noise."""
-    if noise == LAPLACE:
+    if noise is None:
         return laplace_below(d, scale, s, math.exp(-abs(d) / scale))
     return gaussian_below(d, scale, s)

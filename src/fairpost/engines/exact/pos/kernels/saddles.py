@@ -1,25 +1,26 @@
 """The law of the threshold r of PoS at its saddle points: where the contours of `separated` and `general` cross the axis.
 
-Entities at risk come as arrays (c, scale, times); the `far` others are never below the threshold r. Symbols as in engines/exact/pos.py.
+Entities at risk come as arrays (c, scale, times); the `far` others are never below the threshold r. Symbols as in `engines.exact.pos`.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below, gaussian_below, laplace_below
+from fairpost.engines.exact.pos.kernels.noise import below, gaussian_below, laplace_below
 
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
 
 @kernel(error_model="numpy")
-def decays(noise: int, c: Floats, scale: Floats, r: float) -> Floats:
+def decays(noise: Any, c: Floats, scale: Floats, r: float) -> Floats:
     """e^{-|r - c|/scale}, for Laplace noise."""
     out = np.empty(c.size)
-    if noise == LAPLACE:
+    if noise is None:
         for j in range(c.size):
             out[j] = math.exp(-abs(r - c[j]) / scale[j])
     return out
@@ -59,7 +60,7 @@ def slope_from(
 
 @kernel(error_model="numpy")
 def slope(
-    noise: int,
+    noise: Any,
     c: Floats,
     scale: Floats,
     times: Counted,
@@ -72,7 +73,7 @@ def slope(
     """As `slope_from`, with the transforms taken here; Laplace noise: decay = e^{-|r - c|/scale}."""
     b = np.empty((3, c.size))
     for j in range(c.size):
-        if noise == LAPLACE:
+        if noise is None:
             b[0, j], b[1, j], b[2, j] = laplace_below(r - c[j], scale[j], s, decay[j])
         else:
             b[0, j], b[1, j], b[2, j] = gaussian_below(r - c[j], scale[j], s)
@@ -81,7 +82,7 @@ def slope(
 
 @kernel(error_model="numpy")
 def saddle(
-    noise: int,
+    noise: Any,
     c: Floats,
     scale: Floats,
     times: Counted,
@@ -126,7 +127,7 @@ def saddle(
 
 
 @kernel(error_model="numpy")
-def survivors(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floats, lift: Floats) -> None:
+def survivors(noise: Any, c: Floats, scale: Floats, r: float, t: float, up: Floats, lift: Floats) -> None:
     """up = E[e^{-t(z - r)}; z > r] and lift = E[(z - r) e^{-t(z - r)}; z > r]."""
     for j in range(c.size):
         up[j], lift[j], _ = below(noise, c[j] - r, scale[j], t)
@@ -134,7 +135,7 @@ def survivors(noise: int, c: Floats, scale: Floats, r: float, t: float, up: Floa
 
 @kernel(error_model="numpy")
 def threshold_density(
-    noise: int, c: Floats, scale: Floats, times: Counted, far: float, low: float, never: float, r: Floats, out: Floats
+    noise: Any, c: Floats, scale: Floats, times: Counted, far: float, low: float, never: float, r: Floats, out: Floats
 ) -> None:
     """The logarithm of the density of r by the saddle-point approximation, to place the nodes; smooth in r.
 

@@ -1,17 +1,18 @@
 """Contour integrals of PoS where S > 0 is all but certain: the sums over nodes (r, s, t).
 
 Entities at risk come as arrays (c, scale, times) sorted by times; the `far` others are never below the threshold r
-and enter through one factor per node t. Symbols as in engines/exact/pos.py.
+and enter through one factor per node t. Symbols as in `engines.exact.pos`.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.engines.exact.kernels.powers import power
-from fairpost.engines.exact.pos.kernels.noise import LAPLACE, below
+from fairpost.engines.exact.pos.kernels.noise import below
 from fairpost.engines.exact.pos.kernels.saddles import saddle, survivors
 
 Floats = NDArray[np.float64]
@@ -20,7 +21,7 @@ Counted = NDArray[np.int64]
 
 
 @kernel(error_model="numpy")
-def shortfall(noise: int, c: Floats, scale: Floats, times: Counted, r: float) -> tuple[float, float, float]:
+def shortfall(noise: Any, c: Floats, scale: Floats, times: Counted, r: float) -> tuple[float, float, float]:
     """E[W], Var[W] and E[number below r], W = sum (r - z_j)_+."""
     mean, variance, number = 0.0, 0.0, 0.0
     for j in range(c.size):
@@ -32,21 +33,21 @@ def shortfall(noise: int, c: Floats, scale: Floats, times: Counted, r: float) ->
 
 
 @kernel(error_model="numpy")
-def shortfalls(noise: int, c: Floats, scale: Floats, r: float, out: Floats) -> None:
+def shortfalls(noise: Any, c: Floats, scale: Floats, r: float, out: Floats) -> None:
     """E[(r - z_j)_+] for each entity."""
     for j in range(c.size):
         _, out[j], _ = below(noise, r - c[j], scale[j], 0.0)
 
 
 @kernel(error_model="numpy")
-def room(noise: int, c: Floats, scale: Floats, r: float, s0: float, low: float) -> float:
+def room(noise: Any, c: Floats, scale: Floats, r: float, s0: float, low: float) -> float:
     """How far to the left of s0 the transforms behave.
 
     Laplace: to the pole. Gaussian: I_0(q) is like 1/q for q > 0 and grows like e^{q^2/2} for q < 0,
     q = s sigma - d/sigma, so about to q = -1.5; an entity with q < -1 at s0 is clipped for certain and its transform
     a bell.
     """
-    if noise == LAPLACE:
+    if noise is None:
         return s0 - low
     out = np.inf
     for j in range(c.size):
@@ -58,7 +59,7 @@ def room(noise: int, c: Floats, scale: Floats, r: float, s0: float, low: float) 
 
 @kernel(error_model="numpy")
 def contour(
-    noise: int, s0: float, second: float, space: float, target: float, left: float, step: float
+    noise: Any, s0: float, second: float, space: float, target: float, left: float, step: float
 ) -> tuple[float, float, float]:
     """The path s(v) = s0 + i width sinh v - bend (cosh v - 1): its width, its bend and the step in v.
 
@@ -70,7 +71,7 @@ def contour(
     sigma = 1.0 / math.sqrt(second)
     width = min(6.0 * sigma, 0.8 * space)
     bend = min(left * width, 4.0 / target)
-    return width, bend, step * min(0.2 if noise == LAPLACE else 0.12, sigma / width)
+    return width, bend, step * min(0.2 if noise is None else 0.12, sigma / width)
 
 
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
@@ -119,7 +120,7 @@ def _some_below(b0: Numbers, g: Numbers, times: Counted, n: float) -> complex:
 
 @kernel(error_model="numpy")
 def accumulate(
-    noise: int,
+    noise: Any,
     c: Floats,
     scale: Floats,
     times: Counted,
