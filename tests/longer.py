@@ -129,6 +129,12 @@ LONG = {
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),
     "test_programme_sharing": ("test_floors_on_districts[both]", "test_floors_by_mean_field_and_by_simulation"),
+    "test_exact_lattice_shares": (
+        "test_against_simulation",
+        "test_nodes_stand_for_many_counts",
+        "test_what_is_stated_holds_at_every_tolerance[noise0]",
+    ),
+    "test_paper_numbers": ("test_figures_have_one_style", "test_allocation_proposition_3_numbers"),
     "test_exact_few": tuple(f"test_two_shares_under_a_threshold[x{k}-a{k}-noise{k}]" for k in (0, 2, 4)),
     "test_exact_pos": (
         "test_weights_over_orders_and_a_sum_of_either_sign_are_answered",

@@ -173,3 +173,31 @@ def test_labels_that_are_no_text_are_taken_as_text():
     counts = fp.Counts([1, 2], groups=["1", "2"])
     found = among_groups({1: 5.0, 2: 7.0}, counts, Partition.of(counts.groups))
     assert found.amounts == {"1": 5.0, "2": 7.0}
+
+
+def test_an_answer_in_another_unit_takes_every_error_along() -> None:
+    """By entity: a bias and its error by the part, squares by its square, chances not at all."""
+    from fairpost.engines.base import Answer
+
+    n, part = 3, np.array([0.5, 0.25, 0.0])
+    bias, half = np.array([0.3, -0.2, -0.1]), np.array([0.01, 0.02, 0.03])
+    mse, zero = np.array([0.9, 0.8, 0.7]), np.array([0.1, 0.2, 0.3])
+    answer = Answer(
+        "exact", bias, Accuracy("bound", half), mse, Accuracy("interval", mse / 10), zero, Accuracy("expansion", zero / 10),
+        Estimate(0.5, 0.4, 0.6), (0, 1), None,
+    )  # fmt: skip
+    found = answer.rescaled(part)
+    assert found.bias == pytest.approx([0.15, -0.05, 0.0])
+    rounding = (2 * n + 4) * 2.0**-52 * np.abs(bias * part)
+    assert found.accuracy.half_width == pytest.approx(half * part + rounding, rel=1e-15, abs=0)
+    assert (found.accuracy.half_width[:2] > half[:2] * part[:2]).all()
+    assert found.mse == pytest.approx([0.225, 0.05, 0.0])
+    assert found.mse_accuracy.half_width == pytest.approx([0.0225, 0.005, 0.0])
+    assert (found.accuracy.kind, found.mse_accuracy.kind) == ("bound", "interval")
+    assert np.array_equal(found.zero, zero)
+    assert np.array_equal(found.zero_accuracy.half_width, zero / 10)
+    assert found.alpha.value == pytest.approx(0.2)
+    assert found.alpha.low == pytest.approx(0.19)  # at least: the largest less its error, and the smallest with it
+    assert found.alpha.high == pytest.approx(0.21)
+    assert found.pair == (0, 1)
+    assert found.sample is None

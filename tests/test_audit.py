@@ -176,7 +176,9 @@ def test_a_function_of_ones_own_is_simulated():
         ),
         (lambda c: fp.Exact(rtol=0.0), errors.ParameterError, "`rtol` must be from 1e-12"),
         (
-            lambda c: fp.audit(fp.Counts([0, 1, 2, 30, 400, 5]), fp.DiscreteLaplace(3.0), "pos", engine="exact"),
+            lambda c: fp.audit(
+                fp.Counts(range(9), weights=range(1, 10)), fp.DiscreteLaplace(3.0), "pos", engine="exact"
+            ),
             fp.UnsupportedError,
             "covers 'pos' under continuous noise only, not under discrete-laplace",
         ),

@@ -297,3 +297,15 @@ def test_a_backend_is_a_pure_function_of_specification_seed_and_block() -> None:
         fp.audit(counts, noise, "pos", engine=fp.MonteCarlo(10, backend="abacus"))
     assert list(BACKENDS) == ["cpu", "gpu"]
     assert set(engines.NAMES) == {"auto", "exact", "expansion", "monte-carlo"}
+
+
+def test_the_first_that_covers_it_is_enough() -> None:
+    """`auto` tries what any of its engines covers; where none does it gives the last one's reason."""
+    weighted = fp.Counts(range(9), weights=range(1, 10))
+    question = Question.ask(weighted, fp.DiscreteLaplace(2.0), [POSTPROCESSINGS["pos"].from_counts(weighted)])
+    exact, expansion, runs = fp.Exact(), fp.Expansion(), fp.MonteCarlo(runs=10)
+    assert "continuous noise only" in str(exact.supports(question))
+    assert runs.supports(question) is None
+    assert fp.FirstOf((exact, runs)).supports(question) is None
+    assert fp.FirstOf((exact, expansion)).supports(question) == expansion.supports(question)
+    assert expansion.supports(question) not in (None, exact.supports(question))

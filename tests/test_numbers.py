@@ -224,3 +224,25 @@ def test_an_error_is_rounded_up_to_one_digit():
 )
 def test_factors_in_words(ratio, nearest, up, down):
     assert [times(ratio), times(ratio, 1), times(ratio, -1)] == [nearest, up, down]
+
+
+def test_a_page_of_levels_lists_300_areas_and_says_how_many_more():
+    """Up to 300 in their order; of more, those with the largest biases."""
+    from types import SimpleNamespace
+
+    from fairpost.report.levels import _rows
+
+    def areas(n):
+        bias = [(-1) ** k * (k + 1.0) for k in range(n)]
+        some = [
+            SimpleNamespace(name=f"a{k}", n=2, count=10.0, bias=b, half_width=0.5, rmse=None)
+            for k, b in enumerate(bias)
+        ]
+        return [*some, SimpleNamespace(name="none", n=0, count=0.0, bias=9e9, half_width=0.0, rmse=None)]
+
+    all_of_them = _rows("areas", areas(300), True)
+    assert [row[0] for row in all_of_them.rows] == [f"a{k}" for k in range(300)]
+    assert all_of_them.left == 0
+    some = _rows("areas", areas(302), True)
+    assert [row[0] for row in some.rows] == [f"a{k}" for k in range(301, 1, -1)]
+    assert some.left == 2

@@ -549,3 +549,12 @@ def test_converted_numbers_are_the_nearest_doubles_on_the_safe_side(epsilon, del
     exact = conversion.epsilon_of(Fraction(rho), Fraction(delta))
     found = calibration.epsilon_from_rho(rho, delta)
     assert Fraction(math.nextafter(found, 0.0)) < exact <= Fraction(found)
+
+
+def test_masses_that_are_kept_cannot_be_changed():
+    from fairpost.noise.discrete import _gaussian_masses
+
+    mass, reach = _gaussian_masses(2.5, 0.0)
+    assert mass.size == 2 * reach + 1
+    with pytest.raises(ValueError, match="read-only"):
+        mass[0] = 1.0
