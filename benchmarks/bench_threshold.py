@@ -65,7 +65,8 @@ def table() -> None:
             best = Threshold.best(noise)
             rules: list[Callable[[Floats], Floats]] = [PoS(), PosThreshold(threshold=best)]
             old, new = simulate(x, noise.scale, rules)
-            models = [pos_threshold(values, a, times, noise, rule) for rule in (Threshold(0.0), best)]
+            shares = a * values / x.sum()
+            models = [pos_threshold(values, a, times, shares, noise, rule) for rule in (Threshold(0.0), best)]
             before, after = (measured_alpha(run[0], m.bias[inverse]) for run, m in zip((old, new), models, strict=True))
             costs = [cost(m.bias[inverse]) for m in models]
             b = noise.scale
