@@ -177,13 +177,17 @@ def main() -> None:
     parser.add_argument(
         "--dry", action="store_true", help="no simulation: which cases are refused and why, and how long each takes"
     )
+    parser.add_argument("--only", default="", help="the numbers of some cases, 6,29,101")
     given = parser.parse_args()
+    only = {int(number) for number in given.only.split(",") if number}
     table: dict[str, Counter[str]] = defaultdict(Counter)
     said: list[str] = []
     begun = time.monotonic()
     for number in range(given.cases):
         if time.monotonic() - begun > given.seconds:
             break
+        if only and number not in only:
+            continue
         rng = np.random.default_rng([given.seed, number])
         counts, M, rule, more, words = case(rng)
         row = table[rule]
