@@ -70,10 +70,17 @@ def refusal(name: str, bias: Floats, error: Floats, rtol: float, why: str = "") 
     )
 
 
-def otherwise(before: ToleranceError, way: Callable[[], Moments]) -> Moments:
-    """The second way to a refused answer; where it fails too, the error that had come nearer."""
-    try:
-        return way()
-    except ToleranceError as error:
-        left, own = (np.max(e.reached[1]) if e.reached is not None else np.inf for e in (before, error))
-        raise (before if left <= own else error) from None
+def nearer(before: ToleranceError, error: ToleranceError) -> ToleranceError:
+    """Of two refusals the one that had come nearer."""
+    left, own = (np.max(e.reached[1]) if e.reached is not None else np.inf for e in (before, error))
+    return before if left <= own else error
+
+
+def otherwise(before: ToleranceError, *ways: Callable[[], Moments]) -> Moments:
+    """The other ways to a refused answer, in turn; where all fail too, the error that had come nearest."""
+    for way in ways:
+        try:
+            return way()
+        except ToleranceError as error:
+            before = nearer(before, error)
+    raise before from None

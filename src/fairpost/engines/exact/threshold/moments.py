@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
@@ -14,13 +16,16 @@ from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.sums.one import one as cut_one
-from fairpost.engines.exact.threshold import few, lines, two
+from fairpost.engines.exact.threshold import few, lines, sets, two
 from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PosThreshold, SimplexThreshold
+
+FEW = 5
+"""Up to so many entities with Laplace noise sets of dropped ones are listed before lines are tried."""
 
 
 def simplex_threshold(
@@ -85,9 +90,10 @@ def pos_threshold(
     try:
         return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
     except ToleranceError as error:
-        if np.max(a) > ALIKE * np.min(a):
-            raise
-        return otherwise(error, lambda: lines.shares(problem, rule.level, rtol))
+        ways = [sets] if np.max(a) > ALIKE * np.min(a) else [lines, sets]
+        if problem.n <= FEW and not problem.gaussian:  # corners of a low order: lines would have to go far up
+            ways = ways[::-1]
+        return otherwise(error, *(partial(way.shares, problem, rule.level, rtol) for way in ways))
 
 
 @EXACT.register(PosThreshold)
