@@ -159,6 +159,6 @@ def test_what_is_certain_and_what_is_refused() -> None:
     np.testing.assert_array_equal(nothing.zero, 1.0)
     counts = fp.Counts(np.repeat(MANY, TIMES))
     assert "continuous noise only" in supports(Exact(), counts, fp.DiscreteLaplace(2.0), PosThreshold())
-    a = [1.0, 50.0, 1000.0]
+    a = 10.0 ** np.linspace(0, 6, 12)
     with pytest.raises(errors.ToleranceError, match="may come near 0"):
-        answer(Exact(), fp.Counts([0.0, 1.0, 2.0], weights=a), fp.Laplace(50.0), PosThreshold(a))
+        answer(Exact(), fp.Counts(np.arange(12.0), weights=a), fp.Laplace(50.0), PosThreshold(a))
