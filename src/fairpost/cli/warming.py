@@ -50,6 +50,7 @@ def jobs() -> list[Job]:
     many = fp.Counts(spread, weights=1.0 + np.arange(MANY) / MANY)
     alike = fp.Counts(spread)
     close = fp.Counts([3.0, 0.0, 5.0, 2.0, 8.0, 1.0])
+    uneven = fp.Counts([3.0, 1.0, 8.0], weights=[1.0, 100.0, 1e4])
     noises = (
         fp.Laplace(scale=10.0),
         fp.Gaussian(sigma=10.0),
@@ -72,6 +73,8 @@ def jobs() -> list[Job]:
         found.append(Job("hierarchies", f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))
     for label, job in (("projection", _projections), ("constraints", _constraints)):
         found.append(Job("simulations", label, job))
+    label = "pos-threshold, uneven weights"
+    found.append(Job("shares", label, partial(_audit, uneven, noises[0], "pos-threshold", exact)))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "shares", "releases", "laws", "simulations")
     return sorted(found, key=lambda job: longest.index(job.part))
