@@ -53,8 +53,6 @@ from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold
 
-ALIKE = 4.0
-"""Weights within this factor are alike enough for upright lines."""
 MOST = 4000
 """The most distinct pairs that the general method takes; its cost grows with them."""
 
@@ -85,7 +83,7 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
     try:
         return symmetric(general(problem, rtol))
     except ToleranceError as error:
-        if np.max(a) > ALIKE * np.min(a):
+        if not problem.alike:
             raise
         from fairpost.engines.exact.threshold import lines
 

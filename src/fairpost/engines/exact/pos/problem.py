@@ -10,6 +10,9 @@ import numpy as np
 from fairpost.engines.moments import Counted, Floats
 from fairpost.noise import Law
 
+ALIKE = 4.0
+"""Weights within this factor are alike."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -46,6 +49,11 @@ class Problem:
     def gaussian(self) -> bool:
         """Gaussian noise, or else Laplace."""
         return bool(np.isinf(self.mechanism.strip))
+
+    @cached_property
+    def alike(self) -> bool:
+        """Weights of about the same size."""
+        return bool(np.max(self.a) <= ALIKE * np.min(self.a))
 
     @cached_property
     def noise(self) -> int | None:

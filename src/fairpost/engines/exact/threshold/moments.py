@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice import release as lattice
-from fairpost.engines.exact.pos.moments import ALIKE, pos, whole_shares
+from fairpost.engines.exact.pos.moments import pos, whole_shares
 from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.uncut import uncut
@@ -90,9 +90,9 @@ def pos_threshold(
     try:
         return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
     except ToleranceError as error:
-        ways = [sets] if np.max(a) > ALIKE * np.min(a) else [lines, sets]
+        ways = [lines, sets] if problem.alike else [sets, lines]
         if problem.n <= FEW and not problem.gaussian:  # corners of a low order: lines would have to go far up
-            ways = ways[::-1]
+            ways = [sets, lines]
         return otherwise(error, *(partial(way.shares, problem, rule.level, rtol) for way in ways))
 
 
