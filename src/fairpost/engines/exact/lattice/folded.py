@@ -326,7 +326,7 @@ def _moments(folding: Folding, out: Sums) -> tuple[Moments, float]:
     p, reach = folding.problem, float(folding.reach)
     n, drift = p.n, p.surplus / p.n
     lost = out.lost + folding.left
-    if abs(out.chance - 1) > 1e-11:
+    if abs(out.chance - 1) > 1e-11 + lost:
         raise ToleranceError(f"{p.name}: the chances of all cells sum to 1 + {out.chance - 1:.2g}")
     mean = float(np.sum(p.times * out.deficit)) / n
     middle = float(np.sum(p.times * p.x)) / n
