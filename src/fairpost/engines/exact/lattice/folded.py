@@ -13,10 +13,11 @@ folded into the law of (K, N, V), forwards G_j of the first j entities, and back
 from which everything follows: bias_i = (C - sum x)/n + D_i - mean(D), D_i = E[m + f - tau - X_i; X_i <= m] - tau E[f; X_i = m + 1]. All terms
 of a law are positive: chances keep their relative accuracy, however small.
 
-Cells. One goes up from the root without noise until P(H(1) >= C), the chance of a root beyond, is negligible, and down until P(H(0) < C)
-is. An entity that no noise up to the reach R brings down to the ramp is a *giant* of its cell: always kept. Giants have one sum of noises and
-enter as one. What sinks below every ramp enters with nothing. V ends where every root is beyond (H(1) >= C whatever follows), or where
-so much noise has no chance. Left out are noises beyond R, ends of sums and cells of a negligible chance, which is summed up; since 0 <= v <= C,
+Cells. One goes up from the root without noise until P(H(1) >= C), the chance of a root beyond, is negligible, and down until P(H(0) < C) is;
+that needs laws forwards alone, and says what the rest will take. An entity that no noise up to the reach R brings down to the ramp is a
+*giant* of its cell: always kept. Giants have one sum of noises and enter as one. What sinks below every ramp enters with nothing. V ends
+where every root is beyond (H(1) >= C whatever follows), or where so much noise has no chance. Left out are noises beyond R, ends of sums
+and cells of a negligible chance, which is summed up; since 0 <= v <= C,
 
     |v_i - X_i - (C - sum X)/n| <= C + |x_i - mean x| + C/n + |eta_i| + mean |eta|
 
@@ -32,7 +33,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.exact.lattice.problem import Problem
-from fairpost.engines.exact.lattice.steps import Steps, expected, summed
+from fairpost.engines.exact.lattice.steps import Cell, Steps, expected, summed
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
@@ -42,38 +43,15 @@ CELLS = 250
 """So many cells are reckoned with when it is said what each may leave out."""
 ENDS = 4
 """What a cell leaves out, in units of `left`: ends of the giants' sum (two), of V and of N."""
-WORK = 1.5e10
-"""The most products of one evaluation: some two seconds."""
+WORK = 4e9
+"""The most products of one pass: some two seconds."""
+QUICK = 4e8
+"""So many for more digits than were asked for."""
 MOST = 150
 """The most entities at risk in a cell."""
 FAR = 1500
 """The largest reach of a noise."""
 ROUNDING = 4e-16
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: who is at risk in it (each distinct count by its place), the giants, and the table of (K, N, V)."""
-
-    m: int
-    risk: list[int]
-    giants: Floats
-    """How many of each distinct count are never below the ramp."""
-    need: float
-    """C less what the giants have without noise."""
-    shape: tuple[int, int, int]
-
-    @property
-    def many(self) -> int:
-        """The number of giants."""
-        return int(np.sum(self.giants))
-
-    @property
-    def work(self) -> float:
-        """How many products it takes: one law forwards, three values backwards and three for what is asked of a count."""
-        kept, ramp, size = self.shape
-        table = float(kept * ramp)
-        return (len(self.risk) * 4 + len(set(self.risk)) * 3) * table * (size**2 / 2 + 500.0) + 1e6
 
 
 @dataclass
@@ -193,20 +171,41 @@ class Folding:
         below, beyond = (np.clip(edge, 0, giants.size).astype(np.int64) for edge in (start, end))
         return float(np.sum(law * upto[below])), float(np.sum(law * onward[beyond]))
 
-    def add(self, cell: Cell, out: Sums) -> tuple[float, float]:
-        """One cell into the sums; the chances of a root below it and beyond it."""
+    def laws(self, cell: Cell) -> tuple[list[Floats], float]:
+        """The law of (K, N, V) before every entity at risk and after the last, and the chance that has left the table."""
         cancel.check()
-        forwards, over = [np.zeros(cell.shape)], 0.0
-        forwards[0][0, 0, 0] = 1.0
-        steps = {i: self.steps(i, cell) for i in set(cell.risk)}
+        found, over = [np.zeros(cell.shape)], 0.0
+        found[0][0, 0, 0] = 1.0
         for i in cell.risk:
-            law, more = steps[i].forwards(forwards[-1])
-            forwards.append(law)
+            law, more = self.steps(i, cell).forwards(found[-1])
+            found.append(law)
             over += more
-        below, beyond = self.tails(cell, forwards[-1])
+        return found, over
+
+    def window(self, start: int, most: float) -> tuple[list[Cell], float, float]:
+        """The cells that matter, the chance of all others, and what the cells take; refused where that is more than `most`."""
+        cells, lost, work = list[Cell](), 0.0, 0.0
+        for way in (1, -1):
+            m, left = (start if way > 0 else start - 1), 1.0
+            while left > self.left:
+                cells.append(self.cell(m))
+                work += cells[-1].work
+                if work > most:
+                    raise _long(self.problem, "the law of every cell")
+                laws, over = self.laws(cells[-1])
+                below, beyond = self.tails(cells[-1], laws[-1])
+                left = beyond + over if way > 0 else below
+                m += way
+            lost += left
+        return cells, lost, work
+
+    def add(self, cell: Cell, out: Sums) -> None:
+        """One cell into the sums."""
+        forwards, _ = self.laws(cell)
+        steps = {i: self.steps(i, cell) for i in set(cell.risk)}
         powers = self.powers(cell)
         value = expected(powers, self.total(cell.many), 0)[..., : cell.shape[2]]
-        totals = np.tensordot(value, forwards[-1], 3)
+        totals = np.sum(value * forwards[-1], axis=(1, 2, 3))
         out.chance += float(totals[0])
         out.root += float((cell.m - self.problem.tau) * totals[0] + totals[1])
         self._sunk(cell, totals, out)
@@ -214,10 +213,10 @@ class Folding:
             self._giant(cell, powers, forwards[-1], out)
         for j in range(len(cell.risk) - 1, -1, -1):
             i = cell.risk[j]
+            value = value * cell.within(j + 1)[:, :, None]
             if j == 0 or cell.risk[j - 1] != i:  # (equal counts stand together)
                 self._asked(cell, i, steps[i], forwards[j], value, out)
             value = steps[i].backwards(value)
-        return below, beyond + over
 
     def _below(self, cell: Cell, i: int | np.ndarray, chance: Floats | float, powers: Floats, out: Sums) -> None:
         """Counts below the ramp; `powers`: E[f^e; the cell] given that, and the chance of it."""
@@ -234,15 +233,15 @@ class Folding:
     def _asked(self, cell: Cell, i: int, step: Steps, law: Floats, value: Floats, out: Sums) -> None:
         """What one entity of a distinct count at risk has in this cell."""
         p, x = self.problem, float(self.problem.x[i])
-        self._below(cell, i, step.below, np.tensordot(value, law, 3), out)
-        ramp = step.ramp * np.array([np.vdot(law[:, :-1], v[:, 1:]) for v in value])
+        self._below(cell, i, step.below, np.sum(value * law, axis=(1, 2, 3)), out)
+        ramp = step.ramp * np.sum(law[:, :-1] * value[:, :, 1:], axis=(1, 2, 3))
         out.deficit[i] -= p.tau * ramp[1]
         out.size[i] += p.tau * ramp[1]
         steep = 1 + p.tau
         out.mse[i] += float(np.dot([(steep - x) ** 2, -2 * steep * (steep - x), steep**2], ramp))
         for e, factor in enumerate((1.0, -2.0, 1.0)):
             above = step.weighted(value[e, 1:], p.tau - x, 2 - e)
-            out.mse[i] += factor * float(np.vdot(law[:-1], above))
+            out.mse[i] += factor * float(np.sum(law[:-1] * above))
 
     def _giant(self, cell: Cell, powers: Floats, law: Floats, out: Sums) -> None:
         """E[(eta - r)^2; the cell] of a giant; given the sum of their noises one has its part of it on average."""
@@ -256,27 +255,31 @@ class Folding:
         place = cell.m - p.tau
         weights = (square - 2 * place * share + place**2 * giants, -2 * (share - place * giants), giants)
         for v, weight in zip(powers, weights, strict=True):
-            out.mse[cell.giants > 0] += float(np.vdot(law, expected(v, weight, 0)[..., : law.shape[-1]]))
+            out.mse[cell.giants > 0] += float(np.sum(law * expected(v, weight, 0)[..., : law.shape[-1]]))
 
 
 def release(problem: Problem, rtol: float) -> Moments:
     """Moments of `simplex-threshold` (of pi_S+ for tau = 0), one entry per distinct count.
 
-    First with what may be left out beside the noise; where alpha is so small that this is not enough, with what alpha asks for.
+    A rough pass says what alpha is; the next has what alpha asks for, or more where that is quick.
     """
-    found, far = _folded(problem, 1e-14 * problem.noise.deviation)
-    alpha, slack = range_error(found.bias, found.error)
-    if alpha > 2 * far and slack > rtol * alpha:
-        found, far = _folded(problem, 0.05 * rtol * (alpha - 2 * far))
+    unit = problem.noise.deviation
+    allowed, fine = 1e-8 * unit, 1e-14 * unit
+    for _ in range(3):
+        found, far, work = _folded(problem, allowed)
         alpha, slack = range_error(found.bias, found.error)
-    floor = 1e-13 * (problem.noise.deviation + abs(problem.surplus / problem.n))
-    if slack > max(rtol * alpha, floor) and problem.x.size > 1:
+        missed = slack > rtol * alpha and problem.x.size > 1
+        if not missed and (work > QUICK or allowed <= fine):
+            return found
+        known = alpha - 2 * far
+        allowed = 0.05 * rtol * known if missed and known > 0 and (work > QUICK or rtol * known < fine) else fine
+    if slack > 1e-13 * (unit + abs(problem.surplus / problem.n)):
         raise refusal(problem.name, found.bias, found.error, rtol)
     return found
 
 
-def _folded(problem: Problem, allowed: float) -> tuple[Moments, float]:
-    """With at most so much left out of a bias, and how much that is."""
+def _folded(problem: Problem, allowed: float) -> tuple[Moments, float, float]:
+    """With at most so much left out of a bias; how much that is, and what it took."""
     size = problem.total + float(problem.x[-1] - problem.x[0]) + 100 * problem.noise.deviation
     folding = Folding.of(problem, allowed / (ENDS * CELLS * size))
     out = Sums(*np.zeros((4, problem.x.size)))
@@ -285,21 +288,11 @@ def _folded(problem: Problem, allowed: float) -> tuple[Moments, float]:
     cells = max(6.0, 12 * problem.noise.deviation / math.sqrt(problem.n))
     if first.work * cells > WORK:
         raise _long(problem, f"the law of {len(first.risk)} entities")
-    work = 0.0
-    for way in (1, -1):
-        m = start if way > 0 else start - 1
-        left = 1.0
-        while left > folding.left:
-            cell = folding.cell(m)
-            work += cell.work
-            if work > WORK:
-                raise _long(problem, "the law of every cell")
-            below, beyond = folding.add(cell, out)
-            left = beyond if way > 0 else below
-            out.lost += ENDS * folding.left
-            m += way
-        out.lost += left
-    return _moments(folding, out)
+    found, lost, work = folding.window(start, WORK)
+    for cell in found:
+        folding.add(cell, out)
+    out.lost = lost + ENDS * len(found) * folding.left
+    return *_moments(folding, out), work
 
 
 def _long(problem: Problem, what: str) -> ToleranceError:
@@ -329,6 +322,11 @@ def _moments(folding: Folding, out: Sums) -> tuple[Moments, float]:
     if abs(out.chance - 1) > 1e-11 + lost:
         raise ToleranceError(f"{p.name}: the chances of all cells sum to 1 + {out.chance - 1:.2g}")
     mean = float(np.sum(p.times * out.deficit)) / n
+    gap = abs(out.root - (mean - drift))
+    if gap > 1e-11 * (p.noise.deviation + abs(out.root)) + lost * (
+        abs(out.root) + p.total + p.x[-1] - p.x[0] + 4 * reach
+    ):
+        raise ToleranceError(f"{p.name}: two ways to the mean shift differ by {gap:.2g} ({p.noise.name})")
     middle = float(np.sum(p.times * p.x)) / n
     far = lost * (p.total * (1 + 1 / n) + np.abs(p.x - middle) + 4 * reach) + 8 * float(p.noise.upper(reach, 0.0, 1))
     size = out.size + float(np.sum(p.times * out.size)) / n
