@@ -41,8 +41,9 @@ from fairpost.rules.threshold import DUST
 
 CELLS = 250
 """So many cells are reckoned with when it is said what each may leave out."""
-ENDS = 4
-"""What a cell leaves out, in units of `left`: ends of the giants' sum (two), of V and of N."""
+ENDS = 3
+"""What a cell leaves out is less than so many times `left`: twice it at the ends of the giants' sum, a PART each of V and of N."""
+PART = 0.1
 WORK = 4e9
 """The most products of one pass: some two seconds."""
 QUICK = 4e8
@@ -78,6 +79,7 @@ class Folding:
     reach: int
     masses: Floats
     sums: dict[int, Floats] = field(default_factory=dict)
+    longest: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Problem, left: float) -> Folding:
@@ -114,29 +116,31 @@ class Folding:
 
     def _positive(self, many: int) -> int:
         """What the positive parts of so many noises do not exceed."""
-        if -many not in self.sums:
+        if many not in self.longest:
             law = self.masses[self.reach :].copy()
             law[0] += float(np.sum(self.masses[: self.reach]))
-            out = np.ones(1)
+            out, left = np.ones(1), PART * self.left / max(many, 1)
             for _ in range(many):
                 out = np.convolve(out, law)
-                out = out[: int(np.searchsorted(-np.cumsum(out[::-1])[::-1], -self.left / many)) + 1]
-            self.sums[-many] = np.array([float(out.size)])
-        return int(self.sums[-many][0])
+                out = out[: int(np.searchsorted(-np.cumsum(out[::-1])[::-1], -left)) + 1]
+            self.longest[many] = out.size
+        return self.longest[many]
 
     def _on_ramp(self, risk: list[int], m: int) -> int:
         """So many are on the ramp at most."""
-        law = np.ones(1)
+        law, on = np.ones(1), np.asarray(self.problem.noise.density(m + 1 - self.problem.x))
         for i in risk:
-            one = float(self.problem.noise.density(m + 1 - self.problem.x[i]))
-            law = np.convolve(law, [1 - one, one])
-        return int(np.count_nonzero(np.cumsum(law[::-1])[::-1] > self.left)) - 1
+            law = np.convolve(law, [1 - on[i], on[i]])
+        return int(np.count_nonzero(np.cumsum(law[::-1])[::-1] > PART * self.left)) - 1
 
-    def steps(self, i: int, cell: Cell) -> Steps:
-        """Of distinct count i."""
-        noise, away = self.problem.noise, cell.m - float(self.problem.x[i])
-        above = np.asarray(noise.density(np.arange(away, self.reach + 1.0)))
-        return Steps(float(noise.cdf(away)), float(noise.density(away + 1)), above)
+    def steps(self, cell: Cell) -> dict[int, Steps]:
+        """Of every distinct count at risk."""
+        noise, out = self.problem.noise, dict[int, Steps]()
+        for i in set(cell.risk):
+            away = cell.m - float(self.problem.x[i])
+            above = np.asarray(noise.density(np.arange(away, self.reach + 1.0)))
+            out[i] = Steps(float(noise.cdf(away)), float(noise.density(away + 1)), above)
+        return out
 
     def powers(self, cell: Cell) -> Floats:
         """f^e inside the cell and 0 elsewhere, for e = 0, 1, 2, each (K, N), and V with the giants' noise from its least on."""
@@ -171,28 +175,28 @@ class Folding:
         below, beyond = (np.clip(edge, 0, giants.size).astype(np.int64) for edge in (start, end))
         return float(np.sum(law * upto[below])), float(np.sum(law * onward[beyond]))
 
-    def laws(self, cell: Cell) -> tuple[list[Floats], float]:
+    def laws(self, cell: Cell, steps: dict[int, Steps]) -> tuple[list[Floats], float]:
         """The law of (K, N, V) before every entity at risk and after the last, and the chance that has left the table."""
         cancel.check()
         found, over = [np.zeros(cell.shape)], 0.0
         found[0][0, 0, 0] = 1.0
         for i in cell.risk:
-            law, more = self.steps(i, cell).forwards(found[-1])
+            law, more = steps[i].forwards(found[-1])
             found.append(law)
             over += more
         return found, over
 
-    def window(self, start: int, most: float) -> tuple[list[Cell], float, float]:
-        """The cells that matter, the chance of all others, and what the cells take; refused where that is more than `most`."""
+    def window(self, start: int) -> tuple[list[Cell], float, float]:
+        """The cells that matter, the chance of all others, and what the cells take; refused where that is too much."""
         cells, lost, work = list[Cell](), 0.0, 0.0
         for way in (1, -1):
             m, left = (start if way > 0 else start - 1), 1.0
             while left > self.left:
                 cells.append(self.cell(m))
                 work += cells[-1].work
-                if work > most:
+                if work > WORK:
                     raise _long(self.problem, "the law of every cell")
-                laws, over = self.laws(cells[-1])
+                laws, over = self.laws(cells[-1], self.steps(cells[-1]))
                 below, beyond = self.tails(cells[-1], laws[-1])
                 left = beyond + over if way > 0 else below
                 m += way
@@ -201,8 +205,8 @@ class Folding:
 
     def add(self, cell: Cell, out: Sums) -> None:
         """One cell into the sums."""
-        forwards, _ = self.laws(cell)
-        steps = {i: self.steps(i, cell) for i in set(cell.risk)}
+        steps = self.steps(cell)
+        forwards, _ = self.laws(cell, steps)
         powers = self.powers(cell)
         value = expected(powers, self.total(cell.many), 0)[..., : cell.shape[2]]
         totals = np.sum(value * forwards[-1], axis=(1, 2, 3))
@@ -246,8 +250,7 @@ class Folding:
     def _giant(self, cell: Cell, powers: Floats, law: Floats, out: Sums) -> None:
         """E[(eta - r)^2; the cell] of a giant; given the sum of their noises one has its part of it on average."""
         p, many = self.problem, cell.many
-        giants, k = self.total(many), np.arange(-self.reach, self.reach + 1.0)
-        spare = (giants.size - 1) // 2
+        giants, k, spare = self.total(many), np.arange(-self.reach, self.reach + 1.0), self._spare(cell)
         others = np.convolve(self.masses * k**2, self.total(many - 1))
         off = (others.size - giants.size) // 2
         square = others[off : off + giants.size] if off >= 0 else np.pad(others, -off)
@@ -273,7 +276,7 @@ def release(problem: Problem, rtol: float) -> Moments:
             return found
         known = alpha - 2 * far
         allowed = 0.05 * rtol * known if missed and known > 0 and (work > QUICK or rtol * known < fine) else fine
-    if slack > 1e-13 * (unit + abs(problem.surplus / problem.n)):
+    if missed and slack > 1e-13 * (unit + abs(problem.surplus / problem.n)):
         raise refusal(problem.name, found.bias, found.error, rtol)
     return found
 
@@ -288,7 +291,7 @@ def _folded(problem: Problem, allowed: float) -> tuple[Moments, float, float]:
     cells = max(6.0, 12 * problem.noise.deviation / math.sqrt(problem.n))
     if first.work * cells > WORK:
         raise _long(problem, f"the law of {len(first.risk)} entities")
-    found, lost, work = folding.window(start, WORK)
+    found, lost, work = folding.window(start)
     for cell in found:
         folding.add(cell, out)
     out.lost = lost + ENDS * len(found) * folding.left
