@@ -263,7 +263,9 @@ def test_a_ball_has_what_a_cube_has_inside_it(noise: fp.noise.Law, n: int) -> No
 
 @pytest.mark.parametrize("noise", [fp.DiscreteLaplace(0.9), fp.DiscreteGaussian(1.2)], ids=lambda m: m.name)
 @pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
-def test_a_walk_gives_what_the_rule_gives_to_every_noise(noise: fp.noise.Law, rule: str) -> None:
+def test_a_walk_gives_what_the_rule_gives_to_every_noise(
+    noise: fp.noise.Law, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Exchangeable noises are walked in one order; sums that are 0 but for rounding, and negative ones, are the rule's own matter."""
     x, a, radius = np.array([1.0, 0.0, 1.0, 0.0, 1.0]), np.array([0.3, 0.1, 0.3, 0.1, 0.3]), 7
     counts, label = fp.Counts(x, weights=a), np.array([1, 0, 1, 0, 1])
@@ -285,6 +287,10 @@ def test_a_walk_gives_what_the_rule_gives_to_every_noise(noise: fp.noise.Law, ru
     ordered = np.concatenate([np.sort(rows[:, label == k], axis=1) for k in (0, 1)], axis=1)
     assert ball.orders(radius) == len(np.unique(ordered, axis=0))
     assert ball.orders(-1) == np.inf
+    seen: list[np.ndarray] = []
+    monkeypatch.setattr("fairpost.engines.exact.lattice.kernels.ball.walk", lambda *given: seen.append(given[4]) or 0.0)
+    listing._all(pi, Asked(x, truth, noise, 1e-6).distinct(a), x, truth, a, ball, radius)
+    assert seen[0].tolist() == [0, 1, 0, 1, 2]
 
 
 def test_a_noise_next_to_none_is_listed_as_deep_as_alpha_asks_for() -> None:
