@@ -261,27 +261,75 @@ def test_a_ball_has_what_a_cube_has_inside_it(noise: fp.noise.Law, n: int) -> No
     assert ball.radius(1e-17) == -1
 
 
-@pytest.mark.parametrize("square", [False, True])
-def test_exchangeable_noises_are_listed_in_one_order(square: bool) -> None:
-    """Every vector of the ball once, the ascending ones for all their orders."""
-    label, radius = np.array([0, 0, 0, 1, 1]), 7
-    k = np.arange(-7, 8)
-    rows = np.stack(np.meshgrid(*[k] * 5, indexing="ij"), axis=-1).reshape(-1, 5)
-    rows = rows[np.sum(rows**2 if square else np.abs(rows), axis=1) <= radius]
-    ordered = np.concatenate([np.sort(rows[:, :3], axis=1), np.sort(rows[:, 3:], axis=1)], axis=1)
-    expected = {tuple(v): float(m) for v, m in zip(*np.unique(ordered, axis=0, return_counts=True), strict=True)}
-    found = [(tuple(v), t) for vs, ts in listing._in_ball(label, radius, square) for v, t in zip(vs, ts, strict=True)]
-    assert len(found) == len(expected)
-    assert dict(found) == expected
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(0.9), fp.DiscreteGaussian(1.2)], ids=lambda m: m.name)
+@pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
+def test_a_walk_gives_what_the_rule_gives_to_every_noise(
+    noise: fp.noise.Law, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exchangeable noises are walked in one order; sums that are 0 but for rounding, and negative ones, are the rule's own matter."""
+    x, a, radius = np.array([1.0, 0.0, 1.0, 0.0, 1.0]), np.array([0.3, 0.1, 0.3, 0.1, 0.3]), 7
+    counts, label = fp.Counts(x, weights=a), np.array([1, 0, 1, 0, 1])
+    pi = POSTPROCESSINGS[rule].from_counts(counts).for_mechanism(noise)
+    truth = a * x / np.sum(a * x)
+    rows, chance = every_noise(noise, 5, 7)
+    inside = np.sum(rows**2 if noise.name == "discrete-gaussian" else np.abs(rows), axis=1) <= radius
+    rows, chance = rows[inside], chance[inside]
+    ball = listing.Ball(noise, 5, (2, 3))
+    found = listing._all(pi, Asked(x, truth, noise, 1e-6).distinct(a), x, truth, a, ball, radius)
+    v = pi(x + rows)
+    assert found.bias == pytest.approx(chance @ (v - truth), abs=1e-14)
+    assert found.mse == pytest.approx(chance @ (v - truth) ** 2, abs=1e-14)
+    assert found.zero == pytest.approx(chance @ (v <= 1e-13), abs=1e-14)
+    assert found.dust <= found.zero.max()  # rounding, which another order of sums changes
+    sums = (3 * (x + rows)[:, label == 1].sum(axis=1) + (x + rows)[:, label == 0].sum(axis=1)).round()
+    assert (sums == 0).any()
+    assert found.degenerate == pytest.approx(float(chance @ (sums <= 0)), abs=1e-14)
+    ordered = np.concatenate([np.sort(rows[:, label == k], axis=1) for k in (0, 1)], axis=1)
+    assert ball.orders(radius) == len(np.unique(ordered, axis=0))
+    assert ball.orders(-1) == np.inf
+    seen: list[np.ndarray] = []
+    monkeypatch.setattr("fairpost.engines.exact.lattice.kernels.ball.walk", lambda *given: seen.append(given[4]) or 0.0)
+    listing._all(pi, Asked(x, truth, noise, 1e-6).distinct(a), x, truth, a, ball, radius)
+    assert seen[0].tolist() == [0, 1, 0, 1, 2]
 
 
-def test_a_long_list_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = np.concatenate([v for v, _ in listing._in_ball(np.arange(3), 9, False)])
-    monkeypatch.setattr(listing, "BLOCK", 50)
-    parts = [v for v, _ in listing._in_ball(np.arange(3), 9, False)]
-    assert len(parts) > 10
-    assert max(len(v) for v in parts) < 100
-    assert np.array_equal(np.concatenate(parts), whole)
+def test_a_noise_next_to_none_is_listed_as_deep_as_alpha_asks_for() -> None:
+    """alpha is 2.7e-11 and more than one noise at a time matters to its sixth digit: seven entities, all noises up to 2."""
+    x = np.array([0.0, 2.0, 7.0, 0.0, 0.0, 21.0, 5.0])
+    counts = fp.Counts(x, weights=[6.7, 10.5, 3.3, 73.0, 81.8, 2420.6, 94732.2])
+    noise = fp.DiscreteLaplace(0.05)
+    found = fp.audit(counts, noise, "pos-threshold", engine="exact")
+    rows, chance = every_noise(noise, 7, 2)
+    pi, a = POSTPROCESSINGS["pos-threshold"].from_counts(counts).for_mechanism(noise), np.asarray(counts.weights)
+    away = np.where(chance[:, None] < 0.5, pi(x + rows) - a * x / np.sum(a * x), 0.0)  # nothing happens without noise
+    assert (np.abs(found.bias - chance @ away) <= found.half_width).all()
+    assert found.half_width.max() <= 1e-15
+    assert found.zero == pytest.approx(chance @ (pi(x + rows) <= 1e-13), abs=1e-14)
+    ball = listing.Ball(noise, 7)
+    assert ball.deeper(1e-3) is ball
+    deep = ball.deeper(1e-20)
+    assert 0 < deep.left(deep.radius(1e-20))[0] <= 1e-20
+    assert listing.Ball(fp.DiscreteGaussian(55.0), 2).deeper(1e-20).rest == listing.REST  # too long a table
+
+
+def test_more_than_six_equal_weights_are_a_lattice_first_and_then_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, noise = fp.Counts([0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 9.0]), fp.DiscreteLaplace(0.2)
+    lattice = fp.audit(counts, noise, "pos", engine="exact")
+    seen: list[int] = []
+    real = listing._all
+
+    def refused(*_: object) -> None:
+        raise errors.ToleranceError("no lattice")
+
+    monkeypatch.setattr("fairpost.engines.exact.pos.moments.lattice.shares", refused)
+    monkeypatch.setattr(listing, "_all", lambda *args: seen.append(1) or real(*args))
+    found = fp.audit(counts, noise, "pos", engine="exact")
+    assert seen
+    assert (np.abs(found.bias - lattice.bias) <= found.half_width + lattice.half_width).all()
+    assert found.mse == pytest.approx(lattice.mse, rel=1e-5)
+    assert (
+        np.abs(found.zero - lattice.zero) <= found.zero_accuracy.half_width + lattice.zero_accuracy.half_width
+    ).all()
 
 
 @pytest.mark.parametrize(

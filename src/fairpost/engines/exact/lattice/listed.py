@@ -11,39 +11,43 @@ ones are a ball, q <= R: of four noises one twelfth of the cube that holds as mu
 before the work how many vectors a ball has and what lies outside. Entities with equal count and weight are exchangeable: of their noises those
 in ascending order are listed, each as often as it has orders.
 
-Any rule and any weights are covered, since nothing but the rule is used.
+A short list says what alpha is at least, and with it what the last one may leave out. No list is kept: a kernel walks the ball and applies the
+rule to each vector. Any weights are covered, since nothing but the rule is used.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.evaluation import Distinct
 from fairpost.engines.exact.shares import range_error
-from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
-from fairpost.rules.allocation import NOTHING
+from fairpost.rules import PoS, PosThreshold
 from fairpost.rules.threshold import DUST
 
-POINTS = 1.5e7
+POINTS = 8e7
 """The most noises, times entities: some two seconds."""
-QUICK = 4e6
+QUICK = 1.5e7
 """So many of them are listed for more digits than were asked for, and to see how small alpha is."""
+MOST = 60
+"""The most entities of which a ball is walked."""
+SINGLE = 3e6
+"""The same for one noise at a time."""
 TABLE = 2e8
 """The most steps of folding a law."""
-ROUGH = (1e-2, 1e-5)
+ROUGH = (1e-2, 1e-5, 1e-11, 1e-18, 1e-28)
 """The chances that the first lists leave out, which say how small alpha is."""
-BLOCK = 60_000
-MOST = 6
-"""The most entities of which a ball is listed."""
-Rule = Callable[[Floats], Floats]
+FINE = 1e-11
+"""What a quick list leaves out."""
+REST = 1e-16
+"""What a table of sizes leaves out, unless less is asked for."""
+Rule = PoS | PosThreshold
 
 
 @dataclass
@@ -59,16 +63,6 @@ class _Sums:
     def of(cls, n: int) -> _Sums:
         return cls(np.zeros(n), np.zeros(n), np.zeros(n))
 
-    def add(self, rule: Rule, rows: Floats, chance: Floats, truth: Floats, weights: Floats) -> None:
-        """Some noises and their chances."""
-        v = rule(rows)
-        away = v - truth
-        self.bias += chance @ away
-        self.mse += chance @ away**2
-        self.zero += chance @ (v <= DUST)
-        self.dust += float(np.max(chance @ ((v > 0) & (v <= DUST)), initial=0.0))
-        self.degenerate += float(chance @ (rows @ weights <= NOTHING * (np.maximum(rows, 0.0) @ weights)))
-
 
 @dataclass(frozen=True)
 class Ball:
@@ -76,6 +70,10 @@ class Ball:
 
     noise: Law
     n: int
+    times: tuple[int, ...] = ()
+    """How many entities are equal; none given: all differ."""
+    rest: float = REST
+    """What lies beyond the table."""
 
     @cached_property
     def square(self) -> bool:
@@ -83,9 +81,23 @@ class Ball:
         return bool(np.isinf(self.noise.strip))
 
     @cached_property
+    def _furthest(self) -> int:
+        return _reach(self.noise, self.n, self.rest)
+
+    @property
+    def steps(self) -> float:
+        """What folding the law takes."""
+        return max(self.n, self.n**2 / 6) * float(self._furthest) ** (3 if self.square else 2)
+
+    def deeper(self, left: float) -> Ball:
+        """One that can leave out so little, where that can be folded."""
+        more = replace(self, rest=0.01 * left)
+        return self if left > 10 * self.rest or more.steps > TABLE else more
+
+    @cached_property
     def _folded(self) -> tuple[Floats, Floats]:
-        """For q = 0, 1, ...: the number of vectors, and their chance; as far as 1e-16 is left."""
-        k = np.arange(_reach(self.noise, self.n, 1e-16) + 1)
+        """For q = 0, 1, ...: the number of vectors, and their chance; as far as `rest` is left."""
+        k = np.arange(self._furthest + 1)
         mass = np.asarray(self.noise.density(k.astype(np.float64)))
         size = k * k if self.square else k
         many, chance = np.ones(1), np.ones(1)
@@ -105,8 +117,8 @@ class Ball:
         q = np.arange(chance.size)
         length = np.sqrt(self.n * q) if self.square else q
         after = np.cumsum(np.stack([chance, chance * length])[:, ::-1], axis=1)[:, ::-1]
-        # what lies beyond the table: any noise beyond its reach (1e-16 in all), and the others with it
-        rest = 1e-16 * np.array([1.0, (self.n + 1) * float(length[-1])])
+        # what lies beyond the table: any noise beyond its reach (`rest` in all), and the others with it
+        rest = self.rest * np.array([1.0, (self.n + 1) * float(length[-1])])
         return np.asarray(np.append(after[:, 1:], np.zeros((2, 1)), axis=1) + rest[:, None])
 
     def radius(self, most: float, each: float = math.inf) -> int:
@@ -118,6 +130,32 @@ class Ball:
     def vectors(self, radius: int) -> float:
         """How many there are."""
         return float(np.sum(self._folded[0][: radius + 1]))
+
+    @cached_property
+    def _in_order(self) -> Floats:
+        """For q = 0, 1, ...: the number of vectors in which equal entities have ascending noises.
+
+        rows[j]: j of the equals have a noise that is not 0. Each value, taken up by all of them in turn, may come again.
+        """
+        if max(self.times, default=1) == 1:
+            return self._folded[0]
+        many = np.zeros(self._folded[0].size)
+        many[0] = 1.0
+        reach = math.isqrt(many.size - 1) if self.square else many.size - 1
+        for times in self.times:
+            rows = np.zeros((times + 1, many.size))
+            rows[0] = many
+            for k in range(1, min(reach, self._furthest) + 1):
+                size = k * k if self.square else k
+                for _ in range(2):
+                    for j in range(1, times + 1):
+                        rows[j, size:] += rows[j - 1, :-size]
+            many = np.sum(rows, axis=0)
+        return many
+
+    def orders(self, radius: int) -> float:
+        """How many vectors are walked; infinitely many without a radius."""
+        return float(np.sum(self._in_order[: radius + 1])) if radius >= 0 else math.inf
 
     def left(self, radius: int) -> tuple[float, float]:
         """The chance that is left out, and what is left out of E[sum |eta|]."""
@@ -135,13 +173,11 @@ class Listing:
 
 def listing(d: Distinct, n: int, noise: Law, rtol: float) -> Listing | None:
     """What can be listed in a few seconds; None where neither can, whatever alpha is."""
-    reach = _reach(noise, n, 1e-16)
-    if n <= MOST and n * float(reach) ** (3 if np.isinf(noise.strip) else 2) < TABLE:
-        ball = Ball(noise, n)
-        if _orders(d, ball, ball.radius(_allowed(d, 1.0, rtol))) * n <= POINTS:
-            return Listing(ball, 0)
+    ball = Ball(noise, n, tuple(int(m) for m in d.times))
+    if n <= MOST and ball.steps < TABLE and ball.orders(ball.radius(_allowed(d, 1.0, rtol))) * n <= POINTS:
+        return Listing(ball, 0)
     far = _reach(noise, n, 1e-11)
-    if (2.0 * far + 1) * d.x.size * n <= POINTS / 5 and n * (1 - float(noise.density(0.0))) < 1e-3:
+    if (2.0 * far + 1) * d.x.size * n <= SINGLE and n * (1 - float(noise.density(0.0))) < 1e-3:
         return Listing(None, far)
     return None
 
@@ -149,11 +185,6 @@ def listing(d: Distinct, n: int, noise: Law, rtol: float) -> Listing | None:
 def _allowed(d: Distinct, alpha: float, rtol: float) -> float:
     """What may be left out of a bias; where all are alike every bias is 0 and a few digits of the error are enough."""
     return 0.45 * rtol * alpha if d.x.size > 1 else 1e-6
-
-
-def _orders(d: Distinct, ball: Ball, radius: int) -> float:
-    """About how many vectors are listed: exchangeable noises in one order."""
-    return ball.vectors(radius) / math.prod(math.factorial(int(m)) for m in d.times) if radius >= 0 else math.inf
 
 
 def listed(
@@ -164,23 +195,28 @@ def listed(
     if plan.ball is None:
         sums, left, size = _single(rule, d, x, truth, a, noise, plan.reach)
         return _moments(sums, left, size, each, truth, rtol)
-    ball = plan.ball
-    radius = ball.radius(1e-11 if d.x.size > 1 else _allowed(d, 0.0, rtol), each)
-    if _orders(d, ball, radius) * x.size > QUICK:
-        alpha = _least_alpha(rule, d, x, truth, a, ball)
-        radius = ball.radius(_allowed(d, alpha, rtol), each)
-        if _orders(d, ball, radius) * x.size > POINTS:
-            return None
-    return _moments(_all(rule, d, x, truth, a, ball, radius), *ball.left(radius), each, truth, rtol)
+    ball, given = plan.ball, (rule, d, x, truth, a)
+    radius = ball.radius(FINE if d.x.size > 1 else _allowed(d, 0.0, rtol), each)
+    if ball.orders(radius) * x.size <= QUICK:
+        found = _moments(_all(*given, ball, radius), *ball.left(radius), each, truth, rtol)
+        if found is not None:
+            return found
+    left = _allowed(d, _least_alpha(*given, ball), rtol)
+    ball = ball.deeper(left)
+    radius = ball.radius(left, each)
+    if ball.orders(radius) * x.size > POINTS:
+        return None
+    return _moments(_all(*given, ball, radius), *ball.left(radius), each, truth, rtol)
 
 
 def _least_alpha(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, ball: Ball) -> float:
     """What alpha is at least, from a short list; 0 where none shows that it is above 0."""
     for left in ROUGH:
-        radius = ball.radius(left)
-        if _orders(d, ball, radius) * x.size > QUICK:
+        at = ball.deeper(left)
+        radius = at.radius(left)
+        if at.orders(radius) * x.size > QUICK:
             break
-        found = float(np.ptp(_all(rule, d, x, truth, a, ball, radius).bias))
+        found = float(np.ptp(_all(rule, d, x, truth, a, at, radius).bias))
         if found > 4 * left:
             return found - 2 * left
     return 0.0
@@ -189,7 +225,7 @@ def _least_alpha(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, b
 def _moments(sums: _Sums, left: float, size: float, each: float, truth: Floats, rtol: float) -> Moments | None:
     """`left` and `size`: the chance that is left out, and that part of E[sum |eta|]."""
     n, most = truth.size, min(left, each * size)
-    error = np.full(n, most) + 1e-14 * np.sqrt(sums.mse) + 4e-16 * truth
+    error = np.full(n, most) + 3e-14 * np.sqrt(sums.mse) + 4e-16 * truth
     alpha, slack = range_error(sums.bias, error)
     if slack > max(rtol * alpha, 1e-15 * float(np.max(truth))) and np.ptp(sums.bias) > 0:
         return None
@@ -212,74 +248,28 @@ def _reach(noise: Law, n: int, left: float) -> int:
     return reach
 
 
-def _all(rule: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, ball: Ball, radius: int) -> _Sums:
+def _all(pi: Rule, d: Distinct, x: Floats, truth: Floats, a: Floats, ball: Ball, radius: int) -> _Sums:
     """Every vector of noises in the ball, of exchangeable ones in ascending order."""
+    from fairpost.engines.exact.lattice.kernels.ball import walk
+
     n, order = x.size, np.argsort(d.inverse, kind="stable")
     label = d.inverse[order]
-    k = np.arange(-radius, radius + 1) if not ball.square else np.arange(-math.isqrt(radius), math.isqrt(radius) + 1)
-    log = np.log(np.asarray(ball.noise.density(k.astype(np.float64))))
-    sums, place = _Sums.of(n), np.empty(n, dtype=np.int64)
-    place[order] = np.arange(n)
-    for noises, times in _in_ball(label, radius, ball.square):
+    equals = np.arange(n) - np.searchsorted(label, label)
+    reach = math.isqrt(radius) if ball.square else radius
+    mass = np.asarray(ball.noise.density(np.arange(reach + 1.0)))
+    level, steepness = (0.0, 0.0) if pi.rule is None else (pi.rule.level, pi.rule.steepness)
+    given = (x[order], a[order], truth[order], level * a[order], steepness)
+    found, degenerate = np.zeros((4, n)), 0.0
+    for start in range(-reach, reach + 1):
         cancel.check()
-        chance = times * np.exp(np.sum(log[noises + k[-1]], axis=1))
-        sums.add(rule, x + noises[:, place], chance, truth, a)
-    equal = np.bincount(d.inverse)
-    for values in (sums.bias, sums.mse, sums.zero):
-        values[:] = (np.bincount(d.inverse, values) / equal)[d.inverse]
-    return sums
-
-
-def _in_ball(label: Counted, radius: int, square: bool) -> Iterator[tuple[Counted, Floats]]:
-    """Vectors of whole numbers of size at most `radius`, and how many orders each stands for: those with one label ascend."""
-    noises, used = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    run, times = np.zeros(1), np.ones(1)
-    for j in range(label.size):
-        again = int(np.sum(label[:j] == label[j]))
-        last = j == label.size - 1
-        for part in _pieces(used, radius, square) if last else [slice(None)]:
-            noises2, used2, run2, times2 = _extended(
-                noises[part], used[part], run[part], times[part], again, radius, square
-            )
-            if last:
-                yield noises2, times2
-        if not last:
-            noises, used, run, times = noises2, used2, run2, times2
-
-
-def _pieces(used: Counted, radius: int, square: bool) -> list[slice]:
-    """Slices of which each gives about BLOCK vectors."""
-    done = np.cumsum(2 * _room(used, radius, square) + 1)
-    ends = np.searchsorted(done, np.arange(BLOCK, int(done[-1]) + BLOCK, BLOCK))
-    edges = np.unique(np.concatenate([[0], np.minimum(ends + 1, used.size), [used.size]]))
-    return [slice(int(i), int(j)) for i, j in pairwise(edges)]
-
-
-def _room(used: Counted, radius: int, square: bool) -> Counted:
-    """The largest noise that still fits."""
-    left = radius - used
-    if not square:
-        return left
-    out = np.sqrt(left.astype(np.float64)).astype(np.int64)
-    return np.asarray(out - (out * out > left) + ((out + 1) ** 2 <= left))
-
-
-def _extended(
-    noises: Counted, used: Counted, run: Floats, times: Floats, again: int, radius: int, square: bool
-) -> tuple[Counted, Counted, Floats, Floats]:
-    """Every vector with every noise that fits; not below the last one where `again` noises have the same label.
-
-    The orders of k equal labels with runs of equal noises are k! / prod (run!): each step multiplies by its k over the length of its run.
-    """
-    most = _room(used, radius, square)
-    least = np.maximum(-most, noises[:, -1]) if again else -most
-    many = np.maximum(most - least + 1, 0)
-    at = np.repeat(np.arange(used.size), many)
-    value = least[at] + np.arange(at.size) - np.repeat(np.cumsum(many) - many, many)
-    same = (value == noises[at, -1]) if again else np.zeros(at.size, dtype=bool)
-    run = np.where(same, run[at] + 1, 1.0)
-    size = value * value if square else np.abs(value)
-    return np.column_stack([noises[at], value]), used[at] + size, run, times[at] * ((again + 1) / run)
+        part = np.zeros((4, n))
+        degenerate += walk(start, radius, ball.square, mass, equals, *given, part)
+        found += part
+    sums = np.empty_like(found)
+    sums[:, order] = found
+    for values in sums:
+        values[:] = (np.bincount(d.inverse, values) / np.bincount(d.inverse))[d.inverse]
+    return _Sums(sums[0], sums[1], sums[2], degenerate, float(np.max(sums[3])))
 
 
 def _single(
@@ -291,7 +281,10 @@ def _single(
     p0 = float(noise.density(0.0))
     chance = np.asarray(noise.density(k)) * p0 ** (n - 1)
     sums = _Sums.of(n)
-    sums.add(rule, x[None, :], np.array([p0**n]), truth, a)
+    away = rule(x) - truth
+    sums.bias += p0**n * away
+    sums.mse += p0**n * away**2
+    sums.zero += p0**n * (away + truth <= DUST)
     first = np.unique(d.inverse, return_index=True)[1]
     for pair, i in enumerate(first):
         cancel.check()

@@ -39,7 +39,7 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Distinct, Work
 from fairpost.engines.exact.lattice import shares as lattice
-from fairpost.engines.exact.lattice.listed import listed, listing
+from fairpost.engines.exact.lattice.listed import Listing, listed, listing
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.pair import pair
@@ -53,6 +53,8 @@ from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold
 
+FEW = 6
+"""So many entities are listed before a lattice is tried."""
 MOST = 4000
 """The most distinct pairs that the general method takes; its cost grows with them."""
 
@@ -107,17 +109,27 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     if found is not None:
         return lambda: found.at(d.inverse)
     plan = listing(d, asked.x.size, law, asked.rtol)
-    if plan is None and rule.level == 0 and lattice.on_a_lattice(problem):
-        return d.entities(lambda: lattice.shares(problem, asked.rtol))
-    if plan is None:
+    ways: list[Work] = []
+    if rule.level == 0 and lattice.on_a_lattice(problem):
+        ways.append(d.entities(lambda: lattice.shares(problem, asked.rtol)))
+    if plan is not None:
+        few = plan.ball is None or asked.x.size <= FEW
+        ways.insert(0 if few else len(ways), lambda: _listed(pi, asked, d, plan, smooth))
+    if not ways:
         continuous(pi.name, law)
-    assert plan is not None
+    return ways[0] if len(ways) == 1 else lambda: _either(*ways)
 
-    def work() -> Moments:
-        a = pi.problem.a(asked.x.size)
-        found = listed(pi, plan, d, asked.x, asked.truth, a, law, asked.rtol, smooth)
-        if found is None:
-            raise ToleranceError(f"{pi.name}: more {law.name} noises matter than can be listed")
-        return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
 
-    return work
+def _either(first: Work, second: Work) -> Moments:
+    try:
+        return first()
+    except ToleranceError as error:
+        return otherwise(error, second)
+
+
+def _listed(pi: PoS | PosThreshold, asked: Asked, d: Distinct, plan: Listing, smooth: bool) -> Moments:
+    law, a = asked.law(), pi.problem.a(asked.x.size)
+    found = listed(pi, plan, d, asked.x, asked.truth, a, law, asked.rtol, smooth)
+    if found is None:
+        raise ToleranceError(f"{pi.name}: more {law.name} noises matter than can be listed")
+    return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
