@@ -63,7 +63,7 @@ CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
 WORK, MOST = 1.2e8, 4e8
 """The most (r, s, t, count) values (some 6 ns each) for the two levels that a refusal needs, and for one level after them."""
-WIDE_WORK = 5e8, 1.5e9
+WIDE_WORK = 2.8e8, 8e8
 """The same for weights of very different sizes."""
 TOGETHER = 6.0
 """The fewest entities of the largest size, (sum a)^2 / sum a^2, that smooth the law of the shift then."""
