@@ -53,8 +53,10 @@ SMOOTH = 200.0
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
-FEW = 10**6
-"""So many Chebyshev nodes that no cell of counts is replaced by them."""
+ROUNDED = (1e-12, 1e-10)
+"""Of a mean squared error (Laplace, Gaussian): the mean of tilted discrete Gaussian noise is a difference, 1e-16 over a step of 1e-5."""
+SAFETY = (20.0, 28.0, 38.0, 38.0)
+"""What whole cells leave out at each level: e^-this."""
 
 
 @dataclass(frozen=True)
@@ -189,12 +191,16 @@ def _few(problem: Problem, family: Family, win: Window, level: Level) -> Found:
     if problem.rule is not None:
         raise ToleranceError(f"{problem.name}: too few entities share the shift under {problem.noise.name} noise")
     low, high, t0 = math.floor(win.low), math.ceil(win.high), math.floor(win.centre)
-    e = family.entities(low, high + 1.0, FEW)
-    sums = cells(e, (low, high), t0, problem.total, 26.0 if level is LEVELS[0] else 38.0)
+    e = family.entities(low, high + 1.0, level.nodes)
+    m = np.arange(low, high, dtype=np.float64)
+    # a cell may hold all of the window: its tilt is that of its end beside the centre
+    beside = np.nextafter(win.centre, math.inf)
+    tau, _ = win.tilts(np.where(m < t0, np.minimum(m + 1, win.centre), np.maximum(m, beside)))
+    sums = cells(e, m, tau, SAFETY[LEVELS.index(level)], problem.total)
     # the start counts m = t0 as below the root, the cells as above it
     parts = (sums.deficit, sums.zero - mass_at(e, np.array([float(t0)]))[0], sums.square)
     at = replace(win, centre=float(t0))
-    return _spread_out(problem, e, at, parts, t0 + sums.root, -sums.giant / 2, sums.nodes, (0.0, 0.0), True)
+    return _spread_out(problem, e, at, parts, t0 + sums.root, -sums.giant / 2, sums.nodes, (sums.left, 0.0), True)
 
 
 def _extra(problem: Problem, e: Entities, at: Places, main: Kernel, second: Kernel) -> Any:
@@ -311,7 +317,7 @@ def _moments(problem: Problem, win: Window, now: Found, before: Found, bias: Flo
         now.zero,
         threshold=now.mean if problem.rule is None else None,
         nodes=now.nodes,
-        mse_error=np.abs(now.mse - before.mse) + 1e-12 * now.mse + remainder,
-        zero_error=np.abs(now.zero - before.zero) + now.left[1] + 1e-14,
+        mse_error=np.abs(now.mse - before.mse) + ROUNDED[int(np.isinf(problem.noise.strip))] * now.mse + remainder,
+        zero_error=np.abs(now.zero - before.zero) + now.left[1] + 1e-13,
         threshold_error=defect + abs(now.mean - before.mean) if problem.rule is None else None,
     )

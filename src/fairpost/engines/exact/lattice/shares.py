@@ -49,7 +49,7 @@ from fairpost.parallel import over_slices
 
 QUIET, LEAST = 36.0, 14.0
 """The product is to fall by so much, and must by this; what is left of it at the end of the period is stated."""
-CELLS = 100
+CELLS = 700
 """The most cells of r."""
 WORK = 3e7
 """The most (t, s, count, tilt) values: some three seconds."""
