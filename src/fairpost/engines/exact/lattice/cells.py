@@ -91,7 +91,7 @@ def cells(e: Entities, m: Floats, tau: Floats, safety: float, total: float) -> S
 
 def plan(e: Entities, m: Floats, tau: Floats, safety: float) -> list[Chunk]:
     """The cells in chunks that have their s in common."""
-    theta = period.grid(e.noise)
+    theta = period.grid(e.noise, e.giants + float(np.sum(e.weight)))
     still = np.zeros_like(m)
     with np.errstate(all="ignore"):  # a tilt that overflows is no bound
         rising = product(e, Places(m, still, None), np.tile(theta, (m.size, 1))).log
@@ -137,9 +137,7 @@ def _add(e: Entities, chunk: Chunk, total: float, found: Sums) -> None:
     psi = p.below[..., None] + w * p.kept[..., None]
     log, mean = line(e.noise, s)
     lift = s * (p.depth[:, 0] @ e.weight - e.rest - g * m)[:, None] + g * (log + swell)
-    size = np.einsum("i,msil->msl", 0.5 * e.weight, np.log(psi.real**2 + psi.imag**2))
-    angle = np.einsum("i,msil->msl", e.weight, np.arctan2(psi.imag, psi.real))
-    whole = np.exp(size + 1j * angle + lift[:, :, None])
+    whole = period.whole(psi, e.weight, lift)
     forms = _Forms.of(s, path.ds, circle, g, total)
     # what stands in the place of one factor: nothing, or what is kept of it, so that k is one more
     rows = np.stack([forms.once, forms.start, forms.later, forms.square], axis=1)
@@ -158,7 +156,8 @@ def _add(e: Entities, chunk: Chunk, total: float, found: Sums) -> None:
     if g > 0:
         giant = np.einsum("msl,sl->ms", whole, forms.giant) - 2 * once * (mean - m[:, None])
         found.giant += float(np.sum(np.sum(giant, axis=1).imag - 2 * pole * (m + 0.5)))
-    found.left += 8 * EPS * float(np.einsum("msl,sl->", np.abs(whole), np.abs(forms.once)))
+    size = np.einsum("msl,sl->m", np.abs(whole), np.abs(forms.once))
+    found.left += 8 * EPS * float(size @ np.max(still.below, axis=1))
 
 
 @dataclass(frozen=True)

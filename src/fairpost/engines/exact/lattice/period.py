@@ -38,11 +38,14 @@ LOOKS = np.concatenate([np.geomspace(0.02, 1.0, 13), [1.0]])[:-1] * math.pi
 """Where the product is looked at before the work."""
 
 
-def grid(noise: Law) -> Floats:
-    """The theta of Chernoff's bounds: inside the strip of Laplace noise."""
+def grid(noise: Law, n: float) -> Floats:
+    """The theta of Chernoff's bounds, inside the strip of Laplace noise. S moves by n at most along a cell: the least is below LIFT/n."""
+    least = min(0.01 / noise.spread, 0.5 * LIFT / n)
     if np.isinf(noise.strip):
-        return np.geomspace(0.02, 8.0, 14) / noise.spread
-    return np.array([0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.82, 0.91, 0.96]) / noise.spread
+        return np.geomspace(least, 8.0 / noise.spread, 16)
+    return np.concatenate(
+        [np.geomspace(least, 0.4 / noise.spread, 9), np.array([0.55, 0.7, 0.82, 0.91, 0.96]) / noise.spread]
+    )
 
 
 def steps(theta: Floats, rising: Floats, falling: Floats, tau: Floats, safety: float) -> Floats:
@@ -160,6 +163,13 @@ def integrals(s: Complexes, k: Floats) -> tuple[Complexes, Complexes, Complexes,
     turn = np.exp(-1j * z.imag) * some  # with 1 - u in the place of u
     first, second = growth(z)
     return turn * first, turn * (first - second), turn / np.maximum(k, 1.0), np.exp(tau * k)
+
+
+def whole(psi: Complexes, weight: Floats, lift: Complexes) -> Complexes:
+    """prod_i psi_i^weight_i e^lift; psi has the axes (..., s, entity, point), lift (..., s)."""
+    size = np.einsum("i,...sil->...sl", 0.5 * weight, np.log(psi.real**2 + psi.imag**2))
+    angle = np.einsum("i,...sil->...sl", weight, np.arctan2(psi.imag, psi.real))
+    return np.asarray(np.exp(size + 1j * angle + lift[..., None]))
 
 
 def ranges(part: Floats, rest: Floats, weight: Floats, level: Floats) -> tuple[Floats, Floats]:
