@@ -109,8 +109,10 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     if found is not None:
         return lambda: found.at(d.inverse)
     plan = listing(d, asked.x.size, law, asked.rtol)
-    if plan is None and rule.level == 0 and lattice.on_a_lattice(problem):
-        return d.entities(lambda: lattice.shares(problem, asked.rtol))
+    whole = rule.level == 0 and lattice.on_a_lattice(problem)
+    together = d.entities(lambda: lattice.shares(problem, asked.rtol))
+    if plan is None and whole:
+        return together
     if plan is None:
         continuous(pi.name, law)
     assert plan is not None
@@ -118,6 +120,8 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     def work() -> Moments:
         a = pi.problem.a(asked.x.size)
         found = listed(pi, plan, d, asked.x, asked.truth, a, law, asked.rtol, smooth)
+        if found is None and whole:
+            return together()
         if found is None:
             raise ToleranceError(f"{pi.name}: more {law.name} noises matter than can be listed")
         return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
