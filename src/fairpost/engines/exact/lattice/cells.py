@@ -12,9 +12,12 @@ What is asked of one entity takes the place of its factor, by division: the same
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpost import cancel
 from fairpost.engines.exact.lattice import period
@@ -51,6 +54,11 @@ class Sums:
     left: float = 0.0
     """Rounding, in any deficit: that of the terms that were summed, which are larger than their sum."""
 
+    @classmethod
+    def empty(cls, size: int) -> Sums:
+        """Nothing yet."""
+        return cls(np.zeros(size), np.zeros(size), np.zeros(size))
+
 
 def table(noise: Law) -> float:
     """How many masses one s takes; discrete Laplace noise has closed sums."""
@@ -64,6 +72,13 @@ class Chunk:
     m: Floats
     path: Period
     circle: Circle
+    fixed: ClassVar[float] = 2.0
+    """What the kernels take beside the factors, in factors."""
+
+    @property
+    def points(self) -> int:
+        """How many points for K."""
+        return self.circle.size
 
     @property
     def below(self) -> bool:
@@ -73,42 +88,49 @@ class Chunk:
 
 def cells(e: Entities, m: Floats, tau: Floats, safety: float, total: float) -> Sums:
     """The integrals over the cells m, each with its tau; where tau < 0 probabilities are taken less 1."""
-    chunks = plan(e, m, tau, safety)
-    work = sum(c.m.size * c.path.size * c.circle.size for c in chunks) * e.y.size
-    tables = sum(c.path.size for c in chunks) * table(e.noise)
-    if work > WORK or tables > TABLES:
-        raise ToleranceError(
-            f"simplex: {e.y.size} counts that may be cut have {m.size} cells of the threshold and {work:.2g} factors under "
-            f"{e.noise.name} noise of this scale, which would take too long"
-        )
-    none = np.zeros(e.y.size)
-    found = Sums(none.copy(), none.copy(), none.copy(), nodes=sum(c.m.size * c.path.size for c in chunks))
-    for chunk in chunks:
-        cancel.check()
+    still = np.zeros_like(m)
+    tau, many = tilts(e, (Places(m, still, None), Places(m, still - 1, None)), tau, safety)
+    end, low, high = _looks(e, m, tau, safety)
+    chunks = [Chunk(m[here], path, Circle.around(low[here], high[here])) for here, path in together(tau, many, end)]
+    found = Sums.empty(e.y.size)
+    for chunk in affordable("simplex", e, chunks):
         _add(e, chunk, total, found)
     return found
 
 
-def plan(e: Entities, m: Floats, tau: Floats, safety: float) -> list[Chunk]:
-    """The cells in chunks that have their s in common."""
+def affordable(name: str, e: Entities, chunks: list[Chunk]) -> Iterator[Chunk]:
+    """The chunks in parts that memory holds; refused where they would take too long."""
+    work = sum((c.m.size * e.y.size + c.fixed) * c.path.size * c.points for c in chunks)
+    tables = sum(c.path.size for c in chunks) * table(e.noise)
+    if work > WORK or tables > TABLES:
+        raise ToleranceError(
+            f"{name}: {e.y.size} counts that may be cut have {sum(c.m.size for c in chunks)} cells of the threshold and {work:.2g} factors "
+            f"under {e.noise.name} noise of this scale, which would take too long"
+        )
+    for chunk in chunks:
+        rows = max(1, BLOCK // (chunk.path.size * chunk.points * max(e.y.size, 1)))
+        for a in range(0, chunk.m.size, rows):
+            cancel.check()
+            yield replace(chunk, m=chunk.m[a : a + rows])
+
+
+def tilts(e: Entities, ends: tuple[Places, Places], tau: Floats, safety: float) -> tuple[Floats, Floats]:
+    """tau and the steps of every cell, from its two ends."""
     theta = period.grid(e.noise, e.giants + float(np.sum(e.weight)))
-    still = np.zeros_like(m)
     with np.errstate(all="ignore"):  # a tilt that overflows is no bound
-        rising = product(e, Places(m, still, None), np.tile(theta, (m.size, 1))).log
-        falling = product(e, Places(m, still - 1, None), np.tile(-theta, (m.size, 1))).log
+        rising, falling = (
+            product(e, at, np.tile(sign * theta, (tau.size, 1))).log for at, sign in zip(ends, (1, -1), strict=True)
+        )
     tau = period.gentle(theta, np.where(tau[:, None] > 0, rising, falling), tau)
-    many = period.steps(theta, rising, falling, tau, safety)
-    end, low, high = _looks(e, m, tau, safety)
-    out = []
+    return tau, period.steps(theta, rising, falling, tau, safety)
+
+
+def together(tau: Floats, many: Floats, end: Floats) -> Iterator[tuple[NDArray[np.int64], Period]]:
+    """Neighbouring cells with one tau, and steps that do for all of them."""
     for value in np.unique(tau):
         group = np.flatnonzero(tau == value)
         for here in np.array_split(group, math.ceil(group.size / TOGETHER)):
-            path = Period.of(float(value), int(np.max(many[here])), float(np.max(end[here])))
-            first = int(np.min(low[here]))
-            circle = Circle(first, 2 * math.ceil((float(np.max(high[here])) - first) / 2) + 1)
-            rows = max(1, BLOCK // (path.size * circle.size * max(e.y.size, 1)))
-            out += [Chunk(m[here[a : a + rows]], path, circle) for a in range(0, here.size, rows)]
-    return out
+            yield here, Period.of(float(value), int(np.max(many[here])), float(np.max(end[here])))
 
 
 def _looks(e: Entities, m: Floats, tau: Floats, safety: float) -> tuple[Floats, Floats, Floats]:
@@ -158,6 +180,7 @@ def _add(e: Entities, chunk: Chunk, total: float, found: Sums) -> None:
         found.giant += float(np.sum(np.sum(giant, axis=1).imag - 2 * pole * (m + 0.5)))
     size = np.einsum("msl,sl->m", np.abs(whole), np.abs(forms.once))
     found.left += 8 * EPS * float(size @ np.max(still.below, axis=1))
+    found.nodes += m.size * s.size
 
 
 @dataclass(frozen=True)

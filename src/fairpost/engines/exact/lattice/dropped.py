@@ -93,14 +93,13 @@ def plan(problem: Problem, safety: float, nodes: int, tilts: int) -> list[Cell]:
             raise ToleranceError(f"pos: the shift has more than {MOST} cells under {noise.name} noise of this scale")
     m = m[: max(int(np.argmax(done)), 1)]
     rising, falling = rising[: m.size], falling[: m.size]
-    inside = theta * noise.spread < (np.inf if np.isinf(noise.strip) else 0.75)
+    inside = theta < theta[-3]  # Chernoff's bounds need room above
     saddle = theta[np.nanargmin(np.where(inside, rising - np.log(theta), np.nan), axis=1)]
     tau = period.gentle(theta, rising, saddle)
     many = period.steps(theta, rising, falling, tau, safety)
     end, low, high = _looks(f, m, tau, safety)
-    sizes = 2 * np.ceil((high - low) / 2) + 1
     cells = [
-        Cell(float(m[i]), Period.of(float(tau[i]), int(many[i]), float(end[i])), Circle(int(low[i]), int(sizes[i])))
+        Cell(float(m[i]), Period.of(float(tau[i]), int(many[i]), float(end[i])), Circle.around(low[i], high[i]))
         for i in range(m.size)
     ]
     work = tilts * f.e.y.size * sum(cell.path.size * cell.circle.size for cell in cells)

@@ -14,9 +14,9 @@ N is the least at which both are below e^-safety. Where many terms make up S the
 
 How many are kept (K) enters through prod_j (rest_j + w part_j), whose coefficient a_k of w^k has K = k. sum_k a_k h(k) for any h is a sum over
 L points of a circle |w| = rho, exact but for coefficients outside a range of L numbers k. h stands for some e^{-suk}, 0 <= u <= 1, so that
-rho = 1 or, where tau < 0, rho = e^{-tau} keeps h(k) rho^-k of order 1. In modulus they add up to at most
-prod_j (|rest_j| + rho |part_j|) times the chance that so many of independent events with the chances rho |part_j|/(|rest_j| + rho |part_j|) happen;
-by Bernstein's bound, or Poisson's e^{-mu} (e mu/k)^k for k > mu, that is below e^-safety outside the range.
+rho = 1 or, where tau < 0, rho = e^{-tau} keeps h(k) rho^-k of order 1. In modulus what is left out adds up to at most
+prod_j (|rest_j| + rho |part_j|) times the chance that so many of independent events happen, with the chances
+rho |part_j|/(|rest_j| + rho |part_j|). By Bernstein's bound, or Poisson's e^{-mu} (e mu/k)^k for k > mu, that is below e^-safety.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from fairpost.errors import ToleranceError
 from fairpost.noise import Law
 
 LIFT = 5.0
+"""The largest logarithm of E[e^{tau (S - C)}], which rounding scales with."""
 LOOKS = np.concatenate([np.geomspace(0.02, 1.0, 13), [1.0]])[:-1] * math.pi
 """Where the product is looked at before the work."""
 
@@ -62,7 +63,7 @@ def steps(theta: Floats, rising: Floats, falling: Floats, tau: Floats, safety: f
 
 
 def gentle(theta: Floats, logs: Floats, tau: Floats) -> Floats:
-    """tau of every row, made so small that E[e^{tau (S - C)}], which rounding scales with, is at most e^LIFT; `logs` are its logarithms at theta.
+    """tau of every row, made so small that E[e^{tau (S - C)}] is at most e^LIFT; `logs` are its logarithms at theta.
 
     To a factor of sqrt 2, so that many cells have their nodes in common.
     """
@@ -138,10 +139,16 @@ class Circle:
     low: int
     size: int
 
+    @classmethod
+    def around(cls, low: Floats, high: Floats) -> Circle:
+        """For all K from the least `low` to the largest `high`."""
+        first = int(np.min(low))
+        return cls(first, 2 * math.ceil((float(np.max(high)) - first) / 2) + 1)
+
     @property
     def w(self) -> Complexes:
         """The points over rho; an odd number, so that -1, at which a factor may be 0, is not among them."""
-        return np.exp(2j * math.pi / self.size * np.arange(self.size))
+        return np.asarray(np.exp(2j * math.pi / self.size * np.arange(self.size)))
 
     @property
     def k(self) -> Floats:
