@@ -39,6 +39,7 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Distinct, Work
 from fairpost.engines.exact.lattice import shares as lattice
+from fairpost.engines.exact.lattice import signed
 from fairpost.engines.exact.lattice.listed import listed, listing
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.one import one
@@ -109,8 +110,8 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     if found is not None:
         return lambda: found.at(d.inverse)
     plan = listing(d, asked.x.size, law, asked.rtol)
-    whole = rule.level == 0 and lattice.on_a_lattice(problem)
-    together = d.entities(lambda: lattice.shares(problem, asked.rtol))
+    whole = rule.level == np.floor(rule.level) and rule.width in (0.0, 1.0) and lattice.on_a_lattice(problem)
+    together = d.entities(lambda: _on_a_lattice(problem, rule.level, asked.rtol))
     if plan is None and whole:
         return together
     if plan is None:
@@ -127,3 +128,13 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
         return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
 
     return work
+
+
+def _on_a_lattice(problem: Problem, level: float, rtol: float) -> Moments:
+    """Equal weights and whole counts: by exponentials for 1/S, or by a sum over S itself."""
+    if level > 0:
+        return signed.shares(problem, level, rtol)
+    try:
+        return lattice.shares(problem, rtol)
+    except ToleranceError as error:
+        return otherwise(error, lambda: signed.shares(problem, 0.0, rtol))
