@@ -134,7 +134,8 @@ def at_zero(law: Law, n: int, mean: float) -> float:
     tail = 0.0 if np.isinf(law.strip) else 45 * law.spread
     half = math.ceil(mean + 14 * deviation + tail) + 8
     y = np.pi / half * np.arange(min(half, STEPS) + 1)
-    log = n * np.asarray(law.cgf(1j * y)).real
+    # (the transform of discrete Gaussian noise is that of continuous to e^{-pi^2 sigma^2/2}, and its masses are too many)
+    log = n * (-0.5 * (law.spread * y) ** 2 if np.isinf(law.strip) else np.asarray(law.cgf(1j * y)).real)
     if y.size <= half and log[-1] > -QUIET:
         return math.inf
     weight = np.where((y == 0) | (y == np.pi), 0.5, 1.0)

@@ -37,11 +37,13 @@ from fairpost.errors import ToleranceError
 
 WORK = 3e7
 """The most factors of one sign: about a second."""
+OWN = 0.3
+"""What a value of a noisy count takes in its transform, in factors."""
 MOST = (40, 150)
 """So many cells are looked at first, and at most."""
 WIDE = 600
 """The most values of one noisy count, and of S."""
-LEFT = (18.0, 26.0)
+LEFT = (20.0, 27.0)
 """What two rules leave out: e^-this."""
 SPARE = 5.0
 """So much more has a product to fall before it is left out."""
@@ -78,7 +80,9 @@ class Field:
         above = ~below if self.tau == 0 else ~(below | edge)
         turn = np.exp(1j * np.multiply.outer(phi, self.k)) if phi.any() else np.ones((phi.size, self.k.size))
         fall = np.exp(np.multiply.outer(s, m - self.k[below]))
-        dropped = np.einsum("pk,sk,ik->psi", turn[:, below], fall, self.mass[:, below], optimize=True)
+        # (without BLAS, whose threads wait for one another on matrices of this size)
+        each = [np.einsum("pk,sk->ps", turn[:, below] * row[below], fall) for row in self.mass]
+        dropped = np.stack(each, axis=-1)
         rise = np.exp(s * self.tau)[None, :, None]
         kept = (turn[:, above] @ self.mass[:, above].T)[:, None, :] * rise
         on = (turn[:, edge] @ self.mass[:, edge].T)[:, None, :] * rise * (self.tau > 0)
@@ -234,7 +238,7 @@ def _plan(f: Field, left: float, name: str) -> list[Cell]:
         ramp = period.ranges(edge, fallen + kept, f.times, alive)[1] * (f.tau > 0)
         circle = Circle.around(low, np.minimum(high + f.tau * ramp, f.n * (1 + f.tau)))
         cells.append(Cell(at, Period.of(size, int(steps), math.pi), circle))
-    work = f.phi.size * f.times.size * sum(2 * cell.path.size * cell.circle.size for cell in cells)
+    work = f.phi.size * f.times.size * sum(cell.path.steps * (cell.circle.size + OWN * f.k.size) for cell in cells)
     if work > WORK:
         raise ToleranceError(
             f"{name}: a sum of either sign has {len(cells)} cells and {work:.2g} factors, which would take too long"
