@@ -141,8 +141,10 @@ def test_several_rules_keep_those_that_are_done():
 
 
 def test_what_an_earlier_engine_found_stays_when_a_later_one_is_withdrawn():
-    noise = fp.DiscreteLaplace(3.0)  # pos has neither an integral nor an expansion under it and is simulated
-    counts = districts(300)
+    noise = fp.DiscreteLaplace(
+        3.0
+    )  # pos with unequal weights has neither an integral nor an expansion under it and is simulated
+    counts = fp.Counts(districts(300).values, weights=np.linspace(1.0, 2.0, 300))
     pis = [postprocessing(name, counts) for name in ("simplex", "pos")]
     ask = lambda: engine_of("auto", runs=2000, block=100).evaluate(Question.ask(counts, noise, pis))  # noqa: E731
     looks, found = counted(ask)

@@ -128,3 +128,28 @@ def test_the_density_of_a_tie_is_bounded() -> None:
         assert whole.tie(np.asarray(noise.cdf(c)), noise) == pytest.approx(noise.density(c), rel=1e-9)
         mixed = 0.5 * (noise.cdf(c) + noise.cdf(c + 4.0))
         assert (0.5 * (noise.density(c) + noise.density(c + 4.0)) <= whole.tie(mixed, noise) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("noise", "n", "mean"),
+    [(fp.DiscreteLaplace(4.0), 3, 5), (fp.DiscreteGaussian(5.0), 4, 30), (fp.DiscreteLaplace(6.0), 1, 2)],
+)
+def test_the_chance_of_a_sum_of_0(noise: fp.noise.Law, n: int, mean: int) -> None:
+    """Against the law of the sum itself, convolved."""
+    reach = int(60 * noise.spread)
+    one, law = noise.density(np.arange(-reach, reach + 1.0)), np.ones(1)
+    for _ in range(n):
+        law = np.convolve(law, one)
+    assert whole.at_zero(noise, n, float(mean)) == pytest.approx(law[n * reach - mean], rel=1e-11)
+
+
+def test_a_chance_of_0_that_cannot_be_summed_is_not_stated() -> None:
+    assert whole.at_zero(fp.DiscreteLaplace(1e4), 2, 0.0) == np.inf
+
+
+def test_a_sum_that_may_be_negative_among_many() -> None:
+    """P(S = 0) is far below P(S < 0)/b among 450: refused before for it, at 10 % of alpha."""
+    x = np.floor(np.random.default_rng(6).exponential(3.0, 450))
+    found = fp.audit(fp.Counts(x), fp.DiscreteLaplace(16.65), "pos", engine=Expansion())
+    assert 0.002 < found.degenerate < 0.05
+    assert found.alpha.half_width < 0.02 * found.alpha.value

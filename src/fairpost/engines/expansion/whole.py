@@ -17,7 +17,8 @@ the chance of a tie, at most one half of it: J(z)/b is stated. The jump of a thr
 
 Shares divide by S. Where S > 0 is all but certain e_i becomes a_i e_i / E[S]; 1/S bends, which the variance, changed by 1/12 b^2 of
 itself, feels. Near S = 0 the shares jump and a whole-number S can be 0, which then is a convention of its own: P(S = 0) is at most
-P(S <= 0) times the largest rate at which a log-concave tail falls, 1/b (Laplace) or (m + 1)/s, m = E[S]/s in deviations (Gaussian).
+P(S <= 0) times the largest rate at which a log-concave tail falls, 1/b (Laplace) or (m + 1)/s, m = E[S]/s in deviations (Gaussian). With
+equal weights and whole counts S is whole, and P(S = 0) is a sum of its transform over one period (`at_zero`).
 
 A threshold has a jump of the size of b as well. The ramp that stands for it has its middle there, so that what is left is of the second
 order again, b/24 times the slope of the density: J(z)/b, times the depth of the edge in deviations under Gaussian noise, with JUMP for KAPPA.
@@ -28,6 +29,7 @@ the lattice integrals (more entities); `tests/test_expansion_whole.py` draws oth
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +44,8 @@ from fairpost.rules import PostProcessing
 KAPPA, JUMP = 0.4, 1.0
 LEAST = 4.0
 """The least scale."""
+STEPS, QUIET = 20_000, 40.0
+"""The most steps of y for P(S = 0), and how far the transform must have fallen where they end."""
 TOLERANCE = 1e-4
 """Of the integrals for continuous noise."""
 PART = 0.02
@@ -121,12 +125,32 @@ class Sum:
         return cls(a, float(np.sum(a * x)), float(np.sqrt(np.sum(a**2) * noise.variance)))
 
 
-def allocated(found: Moments, x: Floats, weights: Floats, truth: Floats, noise: Law, jump: bool) -> Moments:
-    """The same for shares."""
+def at_zero(law: Law, n: int, mean: float) -> float:
+    """P(S = 0), S = mean + the sum of n whole noises, by equal steps in y over (-pi, pi): what is mean +- N away wraps round.
+
+    N is twice 14 deviations and E[S], or 45 scales more where few Laplace noises have longer tails: 1e-16 is left out.
+    """
+    deviation = float(np.sqrt(n * law.variance))
+    tail = 0.0 if np.isinf(law.strip) else 45 * law.spread
+    half = math.ceil(mean + 14 * deviation + tail) + 8
+    y = np.pi / half * np.arange(min(half, STEPS) + 1)
+    # (the transform of discrete Gaussian noise is that of continuous to e^{-pi^2 sigma^2/2}, and its masses are too many)
+    log = n * (-0.5 * (law.spread * y) ** 2 if np.isinf(law.strip) else np.asarray(law.cgf(1j * y)).real)
+    if y.size <= half and log[-1] > -QUIET:
+        return math.inf
+    weight = np.where((y == 0) | (y == np.pi), 0.5, 1.0)
+    return float(np.sum(weight * np.exp(log) * np.cos(y * mean))) / half
+
+
+def allocated(found: Moments, x: Floats, weights: Floats, truth: Floats, law: Law, jump: bool) -> Moments:
+    """The same for shares, under the whole-number noise."""
+    noise = stand_in(law)
     s = Sum.of(x, weights, noise)
     b = noise.spread
     rate = (s.mean / s.deviation + 1) / s.deviation if np.isinf(noise.strip) else 1 / b
     lost = min(found.degenerate * rate, 1.0)
+    if np.ptp(weights) == 0 and (x == np.floor(x)).all():
+        lost = min(lost, at_zero(law, x.size, s.mean) + 1e-15)
     near = tie(found.zero, noise)
     own = s.a * corner(found.zero, noise, jump)
     ratio, size = s.deviation / s.mean if s.mean > 0 else np.inf, max(s.mean, s.deviation)
@@ -165,7 +189,7 @@ def release(pi: PostProcessing, asked: Asked) -> Work:
 def allocation(pi: PostProcessing, asked: Asked, weights: Floats) -> Work:
     """The work for `pos` and `pos-threshold`."""
     noise, work = continuous_work(pi, asked)
-    return lambda: useful(pi.name, allocated(work(), asked.x, weights, asked.truth, noise, _jumps(pi)), noise)
+    return lambda: useful(pi.name, allocated(work(), asked.x, weights, asked.truth, asked.law(), _jumps(pi)), noise)
 
 
 def _jumps(pi: PostProcessing) -> bool:

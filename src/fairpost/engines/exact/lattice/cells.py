@@ -1,41 +1,44 @@
-"""pi_S+ under whole-number noise for few entities: every cell over a whole period of s, with no other quadrature.
+"""pi_S+ under whole-number noise where few share the total: every cell over a whole period of s.
 
 Where few terms make up S the product does not die out for |Im s| <= pi, and the integrand of `kernels_of_s` must be summed over the whole
-period,
-with one tau for a cell. prod_j (below_j + w kept_j), w = e^{-su}, is a polynomial in w whose coefficient of w^k has K = k entities kept;
-so the
-integrals over u are closed, h_1(k) = int_0^1 e^{-suk} du and h_2(k) = int_0^1 u e^{-suk} du, and so is the remainder e^{-sk}/k of E[R^2].
-Equal steps in Im s
-are exact but for wrap-around: masses of S at C +- N, N the number of steps, damped by e^{-|tau| N}. All polynomials without one entity come
-from halving: the product of one half is multiplied into the other, n^2 log n in all, and nothing is divided.
+period (`period`), with one tau for a cell. prod_j (below_j + w kept_j), w = e^{-su}, is a polynomial in w whose coefficient of w^k has K = k
+entities kept; so the integrals over u are closed, h_1(k) = int_0^1 e^{-suk} du and h_2(k) = int_0^1 u e^{-suk} du, and so is the remainder
+e^{-sk}/k of E[R^2]. Their sums over k come from points w on the unit circle, as many as K has values that matter.
+
+What is asked of one entity takes the place of its factor, by division: the same rounded factor that was multiplied. With nobody kept (k =
+0) S = 0 < C and R = 0: h(0) = 0, where the chance less 1 is -1 below t0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpost import cancel
+from fairpost.engines.exact.lattice import period
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, remainder, squared
+from fairpost.engines.exact.lattice.period import Circle, Period
 from fairpost.engines.exact.sums.factors import Complexes, parts
-from fairpost.engines.exact.sums.population import Entities, line
+from fairpost.engines.exact.sums.population import Entities, Places, line, mass_at, product
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
 
-WORK = 6e7
-"""The most products of numbers: about 2 s."""
+WORK = 3e7
+"""The most factors, one for each (cell, s, w, count): about a second."""
 TABLES = 5e6
 """The most masses of discrete Gaussian noise that are tilted and summed: some seconds."""
-MOST = 80
-"""The most entities that may be cut."""
-BLOCK = 40_000
-"""(cell, s) pairs at a time."""
+BLOCK = 200_000
+"""Factors at a time."""
+TOGETHER = 8
+"""The most cells that have their nodes in common."""
 EVERY = slice(None)
-Polynomial = list[Complexes]
+EPS = 2.3e-16
 
 
 @dataclass
@@ -48,6 +51,13 @@ class Sums:
     root: float = 0.0
     giant: float = 0.0
     nodes: int = 0
+    left: float = 0.0
+    """Rounding, in any deficit: that of the terms that were summed, which are larger than their sum."""
+
+    @classmethod
+    def empty(cls, size: int) -> Sums:
+        """Nothing yet."""
+        return cls(np.zeros(size), np.zeros(size), np.zeros(size))
 
 
 def table(noise: Law) -> float:
@@ -55,151 +65,148 @@ def table(noise: Law) -> float:
     return 26 * noise.spread + 3 if np.isinf(noise.strip) else 0.0
 
 
-def tilt(e: Entities) -> float:
-    """|tau| in units of 1/scale: so far from 0 that few steps do, so near that E[e^{tau (S - C)}], which rounding scales with, stays small."""
-    n = e.giants + float(np.sum(e.weight))
-    return min(1.0, 2.5 / math.sqrt(n)) if np.isinf(e.noise.strip) else min(0.45, 1.8 / math.sqrt(n))
+@dataclass(frozen=True)
+class Chunk:
+    """Neighbouring cells with one tau: their steps of s, and the points for K."""
+
+    m: Floats
+    path: Period
+    circle: Circle
+    fixed: ClassVar[float] = 2.0
+    """What the kernels take beside the factors, in factors."""
+
+    @property
+    def points(self) -> int:
+        """How many points for K."""
+        return self.circle.size
+
+    @property
+    def below(self) -> bool:
+        """Below t0 probabilities are taken less 1."""
+        return self.path.tau < 0
 
 
-def steps(e: Entities, safety: float) -> int:
-    """How many equal steps of a period keep wrap-around below e^-safety: S has tails like those of n noises together."""
-    unit, n = e.noise.spread, e.giants + float(np.sum(e.weight))
-    size = tilt(e)
-    need = safety / size
-    if np.isinf(e.noise.strip):
-        need = max(need, n * size * (1 + math.sqrt(1 + 2 * safety / (n * size**2))))
-    else:
-        while (1 - size) * need - n * math.log(need) + math.lgamma(n + 1) < safety:
-            need *= 1.2
-    return 2 * math.ceil((need * unit + 24) / 2)
-
-
-def cells(e: Entities, span: tuple[int, int], t0: int, total: float, safety: float) -> Sums:
-    """The integrals over the cells from span[0] to span[1]; below t0 probabilities are taken less 1."""
-    half = steps(e, safety) // 2 + 1
-    n = int(np.sum(e.weight))
-    work = (span[1] - span[0]) * half * (n + 2) ** 2 * math.log2(n + 2)
-    blocks = math.ceil((span[1] - span[0]) / max(1, BLOCK // half))
-    tables = blocks * 2 * half * table(e.noise)
-    if n > MOST or work > WORK or tables > TABLES:
-        raise ToleranceError(
-            f"simplex: {n} entities that may be cut have {span[1] - span[0]} cells of the threshold with {half} nodes under "
-            f"{e.noise.name} noise of this scale, which would take too long"
-        )
-    y = np.linspace(0.0, math.pi, half)
-    size = tilt(e) / e.noise.spread
-    ds = np.full(half, 1j / (half - 1))
-    ds[0] *= 0.5
-    ds[-1] *= 0.5
-    none = np.zeros(e.y.size)
-    found = Sums(none.copy(), none.copy(), none.copy(), nodes=half * (span[1] - span[0]))
-    rows = max(1, BLOCK // half)
-    for first in range(span[0], span[1], rows):
-        cancel.check()
-        m = np.arange(first, min(first + rows, span[1]), dtype=np.float64)
-        s = np.where(m < t0, -size, size)[:, None] + 1j * y
-        _add(e, m, s, ds, total, found)
+def cells(e: Entities, m: Floats, tau: Floats, safety: float, total: float) -> Sums:
+    """The integrals over the cells m, each with its tau; where tau < 0 probabilities are taken less 1."""
+    still = np.zeros_like(m)
+    tau, many = tilts(e, (Places(m, still, None), Places(m, still - 1, None)), tau, safety)
+    end, low, high = _looks(e, m, tau, safety)
+    chunks = [Chunk(m[here], path, Circle.around(low[here], high[here])) for here, path in together(tau, many, end)]
+    found = Sums.empty(e.y.size)
+    for chunk in affordable("simplex", e, chunks):
+        _add(e, chunk, total, found)
     return found
 
 
-def _add(e: Entities, m: Floats, s: Complexes, ds: Complexes, total: float, found: Sums) -> None:
+def affordable(name: str, e: Entities, chunks: list[Chunk]) -> Iterator[Chunk]:
+    """The chunks in parts that memory holds; refused where they would take too long."""
+    work = sum((c.m.size * e.y.size + c.fixed) * c.path.size * c.points for c in chunks)
+    tables = sum(c.path.size for c in chunks) * table(e.noise)
+    if work > WORK or tables > TABLES:
+        raise ToleranceError(
+            f"{name}: {e.y.size} counts that may be cut have {sum(c.m.size for c in chunks)} cells of the threshold and {work:.2g} factors "
+            f"under {e.noise.name} noise of this scale, which would take too long"
+        )
+    for chunk in chunks:
+        rows = max(1, BLOCK // (chunk.path.size * chunk.points * max(e.y.size, 1)))
+        for a in range(0, chunk.m.size, rows):
+            cancel.check()
+            yield replace(chunk, m=chunk.m[a : a + rows])
+
+
+def tilts(e: Entities, ends: tuple[Places, Places], tau: Floats, safety: float) -> tuple[Floats, Floats]:
+    """tau and the steps of every cell, from its two ends."""
+    theta = period.grid(e.noise, e.giants + float(np.sum(e.weight)))
+    with np.errstate(all="ignore"):  # a tilt that overflows is no bound
+        rising, falling = (
+            product(e, at, np.tile(sign * theta, (tau.size, 1))).log for at, sign in zip(ends, (1, -1), strict=True)
+        )
+    tau = period.gentle(theta, np.where(tau[:, None] > 0, rising, falling), tau)
+    return tau, period.steps(theta, rising, falling, tau, safety)
+
+
+def together(tau: Floats, many: Floats, end: Floats) -> Iterator[tuple[NDArray[np.int64], Period]]:
+    """Neighbouring cells with one tau, and steps that do for all of them."""
+    for value in np.unique(tau):
+        group = np.flatnonzero(tau == value)
+        for here in np.array_split(group, math.ceil(group.size / TOGETHER)):
+            yield here, Period.of(float(value), int(np.max(many[here])), float(np.max(end[here])))
+
+
+def _looks(e: Entities, m: Floats, tau: Floats, safety: float) -> tuple[Floats, Floats, Floats]:
+    """For each cell: Im s at which prod_j (|below_j| + rho |kept_j|) has died out, and the range of K until then."""
+    s = tau[:, None] + 1j * np.concatenate([[0.0], period.LOOKS])
+    p = parts(e.noise, (m[:, None] - e.y)[:, None, :], s[:, :, None])
+    swell = period.swell(tau)
+    below, kept = np.abs(p.below), np.abs(p.kept) * np.exp(swell)[:, None, None]
+    lift = tau * (p.depth[:, 0] @ e.weight - e.rest - e.giants * m) + e.giants * swell
+    log = np.log(below + kept) @ e.weight + lift[:, None] + e.giants * line(e.noise, s)[0].real
+    alive = log - np.minimum(log[:, :1], 0.0) + safety
+    end = period.ends(alive[:, 1:])
+    low, high = period.ranges(kept, below, e.weight, alive)
+    low, high = np.where(alive > 0, low, np.inf), np.where(alive > 0, high, 0.0)
+    return end, np.min(low, axis=1), np.max(high, axis=1)
+
+
+def _add(e: Entities, chunk: Chunk, total: float, found: Sums) -> None:
     """Some more cells."""
+    m, path, circle, g = chunk.m, chunk.path, chunk.circle, e.giants
+    s, pole, swell = path.s, path.pole, period.swell(path.tau)
+    w = circle.w * math.exp(swell)
     c = m[:, None] - e.y
-    p = parts(e.noise, c[:, None, :], s[:, :, None])
-    depth = (p.depth[:, 0] @ e.weight)[:, None]
+    p = parts(e.noise, c[:, None, :], s[None, :, None])
+    still = parts(e.noise, c, np.zeros((1, 1)))
+    psi = p.below[..., None] + w * p.kept[..., None]
     log, mean = line(e.noise, s)
-    q = np.exp(s * (depth - e.rest - e.giants * m[:, None]) + e.giants * log) * ds
-    main, later, rest, start = (form(s, EVERY) for form in _forms(total))
-    g = e.giants
-    h = _Cell(s)
-    factors = [(p.below[..., i], p.kept[..., i], int(e.weight[i])) for i in range(e.y.size)]
-    whole = [q]
-    for below, kept, times in factors:
-        for _ in range(times):
-            whole = _times(whole, below, kept)
-    below_m = np.asarray(parts(e.noise, c, np.zeros((1, 1))).below).real
-    mass = np.asarray(e.noise.density(c))
-    for i, poly in _without(factors, [q]):
-        chance = _passed(poly, h, g, main, start) * p.shift[..., i]
-        found.deficit[i] += float(np.sum(below_m[:, i] * np.sum(chance.imag, axis=1)))
-        zero = sum(poly) * start * p.shift[..., i]
-        found.zero[i] += float(np.sum(mass[:, i] * np.sum(zero.imag, axis=1)))
-        kept, first = p.kept[..., i], p.first[..., i]
-        one = sum(a * h.once(k + 1 + g) for k, a in enumerate(poly)) * main * (first - e.y[i] * kept)
-        two = sum(a * h.twice(k + 1 + g) for k, a in enumerate(poly)) * later * kept
-        last = sum(a * h.end(k + 1 + g) for k, a in enumerate(poly)) * rest * kept
-        found.square[i] += float(np.sum((-2 * (one - two) + last).imag))
-    once = _passed(whole, h, g, main, start)
-    found.root += float(np.sum(once.imag))
+    lift = s * (p.depth[:, 0] @ e.weight - e.rest - g * m)[:, None] + g * (log + swell)
+    whole = period.whole(psi, e.weight, lift)
+    forms = _Forms.of(s, path.ds, circle, g, total)
+    # what stands in the place of one factor: nothing, or what is kept of it, so that k is one more
+    rows = np.stack([forms.once, forms.start, forms.later, forms.square], axis=1)
+    sums = np.einsum("mskl,msil->mski", rows * whole[:, :, None, :], 1 / psi)
+    nobody = np.exp(np.log(np.maximum(still.below, 1e-300)) @ e.weight) if g == 0 else np.zeros(m.size)
+    less = pole + (float(chunk.below) - pole) * nobody
+    alone = pole + (float(chunk.below) - pole) * nobody[:, None] / np.maximum(still.below, 1e-300)
+    chance = np.sum(sums[:, :, 0] * p.shift, axis=1).imag - alone
+    found.deficit += np.sum(still.below * chance, axis=0)
+    zero = np.sum(sums[:, :, 1] * p.shift, axis=1).imag - pole
+    found.zero += np.sum(mass_at(e, m) * zero, axis=0)
+    square = sums[:, :, 3] * p.kept - 2 * sums[:, :, 2] * (p.first - e.y * p.kept)
+    found.square += np.sum(np.sum(square, axis=1).imag + 2 * pole * (still.first - (e.y + 0.5) * still.kept), axis=0)
+    once = np.einsum("msl,sl->ms", whole, forms.once)
+    found.root += float(np.sum(np.sum(once, axis=1).imag - less))
     if g > 0:
-        twice = sum(a * h.twice(k + g) for k, a in enumerate(whole)) * later
-        last = sum(a * h.end(k + g) for k, a in enumerate(whole)) * rest
-        found.giant += float(np.sum((-2 * (once * (mean - m[:, None]) - twice) + last).imag))
+        giant = np.einsum("msl,sl->ms", whole, forms.giant) - 2 * once * (mean - m[:, None])
+        found.giant += float(np.sum(np.sum(giant, axis=1).imag - 2 * pole * (m + 0.5)))
+    size = np.einsum("msl,sl->m", np.abs(whole), np.abs(forms.once))
+    found.left += 8 * EPS * float(size @ np.max(still.below, axis=1))
+    found.nodes += m.size * s.size
 
 
-def _passed(poly: Polynomial, h: _Cell, giants: float, main: Complexes, start: Complexes) -> Complexes:
-    """E[R] of every k. With nobody kept (k = 0) S = 0 < C and R = 0: the factor s, which k >= 1 divides out, has no period there,
-    and the kernel of P(S >= C) serves (0, or -1 below t0).
-    """
-    if giants > 0:
-        return np.asarray(sum(a * h.once(k + giants) for k, a in enumerate(poly)) * main)
-    return np.asarray(sum((a * h.once(k) for k, a in enumerate(poly) if k > 0), 0.0) * main + poly[0] * start)
+@dataclass(frozen=True)
+class _Forms:
+    """The kernels times ds at each s and point w: E[R] (once; later: with one more kept), P(S >= C), and E[R^2] (with one more; of a giant)."""
 
+    once: Complexes
+    start: Complexes
+    later: Complexes
+    square: Complexes
+    giant: Complexes
 
-def _forms(total: float) -> tuple:  # type: ignore[type-arg]
-    return passed(total).form, squared(total).form, remainder(total), at_least(total).form
-
-
-class _Cell:
-    """h_1(k), h_2(k) and e^{-sk}/k, each made once."""
-
-    def __init__(self, s: Complexes) -> None:
-        self._s = s
-        self._made: dict[float, tuple[Complexes, Complexes, Complexes]] = {}
-
-    def _of(self, k: float) -> tuple[Complexes, Complexes, Complexes]:
-        if k not in self._made:
-            z = self._s * k
-            e = np.exp(-z)
-            if k == 0:
-                raise ValueError("with nobody kept there is nothing to integrate over u")
-            # |z| >= |tau| k: no cancellation worth a digit beyond those of 1/z^2
-            self._made[k] = (-np.expm1(-z) / z, (-np.expm1(-z) - z * e) / z**2, e / k)
-        return self._made[k]
-
-    def once(self, k: float) -> Complexes:
-        return self._of(k)[0]
-
-    def twice(self, k: float) -> Complexes:
-        return self._of(k)[1]
-
-    def end(self, k: float) -> Complexes:
-        return self._of(k)[2]
-
-
-def _times(poly: Polynomial, below: Complexes, kept: Complexes) -> Polynomial:
-    """poly * (below + w kept)."""
-    low = [a * below for a in poly]
-    high = [a * kept for a in poly]
-    return [low[0], *(a + b for a, b in zip(low[1:], high[:-1], strict=True)), high[-1]]
-
-
-Factor = tuple[Complexes, Complexes, int]
-
-
-def _without(factors: list[Factor], outer: Polynomial, offset: int = 0) -> Iterator[tuple[int, Polynomial]]:
-    """For each distinct entity the product without one copy of it."""
-    cancel.check()
-    if len(factors) == 1:
-        below, kept, times = factors[0]
-        for _ in range(times - 1):
-            outer = _times(outer, below, kept)
-        yield offset, outer
-        return
-    middle = len(factors) // 2
-    for mine, others, place in ((factors[:middle], factors[middle:], 0), (factors[middle:], factors[:middle], middle)):
-        inner = outer
-        for below, kept, times in others:
-            for _ in range(times):
-                inner = _times(inner, below, kept)
-        yield from _without(mine, inner, offset + place)
+    @classmethod
+    def of(cls, s: Complexes, ds: Complexes, circle: Circle, giants: float, total: float) -> _Forms:
+        main, second, rest, start = (
+            (form(s, EVERY) * ds)[:, None]
+            for form in (passed(total).form, squared(total).form, remainder(total), at_least(total).form)
+        )
+        k = circle.k + giants
+        one, two, last, flat = period.integrals(s, k)
+        more, twice, end, _ = period.integrals(s, k + 1)
+        rho, weights = math.exp(period.swell(float(s[0].real))), circle.weights
+        return cls(
+            weights(main * one),
+            weights(start * flat),
+            weights(rho * main * more),
+            weights(rho * (2 * second * twice + rest * end)),
+            weights(2 * second * two + rest * last),
+        )

@@ -20,6 +20,7 @@ The mean squared error is E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) phi' (1{H
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.exact.lattice import ramps
 from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.folded import release as folded
@@ -51,11 +53,15 @@ REACH = (9.0, 7.0)
 it is sought."""
 SMOOTH = 200.0
 """Discrete Gaussian noise with more masses than this has its window from continuous noise."""
+RIPPLES = 0.2
+"""Ripples above this part of the tolerance on a deviation leave it no room: whole cells have none."""
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
-FEW = 10**6
-"""So many Chebyshev nodes that no cell of counts is replaced by them."""
+ROUNDED = (1e-12, 1e-10)
+"""Of a mean squared error (Laplace, Gaussian): the mean of tilted discrete Gaussian noise is a difference, 1e-16 over a step of 1e-5."""
+SAFETY = (20.0, 28.0, 38.0, 38.0)
+"""What whole cells leave out at each level: e^-this."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def _inverted(problem: Problem, rare: float, rtol: float) -> Moments:
     before: Found | None = None
     for level in LEVELS:
         cancel.check()
-        now = _level(problem, family, win, level)
+        now = _level(problem, family, win, level, rtol)
         if before is not None:
             bias, error, slack = _biases(problem, now, before)
             floor = 1e-13 * (noise.deviation + abs(problem.surplus / problem.n))
@@ -159,7 +165,7 @@ def panels(win: Window, order: int) -> tuple[Floats, Floats]:
     return on_panels(edges, order)
 
 
-def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found:
+def _level(problem: Problem, family: Family, win: Window, level: Level, rtol: float) -> Found:
     e = family.entities(math.floor(win.low), math.ceil(win.high) + 1.0, level.nodes)
     t, weight = panels(win, level.order)
     at = problem.places(t)
@@ -172,6 +178,9 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
     if end == math.inf:
         return _few(problem, family, win, level)
     left = ripples(problem, e, win)
+    if left[0] > RIPPLES * rtol * problem.noise.deviation:
+        with suppress(ToleranceError):
+            return _few(problem, family, win, level)
     main, second = (passed(problem.total), squared(problem.total)) if problem.rule is None else (CHANCE, CHANCE)
     kernels = [main]
     if at.rho is not None:
@@ -196,15 +205,23 @@ def _level(problem: Problem, family: Family, win: Window, level: Level) -> Found
 
 def _few(problem: Problem, family: Family, win: Window, level: Level) -> Found:
     """The same from whole cells (`cells`); the remainder of the mean squared errors is in them."""
-    if problem.rule is not None:
-        raise ToleranceError(f"{problem.name}: too few entities share the shift under {problem.noise.name} noise")
     low, high, t0 = math.floor(win.low), math.ceil(win.high), math.floor(win.centre)
-    e = family.entities(low, high + 1.0, FEW)
-    sums = cells(e, (low, high), t0, problem.total, 26.0 if level is LEVELS[0] else 38.0)
+    e = family.entities(low, high + 1.0, level.nodes)
+    m = np.arange(low, high, dtype=np.float64)
+    # a cell may hold all of the window: its tilt is that of its end beside the centre
+    beside = np.nextafter(win.centre, math.inf)
+    tau, _ = win.tilts(np.where(m < t0, np.minimum(m + 1, win.centre), np.maximum(m, beside)))
+    safety = SAFETY[LEVELS.index(level)]
+    if problem.rule is None:
+        sums = cells(e, m, tau, safety, problem.total)
+    else:
+        sums = ramps.cells(e, m, tau, safety, ramps.Ramp(problem.tau, problem.total))
     # the start counts m = t0 as below the root, the cells as above it
     parts = (sums.deficit, sums.zero - mass_at(e, np.array([float(t0)]))[0], sums.square)
     at = replace(win, centre=float(t0))
-    return _spread_out(problem, e, at, parts, t0 + sums.root, -sums.giant / 2, sums.nodes, (0.0, 0.0), True)
+    return _spread_out(
+        problem, e, at, parts, t0 - problem.tau + sums.root, -sums.giant / 2, sums.nodes, (sums.left, 0.0), True
+    )
 
 
 def _extra(problem: Problem, e: Entities, at: Places, main: Kernel, second: Kernel) -> Any:
@@ -314,6 +331,9 @@ def _biases(problem: Problem, now: Found, before: Found) -> tuple[Floats, Floats
 def _moments(problem: Problem, win: Window, now: Found, before: Found, bias: Floats, error: Floats) -> Moments:
     defect = abs(now.root - (now.mean - problem.surplus / problem.n))
     remainder = (1 / win.scale + 1) / (3 * win.kept**2) if problem.rule is None and not now.complete else 0.0
+    # what was left out of a deficit moves a square by twice that times the size of v - x
+    wide = 2 * (problem.x + np.sqrt(np.maximum(now.mse, 0.0))) * now.left[0]
+    rounded = ROUNDED[int(np.isinf(problem.noise.strip))] * now.mse
     return Moments(
         bias,
         error,
@@ -321,7 +341,7 @@ def _moments(problem: Problem, win: Window, now: Found, before: Found, bias: Flo
         now.zero,
         threshold=now.mean if problem.rule is None else None,
         nodes=now.nodes,
-        mse_error=np.abs(now.mse - before.mse) + 1e-12 * now.mse + remainder,
-        zero_error=np.abs(now.zero - before.zero) + now.left[1] + 1e-14,
+        mse_error=np.abs(now.mse - before.mse) + rounded + wide + remainder,
+        zero_error=np.abs(now.zero - before.zero) + now.left[1] + 1e-13,
         threshold_error=defect + abs(now.mean - before.mean) if problem.rule is None else None,
     )

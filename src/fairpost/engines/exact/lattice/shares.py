@@ -23,21 +23,25 @@ The product must die out inside one period, |Im s| <= pi: many entities that may
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.exact.lattice import dropped
 from fairpost.engines.exact.lattice.cells import TABLES, table
+from fairpost.engines.exact.lattice.field import Field, out, start, tilted
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.lattice.release import panels
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_square, unclipped
-from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal, symmetric
+from fairpost.engines.exact.shares import SAFETY, moved, otherwise, reached, refusal, symmetric
 from fairpost.engines.exact.sums.contours import BLOCK, Kernel, Upright
-from fairpost.engines.exact.sums.factors import Complexes, log_product, parts
-from fairpost.engines.exact.sums.population import Entities, entities, mass_at
+from fairpost.engines.exact.sums.factors import Complexes
+from fairpost.engines.exact.sums.population import entities, mass_at
 from fairpost.engines.exact.sums.window import Window
 from fairpost.engines.exact.threshold.release import LEVELS, Level
 from fairpost.engines.exact.threshold.tilts import sides
@@ -49,69 +53,18 @@ from fairpost.parallel import over_slices
 
 QUIET, LEAST = 36.0, 14.0
 """The product is to fall by so much, and must by this; what is left of it at the end of the period is stated."""
-CELLS = 100
+CELLS = 700
 """The most cells of r."""
 WORK = 3e7
 """The most (t, s, count, tilt) values: some three seconds."""
 LOOKS = 4500
 """About so many s are looked at before the work."""
+LEFT = (20.0, 28.0, 38.0, 38.0)
+"""What whole periods leave out at each level: e^-this."""
 FEWEST = 12.0
 """The fewest entities that must be expected to be dropped."""
 PASSED, SQUARED, AT_LEAST = passed(0.0), squared(0.0), at_least(0.0)
 ALL = slice(None)
-
-
-@dataclass(frozen=True)
-class Field:
-    """The entities, of which giants are never dropped; n counts every one."""
-
-    e: Entities
-    n: float
-
-    @property
-    def noise(self) -> Law:
-        """Of one entity."""
-        return self.e.noise
-
-    @property
-    def a(self) -> Floats:
-        """The scales of the noises: all are one."""
-        return np.array([self.e.noise.spread])
-
-    def log(self, t: Floats, s: Complexes) -> Complexes:
-        """log E[e^{s (W(t) - n t)}]."""
-        return tilted(self, t, s, 0.0).log
-
-
-@dataclass(frozen=True)
-class Tilted:
-    """At places t (rows) and s: the product, and for each count what may stand in the place of its factor."""
-
-    log: Complexes
-    one: Complexes
-    dropped: Complexes
-    kept: Floats
-    """E[e^{-theta eta}; kept] and E[(X - m) e^{-theta eta}; kept], which `one` puts in place of the factor; the same at every s."""
-    first: Floats
-
-
-def tilted(f: Field, t: Floats, s: Complexes, theta: float) -> Tilted:
-    """Every factor is taken times e^{theta x}: the tilt of the counts themselves is common.
-
-    What is dropped, eta <= c, is the mirror image of what is kept above -c - 1.
-    """
-    e, base = f.e, np.floor(t)
-    c = (base[:, None] - e.y)[:, None, :]
-    up = parts(e.noise, c, np.full((1, 1, 1), -theta))
-    lift = np.exp(-theta * c) / up.shift.real
-    kept, first = (up.kept.real * lift)[:, 0], (up.first.real * lift)[:, 0]
-    down = parts(e.noise, -c - 1, s[:, :, None] + theta)
-    rest = (t - base - 1)[:, None, None]
-    fallen = down.kept / down.shift * np.exp(s[:, :, None] * rest) * np.exp(-theta * (c + 1))
-    psi = kept[:, None, :] + fallen
-    log = log_product(psi, e.weight) - s * (f.n * t)[:, None] + e.giants * float(np.real(e.noise.cgf(-theta)))
-    inverse = 1 / psi
-    return Tilted(log, inverse, fallen * inverse, kept, first)
 
 
 def on_a_lattice(problem: Problem) -> bool:
@@ -128,21 +81,52 @@ def shares(problem: Problem, rtol: float) -> Moments:
     inverse = inverse_of(problem, 0.02 * rtol)
     if inverse is None:
         raise ToleranceError("pos: the sum of noisy counts may come near 0")
+    try:
+        return _many(problem, inverse, rtol)
+    except ToleranceError as error:
+        return otherwise(error, lambda: _few(problem, inverse, rtol))
+
+
+def _many(problem: Problem, inverse: Inverse, rtol: float) -> Moments:
+    """By contours that die out."""
     win = _window(problem)
+    remainder = (1 / win.scale + 1) / (3 * win.kept**2) / problem.mean**2  # of `squared`
+    rules = (partial(_level, problem, win, inverse, level) for level in LEVELS)
+    return _refined(problem, inverse, rtol, rules, win.high - win.low, remainder)
+
+
+def _few(problem: Problem, inverse: Inverse, rtol: float) -> Moments:
+    """By whole periods; 1/S as near as a small alpha needs it."""
+    bias, mse = unclipped(problem, inverse)
+    enough = 0.1 * rtol * float(np.ptp(bias)) / float(np.sqrt(np.max(mse)))
+    near = inverse_of(problem, max(enough, 1e-13)) if enough < inverse.rms else None
+    known = near or inverse
+    rules = (
+        partial(dropped.level, problem, known, left, level.nodes) for left, level in zip(LEFT, LEVELS, strict=True)
+    )
+    return _refined(problem, known, rtol, rules, 1.0, 0.0)
+
+
+Values = tuple[Floats, Floats, Floats, float, float]
+
+
+def _refined(
+    problem: Problem, inverse: Inverse, rtol: float, rules: Iterable[Callable[[], Values]], wide: float, remainder: float
+) -> Moments:  # fmt: skip
+    """Finer rules until two agree; they leave something out of P(r > t) over a range `wide`, and a remainder of the squares."""
     bias0, mse0 = unclipped(problem, inverse)
     before: tuple[Floats, Floats, Floats] | None = None
-    for level in LEVELS:
+    for rule in rules:
         cancel.check()
-        gamma, zero, square, root, left = _level(problem, win, inverse, level)
+        gamma, zero, square, root, left = rule()
         mean = float(np.sum(problem.times * gamma)) / problem.n
         bias = bias0 + gamma - mean
         mse = np.maximum(mse0 + square - 2 * problem.shares * (gamma - mean), bias**2)
         if before is not None:
-            rule = moved(bias, before[0], np.abs(gamma) + abs(mean)) + 1e-13 * (np.abs(bias0) + np.abs(gamma))
-            cut = 4 * left * (win.high - win.low) / problem.mean
-            error = rule + abs(root - mean) + np.sqrt(mse) * inverse.rms + inverse.tail + cut
+            change = moved(bias, before[0], np.abs(gamma) + abs(mean)) + 1e-13 * (np.abs(bias0) + np.abs(gamma))
+            cut = 4 * left * wide / problem.mean
+            error = change + abs(root - mean) + np.sqrt(mse) * inverse.rms + inverse.tail + cut
             if reached(bias, error, problem.shares, rtol):
-                remainder = (1 / win.scale + 1) / (3 * win.kept**2) / problem.mean**2  # of `squared`
                 return symmetric(
                     Moments(
                         bias,
@@ -206,35 +190,16 @@ def _level(
         sums = _tilt(f, t, weight, path, theta)
         log = float(np.real(noise.cgf(-theta)))
         once, whole = omega * math.exp(-theta * problem.mean), math.exp(log * f.n)
-        gain, change = _start(noise, x[: e.members], theta, t0)
+        gain, change = start(noise, x[: e.members], theta, t0)
         root += once * (t0 * whole + sums.common[0])
-        gamma[: e.members] += once * (math.exp(log * (f.n - 1)) * gain + _out(e, sums.gain, t0))
-        square[: e.members] += once * theta * (math.exp(log * (f.n - 1)) * change + _out(e, sums.square, None))
+        gamma[: e.members] += once * (math.exp(log * (f.n - 1)) * gain + out(e, sums.gain, t0))
+        square[: e.members] += once * theta * (math.exp(log * (f.n - 1)) * change + out(e, sums.square, None))
         mean = x[far] + float(noise.cumulants(np.array([-theta]))[1][0])
         square[far] += once * theta * (whole * (t0**2 - 2 * t0 * mean) - 2 * (mean * sums.common[0] - sums.common[1]))
     zero = np.zeros(x.size)
-    start = np.asarray(noise.cdf(math.floor(t0) - x[: e.members]))
-    zero[: e.members] = np.clip(start + _out(e, _zeros(f, win, level), t0), 0.0, 1.0)
+    below = np.asarray(noise.cdf(math.floor(t0) - x[: e.members]))
+    zero[: e.members] = np.clip(below + out(e, _zeros(f, win, level), t0), 0.0, 1.0)
     return gamma, zero, square, root, left
-
-
-def _start(noise: Law, x: Floats, theta: float, t0: float) -> tuple[Floats, Floats]:
-    """E[(t0 - X)_+ e^{-theta eta}] and E[((X - t0)_+^2 - X^2) e^{-theta eta}]: if r were t0."""
-    m = math.floor(t0)
-    c, lift = m - x, np.exp(-theta * (m - x))
-    l0, l1, l2 = (np.real(noise.lower(c, -theta, k)) for k in range(3))
-    p0, p1 = (np.real(noise.upper(c, -theta, k)) for k in range(2))
-    gain = lift * ((t0 - m) * l0 - l1)
-    change = lift * ((t0**2 - 2 * t0 * m) * p0 - 2 * t0 * p1 - m**2 * l0 - 2 * m * l1 - l2)
-    return np.asarray(gain), np.asarray(change)
-
-
-def _out(e: Entities, values: Floats, t0: float | None) -> Floats:
-    """At the counts, from the nodes; what varies fast with the count is taken out first."""
-    if e.reduced is None or t0 is None:
-        return e.at_members(values)
-    centre = t0 / e.noise.spread
-    return e.reduced.at_members(values, lambda y: np.exp(-np.abs(y - centre)))
 
 
 def _path(f: Field, t: Floats, win: Window, step: float) -> tuple[Upright, float]:

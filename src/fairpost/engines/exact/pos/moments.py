@@ -39,6 +39,7 @@ import numpy as np
 
 from fairpost.engines.evaluation import Asked, Distinct, Work
 from fairpost.engines.exact.lattice import shares as lattice
+from fairpost.engines.exact.lattice import signed
 from fairpost.engines.exact.lattice.listed import Listing, listed, listing
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.one import one
@@ -109,9 +110,10 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     if found is not None:
         return lambda: found.at(d.inverse)
     plan = listing(d, asked.x.size, law, asked.rtol)
+    whole = rule.level == np.floor(rule.level) and rule.width in (0.0, 1.0) and lattice.on_a_lattice(problem)
     ways: list[Work] = []
-    if rule.level == 0 and lattice.on_a_lattice(problem):
-        ways.append(d.entities(lambda: lattice.shares(problem, asked.rtol)))
+    if whole:
+        ways.append(d.entities(lambda: _on_a_lattice(problem, rule.level, asked.rtol)))
     if plan is not None:
         few = plan.ball is None or asked.x.size <= FEW
         ways.insert(0 if few else len(ways), lambda: _listed(pi, asked, d, plan, smooth))
@@ -133,3 +135,13 @@ def _listed(pi: PoS | PosThreshold, asked: Asked, d: Distinct, plan: Listing, sm
     if found is None:
         raise ToleranceError(f"{pi.name}: more {law.name} noises matter than can be listed")
     return found if d.x.size > 1 else replace(found, bias=0 * found.bias, error=0 * found.error)
+
+
+def _on_a_lattice(problem: Problem, level: float, rtol: float) -> Moments:
+    """Equal weights and whole counts: by exponentials for 1/S, or by a sum over S itself."""
+    if level > 0:
+        return signed.shares(problem, level, rtol)
+    try:
+        return lattice.shares(problem, rtol)
+    except ToleranceError as error:
+        return otherwise(error, lambda: signed.shares(problem, 0.0, rtol))
