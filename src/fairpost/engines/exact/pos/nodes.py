@@ -30,14 +30,16 @@ class Fineness:
     """Gauss-Legendre nodes on a panel of r."""
     panel: float
     """The relative accuracy to which a panel of r must integrate the stand-in."""
+    close: float
+    """The relative accuracy to which a few pairs stand for many (`pos.close`)."""
 
 
 STAGES = (
-    Fineness(22, 1.15, 1.1, 0.25, 5, 1e-5),
-    Fineness(27, 0.95, 0.88, 0.19, 6, 1e-7),
-    Fineness(31, 0.75, 0.7, 0.14, 8, 3e-9),
-    Fineness(34, 0.52, 0.52, 0.1, 10, 1e-10),
-    Fineness(36, 0.34, 0.36, 0.07, 12, 1e-12),
+    Fineness(22, 1.15, 1.1, 0.25, 5, 1e-5, 1e-7),
+    Fineness(27, 0.95, 0.88, 0.19, 6, 1e-7, 3e-8),
+    Fineness(31, 0.75, 0.7, 0.14, 8, 3e-9, 1e-8),
+    Fineness(34, 0.52, 0.52, 0.1, 10, 1e-10, 3e-9),
+    Fineness(36, 0.34, 0.36, 0.07, 12, 1e-12, 1e-9),
 )
 MOST = 300
 """No panel of r is halved any more when there are this many."""

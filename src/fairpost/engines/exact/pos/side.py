@@ -23,6 +23,7 @@ from itertools import combinations
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.exact.pos.close import close
 from fairpost.engines.exact.pos.nodes import (
     STAGES,
     Fineness,
@@ -56,6 +57,8 @@ NEVER = 1e-15
 what anybody so unlikely has."""
 MARGIN = 1.2
 """See `_lean`: e^{-0.2 |s| sum |c|} is next to 0 long before e^{|s| sum |c|} is beyond a double."""
+NOTHING = -46.0
+"""The logarithm of a chance that adds nothing to a share: 1e-20."""
 AHEAD = 4.0
 """The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
 
@@ -77,6 +80,10 @@ class Sums:
             self.nodes + other.nodes,
         )
 
+    def at(self, to_all: Floats) -> Sums:
+        """Carried from a few pairs to all (`pos.close`)."""
+        return Sums(self.first @ to_all, self.second @ to_all, self.zero @ to_all, self.nodes)
+
 
 class Side:
     """One sign of S, at its present stage of refinement; `chance` is its probability."""
@@ -85,6 +92,7 @@ class Side:
         problem = replace(problem, never=NEVER)
         self.problem, self.chance, self.spend = problem, chance, spend
         self.shape, self.atom = _locate(problem), _atom(problem)
+        self.close = close(problem, self.shape, STAGES[-1].drop)
         few = not problem.gaussian and problem.n <= FEW
         self.kinked = few and bool(np.any(problem.c < 0))
         self._start("mirror" if self.kinked and problem.n <= FEWEST and _even(problem) else "plain")
@@ -108,22 +116,28 @@ class Side:
 
     def _evaluate(self) -> Sums:
         stage, mirror = STAGES[self.stage], self.method == "mirror"
-        kinks = _mirror_kinks(self.problem) if mirror else None
-        nodes, times = PLAIN[int(self.problem.gaussian)]
+        problem, to_all = self._pairs(stage)
+        kinks = _mirror_kinks(problem) if mirror else None
+        nodes, times = PLAIN[int(problem.gaussian)]
         if (
             self.stage == 0 and not mirror
         ):  # decided before the work: the rule for r alone takes a second among many pairs
-            some = nodes * _inverse_rule(self.problem, stage.tail)[0].size
-            self.spend(0.0, times * some * self.each * self.problem.c.size)
-        near: StandIn = SaddlePoint.of(self.problem, 0.0, self.shape, stage.drop)
-        rule = threshold_rule(self.shape, near if self.kinked else _untilted(self.problem, stage), kinks, stage)
-        tilts = _rational_rule(self.problem, stage) if mirror else _inverse_rule(self.problem, stage.tail)
+            some = nodes * _inverse_rule(problem, stage.tail)[0].size
+            self.spend(0.0, times * some * self.each * problem.c.size)
+        near: StandIn = SaddlePoint.of(problem, 0.0, self.shape, stage.drop)
+        rule = threshold_rule(self.shape, near if self.kinked else _untilted(problem, stage), kinks, stage)
+        tilts = _rational_rule(problem, stage) if mirror else _inverse_rule(problem, stage.tail)
         pairs = rule[0].size * tilts[0].size
-        cost = pairs * self.each * (DEAR * self.problem.n if mirror else self.problem.c.size)
+        cost = pairs * self.each * (DEAR * problem.n if mirror else problem.c.size)
         self.spend(cost, (AHEAD if mirror else times) * cost if self.stage == 0 else cost)
-        found = (_mirror if mirror else _plain)(self.problem, rule, tilts, stage)
+        found = (_mirror if mirror else _plain)(problem, rule, tilts, stage)
         self.each = found.nodes / pairs
-        return self.atom + found
+        return self.atom + (found if to_all is None else found.at(to_all))
+
+    def _pairs(self, stage: Fineness) -> tuple[Problem, Floats | None]:
+        """Those who stand for all at a stage, and what carries their answers to all (None: every pair stands for itself)."""
+        found = None if self.close is None else self.close.at(stage.close)
+        return (self.problem, None) if found is None else found
 
     @property
     def mass(self) -> float:
@@ -171,7 +185,11 @@ def _locate(problem: Problem) -> Profile:
 
 
 def _atom(problem: Problem) -> Sums:
-    """Nothing clipped: E[z_i/S] and E[z_i^2/S^2] over the event that every z_j > 0."""
+    """Nothing clipped: E[z_i/S] and E[z_i^2/S^2] over the event that every z_j > 0; 0 where that never happens."""
+    none = np.zeros_like(problem.c)
+    with np.errstate(divide="ignore"):
+        if np.log(problem.mechanism.sf(-problem.c / problem.a)) @ problem.times < NOTHING:
+            return Sums(none, none, none, 0)
     t, weight = _inverse_rule(problem, 0.05)
     x, s = problem.c / problem.a, -np.multiply.outer(t, problem.a)
     u0, u1, u2 = (problem.mechanism.upper(-x, s, k) * problem.a**k for k in range(3))

@@ -34,7 +34,7 @@ def accumulate_general(
     noise: Any,
     c: Floats,
     scale: Floats,
-    times: Counted,
+    times: Any,
     low: float,
     never: float,
     lean: float,
@@ -138,6 +138,43 @@ def _references(up: Floats, base: Floats, t: float, reference: Floats) -> float:
         if t > 0.0:
             kept = max(kept, up[1, j] * reference[j])
     return kept
+
+
+@kernel(error_model="numpy")
+def samples(
+    noise: Any,
+    c: Floats,
+    scale: Floats,
+    some: Counted,
+    times: Floats,
+    low: float,
+    never: float,
+    r: Floats,
+    t: Floats,
+    unit: float,
+    v: Floats,
+    out: Floats,
+) -> None:
+    """What the integrals have of one entity, out[row, j]: log(psi e^{sr}) and (t + 1/unit) V/psi, real and imaginary parts.
+
+    For each (r, t) at v widths of the integrand beside the saddle point, which `some` of the entities find, with the weights `times`.
+    """
+    up, row = np.empty((3, c.size)), 0
+    for i in range(r.size):
+        if not _above(noise, c, scale, r[i], t[i], up):
+            row += 4 * v.size
+            continue
+        _forget(noise, c, scale, r[i], never, up)
+        s0, _, _, second = saddle(noise, c[some], scale[some], times, up[0][some], 0.0, r[i], 0.0, low, 0.6)
+        for q in range(v.size):
+            s = complex(s0, v[q] / math.sqrt(second))
+            turn = complex(math.cos(s.imag * r[i]), math.sin(s.imag * r[i]))
+            for j in range(c.size):
+                psi = up[0, j] + below(noise, r[i] - c[j], scale[j], s)[0]
+                log, lift = np.log(psi * turn), (t[i] + 1.0 / unit) * up[1, j] / psi
+                out[row, j], out[row + 1, j] = log.real + s0 * r[i], log.imag
+                out[row + 2, j], out[row + 3, j] = lift.real, lift.imag
+            row += 4
 
 
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
