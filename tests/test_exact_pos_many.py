@@ -16,7 +16,7 @@ from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.pos.nodes import STAGES
 from fairpost.engines.exact.pos.opposite import opposite
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.pos.side import NEVER, Side, _locate
+from fairpost.engines.exact.pos.side import NEVER, _locate
 from fairpost.engines.exact.threshold import lines
 from oracles import pair_shares
 
@@ -146,18 +146,16 @@ def test_two_entities_by_their_densities(x, a):
     assert found.mass == pytest.approx(chance_negative(problem), abs=1e-14)
 
 
-@pytest.mark.parametrize("a", [[1.0, 1.7, 2.5], [1.0, 1.0, 1.0]])
-def test_three_entities_by_contours(a):
-    """The mirror kernel integrates over r; here r is gone."""
-    problem = built([0.0, 2.0, 5.0], a, fp.Laplace(4.0))
-    negative = chance_negative(problem)
-    found, side = opposite(problem, negative), Side(replace(problem, c=-problem.c), negative, lambda *_: None)
-    side.refine()
-    for name, error in (("first", "error"), ("second", "second_error"), ("zero", "zero_error")):
-        away = np.abs(getattr(found.sums, name) - getattr(side.sums, name))
-        assert (away <= getattr(found, error) + getattr(side, error)).all()
-        assert getattr(found, error).max() < 1e-11
-        assert away.max() < 1e-9
+def test_all_counts_zero():
+    """z and -z have the same law: half of what both signs have together, which for equal weights is 1/n."""
+    found = opposite(built(np.zeros(3), np.ones(3), fp.Laplace(2.0)), 0.5)
+    np.testing.assert_allclose(found.sums.first, 1 / 6, atol=1e-15)
+    rng = np.random.default_rng(8)
+    v = fp.PoS(np.ones(3))(rng.laplace(size=(200_000, 3)))
+    for stated, drawn in ((found.sums.second, v**2), (found.sums.zero, v == 0)):
+        np.testing.assert_allclose(
+            2 * stated, np.mean(drawn), atol=5 * np.std(np.mean(drawn, axis=1)) / np.sqrt(200_000)
+        )
 
 
 @pytest.mark.parametrize("n", [3, 6, 11])

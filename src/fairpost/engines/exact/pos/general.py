@@ -110,7 +110,7 @@ def _improve(
         sides.append(opposite(problem, negative) if few else Side(replace(problem, c=-problem.c), negative, budget))
         return
     worse = max(sides, key=lambda side: float(np.max(side.error)))
-    early = worse.stage == 1 and not worse.other_way and bias.size > 1 and budget.spent > CHEAP
+    early = worse.stage == 1 and bias.size > 1 and budget.spent > CHEAP
     if early and slack > FIRST * max(rtol, COMMON) * alpha:
         raise refusal("pos", bias, error, rtol, "finer rules would not get there")
     if not worse.improve(OUTLOOK * rtol * alpha if bias.size > 1 else LOOSE * float(problem.shares[0])):

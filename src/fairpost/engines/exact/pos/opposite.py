@@ -34,7 +34,7 @@ Shares sum to P(S < 0), which is known. All terms are below 1: nothing but round
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,6 @@ class Opposite:
     zero_error: Floats
     mass: float
     stage: int = 2
-    other_way: bool = field(default=False, init=False)
 
     def improve(self, need: float) -> bool:
         """Nothing is left to refine."""
