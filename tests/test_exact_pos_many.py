@@ -40,6 +40,7 @@ def uneven(n, noise, most=1e6):
 def test_a_few_pairs_stand_for_all(monkeypatch, noise):
     """The same with every pair for itself: 160 of them, by some 30 and by 160."""
     problem = uneven(160, noise, most=30.0)
+    monkeypatch.setattr(closeness, "PART", 0.8)
     found = general(problem, 1e-3)
     monkeypatch.setattr(closeness, "LEAST", 10**6)
     known = general(problem, 1e-3)
@@ -82,7 +83,7 @@ def test_pivots_carry_what_they_were_not_shown(noise, sign):
     problem = uneven(800, noise)
     problem = replace(problem, c=sign * problem.c, never=NEVER)
     shape = _locate(problem)
-    held = close(problem, shape, STAGES[-1].drop)
+    held = close(problem, shape, STAGES[-1].drop, 0.4)
     before = 0
     for tolerance in (1e-6, 3e-8, 1e-9):
         few, to_all = held.at(tolerance)
@@ -103,24 +104,24 @@ def test_pairs_that_nobody_stands_for_are_left_alone(monkeypatch):
     far = built(np.append(0.0, np.linspace(2.0, 6.0, 170)), np.ones(171), fp.Laplace(1.0))
     far = replace(far, times=np.append(10_000, np.ones(170, dtype=np.int64)))
     far = replace(far, never=NEVER)
-    assert close(far, _locate(far), 36.0) is None
+    assert close(far, _locate(far), 36.0, 0.4) is None
     other_corners = replace(
         far, c=np.where(np.arange(171) < 160, 0.01 * far.c, far.c)
     )  # ten of them stand for themselves
-    few, to_all = close(other_corners, _locate(other_corners), 36.0).at(1e-9)
+    few, to_all = close(other_corners, _locate(other_corners), 36.0, 0.4).at(1e-9)
     own = np.arange(160, 171)
     np.testing.assert_array_equal(few.c[:11], far.c[own])
     np.testing.assert_array_equal(to_all[:11, own], np.eye(11))
     assert few.times @ few.c == pytest.approx(other_corners.mean, rel=1e-8)
     monkeypatch.setattr(closeness, "ASTRAY", 1e-9)  # what it was not shown is missed by more
-    assert close(other_corners, _locate(other_corners), 36.0).at(1e-9) is None
+    assert close(other_corners, _locate(other_corners), 36.0, 0.4).at(1e-9) is None
     monkeypatch.undo()
     near = uneven(200, fp.Gaussian(2.0))
     shape = _locate(near)
-    assert close(near.part(np.arange(closeness.LEAST)), shape, 36.0) is None
-    held = close(near, shape, 36.0)
+    assert close(near.part(np.arange(closeness.LEAST)), shape, 36.0, 0.4) is None
+    held = close(near, shape, 36.0, 0.4)
     assert held.at(1e-7) is not None
-    monkeypatch.setattr(closeness, "CANCELLED", 0.9)
+    monkeypatch.setattr(closeness, "MOST_CANCELLED", 0.9)
     assert held.at(1e-7) is None
 
 

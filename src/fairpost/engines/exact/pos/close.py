@@ -31,8 +31,8 @@ LEAST = 150
 """Fewer pairs stand for themselves."""
 PART = 0.4
 """More pivots than this part of the pairs do not help."""
-REACH = (0.0, 2.0, 5.0)
-"""Where the family is sampled along a contour, in widths of the integrand."""
+REACH = (0.0, 2.0, 5.0, 8.5)
+"""Where the family is sampled along a contour, in widths of the integrand: to where it ends."""
 SHOWN = (0.28, 24, np.array([0.0, 0.3, 3.0, 0.03, 1.0, 30.0, 10.0]))
 """And in r: over the window in such steps of log r, and so many over its core; each with one t, in units of 1/S."""
 UNSEEN, ASTRAY = (0.91, 9, np.array([0.0, 0.1, 5.0, 0.6])), 30.0
@@ -43,8 +43,8 @@ Martinsson and Tropp 2011)."""
 SAMPLE, WORST = 500, 100
 """The pivots are sought among so many pairs, evenly spread, and so many more at a time of those that are fitted worst."""
 ROUNDS = 5
-CANCELLED = 10.0
-"""The most that weights may sum to regardless of sign, in terms of the entities."""
+CANCELLED, MOST_CANCELLED = 1.3, 5.0
+"""What weights should sum to regardless of sign, in terms of the entities, and the most they may."""
 FINEST = 1e-11
 """The accuracy to which all must be fitted in the end; below it is rounding."""
 
@@ -72,15 +72,19 @@ class Close:
         """
         gain, whole = np.abs(np.diag(self.triangle)), self.problem.times[self.others]
         near = ASTRAY * tolerance * float(np.max(np.abs(self.unseen)))
+        best: tuple[float, Floats] | None = None
         for more in (1.0, 0.3, 0.1, 0.03):
-            many = int(np.count_nonzero(gain > more * tolerance * gain[0]))
+            many = max(2, int(np.count_nonzero(gain > more * tolerance * np.max(gain))))
             if many + self.own.size > PART * self.problem.c.size:
-                return None
-            t = np.linalg.solve(self.triangle[:many, :many], self.rotated[:many])
+                break
+            t = np.asarray(np.linalg.solve(self.triangle[:many, :many], self.rotated[:many]), dtype=np.float64)
             missed = np.max(np.abs(self.unseen[:, self.pivots[:many]] @ t - self.unseen))
-            if missed <= near and np.sum(np.abs(t @ whole)) <= CANCELLED * np.sum(whole):
-                return self._joined(np.asarray(t, dtype=np.float64))
-        return None
+            cancelled = float(np.sum(np.abs(t @ whole)) / np.sum(whole))
+            if missed <= near and cancelled < (best[0] if best else MOST_CANCELLED):
+                best = cancelled, t
+            if best and best[0] <= CANCELLED:
+                break
+        return None if best is None else self._joined(best[1])
 
     def _joined(self, t: Floats) -> tuple[Problem, Floats]:
         """With those who stand for themselves, first."""
@@ -92,21 +96,21 @@ class Close:
         return replace(few, times=to_all @ self.problem.times), to_all
 
 
-def close(problem: Problem, shape: Profile, drop: float) -> Close | None:
-    """The family of a side whose r has this density; None where there are few pairs, or no few that stand for all."""
+def close(problem: Problem, shape: Profile, drop: float, lean: float) -> Close | None:
+    """The family of a side, by the density of r and the bend of its contours; None where there are few pairs, or no few that stand for all."""
     low, high = shape.window(drop)
     own = np.flatnonzero((problem.c > low) & (problem.c < high) & (not problem.gaussian))
     others = np.setdiff1d(np.arange(problem.c.size), own)
     if others.size <= LEAST or own.size > PART * problem.c.size:
         return None
     cancel.check()
-    rows, unseen = (_family(problem, shape, drop, *how)[:, others] for how in (SHOWN, UNSEEN))
+    rows, unseen = (_family(problem, shape, drop, lean, *how)[:, others] for how in (SHOWN, UNSEEN))
     mixed = np.random.default_rng(0).normal(size=(MIXED, rows.shape[0])) @ rows if rows.shape[0] > MIXED else rows
     some = np.lexsort((problem.c[others], problem.scale[others]))[:: max(1, others.size // SAMPLE)]
     for _ in range(ROUNDS):
         found = Close(problem, own, others, unseen, *_decomposed(mixed, some))
         left = np.linalg.norm(mixed - found.directions @ found.rotated, axis=0)
-        bad = left > 10 * FINEST * found.triangle[0, 0]
+        bad = left > 10 * FINEST * np.max(np.abs(np.diag(found.triangle)))
         if not bad.any():
             return found
         some = np.union1d(some, np.argsort(left)[-WORST:])
@@ -116,14 +120,16 @@ def close(problem: Problem, shape: Profile, drop: float) -> Close | None:
 def _decomposed(rows: Floats, some: Counted) -> tuple[Counted, Floats, Floats, Floats]:
     """QR with pivots among `some` columns: the pivots, the triangle, the directions, and all columns in these directions.
 
-    Each direction is the column that the ones before it leave the most of, made orthogonal to them twice. It ends at FINEST. LAPACK has the
-    same; its threads cost more than they save here.
+    Each direction is the column that the ones before it leave the most of, made orthogonal to them twice; the first one is the most usual,
+    so that the many who hardly matter have weights of one sign. It ends at FINEST. LAPACK's threads would cost more than they save here.
     """
-    left, pivots, directions = rows[:, some].copy(), [], np.zeros((rows.shape[0], 0))
+    left, directions = rows[:, some].copy(), np.zeros((rows.shape[0], 0))
+    pivots: list[int] = []
     least = FINEST**2 * float(np.max(np.einsum("mk,mk->k", left, left)))
+    usual = int(np.argmin(np.linalg.norm(left - np.mean(rows, axis=1)[:, None], axis=0)))
     for _ in range(min(left.shape)):
         size = np.einsum("mk,mk->k", left, left)
-        best = int(np.argmax(size))
+        best = int(np.argmax(size)) if pivots else usual
         if size[best] <= least:
             break
         q = left[:, best] - directions @ (directions.T @ left[:, best])
@@ -135,7 +141,9 @@ def _decomposed(rows: Floats, some: Counted) -> tuple[Counted, Floats, Floats, F
     return np.array(pivots), np.triu(rotated[:, pivots]), directions, rotated
 
 
-def _family(problem: Problem, shape: Profile, drop: float, step: float, core: int, tilts: Floats) -> Floats:
+def _family(
+    problem: Problem, shape: Profile, drop: float, lean: float, step: float, core: int, tilts: Floats
+) -> Floats:
     """A sample over the window of r, for small and large t; a constant first."""
     from fairpost.engines.exact.pos.kernels.general import samples
 
@@ -150,6 +158,6 @@ def _family(problem: Problem, shape: Profile, drop: float, step: float, core: in
     p, unit = problem, float(np.max(problem.scale))
     some = np.argsort(-p.scale)[:: max(1, p.c.size // SAMPLE)]
     times = p.times[some] * (p.n / float(np.sum(p.times[some])))
-    samples(p.noise, p.c, p.scale, some, times, p.low, p.never, r, t, unit, np.array(REACH), rows[1:])
+    samples(p.noise, p.c, p.scale, some, times, p.low, p.never, lean, r, t, unit, np.array(REACH), rows[1:])
     most = np.max(np.abs(rows), axis=1)
     return np.asarray(rows[np.isfinite(most) & (most > 1e-14)])

@@ -84,7 +84,7 @@ class Side:
         problem = replace(problem, never=NEVER)
         self.problem, self.chance, self.spend = problem, chance, spend
         self.shape, self.atom = _locate(problem), _atom(problem)
-        self.close = close(problem, self.shape, STAGES[-1].drop)
+        self.close = close(problem, self.shape, STAGES[-1].drop, _lean(problem)[0])
         few = not problem.gaussian and problem.n <= FEW
         self.kinked = few and bool(np.any(problem.c < 0))
         self.each, self.stage = EACH, 0

@@ -149,6 +149,7 @@ def samples(
     times: Floats,
     low: float,
     never: float,
+    left: float,
     r: Floats,
     t: Floats,
     unit: float,
@@ -157,22 +158,26 @@ def samples(
 ) -> None:
     """What the integrals have of one entity, out[row, j]: log(psi e^{sr}) and (t + 1/unit) V/psi, real and imaginary parts.
 
-    For each (r, t) at v widths of the integrand beside the saddle point, which `some` of the entities find, with the weights `times`.
+    For each (r, t) on its contour, v widths of the integrand beside the saddle point. `some` of the entities find it, with weights `times`.
     """
-    up, row = np.empty((3, c.size)), 0
+    up, row, n = np.empty((3, c.size)), 0, times.sum()
     for i in range(r.size):
         if not _above(noise, c, scale, r[i], t[i], up):
             row += 4 * v.size
             continue
         _forget(noise, c, scale, r[i], never, up)
         s0, _, _, second = saddle(noise, c[some], scale[some], times, up[0][some], 0.0, r[i], 0.0, low, 0.6)
+        width, bend, _ = contour(
+            noise, s0, second, room(noise, c[some], scale[some], r[i], s0, low), n * r[i], left, 1.0
+        )
         for q in range(v.size):
-            s = complex(s0, v[q] / math.sqrt(second))
-            turn = complex(math.cos(s.imag * r[i]), math.sin(s.imag * r[i]))
+            rise = v[q] / (math.sqrt(second) * width)  # sinh v
+            s = complex(s0 - bend * (math.sqrt(1.0 + rise * rise) - 1.0), rise * width)
+            turn = np.exp(complex(0.0, s.imag * r[i]))
             for j in range(c.size):
                 psi = up[0, j] + below(noise, r[i] - c[j], scale[j], s)[0]
                 log, lift = np.log(psi * turn), (t[i] + 1.0 / unit) * up[1, j] / psi
-                out[row, j], out[row + 1, j] = log.real + s0 * r[i], log.imag
+                out[row, j], out[row + 1, j] = log.real + s.real * r[i], log.imag
                 out[row + 2, j], out[row + 3, j] = lift.real, lift.imag
             row += 4
 
