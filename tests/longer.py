@@ -136,6 +136,11 @@ LONG = {
     ),
     "test_paper_numbers": ("test_figures_have_one_style", "test_allocation_proposition_3_numbers"),
     "test_exact_few": tuple(f"test_two_shares_under_a_threshold[x{k}-a{k}-noise{k}]" for k in (0, 2, 4)),
+    "test_exact_pos_many": (
+        "test_a_few_pairs_stand_for_all",
+        "test_hundreds_of_pairs_with_equal_weights",
+        "test_five_thousand_pairs_of_any_weights_are_answered",
+    ),
     "test_exact_pos": (
         "test_weights_over_orders_and_a_sum_of_either_sign_are_answered",
         "test_brute_force[x5-a5-5.0-Laplace]",

@@ -322,6 +322,7 @@ def test_more_than_six_equal_weights_are_a_lattice_first_and_then_a_list(monkeyp
         raise errors.ToleranceError("no lattice")
 
     monkeypatch.setattr("fairpost.engines.exact.pos.moments.lattice.shares", refused)
+    monkeypatch.setattr("fairpost.engines.exact.pos.moments.signed.shares", refused)
     monkeypatch.setattr(listing, "_all", lambda *args: seen.append(1) or real(*args))
     found = fp.audit(counts, noise, "pos", engine="exact")
     assert seen

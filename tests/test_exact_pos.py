@@ -189,12 +189,6 @@ def test_discrete_noise_is_refused_by_name():
     assert np.sum(found.zero) == pytest.approx(1.58, abs=0.02)
 
 
-def test_too_many_pairs_with_an_unsure_sum_are_refused_at_once():
-    x = np.arange(5000.0) / 1000
-    with pytest.raises(fp.UnsupportedError, match=r"at most 4000 distinct pairs, got 5000"):
-        evaluate(x, np.ones(5000), fp.Laplace(200.0))
-
-
 def test_a_budget_of_work_refuses_before_it_computes(monkeypatch):
     monkeypatch.setattr(pos_general, "WORK", 1e3)
     with pytest.raises(fp.ToleranceError, match=r"needs about .* steps here, above the 1e\+03"):

@@ -15,6 +15,8 @@ from fairpost import errors
 from fairpost.engines import Exact, MonteCarlo
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.exact.threshold import few, two
+from fairpost.engines.exact.threshold.largest import largest
 from fairpost.engines.exact.threshold.moments import pos_threshold, simplex_threshold
 from fairpost.engines.exact.threshold.release import growth, release
 from fairpost.engines.exact.threshold.shares import shares
@@ -106,6 +108,45 @@ def test_a_total_below_the_threshold() -> None:
         assert (np.abs(exact.zero - drawn.zero) <= 6 * np.sqrt(exact.zero * (1 - exact.zero) / 20_000)).all()
         square = (6 - counts.values) ** 2 * (1 - exact.zero) + counts.values**2 * exact.zero
         np.testing.assert_allclose(exact.mse, square, rtol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(2.0), fp.Gaussian(3.0)], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    ("x", "total", "tau"), [([0.0, 2.5], 9.0, 5.0), ([1.0, 40.0], 41.0, 30.0), ([3.0, 3.0], 2.2, 2.0)]
+)
+def test_two_share_a_total_of_up_to_twice_the_threshold(
+    noise: fp.noise.Law, x: list[float], total: float, tau: float
+) -> None:
+    """Against the difference of two noises (`two`): a close second, a giant, equal counts."""
+    values, times = np.unique(x, return_counts=True)
+    ours = largest(values, times.astype(float), noise, total, tau, 1e-6)
+    known = two.release(values, times, noise, total, tau, 1e-9)
+    assert (np.abs(ours.bias - known.bias) <= ours.error + known.error).all()
+    assert ours.error.max() < 1e-10
+    np.testing.assert_allclose(ours.mse, known.mse, rtol=1e-10)
+    np.testing.assert_allclose(ours.zero, known.zero, atol=1e-12)
+    assert (ours.mse_error < 1e-8 * (1 + ours.mse)).all()
+    assert (ours.zero_error < 1e-10).all()
+
+
+def test_hundreds_share_a_total_just_above_the_threshold() -> None:
+    """Few share the shift among many: no bell, and too many for upright lines. The rule itself, applied to noise, agrees."""
+    counts = fp.Counts(np.arange(300.0))
+    exact = answer(Exact(), counts, fp.Gaussian(3e4), pi := SimplexThreshold(2.6e4, threshold=Threshold(2.2e4)))
+    drawn = answer(MonteCarlo(runs=20_000, seed=5), counts, fp.Gaussian(3e4), pi)
+    room = exact.accuracy.half_width + drawn.accuracy.half_width
+    assert (np.abs(exact.bias - drawn.bias) <= room).all()
+    assert np.max(exact.accuracy.half_width) < 1e-6 * np.ptp(exact.bias)
+    v = pi(counts.values + np.random.default_rng(3).normal(0.0, 3e4, (8000, 300)))
+    for stated, values in ((exact.mse, (v - counts.values) ** 2), (exact.zero, v == 0)):
+        runs = np.mean(values, axis=1)
+        assert abs(np.mean(stated) - np.mean(runs)) < 5 * np.std(runs) / np.sqrt(8000)
+    # nobody sees the third largest: three entities by lines agree
+    x, times = np.array([0.0, 1.0, 2.0]), np.ones(3, dtype=np.int64)
+    ours, known = (way(x, times, fp.Laplace(2.0), 3.0, 1.6, 1e-6) for way in (release, few.release))
+    assert (np.abs(ours.bias - known.bias) <= ours.error + known.error).all()
+    assert (np.abs(ours.mse - known.mse) <= ours.mse_error + known.mse_error).all()
+    assert (np.abs(ours.zero - known.zero) <= ours.zero_error + known.zero_error).all()
 
 
 @pytest.mark.parametrize("noise", [fp.Laplace(4.0), fp.Gaussian(5.0)], ids=lambda m: m.name)

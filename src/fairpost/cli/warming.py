@@ -57,6 +57,9 @@ def jobs() -> list[Job]:
         fp.DiscreteLaplace(scale=2.0),
         fp.DiscreteGaussian(sigma=2.0),
     )
+    unsure = fp.Counts(
+        np.arange(MANY) / MANY, weights=1.0 + np.arange(MANY) / MANY
+    )  # under the noises below S may be negative
     exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
     found: list[Job] = []
     for mechanism in noises:
@@ -68,6 +71,9 @@ def jobs() -> list[Job]:
             label = f"{label}, simulated"
             found.append(Job("simulations", label, partial(_audit, many, mechanism, rule, simulated)))
             found.append(Job("simulations", f"{label}, in groups", partial(_grouped, mechanism, rule, simulated)))
+        found.append(
+            Job("shares", f"a sum of either sign, {mechanism.name}", partial(_audit, unsure, mechanism, "pos", exact))
+        )
         found.append(Job("releases", f"a small total, {mechanism.name}", partial(_small, close, mechanism)))
         found.append(Job("laws", f"laws, {mechanism.name}", partial(_laws, mechanism)))
         found.append(Job("hierarchies", f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))

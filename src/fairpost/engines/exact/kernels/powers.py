@@ -1,15 +1,22 @@
-"""Whole powers of complex numbers."""
+"""Powers of complex numbers."""
+
+from typing import Any
+
+import numpy as np
 
 from fairpost.compiled import kernel
 
 
 @kernel(error_model="numpy", inline="always")
-def power(z: complex, k: int) -> complex:
-    """z^k for k >= 0, by squaring."""
+def power(z: Any, k: Any) -> Any:
+    """z^k: by squaring for whole k >= 0, else from the logarithm (z near the positive axis)."""
+    left = int(k)
+    if left != k or left < 0:
+        return np.exp(k * np.log(z))
     out = 1.0 + 0.0j
-    while k > 0:
-        if k & 1:
+    while left > 0:
+        if left & 1:
             out *= z
         z *= z
-        k >>= 1
+        left >>= 1
     return out

@@ -31,11 +31,10 @@ from fairpost import cancel
 from fairpost.engines.exact.lattice import ramps
 from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
-from fairpost.engines.exact.lattice.folded import release as folded
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.lattice.problem import Problem
 from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import otherwise, range_error, refusal
+from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, mass_at, product
@@ -89,15 +88,6 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     found = alone(problem)
     if found is not None:
         return found
-    try:
-        return _inverted(problem, rare, rtol)
-    except ToleranceError as error:
-        return otherwise(error, lambda: folded(problem, rtol))
-
-
-def _inverted(problem: Problem, rare: float, rtol: float) -> Moments:
-    """By contours, where many share the shift, or (pi_S+) from whole cells."""
-    noise = problem.noise
     _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
     family = Family(noise, problem.x, problem.times, problem.surplus, problem.places)
     try:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.exact.pos.opposite import Opposite, opposite, served
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.side import Side
 from fairpost.engines.exact.shares import LOOSE, range_error, reached, refusal
@@ -24,7 +25,9 @@ WORK = 2e8
 """The most steps (one entity at one node, about 30 ns) that one evaluation may take: some seconds."""
 FIRST = 2000.0
 """Refinement does not begin where the first two stages differ by so many times the tolerance (a usual one: COMMON): the next three gain less,
-and are dear."""
+and are dear ..."""
+CHEAP = 2e6
+"""... where the first ones took so many steps: all five then take a second."""
 ROUGH, LESS = 1e-5, 0.4
 """A tolerance that two or three stages of the five reach, and what part of the work of all they are."""
 COMMON = 1e-6
@@ -70,7 +73,7 @@ def _refined(problem: Problem, rtol: float) -> Moments:
     """Both sides, refined until the tolerance is met; in the order of the problem."""
     negative = chance_negative(problem)
     budget = _Budget(rtol)
-    sides = [Side(problem, 1 - negative, budget)]
+    sides: list[Side | Opposite] = [Side(problem, 1 - negative, budget)]
     while True:
         cancel.check()
         bias, error = _joined(sides, problem.shares, negative if len(sides) == 1 else 0.0)
@@ -82,7 +85,7 @@ def _refined(problem: Problem, rtol: float) -> Moments:
             raise refusal("pos", bias, error, rtol, "a finer rule would take too long") from None
 
 
-def _joined(sides: list[Side], p: Floats, omitted: float) -> tuple[Floats, Floats]:
+def _joined(sides: list[Side | Opposite], p: Floats, omitted: float) -> tuple[Floats, Floats]:
     """The biases and their errors; `omitted` bounds what a side that was not looked at could add."""
     first = np.sum([side.sums.first for side in sides], axis=0)
     bias = first - p * sum(side.mass for side in sides)
@@ -90,24 +93,31 @@ def _joined(sides: list[Side], p: Floats, omitted: float) -> tuple[Floats, Float
 
 
 def _improve(
-    sides: list[Side], problem: Problem, negative: float, budget: _Budget, bias: Floats, error: Floats, rtol: float
+    sides: list[Side | Opposite],
+    problem: Problem,
+    negative: float,
+    budget: _Budget,
+    bias: Floats,
+    error: Floats,
+    rtol: float,
 ) -> None:
     """Look at the other side where it may matter; else refine the worse one, or say that there is no point."""
     alpha, slack = range_error(bias, error)
     if not np.isfinite(slack):
         raise refusal("pos", bias, error, rtol)
     if len(sides) == 1 and negative > 0.01 * rtol * alpha:
-        sides.append(Side(replace(problem, c=-problem.c), negative, budget))
+        few = served(problem)
+        sides.append(opposite(problem, negative) if few else Side(replace(problem, c=-problem.c), negative, budget))
         return
     worse = max(sides, key=lambda side: float(np.max(side.error)))
-    early = worse.stage == 1 and not worse.other_way and bias.size > 1
+    early = worse.stage == 1 and bias.size > 1 and budget.spent > CHEAP
     if early and slack > FIRST * max(rtol, COMMON) * alpha:
         raise refusal("pos", bias, error, rtol, "finer rules would not get there")
     if not worse.improve(OUTLOOK * rtol * alpha if bias.size > 1 else LOOSE * float(problem.shares[0])):
         raise refusal("pos", bias, error, rtol)
 
 
-def _moments(sides: list[Side], p: Floats, bias: Floats, error: Floats, negative: float) -> Moments:
+def _moments(sides: list[Side | Opposite], p: Floats, bias: Floats, error: Floats, negative: float) -> Moments:
     """Both sides together."""
     total = sum((side.sums for side in sides[1:]), sides[0].sums)
     mse = np.maximum(total.second - 2 * p * total.first + p * p, 0.0)

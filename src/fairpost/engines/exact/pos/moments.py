@@ -50,20 +50,18 @@ from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.moments import Counted, Floats, Moments
-from fairpost.errors import ToleranceError, UnsupportedError
+from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold
 
 FEW = 6
 """So many entities are listed before a lattice is tried."""
-MOST = 4000
-"""The most distinct pairs that the general method takes; its cost grows with them."""
 
 
 def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rtol: float = 1e-6) -> Moments:
     """Moments of PoS for the distinct pairs (x, a) with multiplicities `times` and true shares P; in shares of 1.
 
-    Raises UnsupportedError for too many pairs, ToleranceError where the error of alpha = max bias - min bias
+    Raises ToleranceError where the error of alpha = max bias - min bias
     stays above rtol * alpha or a rule would take too long.
     """
     problem = Problem.build(x, a, times, shares, mechanism)
@@ -78,11 +76,6 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
         return symmetric(replace(found, degenerate=chance_negative(problem)))
     if problem.n == 2:
         return pair(problem, rtol)
-    if problem.c.size > MOST:
-        raise UnsupportedError(
-            f"pos: a sum of noisy counts that may be negative is evaluated for at most {MOST} distinct pairs, "
-            f"got {x.size}"
-        )
     try:
         return symmetric(general(problem, rtol))
     except ToleranceError as error:

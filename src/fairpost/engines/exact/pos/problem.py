@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,8 @@ class Problem:
     c: Floats
     scale: Floats
     """beta_j = a_j b (Laplace) or a_j sigma (Gaussian)."""
-    times: Counted
+    times: Any
+    """Whole numbers, or weights of interpolation (`pos.close`)."""
     shares: Floats
     a: Floats
     mechanism: Law
@@ -63,7 +66,7 @@ class Problem:
     @cached_property
     def n(self) -> int:
         """The number of entities."""
-        return int(self.times.sum())
+        return round(float(self.times.sum()))
 
     @cached_property
     def mean(self) -> float:
@@ -125,6 +128,8 @@ def chance_negative(problem: Problem) -> float:
     if Chernoff.of(problem).level(problem.mean) > 100:
         return 0.0
     noise, mean, high = problem.mechanism, problem.mean, -problem.low
+    if problem.gaussian and not noise.discrete:
+        return 0.5 * math.erfc(mean / math.sqrt(2 * problem.variance))
     times, a = problem.times, problem.a
     left, right = 0.0, min(high, 2 * mean / problem.variance + 2 / np.sqrt(problem.variance))
     for _ in range(60):

@@ -6,11 +6,8 @@ With the symbols of `pos`,
 
 V_i = E[(z_i - r) e^{-t(z_i - r)}; z_i > r], over r > 0 and t > 0. The atom is r = 0, nothing clipped, where
 PoS_i = z_i/S: int dt V_i prod_{j != i} U_j at r = 0. The t-integral takes the double-exponential rule, made for the
-decay like t^-2 that E[e^{-tS}] has from S near 0; each (r, t) has its own contour in s. Two ways to take it:
-
-    plain    a contour through the saddle point, bent to the left as far as the values allow
-    mirror   few Laplace values centred below 0, as S < 0 has them: their kinks forbid any bend, and the terms
-             that decay slowly along an upright line are known in closed form (`kernels.mirror`)
+decay like t^-2 that E[e^{-tS}] has from S near 0; each (r, t) has its own contour in s, through the saddle point and bent to the left as far as
+the values allow. Few Laplace values centred below 0, as S < 0 has them, have kinks that forbid any bend: see `pos.opposite`.
 """
 
 from __future__ import annotations
@@ -18,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.exact.pos.close import close
 from fairpost.engines.exact.pos.nodes import (
     STAGES,
     Fineness,
@@ -35,17 +32,15 @@ from fairpost.engines.exact.pos.nodes import (
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import Rule, exp_sinh, legendre
+from fairpost.engines.exact.quadrature import Rule, exp_sinh
 from fairpost.engines.exact.shares import SAFETY, moved
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 
-FEWEST, FEW = 12, 60
-"""Up to this many entities the mirror kernel is asked at once (of about equal scales), or after the other has failed."""
-EACH = {"plain": 16.0, "mirror": 1000.0}
+FEW = 60
+"""Up to this many Laplace values centred below 0 have kinks that are seen in the density of r."""
+EACH = 16.0
 """Nodes on the contour of one pair (r, t): a guess, until the first stage has counted them."""
-DEAR = 5.0
-"""What the mirror kernel spends per entity and node, in units of the plain one (about 30 ns)."""
 
 PLAIN = ((35.0, 10.0), (55.0, 14.0))
 """Laplace, Gaussian: about how many r the first stage has, and how many times its cost all stages of both signs take."""
@@ -56,8 +51,8 @@ NEVER = 1e-15
 what anybody so unlikely has."""
 MARGIN = 1.2
 """See `_lean`: e^{-0.2 |s| sum |c|} is next to 0 long before e^{|s| sum |c|} is beyond a double."""
-AHEAD = 4.0
-"""The mirror kernel starts where there is room for this many times its first stage: fewer do not reach a tolerance."""
+NOTHING = -46.0
+"""The logarithm of a chance that adds nothing to a share: 1e-20."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,10 @@ class Sums:
             self.nodes + other.nodes,
         )
 
+    def at(self, to_all: Floats) -> Sums:
+        """Carried from a few pairs to all (`pos.close`)."""
+        return Sums(self.first @ to_all, self.second @ to_all, self.zero @ to_all, self.nodes)
+
 
 class Side:
     """One sign of S, at its present stage of refinement; `chance` is its probability."""
@@ -85,45 +84,44 @@ class Side:
         problem = replace(problem, never=NEVER)
         self.problem, self.chance, self.spend = problem, chance, spend
         self.shape, self.atom = _locate(problem), _atom(problem)
+        self.close = close(problem, self.shape, STAGES[-1].drop, _lean(problem)[0])
         few = not problem.gaussian and problem.n <= FEW
         self.kinked = few and bool(np.any(problem.c < 0))
-        self._start("mirror" if self.kinked and problem.n <= FEWEST and _even(problem) else "plain")
-
-    def _start(self, method: str) -> None:
-        """The first two stages; the error is then the distance of the second from the first."""
-        self.method, self.each, self.stage = method, EACH[method], 0
-        self.error, self.gain = np.full_like(self.problem.c, np.inf), 0.0
+        self.each, self.stage = EACH, 0
+        self.error, self.gain = np.full_like(problem.c, np.inf), 0.0
         self.sums = self._evaluate()
         self._doubt()
-        self.refine()
+        self.refine()  # the error is then the distance of the second stage from the first
         self._doubt()
 
     def _doubt(self) -> None:
         """Refuse at once where the shares do not even sum to about what they must: no stage mends that."""
-        if not abs(self.mass - self.chance) <= LOST and not self.other_way:
+        if not abs(self.mass - self.chance) <= LOST:
             raise ToleranceError(
                 f"pos: a sum of noisy counts that may be negative: the first rules miss the sum of the shares by "
                 f"{abs(self.mass - self.chance):.2g}, and finer ones would not reach the tolerance"
             )
 
     def _evaluate(self) -> Sums:
-        stage, mirror = STAGES[self.stage], self.method == "mirror"
-        kinks = _mirror_kinks(self.problem) if mirror else None
-        nodes, times = PLAIN[int(self.problem.gaussian)]
-        if (
-            self.stage == 0 and not mirror
-        ):  # decided before the work: the rule for r alone takes a second among many pairs
-            some = nodes * _inverse_rule(self.problem, stage.tail)[0].size
-            self.spend(0.0, times * some * self.each * self.problem.c.size)
-        near: StandIn = SaddlePoint.of(self.problem, 0.0, self.shape, stage.drop)
-        rule = threshold_rule(self.shape, near if self.kinked else _untilted(self.problem, stage), kinks, stage)
-        tilts = _rational_rule(self.problem, stage) if mirror else _inverse_rule(self.problem, stage.tail)
+        stage = STAGES[self.stage]
+        problem, to_all = self._pairs(stage)
+        nodes, times = PLAIN[int(problem.gaussian)]
+        tilts = _inverse_rule(problem, stage.tail)
+        if self.stage == 0:  # decided before the work: the rule for r alone takes a second among many pairs
+            self.spend(0.0, times * nodes * tilts[0].size * self.each * problem.c.size)
+        near: StandIn = SaddlePoint.of(problem, 0.0, self.shape, stage.drop)
+        rule = threshold_rule(self.shape, near if self.kinked else _untilted(problem, stage), None, stage)
         pairs = rule[0].size * tilts[0].size
-        cost = pairs * self.each * (DEAR * self.problem.n if mirror else self.problem.c.size)
-        self.spend(cost, (AHEAD if mirror else times) * cost if self.stage == 0 else cost)
-        found = (_mirror if mirror else _plain)(self.problem, rule, tilts, stage)
+        cost = pairs * self.each * problem.c.size
+        self.spend(cost, times * cost if self.stage == 0 else cost)
+        found = _plain(problem, rule, tilts, stage)
         self.each = found.nodes / pairs
-        return self.atom + found
+        return self.atom + (found if to_all is None else found.at(to_all))
+
+    def _pairs(self, stage: Fineness) -> tuple[Problem, Floats | None]:
+        """Those who stand for all at a stage, and what carries their answers to all (None: every pair stands for itself)."""
+        found = None if self.close is None else self.close.at(stage.close)
+        return (self.problem, None) if found is None else found
 
     @property
     def mass(self) -> float:
@@ -134,11 +132,6 @@ class Side:
     def outlook(self) -> float:
         """The error that the finest stage would have if each still gains what the last one did."""
         return float(np.max(self.error)) * self.gain ** (len(STAGES) - 1 - self.stage)
-
-    @property
-    def other_way(self) -> bool:
-        """Whether the mirror kernel is left to be tried."""
-        return self.kinked and self.method == "plain"
 
     def refine(self) -> None:
         """The next stage; the error is its distance from the last one and the defect of the sum."""
@@ -152,12 +145,9 @@ class Side:
         self.gain = now / before if np.isfinite(before) and before > 0 else 0.0
 
     def improve(self, need: float) -> bool:
-        """Refine, or start over the other way where an error of `need` is not in sight; False: nothing is left."""
+        """Refine; False where there is no finer stage, or an error of `need` is not in sight."""
         if self.stage + 1 < len(STAGES) and self.outlook <= need:
             self.refine()
-            return True
-        if self.other_way:
-            self._start("mirror")
             return True
         return False
 
@@ -171,7 +161,11 @@ def _locate(problem: Problem) -> Profile:
 
 
 def _atom(problem: Problem) -> Sums:
-    """Nothing clipped: E[z_i/S] and E[z_i^2/S^2] over the event that every z_j > 0."""
+    """Nothing clipped: E[z_i/S] and E[z_i^2/S^2] over the event that every z_j > 0; 0 where that never happens."""
+    none = np.zeros_like(problem.c)
+    with np.errstate(divide="ignore"):
+        if np.log(problem.mechanism.sf(-problem.c / problem.a)) @ problem.times < NOTHING:
+            return Sums(none, none, none, 0)
     t, weight = _inverse_rule(problem, 0.05)
     x, s = problem.c / problem.a, -np.multiply.outer(t, problem.a)
     u0, u1, u2 = (problem.mechanism.upper(-x, s, k) * problem.a**k for k in range(3))
@@ -241,43 +235,3 @@ def _lean(problem: Problem) -> tuple[float, float]:
     if not problem.gaussian:
         return 1.0, -MARGIN * float(np.sum(problem.times * below))
     return float(min(0.4, 4 / np.sqrt(np.sum(problem.times * (below / problem.scale) ** 2) + 1))), 0.0
-
-
-def _mirror_kinks(problem: Problem) -> Floats:
-    """Where n r meets the kink of k entities' shortfall: (n - k) r = sum of k of the -c_j; k = 1, and to 3 for few."""
-    d, n = np.repeat(-problem.c, problem.times), problem.n
-    most = min(3, n - 1) if n <= 6 else 1
-    return np.unique([sum(some) / (n - k) for k in range(1, most + 1) for some in combinations(d, k)])
-
-
-def _mirror(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
-    """The integral over r > 0 for few Laplace values centred below 0."""
-    from fairpost.engines.exact.pos.kernels.mirror import accumulate_mirror
-
-    index = np.repeat(np.arange(problem.c.size), problem.times)
-    c, scale = -problem.c[index], problem.scale[index]
-    t, weight = tilts
-
-    def work(nodes: slice) -> Sums:
-        sums = tuple(np.zeros(c.size) for _ in range(4))
-        used = accumulate_mirror(c, scale, rule[0][nodes], rule[1][nodes], 0.9 * stage.step, t, weight, *sums)
-        first, second, _, zero = (np.bincount(index, s) / problem.times for s in sums)
-        return Sums(first, second, zero, used)
-
-    return _halves(work)
-
-
-def _rational_rule(problem: Problem, stage: Fineness) -> Rule:
-    """t = 0, then a rule for products of 1/(1 + t beta): polynomials in w = 1/(1 + t beta) where all beta are equal."""
-    if _even(problem):
-        beta = np.sqrt(np.min(problem.scale) * np.max(problem.scale))
-        w, weight = legendre(int(9 / stage.spacing))
-        t, weight = (1 / w - 1) / beta, weight / (beta * w * w)
-    else:
-        t, weight = _inverse_rule(problem, stage.tail)
-    return np.append(0.0, t), np.append(1.0, weight)
-
-
-def _even(problem: Problem) -> bool:
-    """Whether all scales are within a factor of 10."""
-    return float(np.max(problem.scale)) <= 10 * float(np.min(problem.scale))

@@ -1,4 +1,21 @@
-"""`simplex-threshold` with a total of at most the threshold: the largest noisy count takes all."""
+"""`simplex-threshold` with a total of at most twice the threshold: the two largest noisy counts share it.
+
+H(t) = sum phi(X_j - t) as t falls: the largest count's jump takes H to tau, and H rises with slope 1 from there. For C <= tau the largest
+stands inside its jump and takes all. For C <= 2 tau let w = (C - tau)_+ and g the gap to the second largest. Where g >= w, H comes to C
+before anybody else jumps, and the largest takes all again. Else the second one's jump, from tau + g to 2 tau + g, passes C: it has
+the remainder. So with Y = (w - g)_+
+
+    the largest has C - Y,   the second Y,   all others nothing.
+
+With P = prod F(t - x_j), rho_i = f(t - x_i)/F(t - x_i) and A_k = int_0^w (w - u)^k f(t + u - x) du, the law of the second largest gives
+
+    P(i is the largest) = int P rho_i,
+    E[Y^k; Y > 0, i is the largest] = int P (A_ki/F_i) (sum_j rho_j - rho_i),
+    E[Y^k; Y > 0, i is the second]  = int P rho_i (sum_j A_kj/F_j - A_ki/F_i),
+
+integrals of one dimension. The chances must sum to 1, and both sums of E[Y] be the same. With B_k(c) = E[(c - eta)_+^k]
+A_0 = B_0(c + w) - B_0(c), A_1 = B_1(c + w) - B_1(c) - w B_0(c), A_2 = B_2(c + w) - B_2(c) - 2w B_1(c) - w^2 B_0(c), c = t - x.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +24,100 @@ from itertools import pairwise
 
 import numpy as np
 
+from fairpost import cancel
 from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
 
+WIDE = 40.0
+"""The largest w in units of the noise: beyond it the panels are many, and other ways serve."""
+ORDERS = ((0.3, 16), (0.05, 8), (0.003, 4), (0.0, 3))
+"""Nodes on a panel at least so many scales long: what is analytic within about a scale R is missed by (length/4R)^(2 nodes), below 1e-15."""
+ROUNDING = 1e-14
+BLOCK = 300_000
+"""(t, count) values at a time."""
 
-def largest(x: Floats, times: Floats, noise: Law, total: float) -> Moments:
-    """C <= tau: the largest noisy count stands inside its jump and takes all, P = int f(t - x_i) prod_{j != i} F(t - x_j) dt.
 
-    The chances must sum to 1. Panels of one noise scale with 16 nodes, broken at the counts (corners of Laplace noise), integrate
-    functions that are analytic in between to rounding.
-    """
-    unit, n = noise.spread, float(np.sum(times))
-    reach = 40 + math.log(n) if not np.isinf(noise.strip) else 9 + math.sqrt(2 * math.log(n))
-    high, low = float(x[-1]) + reach * unit, float(x[-1]) - reach * unit
-    near = x > low - reach * unit
-    breaks = np.unique(np.concatenate([[low, high], x[(x > low) & (x < high)]]))
-    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / unit) + 1) for a, b in pairwise(breaks)]))
-    u, w = legendre(16)
-    wide = np.diff(edges)[:, None]
-    chance = np.zeros(x.size)
-    for t, weight in zip(edges[:-1, None] + wide * u, wide * w, strict=True):
-        c = t[:, None] - x[near]
-        with np.errstate(divide="ignore"):
-            log = np.log(noise.cdf(c))
-        whole = np.maximum(log @ times[near], -1e4)
-        chance[near] += weight @ (noise.density(c) * np.exp(whole[:, None] - np.maximum(log, -1e4)))
-    error = abs(float(np.sum(times * chance)) - 1) + 1e-14
-    slack = error * (total + x) * (np.maximum(chance, 1e-3) + 1e-3)
-    chance = np.clip(chance, 0.0, 1.0)
+def served(total: float, tau: float, noise: Law) -> bool:
+    """Whether at most two share the total, and few panels cover them."""
+    return total <= 2 * tau and total - tau <= WIDE * noise.spread
+
+
+def largest(x: Floats, times: Floats, noise: Law, total: float, tau: float, rtol: float) -> Moments:
+    """Moments for the distinct counts x, ascending, each `times` often; C <= 2 tau."""
+    unit, n, w = noise.spread, float(np.sum(times)), max(total - tau, 0.0)
+    reach = (40 + math.log(n) if not np.isinf(noise.strip) else 9 + math.sqrt(2 * math.log(n))) * unit
+    low, high = float(x[-1]) - reach - w, float(x[-1]) + reach
+    near = x > low - reach
+    found = np.zeros((6, x.size))
+    for t, weight in _nodes(x, noise, low, high, w):
+        cancel.check()
+        found[:, near] += _at(t, weight, x[near], times[near], noise, w)
+    first, second, loss, gain, loss2, gain2 = found
+    # what is lost of the sums, and rounding: A_1 and A_2 are differences of numbers as large as t - x
+    lost = abs(float(np.sum(times * first)) - 1) + ROUNDING
+    adrift = abs(float(np.sum(times * (loss - gain)))) + (ROUNDING * (2 * reach + w) if w > 0 else 0.0)
+    first = np.clip(first, 0.0, 1.0)
+    bias = total * first - loss + gain - x
+    error = (lost * total + adrift) * np.ones(x.size) + np.spacing(x)
+    alpha, slack = range_error(bias, error)
+    if w > 0 and x.size > 1 and slack > rtol * alpha:
+        raise refusal("simplex-threshold", bias, error, rtol)
+    if w > 0 and x.size == 1:  # all are equal, and share the total
+        bias = (np.array([total]) - n * x) / n
+        error = np.spacing(np.abs(bias) + x)
+    mse = (total - x) ** 2 * first + x**2 * (1 - first) - 2 * (total - x) * loss - 2 * x * gain + loss2 + gain2
     return Moments(
-        total * chance - x,
-        error * total * np.ones(x.size) + np.spacing(x),
-        (total - x) ** 2 * chance + x**2 * (1 - chance),
-        1 - chance,
-        mse_error=slack * (total + x),
-        zero_error=np.full(x.size, error),
+        bias,
+        error,
+        np.maximum(mse, bias**2),
+        np.clip(1 - first - second, 0.0, 1.0),
+        mse_error=(lost * (total + x) * (np.maximum(first, 1e-3) + 1e-3) + 4 * adrift) * (total + x),
+        zero_error=np.full(x.size, lost + adrift / unit),
     )
+
+
+def _nodes(x: Floats, noise: Law, low: float, high: float, w: float) -> list[tuple[Floats, Floats]]:
+    """Nodes and weights in blocks: panels of one noise scale at most, broken at the corners of Laplace noise, c = 0 and c + w = 0."""
+    corners = np.empty(0) if np.isinf(noise.strip) else np.concatenate([x, x - w])
+    breaks = np.unique(np.concatenate([[low, high], corners[(corners > low) & (corners < high)]]))
+    unit = noise.spread
+    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / unit) + 1) for a, b in pairwise(breaks)]))
+    wide, most, blocks = np.diff(edges), np.inf, []
+    for least, order in ORDERS:
+        here = (wide >= least * unit) & (wide < most)
+        most = least * unit
+        u, v = legendre(order)
+        t, weight = (
+            (edges[:-1][here][:, None] + wide[here][:, None] * u).ravel(),
+            np.multiply.outer(wide[here], v).ravel(),
+        )
+        rows = max(1, BLOCK // x.size)
+        blocks += [(t[i : i + rows], weight[i : i + rows]) for i in range(0, t.size, rows)]
+    return blocks
+
+
+def _at(t: Floats, weight: Floats, x: Floats, times: Floats, noise: Law, w: float) -> Floats:
+    """What the nodes t add to: P(largest); P(second, Y > 0); E[Y] of the largest and of the second; E[Y^2] likewise."""
+    c = t[:, None] - x
+    below = noise.cdf(c)
+    with np.errstate(divide="ignore"):
+        log = np.maximum(np.log(below), -1e4)
+    others = np.exp(np.maximum(log @ times, -1e4)[:, None] - log)  # prod F over all but i
+    density = noise.density(c)
+    out = np.zeros((6, x.size))
+    out[0] = weight @ (density * others)
+    if w == 0.0:
+        return out
+    rho = density / np.maximum(below, np.finfo(float).tiny)
+    rest = (rho @ times)[:, None] - rho
+    b1, b2 = -noise.lower(c, 0.0, 1), noise.lower(c, 0.0, 2)
+    a0 = noise.cdf(c + w) - below
+    a1 = -noise.lower(c + w, 0.0, 1) - b1 - w * below
+    a2 = noise.lower(c + w, 0.0, 2) - b2 - 2 * w * b1 - w * w * below
+    part0, part1, part2 = others * a0, others * a1, others * a2
+    for row, part in ((1, part0), (3, part1), (5, part2)):
+        out[row] = weight @ (rho * ((part @ times)[:, None] - part))
+    out[2], out[4] = weight @ (part1 * rest), weight @ (part2 * rest)
+    return out

@@ -41,7 +41,7 @@ from fairpost.engines.exact.sums.population import Entities, Places, Product
 from fairpost.engines.exact.sums.uncut import ENOUGH, SURE, log_chance, uncut
 from fairpost.engines.exact.sums.window import Family, Window, find_window
 from fairpost.engines.exact.threshold import two
-from fairpost.engines.exact.threshold.largest import largest
+from fairpost.engines.exact.threshold.largest import largest, served
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
@@ -116,7 +116,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     n = float(np.sum(many))
     surplus = math.fsum([total, *(-x * times).tolist()]) / spread
     if total <= tau:
-        return largest(x, many, noise, total)
+        return largest(x, many, noise, total, tau, rtol)
     level = tau / spread
     unit = noise.scaled(1.0)
     rare = log_chance(x / spread, n, unit, surplus, level)
@@ -124,6 +124,8 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         return _nobody(x, n, noise, total, surplus * spread, rare)
     if n == 2:
         return two.release(x, times, noise, total, tau, rtol)
+    if served(total, tau, noise):
+        return largest(x, many, noise, total, tau, rtol)
     y = x / spread - level
 
     def places(t: Floats) -> Places:

@@ -1,1 +1,1 @@
-"""Walks over whole numbers: noises in a ball, and laws that are folded."""
+"""Walks over whole numbers: noises in a ball."""

@@ -34,7 +34,7 @@ def accumulate_general(
     noise: Any,
     c: Floats,
     scale: Floats,
-    times: Counted,
+    times: Any,
     low: float,
     never: float,
     lean: float,
@@ -138,6 +138,48 @@ def _references(up: Floats, base: Floats, t: float, reference: Floats) -> float:
         if t > 0.0:
             kept = max(kept, up[1, j] * reference[j])
     return kept
+
+
+@kernel(error_model="numpy")
+def samples(
+    noise: Any,
+    c: Floats,
+    scale: Floats,
+    some: Counted,
+    times: Floats,
+    low: float,
+    never: float,
+    left: float,
+    r: Floats,
+    t: Floats,
+    unit: float,
+    v: Floats,
+    out: Floats,
+) -> None:
+    """What the integrals have of one entity, out[row, j]: log(psi e^{sr}) and (t + 1/unit) V/psi, real and imaginary parts.
+
+    For each (r, t) on its contour, v widths of the integrand beside the saddle point. `some` of the entities find it, with weights `times`.
+    """
+    up, row, n = np.empty((3, c.size)), 0, times.sum()
+    for i in range(r.size):
+        if not _above(noise, c, scale, r[i], t[i], up):
+            row += 4 * v.size
+            continue
+        _forget(noise, c, scale, r[i], never, up)
+        s0, _, _, second = saddle(noise, c[some], scale[some], times, up[0][some], 0.0, r[i], 0.0, low, 0.6)
+        width, bend, _ = contour(
+            noise, s0, second, room(noise, c[some], scale[some], r[i], s0, low), n * r[i], left, 1.0
+        )
+        for q in range(v.size):
+            rise = v[q] / (math.sqrt(second) * width)  # sinh v
+            s = complex(s0 - bend * (math.sqrt(1.0 + rise * rise) - 1.0), rise * width)
+            turn = np.exp(complex(0.0, s.imag * r[i]))
+            for j in range(c.size):
+                psi = up[0, j] + below(noise, r[i] - c[j], scale[j], s)[0]
+                log, lift = np.log(psi * turn), (t[i] + 1.0 / unit) * up[1, j] / psi
+                out[row, j], out[row + 1, j] = log.real + s.real * r[i], log.imag
+                out[row + 2, j], out[row + 3, j] = lift.real, lift.imag
+            row += 4
 
 
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})

@@ -44,13 +44,16 @@ def slope_from(
         y, square, share = b[1, j] * inverse, b[2, j] * inverse, times[j] * above[j] * inverse
         n += times[j]
         value -= times[j] * math.log(inverse)
-        log_none -= times[j] * math.log1p(b[0, j] / above[j])
+        log_none -= times[j] * math.log1p(min(b[0, j] / above[j], 1e300))
         mean += times[j] * y
         spread += times[j] * (square - y * y)
         fallen += times[j] * b[0, j] * inverse
         k0 += share
         k1 += share * y
         k2 += share * (2.0 * y * y - square)
+    log_none = min(
+        log_none, 0.0
+    )  # (weights of interpolation, some negative, do not serve this sum; the place of a contour needs it roughly)
     none = math.exp(log_none)
     k0 = k0 - n * none if none < 0.5 else -n * math.expm1(log_none) - fallen
     k1 = (k1 - n * none * mean) / k0
@@ -85,7 +88,7 @@ def saddle(
     noise: Any,
     c: Floats,
     scale: Floats,
-    times: Counted,
+    times: Any,
     above: Floats,
     far: float,
     r: float,
