@@ -67,6 +67,8 @@ WIDE_WORK = 2.8e8, 8e8
 """The same for weights of very different sizes."""
 TOGETHER = 6.0
 """The fewest entities of the largest size, (sum a)^2 / sum a^2, that smooth the law of the shift then."""
+LARGEST = 150
+"""The most entities then: more would take too long, and planning it takes its time as well."""
 ASTRAY = 0.05
 """By how much a level may miss the chance of a positive sum; those that go on to a tolerance miss it by 1e-6."""
 NEVER = 1e-18
@@ -106,10 +108,10 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     before: tuple[Sums, Floats] | None = None
     known: tuple[Floats, Floats] | None = None
     levels, (most, later) = (LEVELS, (WORK, MOST)) if problem.alike else (WIDE, WIDE_WORK)
-    if not problem.alike and (inverse is not None or values.together < TOGETHER):
+    if not problem.alike and (inverse is not None or values.together < TOGETHER or problem.n > LARGEST):
         raise ToleranceError(
-            f"{name}: with weights of very different sizes lines need a sum of either sign and {TOGETHER:g} entities of the largest size, "
-            f"got {values.together:.2g}"
+            f"{name}: with weights of very different sizes lines need a sum of either sign, {TOGETHER:g} entities of the largest size and "
+            f"at most {LARGEST} in all, got {values.together:.2g} and {problem.n}"
         )
     for at, level in enumerate(levels):
         cancel.check()
