@@ -90,6 +90,11 @@ def no_simulation():
 
 def test_refusals_are_listed_with_their_reason(monkeypatch):
     monkeypatch.setattr(thresholds, "one", lambda *given: None)  # the sum that would answer; the integral does not
+
+    def none(*given):
+        raise fp.ToleranceError("no sets")
+
+    monkeypatch.setattr(thresholds.sets, "shares", none)
     found = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "pos-threshold"], engine=no_simulation())
     refused = found.refused
     assert [p.postprocess for p in found.points] == ["simplex"]
