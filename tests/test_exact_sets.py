@@ -322,7 +322,7 @@ def test_lines_with_uneven_weights_are_refused_where_few_are_large():
         match=r"lines need a sum of either sign, 6 entities of the largest size and at most 150 in all, got 1\.2 and 3",
     ):
         lines.shares(problem([0.3, 1.0, 2.0], [1.0, 0.1, 1e-3], NOISES[0]), 0.9, 1e-6)
-    with pytest.raises(ToleranceError, match="at most 150 in all, got .* and 152"):
+    with pytest.raises(ToleranceError, match=r"at most 150 in all, got .* and 152"):
         lines.shares(problem(np.ones(152), np.append(np.ones(151), 1e-3), NOISES[0]), 0.9, 1e-6)
     with pytest.raises(ToleranceError, match="lines need a sum of either sign"):
         lines.shares(problem(np.full(30, 500.0), np.append(np.ones(29), 1e-3), NOISES[0]), 0.9, 1e-6)
