@@ -123,7 +123,7 @@ def simulated(rng: np.random.Generator, counts, M, pi, truth):
         best = away - less
         best = np.where(np.var(best, axis=0) < np.var(away, axis=0), best, away) if rows > 50 else best
         # whole counts tie with the shift, where floats give their rounding instead of 0; what is not 0 is 1/n at the least
-        none = v <= (1e-13 * np.max(v) if M.discrete and not pi.problem.shares else 0.0)
+        none = np.abs(v) <= (1e-13 * np.max(np.abs(v)) if M.discrete and not pi.problem.shares else 0.0)
         for held, part in zip(sums, (best, away**2, none.astype(float)), strict=True):
             held[0] += part.sum(axis=0)
             held[1] += (part**2).sum(axis=0)
