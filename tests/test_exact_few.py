@@ -387,3 +387,17 @@ def test_four_equal_counts_need_no_long_list(monkeypatch: pytest.MonkeyPatch) ->
     assert found.mse_accuracy.half_width.max() < 1e-6
     simulated = fp.audit(counts, noise, "pos", engine=fp.MonteCarlo(runs=100_000, seed=2))
     assert found.mse[0] == pytest.approx(float(simulated.mse.mean()), rel=0.01)
+
+
+@pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
+def test_a_group_without_anybody_is_listed_too(rule: str) -> None:
+    """Its sum is 0, which the bound for PoS once divided by."""
+    counts = fp.Counts([0.0, 0.0, 0.0, 2.0, 3.0, 1.0], weights=[1.0, 2.0, 1.5] * 2, groups=["none"] * 3 + ["some"] * 3)
+    found = fp.audit(counts, fp.DiscreteLaplace(0.6), rule, engine="exact", by_group=True)
+    rng = np.random.default_rng(2)
+    p = -np.expm1(-1 / 0.6)
+    eta = (rng.geometric(p, (100_000, 6)) - rng.geometric(p, (100_000, 6))).astype(float)
+    pi = POSTPROCESSINGS[rule].from_counts(counts, by_group=True).for_mechanism(fp.DiscreteLaplace(0.6))
+    share = np.asarray(pi(counts.values + eta))
+    error = share.std(axis=0) / 100_000**0.5
+    assert np.all(np.abs(share.mean(axis=0) - found.truth - found.bias) <= 5 * error + found.half_width)

@@ -155,7 +155,7 @@ def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
         "mse": (result.mse, result.mse_accuracy, *zero_mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
         "P(0)": (result.zero, result.zero_accuracy, *zero, UNSEEN / runs),
     }
-    if result.expected_T is not None and pi.partition is None:
+    if result.expected_T is not None and pi.name == "simplex" and pi.partition is None:
         t, width = result.expected_T.value, result.expected_T.half_width
         if not abs(t - lift) <= width + ALARM * lift_error + (reach + abs(lift)) * UNSEEN / runs + 1e-13 * float(
             size.max()

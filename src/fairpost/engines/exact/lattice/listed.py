@@ -191,7 +191,7 @@ def listed(
     rule: Rule, plan: Listing, d: Distinct, x: Floats, truth: Floats, a: Floats, noise: Law, rtol: float, smooth: bool
 ) -> Moments | None:
     """Moments of shares, one entry per entity, or None where the list misses the tolerance; `smooth`: the bound for PoS holds."""
-    each = 4 * float(np.max(a)) / float(np.sum(a * x)) if smooth else math.inf
+    each = 4 * float(np.max(a)) / float(np.sum(a * x)) if smooth and np.any(a * x) else math.inf
     if plan.ball is None:
         sums, left, size = _single(rule, d, x, truth, a, noise, plan.reach)
         return _moments(sums, left, size, each, truth, rtol)
