@@ -68,7 +68,7 @@ ROUGH = 1e-5
 """A larger tolerance begins with the first levels."""
 ROUNDING = 1e-13
 OUTLOOK = 60.0
-"""What a further level gains at the least."""
+"""What a further level may gain; more than two are not hoped for."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     levels = LEVELS if rtol > ROUGH else LEVELS[1:]
     for at, level in enumerate(levels):
         cancel.check()
-        found = evaluated(sides, lists, level, LEFT_OUT * rtol * alpha, WORK / GROWTH if at == 0 else 2 * WORK)
+        found = evaluated(sides, lists, level, LEFT_OUT * rtol * alpha, WORK / GROWTH if at == 0 else WORK)
         now = found.parts[:, first]
         mass = float(np.sum(problem.times * now[0]))
         bias = now[0] - p * mass
@@ -310,7 +310,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
                     zero_error=np.minimum(change, 1.0),
                 )
             alpha, slack = range_error(bias, error)
-            if slack > rtol * alpha * OUTLOOK ** (len(levels) - 1 - at):
+            if slack > rtol * alpha * OUTLOOK ** min(len(levels) - 1 - at, 2):
                 break
         alpha, before = range_error(bias, 0 * bias)[0], (now, bias)
     raise refusal("pos-threshold", bias, error, rtol)
