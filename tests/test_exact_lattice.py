@@ -10,6 +10,7 @@ import fairpost as fp
 from asking import answer, supports
 from fairpost import errors
 from fairpost.engines import Exact, MonteCarlo
+from fairpost.engines.exact.lattice import cells, period, ramps
 from fairpost.engines.exact.lattice import release as lattice
 from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.problem import Problem
@@ -66,6 +67,7 @@ def test_two_and_three_entities_are_enumerated(x: list[float], total: float, noi
     [
         ([0.0, 3.0], 3.0, fp.DiscreteLaplace(1.0), 0.7),
         ([0.0, 3.0], 4.5, fp.DiscreteLaplace(2.0), 1.54),
+        ([0.0, 3.0], 2.2, fp.DiscreteLaplace(1.0), 1.2),  # their difference is 1 but for rounding
         ([1.0, 6.0], 7.0, fp.DiscreteGaussian(1.5), 1.0),
         ([0.0, 1.0, 3.0], 5.3, fp.DiscreteLaplace(0.4), 0.1),
         ([0.0, 2.0, 9.0], 11.0, fp.DiscreteGaussian(1.2), 0.5),
@@ -161,6 +163,81 @@ def test_the_number_kept_is_found_on_circles() -> None:
         assert bdtrc(high, 40, chance) + below < 2 * np.exp(-12)
         assert high < 24 * chance * 10 + 8
     assert most(np.array([3.0]), np.array([3.0]), np.array([0.0]))[0] == pytest.approx(3.0, abs=1.1)
+
+
+def test_bernsteins_bound_holds_where_half_are_kept() -> None:
+    """Of 400 events with a chance of a half fewer and more are left out than a chance of e^-12 each; the product ends where it is dead."""
+    from scipy.special import bdtr, bdtrc
+
+    half = np.full((1, 1, 400), 0.5)
+    low, high = (float(v[0, 0]) for v in period.ranges(half, half, np.ones(400), np.array([[12.0]])))
+    assert bdtrc(high, 400, 0.5) < np.exp(-12)
+    assert bdtr(low - 1, 400, 0.5) < np.exp(-12)
+    alive = np.random.default_rng(3).normal(-1.0, 1.0, (50, period.LOOKS.size))
+    for row, end in zip(alive, period.ends(alive), strict=True):
+        assert end == np.pi or (row[end <= period.LOOKS] <= 0).all()
+
+
+@pytest.mark.parametrize("ramp", [None, Threshold.ramp(2.0)])
+@pytest.mark.parametrize(
+    ("x", "times", "scale", "total"),
+    [
+        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], [12, 9, 9, 8, 8, 6, 6, 6], 1.1, 250.5),
+        ([0.0, 1.0, 2.0, 60.0], [3, 2, 1, 2], 1.0, 124.0),  # with giants
+    ],
+)
+def test_whole_cells_leave_out_what_they_say(
+    x: list[float],
+    times: list[int],
+    scale: float,
+    total: float,
+    ramp: Threshold | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenth of e^-safety."""
+    given = np.array(x), np.array(times), fp.DiscreteGaussian(scale), total, ramp
+    monkeypatch.setattr(lattice, "reach", lambda *_: np.inf)
+    monkeypatch.setattr(lattice, "SAFETY", (30.0,) * 4)
+    known = release(*given, 1e-6)
+    monkeypatch.setattr(lattice, "SAFETY", (12.0,) * 4)
+    rough = release(*given, 1e3)
+    assert np.abs(rough.bias - known.bias).max() < 0.1 * np.exp(-12)
+    assert np.abs(rough.zero - known.zero).max() < 0.1 * np.exp(-12)
+    assert np.abs(rough.mse - known.mse).max() < np.exp(-12)
+
+
+def test_cells_with_nodes_in_common_have_enough_for_each() -> None:
+    rng = np.random.default_rng(4)
+    tau, many, end = rng.choice([-0.5, 0.3], 40), 2 * np.ceil(rng.uniform(4, 90, 40)), rng.uniform(0.1, np.pi, 40)
+    seen = []
+    for here, path in cells.together(tau, many, end):
+        seen += here.tolist()
+        assert (tau[here] == path.tau).all()
+        assert (many[here] <= path.steps).all()
+        assert (end[here] <= path.s[-1].imag + 1e-12).all()
+    assert sorted(seen) == list(range(40))
+
+
+@pytest.mark.parametrize("ramp", [None, Threshold.ramp(0.5), Threshold.ramp(2.0)])
+@pytest.mark.parametrize(("x", "total"), [([0.0, 1.0, 2.0, 40.0], 47.0), ([0.0, 2.0, 9.0], 11.0)])
+def test_the_rounding_of_whole_cells_is_stated(
+    x: list[float], total: float, ramp: Threshold | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rounding of 1e-9 in the place of 2e-16, put into every product: no deficit is off by more than is said, nor by far less."""
+    given = np.array(x), np.ones(len(x), dtype=np.int64), fp.DiscreteLaplace(0.6), total, ramp
+    seen, few, real, rng = [], lattice._few, period.whole, np.random.default_rng(0)
+    monkeypatch.setattr(lattice, "_few", lambda *args: seen.append(few(*args)) or seen[-1])
+    release(*given, 1e-6)
+    known = seen[-1]
+    for module in (cells, ramps):
+        monkeypatch.setattr(module, "EPS", 1e-9)
+    monkeypatch.setattr(
+        period, "whole", lambda *args: (v := real(*args)) * (1 + 1e-9 * rng.choice([-1.0, 1.0], v.shape))
+    )
+    found = release(*given, 1e3)
+    away = np.abs(seen[-1].deficit - known.deficit).max()
+    assert 1e-12 < away <= seen[-1].left[0] < 1e4 * away
+    assert (found.error >= seen[-1].left[0]).all()
 
 
 def test_ripples_give_way_to_whole_cells(monkeypatch: pytest.MonkeyPatch) -> None:

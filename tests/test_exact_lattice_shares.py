@@ -9,6 +9,7 @@ import fairpost as fp
 from fairpost import errors
 from fairpost.counts import distinct_pairs
 from fairpost.engines import Expansion
+from fairpost.engines.exact.lattice import dropped, period
 from fairpost.engines.exact.lattice import shares as lattice
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.rules import PoS
@@ -153,6 +154,36 @@ def test_three_shares_by_whole_periods(x: list[float], noise: fp.noise.Law) -> N
         assert (np.abs(value[at] - want) <= error[at] + room).all()
     assert found.error.max() < 1e-6 * np.ptp(found.bias)
     assert found.mse_error.max() < 1e-4 * found.mse.max()
+
+
+@pytest.mark.parametrize(
+    ("x", "noise"), [([2.0, 3.0, 30.0], fp.DiscreteLaplace(0.3)), ([5.0, 9.0, 9.0, 80.0], fp.DiscreteGaussian(2.0))]
+)
+def test_whole_periods_leave_out_what_they_say(x: list[float], noise: fp.noise.Law) -> None:
+    """e^-safety of the shift, however seldom there is one."""
+    problem = problem_of(np.array(x), noise)
+    inverse = lattice.inverse_of(problem, 1e-8)
+    with np.errstate(all="ignore"):
+        known = dropped.level(problem, inverse, 38.0, 20)[0]
+        for safety in (6.0, 14.0):
+            rough = dropped.level(problem, inverse, safety, 20)[0]
+            assert np.abs(rough - known).max() <= 0.05 * math.exp(-safety) * np.abs(known).max()
+
+
+@pytest.mark.parametrize("x", [[7.0, 8.0, 90.0], [1.0, 2.0, 60.0]])
+def test_the_rounding_of_whole_periods_is_stated(monkeypatch: pytest.MonkeyPatch, x: list[float]) -> None:
+    """A rounding of 1e-9 in the place of 2e-16, put into every product."""
+    problem, rng, real = problem_of(np.array(x), fp.DiscreteLaplace(0.6)), np.random.default_rng(0), period.whole
+    inverse = lattice.inverse_of(problem, 1e-8)
+    with np.errstate(all="ignore"):
+        known = dropped.level(problem, inverse, 38.0, 20)
+        monkeypatch.setattr(dropped, "EPS", 1e-9)
+        monkeypatch.setattr(
+            period, "whole", lambda *args: (v := real(*args)) * (1 + 1e-9 * rng.choice([-1.0, 1.0], v.shape))
+        )
+        rough = dropped.level(problem, inverse, 38.0, 20)
+    assert 1e-13 < abs(rough[3] - known[3]) * problem.mean <= rough[4] < 1e-7
+    assert known[4] < 1e-13
 
 
 @pytest.mark.parametrize("noise", [fp.DiscreteLaplace(1.0), fp.DiscreteGaussian(2.5)])

@@ -1,5 +1,7 @@
 """Shares under whole-number noise where the sum may be of either sign: against sums over all noises, other integrals and simulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,68 @@ def test_what_would_take_too_long_is_refused_at_once() -> None:
     for x, scale, words in ((np.arange(40.0), 9.0, "too many values"), (np.arange(30.0) % 7, 3.0, "too long")):
         with pytest.raises(errors.ToleranceError, match=words), np.errstate(all="ignore"):
             signed.shares(problem_of(x, fp.DiscreteLaplace(scale)), 0.0, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "noise", "tau"),
+    [
+        ([0.0, 0.0, 3.0], fp.DiscreteGaussian(1.4), 0.0),
+        ([1.0, 2.0, 4.0], fp.DiscreteLaplace(0.7), 0.0),
+        ([0.0, 1.0, 2.0], fp.DiscreteLaplace(0.5), 2.0),
+    ],
+)
+def test_a_coarse_rule_says_so(monkeypatch, x: list[float], noise: fp.noise.Law, tau: float) -> None:
+    """What is left out is stated, where two rules differ by it and where they do not."""
+    problem = problem_of(np.array(x), noise)
+    with np.errstate(all="ignore"):
+        known = signed.shares(problem, tau, 1e-6)
+        for left in ((3.0, 5.0), (5.0, 3.0), (8.0, 11.0)):
+            monkeypatch.setattr(signed, "LEFT", left)
+            rough = signed.shares(problem, tau, 100.0)
+            for name in ("bias", "mse", "zero"):
+                away = np.abs(getattr(rough, name) - getattr(known, name))
+                assert away.max() > 1e-9
+                assert (away <= getattr(rough, "error" if name == "bias" else f"{name}_error")).all()
+
+
+@pytest.mark.parametrize(("x", "room"), [([1.0, 5.0, 2.0], 1e-15), ([0.0, 10.0, 0.0], 1e-14)])
+def test_errors_hold_where_two_rules_happen_to_agree(x: list[float], room: float) -> None:
+    noise = fp.DiscreteGaussian(0.8)
+    with np.errstate(all="ignore"):
+        found = signed.shares(problem_of(np.array(x), noise), 0.0, 1e-6)
+    _, at = np.unique(x, return_inverse=True)
+    assert (np.abs(found.bias[at] - summed(np.array(x), noise, 0.0)[0]) <= found.error[at] + room).all()
+
+
+def test_a_fault_of_either_kind_is_stated(monkeypatch) -> None:
+    """Shares that do not add up to their chance, though both rules have them so; and what one rule alone has."""
+    problem, real = problem_of(np.array([1.0, 2.0, 4.0]), fp.DiscreteLaplace(0.4)), signed._side
+
+    def both(f, values, cells, left):
+        side = real(f, values, cells, left)
+        return replace(side, first=side.first + 1e-6)
+
+    shift = np.array([1e-6, -1e-6, 0.0])
+
+    def one(f, values, cells, left):
+        side = real(f, values, cells, left)
+        if left == signed.LEFT[0]:
+            return side
+        return replace(side, first=side.first + shift, second=side.second + 1e-5, zero=side.zero + 1e-7)
+
+    with np.errstate(all="ignore"):
+        known = signed.shares(problem, 0.0, 1e-2)
+        for fault in (both, one):
+            monkeypatch.setattr(signed, "_side", fault)
+            found = signed.shares(problem, 0.0, 1e-2)
+            assert np.abs(found.bias - known.bias).max() > 1e-6
+            for name, error in (("bias", "error"), ("mse", "mse_error"), ("zero", "zero_error")):
+                assert (np.abs(getattr(found, name) - getattr(known, name)) <= getattr(found, error)).all()
+
+
+def test_the_masses_are_all_but_what_is_left_out() -> None:
+    problem = problem_of(np.full(40, 2.0), fp.DiscreteGaussian(1.4))
+    for left in np.arange(6.0, 27.0):
+        field, values = signed._field(problem, 0.0, left, "pos")
+        assert 40 * (1 - np.sum(field.mass)) <= 2 * np.exp(-left)
+        assert np.sum(fp.DiscreteGaussian(1.4 * np.sqrt(40)).density(values - 80)) >= 1 - 2.1 * np.exp(-left)

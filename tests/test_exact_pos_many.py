@@ -125,6 +125,25 @@ def test_pairs_that_nobody_stands_for_are_left_alone(monkeypatch):
     assert held.at(1e-7) is None
 
 
+def test_what_pivots_miss_takes_more_of_them(monkeypatch):
+    """T is tried on functions that it was not shown; one that no pivots carry, a thousandth of the largest, is seen."""
+    problem, shown, real = uneven(300, fp.Gaussian(2.0)), [], closeness._family
+    monkeypatch.setattr(closeness, "_family", lambda *args: shown.append(real(*args)) or shown[-1])
+    held = close(problem, _locate(problem), STAGES[-1].drop, 0.4)
+    again = {row.tobytes() for row in shown[0]} & {row.tobytes() for row in shown[1]}
+    assert len(again) < 0.2 * len(shown[1])  # the constant, and the ends of the window
+    row = 1e-3 * np.max(np.abs(held.unseen)) * np.random.default_rng(1).uniform(-1, 1, (1, 300))
+    assert held.at(1e-7) is not None
+    assert replace(held, unseen=np.vstack([held.unseen, row])).at(1e-7) is None
+    sizes = []
+    for astray in (30.0, 3.0, 1.0, 0.3, 0.1):
+        monkeypatch.setattr(closeness, "ASTRAY", astray)
+        found = held.at(1e-7)
+        sizes.append(300 if found is None else found[0].c.size)
+    assert sizes == sorted(sizes)
+    assert len(set(sizes) - {300}) > 1
+
+
 # ---- few entities, S < 0, Laplace noise ------------------------------------------------------------------
 
 
@@ -195,6 +214,20 @@ def test_a_coarse_rule_says_so(monkeypatch):
         assert (away <= rough.error).all()
         assert (np.abs(rough.sums.second - known.sums.second) <= rough.second_error).all()
         assert (np.abs(rough.sums.zero - known.sums.zero) <= rough.zero_error).all()
+
+
+def test_what_both_rules_leave_out_is_seen_in_the_chance(monkeypatch):
+    """A range of t that is too short in both rules, which differ by nothing: the shares miss P(S < 0) by more than any of them is off."""
+    problem = built([1.0, 3.0, 0.0, 8.0], [1.0, 30.0, 200.0, 2.0], fp.Laplace(9.0))
+    negative = chance_negative(problem)
+    known = opposite(problem, negative)
+    monkeypatch.setattr(other, "REACH", 2.6)
+    monkeypatch.setattr(other, "STEPS", ((0.16, 0.05), (0.13, 0.05)))
+    rough = opposite(problem, negative)
+    away = np.abs(rough.sums.first - known.sums.first)
+    assert away.max() > 1e-7
+    assert (away <= rough.error).all()
+    assert (np.abs(rough.sums.second - known.sums.second) <= rough.second_error).all()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, special
 
 import cases
 import fairpost as fp
@@ -16,6 +16,7 @@ from fairpost.engines import Exact, MonteCarlo
 from fairpost.engines.exact.pos.moments import pos
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.exact.threshold import few, two
+from fairpost.engines.exact.threshold import largest as two_largest
 from fairpost.engines.exact.threshold.largest import largest
 from fairpost.engines.exact.threshold.moments import pos_threshold, simplex_threshold
 from fairpost.engines.exact.threshold.release import growth, release
@@ -127,6 +128,44 @@ def test_two_share_a_total_of_up_to_twice_the_threshold(
     np.testing.assert_allclose(ours.zero, known.zero, atol=1e-12)
     assert (ours.mse_error < 1e-8 * (1 + ours.mse)).all()
     assert (ours.zero_error < 1e-10).all()
+
+
+@pytest.mark.parametrize("noise", [fp.Laplace(2.0), fp.Gaussian(2.5)], ids=lambda m: m.name)
+@pytest.mark.parametrize("total", [5.0, 9.0, 11.0])
+def test_a_coarse_rule_for_the_two_largest_says_so(monkeypatch, noise: fp.noise.Law, total: float) -> None:
+    """Too few nodes: the chances do not sum to 1, and by what they miss it every number is off; alpha is refused."""
+    given = np.array([0.0, 1.0, 4.0]), np.array([2.0, 1.0, 1.0]), noise, total, 6.0
+    known = largest(*given, 1e-6)
+    for order in (2, 3, 4):
+        monkeypatch.setattr(two_largest, "ORDERS", ((0.0, order),))
+        rough = largest(*given, 10.0)
+        assert np.abs(rough.bias - known.bias).max() > 1e-8
+        assert (np.abs(rough.bias - known.bias) <= rough.error).all()
+        assert (np.abs(rough.mse - known.mse) <= rough.mse_error).all()
+        assert (np.abs(rough.zero - known.zero) <= rough.zero_error).all()
+    if total > 6:
+        with pytest.raises(errors.ToleranceError, match="alpha"):
+            largest(*given, 1e-9)
+
+
+@pytest.mark.parametrize("total", [50.0, 70.0, 79.0])
+def test_a_giant_among_a_million(total: float) -> None:
+    """The giant's mean by the law of the largest of the others and SciPy: the rounding of a million terms is not in it."""
+    sigma, n, giant, tau = 3.0, 1e6, 60.0, 40.0
+    w = total - tau
+    found = largest(np.array([0.0, giant]), np.array([n, 1.0]), fp.Gaussian(sigma), total, tau, 1e-6)
+
+    def missing(m: float) -> float:  # E[Y] and the density of the largest of the others at m; the giant is the largest
+        a, b = ((v - giant) / sigma for v in (m, m + w))
+        first = (m + w - giant) * (special.ndtr(b) - special.ndtr(a))
+        inner = first - sigma * (np.exp(-a * a / 2) - np.exp(-b * b / 2)) / np.sqrt(2 * np.pi)
+        z = m / sigma
+        return inner * n * np.exp(-z * z / 2 + (n - 1) * special.log_ndtr(z)) / (sigma * np.sqrt(2 * np.pi))
+
+    lost = integrate.quad(missing, 8.0, 32.0, epsabs=1e-13, limit=200)[0]
+    assert abs(found.bias[1] - (total - giant - lost)) <= found.error[1]
+    assert abs(found.bias[0] - lost / n) <= 1e-16 + 1e-10 * lost / n
+    assert found.error.max() < 3e-12
 
 
 def test_hundreds_share_a_total_just_above_the_threshold() -> None:

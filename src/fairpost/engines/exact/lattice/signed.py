@@ -121,7 +121,8 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         bias, mse = first - p, np.maximum(second - 2 * p * first + p * p, 0.0)
         defect = sum(abs(float(times @ side.first) - side.chance) for side in (up, down))
         if before is not None:
-            error = np.abs(bias - before[0]) + defect + ROUNDING
+            out = math.exp(-left) + ROUNDING  # two rules may be alike in what they leave out
+            error = np.abs(bias - before[0]) + defect + out
             if not reached(bias, error, p, rtol):
                 raise refusal(name, bias, error, rtol)
             return symmetric(
@@ -132,7 +133,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
                     zero,
                     degenerate=down.chance + none,
                     mse_error=SAFETY * np.abs(mse - before[1]) + 2 * error,
-                    zero_error=SAFETY * np.abs(zero - before[2]) + 10 * ROUNDING,
+                    zero_error=SAFETY * np.abs(zero - before[2]) + out + 9 * ROUNDING,
                 )
             )
         before = bias, mse, zero

@@ -13,8 +13,13 @@ With P = prod F(t - x_j), rho_i = f(t - x_i)/F(t - x_i) and A_k = int_0^w (w - u
     E[Y^k; Y > 0, i is the largest] = int P (A_ki/F_i) (sum_j rho_j - rho_i),
     E[Y^k; Y > 0, i is the second]  = int P rho_i (sum_j A_kj/F_j - A_ki/F_i),
 
-integrals of one dimension. The chances must sum to 1, and both sums of E[Y] be the same. With B_k(c) = E[(c - eta)_+^k]
-A_0 = B_0(c + w) - B_0(c), A_1 = B_1(c + w) - B_1(c) - w B_0(c), A_2 = B_2(c + w) - B_2(c) - 2w B_1(c) - w^2 B_0(c), c = t - x.
+integrals of one dimension. The chances must sum to 1; both sums of E[Y] are the same at every t, so
+that they show rounding alone. With c = t - x and V_k(c) = E[(eta - c)_+^k]
+
+    A_0 = V_0(c) - V_0(c + w),   A_1 = V_1(c + w) - V_1(c) + w V_0(c),   A_2 = V_2(c) - V_2(c + w) - 2w V_1(c) + w^2 V_0(c),
+
+for c > 0, and for c <= 0 from E[(c - eta)_+^k], which is V_k(-c), with the other sign of V_0 and V_2: numbers as large as c would leave a
+rounding at every one of n counts, in both sums of E[Y] alike.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.exact.quadrature import legendre
-from fairpost.engines.exact.shares import range_error, refusal
+from fairpost.engines.exact.shares import SAFETY, range_error, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
 
@@ -51,12 +56,12 @@ def largest(x: Floats, times: Floats, noise: Law, total: float, tau: float, rtol
     low, high = float(x[-1]) - reach - w, float(x[-1]) + reach
     near = x > low - reach
     found = np.zeros((6, x.size))
-    for t, weight in _nodes(x, noise, low, high, w):
+    for t, weight in _nodes(x, noise, low, high, w, n):
         cancel.check()
         found[:, near] += _at(t, weight, x[near], times[near], noise, w)
     first, second, loss, gain, loss2, gain2 = found
-    # what is lost of the sums, and rounding: A_1 and A_2 are differences of numbers as large as t - x
-    lost = abs(float(np.sum(times * first)) - 1) + ROUNDING
+    # what is lost of the sums, and rounding
+    lost = SAFETY * abs(float(np.sum(times * first)) - 1) + ROUNDING
     adrift = abs(float(np.sum(times * (loss - gain)))) + (ROUNDING * (2 * reach + w) if w > 0 else 0.0)
     first = np.clip(first, 0.0, 1.0)
     bias = total * first - loss + gain - x
@@ -73,17 +78,21 @@ def largest(x: Floats, times: Floats, noise: Law, total: float, tau: float, rtol
         error,
         np.maximum(mse, bias**2),
         np.clip(1 - first - second, 0.0, 1.0),
-        mse_error=(lost * (total + x) * (np.maximum(first, 1e-3) + 1e-3) + 4 * adrift) * (total + x),
-        zero_error=np.full(x.size, lost + adrift / unit),
+        mse_error=(4 * lost * (total + x) * (np.maximum(first, 1e-3) + 1e-3) + 4 * adrift) * (total + x),
+        zero_error=np.full(x.size, 2 * lost + adrift / unit),
     )
 
 
-def _nodes(x: Floats, noise: Law, low: float, high: float, w: float) -> list[tuple[Floats, Floats]]:
-    """Nodes and weights in blocks: panels of one noise scale at most, broken at the corners of Laplace noise, c = 0 and c + w = 0."""
+def _nodes(x: Floats, noise: Law, low: float, high: float, w: float, n: float) -> list[tuple[Floats, Floats]]:
+    """Nodes and weights in blocks: panels of one noise scale at most, broken at the corners of Laplace noise, c = 0 and c + w = 0.
+
+    The largest of n Gaussian values varies by sigma/sqrt(2 log n): panels of twice that at most.
+    """
     corners = np.empty(0) if np.isinf(noise.strip) else np.concatenate([x, x - w])
     breaks = np.unique(np.concatenate([[low, high], corners[(corners > low) & (corners < high)]]))
     unit = noise.spread
-    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / unit) + 1) for a, b in pairwise(breaks)]))
+    long = unit / max(1.0, math.sqrt(math.log(n) / 2)) if np.isinf(noise.strip) else unit
+    edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / long) + 1) for a, b in pairwise(breaks)]))
     wide, most, blocks = np.diff(edges), np.inf, []
     for least, order in ORDERS:
         here = (wide >= least * unit) & (wide < most)
@@ -112,10 +121,12 @@ def _at(t: Floats, weight: Floats, x: Floats, times: Floats, noise: Law, w: floa
         return out
     rho = density / np.maximum(below, np.finfo(float).tiny)
     rest = (rho @ times)[:, None] - rho
-    b1, b2 = -noise.lower(c, 0.0, 1), noise.lower(c, 0.0, 2)
-    a0 = noise.cdf(c + w) - below
-    a1 = -noise.lower(c + w, 0.0, 1) - b1 - w * below
-    a2 = noise.lower(c + w, 0.0, 2) - b2 - 2 * w * b1 - w * w * below
+    side = np.where(c > 0, 1.0, -1.0)
+    (v0, v1, v2), (e0, e1, e2) = (
+        (noise.sf(u), noise.upper(u, 0.0, 1), noise.upper(u, 0.0, 2)) for u in (side * c, side * (c + w))
+    )
+    a0, a1 = side * (v0 - e0), e1 - v1 + side * w * v0
+    a2 = side * (v2 - e2 + w * w * v0) - 2 * w * v1
     part0, part1, part2 = others * a0, others * a1, others * a2
     for row, part in ((1, part0), (3, part1), (5, part2)):
         out[row] = weight @ (rho * ((part @ times)[:, None] - part))
