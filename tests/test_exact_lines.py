@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fairpost as fp
 from fairpost.engines.exact.pos.general import general
-from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.exact.threshold import few, lines, nodes
@@ -248,3 +249,145 @@ def test_a_line_of_too_many_steps_is_refused_before_it_is_made(monkeypatch):
             nodes.LEVELS[0],
             1.0,
         )
+
+
+# ---- errors of levels that are made up: no integral, so that each term stands alone
+
+
+FIRST, SECOND, ZERO = np.array([0.2, 0.3, 0.5]), np.array([0.08, 0.15, 0.35]), np.array([1e-3, 0.4, 0.2])
+
+
+def made(monkeypatch, *levels, x=(0.1, 0.4, 1.3), **inverse):
+    """What `shares` states of given levels, each (first, second, zero, chance), of which each sign has half; the last one stays."""
+    given, left, of = problem(x, NOISES[1]), [], lines.inverse_of
+    signs = 2 if chance_negative(given) > 1e-14 else 1
+    for level in levels:
+        left += [lines.Sums(*(part / signs for part in level))] * signs
+
+    def plan(*_):
+        one = left.pop(0) if len(left) > signs else left[-1]
+        return SimpleNamespace(parts=list, whole=lambda: one), lambda sums: sums
+
+    monkeypatch.setattr(lines, "_plan", plan)
+    if inverse:
+        none = {"rms": 0.0, "square": 0.0, "tail": 0.0}
+        monkeypatch.setattr(lines, "inverse_of", lambda *asked: replace(of(*asked), **{**none, **inverse}))
+    return lines.shares(given, 0.9, 1e-2), given.shares
+
+
+def test_a_share_that_moved_is_in_its_error_and_in_that_of_its_square(monkeypatch) -> None:
+    """From one to another: no chance is missed, and refinement alone tells. (v - p)^2 moves by 2 p as much."""
+    d = 1e-4
+    found, p = made(monkeypatch, (FIRST + np.array([0, d, -d]), SECOND, ZERO, 1.0), (FIRST, SECOND, ZERO, 1.0))
+    assert np.all(found.error[1:] >= d)
+    assert np.all(found.mse_error[1:] >= 2 * p[1:] * d)
+    assert np.max(found.error) < 10 * d
+
+
+@pytest.mark.parametrize(("shares", "chance"), [(1, 1), (1, 0), (0, 1)])
+def test_what_all_levels_miss_alike_is_in_every_error(monkeypatch, shares, chance) -> None:
+    """Nothing moves; either the chance is not 1, or the shares are not the chance, or both miss the same and agree."""
+    d = 1e-4
+    level = FIRST * (1 - shares * d), SECOND, ZERO, 1 - chance * d
+    found, _ = made(monkeypatch, level, level)
+    assert np.all(found.error >= 0.9 * d * FIRST)
+    assert np.all(found.mse_error >= d)
+    assert np.all(found.zero_error >= d)
+
+
+def test_what_did_not_move_has_been_rounded(monkeypatch) -> None:
+    level = FIRST, SECOND, ZERO, 1.0
+    found, _ = made(monkeypatch, level, level)
+    least = 100 * np.finfo(float).eps  # hundreds of terms
+    assert np.all(found.error >= least * FIRST)
+    assert np.all(found.mse_error >= 2 * least)
+    assert np.all(found.zero_error >= least)
+
+
+def test_squares_and_chances_that_moved_count_twice(monkeypatch) -> None:
+    """What moved may be as far again from the truth; of the one that is small beside the rest, so that its part of others is nothing."""
+    d, last = np.array([1e-4, 0.0, 0.0]), (FIRST, SECOND, ZERO, 1.0)
+    found, _ = made(monkeypatch, (FIRST, SECOND, ZERO + d, 1.0), last)
+    assert found.zero_error[0] >= 2e-4 > 1e-4 > found.mse_error[0]
+    found, _ = made(monkeypatch, (FIRST, SECOND + d, ZERO, 1.0), last)
+    assert found.mse_error[0] >= 2e-4 > 1e-4 > found.zero_error[0]
+
+
+@pytest.mark.parametrize("name", ["rms", "square", "tail"])
+def test_what_stands_for_one_over_s_is_in_the_errors(monkeypatch, name) -> None:
+    """Where S > 0 is certain: rms sqrt(mse) of a bias (Cauchy-Schwarz), the like of a square, and S too far away."""
+    level, d = (FIRST, SECOND, ZERO, 1.0), 1e-4
+    found, _ = made(monkeypatch, level, level, x=(40.0, 50.0, 60.0), **{name: d})
+    bias, mse = {"rms": (np.sqrt(found.mse), 0), "square": (0 * found.mse, found.mse), "tail": (1 + 0 * found.mse, 1)}[
+        name
+    ]
+    assert np.all(found.error >= d * bias)
+    assert np.all(found.error < 2 * d * bias + 1e-10)
+    assert np.all(found.mse_error >= d * mse)
+
+
+def test_rules_that_miss_the_chance_by_far_are_given_up(monkeypatch) -> None:
+    level = FIRST, SECOND, ZERO, 0.9
+    with pytest.raises(ToleranceError, match=r"miss the chance of a positive sum by 0\.1"):
+        made(monkeypatch, level, level)
+
+
+@pytest.mark.parametrize(
+    ("x", "times", "a", "refused"),
+    [
+        (0.01, [150, 1], [1.0, 1e-3], True),
+        (0.01, [149, 1], [1.0, 1e-3], False),
+        (0.01, [5, 4], [1.0, 1e-3], True),
+        (0.01, [6, 4], [1.0, 1e-3], False),
+        (500.0, [30, 1], [1.0, 1e-3], True),
+        (0.01, [3, 1], [1.0, 0.25], False),
+    ],
+    ids=("too many", "many", "few are large", "enough are large", "one sign", "alike"),
+)
+def test_uneven_weights_are_refused_for_each_reason_alone(monkeypatch, x, times, a, refused) -> None:
+    """Entities are counted, not pairs."""
+
+    def plan(*_):
+        raise ToleranceError("planned")
+
+    monkeypatch.setattr(lines, "_plan", plan)
+    with pytest.raises(ToleranceError, match="lines need" if refused else "planned"):
+        lines.shares(problem([x, 2 * x], NOISES[1], times, a), 0.9, 1e-6)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
+def test_panels_of_r_end_at_sharp_corners_and_follow_small_weights(noise) -> None:
+    """Weights of r below a place where panels end sum to the way to it; near an edge a panel is 1.5 scales long."""
+    c, a, level = np.array([0.5, 0.3, 0.9]), np.array([1.0, 1e-3, 1e-9]), nodes.WIDE[0]
+    v = nodes.Values(noise, c, a, np.ones(3), 0.7, True)
+    corner = c - a * 0.7
+    r, weight = nodes.panels(v, -0.5, 2.0, 5.0, level)
+    assert np.sum(weight) == pytest.approx(2.5, rel=1e-12)
+    way = np.array([np.sum(weight[r < place]) for place in corner]) - 0.5
+    ends = np.abs(way - corner) < 1e-12
+    assert ends[2]
+    assert noise.name == "gaussian" or np.all(ends)
+    assert 3 * level.order <= np.count_nonzero(np.abs(r - corner[1]) < 3e-3) <= 6 * level.order
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
+@pytest.mark.parametrize("many", [False, True])
+def test_no_panel_of_r_runs_across_a_small_edge(noise, many) -> None:
+    """Noise is even, so that from far below its edge the chance to be kept has the way to the edge for an integral.
+
+    A panel once began far before such an edge and ended far beyond it: chances were off by more than was stated.
+    """
+    a = np.append(1.0, np.geomspace(3e-2, 1e-5, 45 if many else 4))
+    c = np.append(9.0, np.linspace(3.0, 4.0, a.size - 1))
+    v = nodes.Values(noise, c, a, np.ones(a.size), 0.7, True)
+    r, weight = nodes.panels(v, -0.5, 6.0, 0.2, nodes.WIDE[1])
+    found = weight @ noise.sf(v.cut(r)[:, 1:])
+    np.testing.assert_allclose(found, (c - a * 0.7)[1:] + 0.5, rtol=0, atol=2e-6)
+
+
+def test_weights_count_as_so_many_of_one_size() -> None:
+    v = nodes.Values(NOISES[0], np.zeros(3), np.array([1.0, 0.5, 1e-4]), np.array([2.0, 3.0, 9.0]), 0.7, True)
+    assert v.together == pytest.approx(3.5**2 / 2.75, rel=1e-3)
+    assert replace(v, a=np.full(3, 0.2)).together == pytest.approx(14.0)  # alike: all of them
+    assert replace(v, a=7 * v.a).together == pytest.approx(v.together)
+    assert [replace(v, a=np.array([1.0, s, 0.5])).alike for s in (0.25, 0.249, 1.0)] == [True, False, True]

@@ -340,3 +340,93 @@ def test_parts_of_the_shift_have_those_who_may_be_kept():
     together, apart = plan.sums(), plan.whole()
     for name in ("first", "second", "zero", "chance"):
         assert getattr(apart, name) == pytest.approx(getattr(together, name), abs=1e-12)
+
+
+# ---- errors of levels that are made up: no integral, so that each term stands alone ---------------------------------------------------
+
+
+FIRST, SECOND, ZERO = np.array([0.6, 0.3, 0.1]), np.array([0.45, 0.2, 0.05]), np.array([0.3, 0.5, 1e-3])
+
+
+def made(monkeypatch, *levels, rtol=1e-2):
+    """What `shares` states of given levels, each (first, second, zero, chance); the last one stays."""
+    left = [sets.Sums(np.array(level[:3]), level[3], 0.0) for level in levels]
+    monkeypatch.setattr(sets, "evaluated", lambda *_: left.pop(0) if len(left) > 1 else left[0])
+    given = problem([0.4, 0.2, 3.0], [1.0, 0.1, 1e-3], NOISES[0])
+    return sets.shares(given, 0.9, rtol), given.shares
+
+
+def test_a_share_that_moved_is_in_its_error_and_in_that_of_its_square(monkeypatch):
+    """From one to another: no chance is missed, and refinement alone tells. (v - p)^2 moves by 2 p as much."""
+    d = 1e-4
+    found, p = made(monkeypatch, (FIRST + np.array([d, -d, 0]), SECOND, ZERO, 1.0), (FIRST, SECOND, ZERO, 1.0))
+    assert np.all(found.error[:2] >= d)
+    assert np.all(found.mse_error[:2] >= 2 * p[:2] * d)
+    assert np.max(found.error) < 10 * d
+
+
+@pytest.mark.parametrize(("shares", "chance"), [(1, 1), (1, 0), (0, 1)])
+def test_what_all_levels_miss_alike_is_in_every_error(monkeypatch, shares, chance):
+    """Nothing moves; either the chance is not 1, or the shares are not the chance, or both miss the same and agree."""
+    d = 1e-4
+    level = FIRST * (1 - shares * d), SECOND, ZERO, 1 - chance * d
+    found, _ = made(monkeypatch, level, level)
+    assert np.all(found.error >= 0.3 * d * FIRST)
+    assert np.all(found.mse_error >= d)
+    assert np.all(found.zero_error >= d)
+
+
+def test_what_did_not_move_has_been_rounded(monkeypatch):
+    level = FIRST, SECOND, ZERO, 1.0
+    found, _ = made(monkeypatch, level, level)
+    least = 100 * np.finfo(float).eps  # hundreds of terms
+    assert np.all(found.error >= least * FIRST)
+    assert np.all(found.mse_error >= 2 * least)
+    assert np.all(found.zero_error >= least)
+
+
+def test_squares_and_chances_that_moved_count_twice(monkeypatch):
+    """What moved may be as far again from the truth; of the one that is small beside the rest, so that its part of others is nothing."""
+    d = np.array([0.0, 0.0, 1e-4])
+    found, _ = made(monkeypatch, (FIRST, SECOND, ZERO + d, 1.0), (FIRST, SECOND, ZERO, 1.0))
+    assert found.zero_error[2] >= 2e-4 > 1e-4 > found.mse_error[2]
+    found, _ = made(monkeypatch, (FIRST, SECOND + d, ZERO, 1.0), (FIRST, SECOND, ZERO, 1.0))
+    assert found.mse_error[2] >= 2e-4 > 1e-4 > found.zero_error[2]
+
+
+def test_a_square_is_no_less_than_the_bias_and_a_chance_no_more_than_1(monkeypatch):
+    level = FIRST, FIRST**2 - 1e-10, np.array([-1e-12, 0.5, 1 + 1e-12]), 1.0
+    found, _ = made(monkeypatch, level, level)
+    assert np.all(found.mse >= found.bias**2)
+    assert found.zero.tolist() == [0.0, 0.5, 1.0]
+    far = FIRST, SECOND, ZERO + 0.9, 1.0
+    found, _ = made(monkeypatch, far, (FIRST, SECOND, ZERO, 1.0))
+    assert np.max(found.zero_error) == 1.0
+
+
+@pytest.mark.parametrize(("x", "signs"), [(40.0, 1), (5.0, 2), (0.4, 2)])
+def test_a_small_chance_of_the_other_sign_has_its_own_sets(monkeypatch, x, signs):
+    given = problem([x, 0.2, 3.0], [1.0, 0.1, 1e-3], NOISES[0])
+    assert (chance_negative(given) > 1e-14) == (signs == 2)
+    seen = []
+
+    def evaluated(sides, *_):
+        seen.append([float(v.x[0]) for v in sides])
+        raise ToleranceError("seen")
+
+    monkeypatch.setattr(sets, "evaluated", evaluated)
+    with pytest.raises(ToleranceError, match="seen"):
+        sets.shares(given, 0.9, 1e-6)
+    assert seen == [[x, -x][:signs]]
+
+
+def test_no_set_of_those_dropped_drops_anybody_else():
+    """The first goes far below 0; the second, which may be dropped too, stands above 0 and does not hold it back."""
+    v = side([0.0, 8.0, 720.0, *[1e7] * 9], [1.0, 0.3, 1e-3, *[1e-3] * 9], NOISES[0])
+    found = v.droppable()
+    assert found.tolist() == [0, 1, 2]
+    rest = np.setdiff1d(np.arange(v.n), found)
+    for mask in range(1, 8):
+        top = v.limit(found[(mask >> np.arange(3)) & 1 == 1])
+        assert np.all(v.noise.cdf(v.cut(np.array([top]))[0, rest]) <= sets.NEVER)
+    assert v.noise.cdf(v.cut(np.array([v.limit(np.array([0]))]))[0, 2]) > sets.NEVER

@@ -233,8 +233,9 @@ def panels(v: Values, low: float, high: float, top: float, level: Level) -> Rule
             cut = v.cut(place)
             mean = float(v.times @ v.noise.sf(cut))
             number = min(v.n, 1 + mean + 4 * math.sqrt(max(mean, 0.0)))
-            finest = float(np.min(v.a[np.abs(cut) < near], initial=1.0))
-            place += min(TURN / (number * top), 1.5 * max(finest, level.finest))
+            ahead = v.a * (-cut - near)  # from here to where an edge comes near: no panel is to run across it
+            steps = np.maximum(ahead, 1.5 * np.maximum(v.a, level.finest))[cut < near]
+            place += min(TURN / (number * top), float(np.min(steps, initial=1.5)))
             ends.append(min(place, b))
             if len(ends) > PANELS:
                 raise ToleranceError("shares: weights of very different sizes, and too many panels to follow them all")
