@@ -307,41 +307,6 @@ def test_nobody_dropped_is_one_integral():
     assert np.sum(out[0]) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda m: m.name)
-def test_lines_and_sets_agree_on_weights_of_two_sizes(noise):
-    """Six large ones smooth the law of the shift, so that lines may follow the small one."""
-    given = problem([0.3, 1.0, 0.0, 2.0, 0.5, 0.1, 20.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.02], noise)
-    by_lines, by_sets = lines.shares(given, 0.9, 1e-4), sets.shares(given, 0.9, 1e-4)
-    agree(by_lines, by_sets)
-    assert np.max(np.abs(by_lines.bias - by_sets.bias)) < 1e-5 * np.ptp(by_sets.bias)
-
-
-def test_lines_with_uneven_weights_are_refused_where_few_are_large():
-    with pytest.raises(
-        ToleranceError,
-        match=r"lines need a sum of either sign, 6 entities of the largest size and at most 150 in all, got 1\.2 and 3",
-    ):
-        lines.shares(problem([0.3, 1.0, 2.0], [1.0, 0.1, 1e-3], NOISES[0]), 0.9, 1e-6)
-    with pytest.raises(ToleranceError, match=r"at most 150 in all, got .* and 152"):
-        lines.shares(problem(np.ones(152), np.append(np.ones(151), 1e-3), NOISES[0]), 0.9, 1e-6)
-    with pytest.raises(ToleranceError, match="lines need a sum of either sign"):
-        lines.shares(problem(np.full(30, 500.0), np.append(np.ones(29), 1e-3), NOISES[0]), 0.9, 1e-6)
-
-
-def test_parts_of_the_shift_have_those_who_may_be_kept():
-    """What is never kept beyond some r is taken together there: the same sums."""
-    given = problem([0.3, 1.0, 0.0, 2.0, 0.5, 0.1, 20.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.02], NOISES[0])
-    values = lines.Values(NOISES[0], given.c, given.a, np.ones(7), 0.9, True)
-    plan, _ = lines._plan(values, lines.WIDE[0], None, 1.0)
-    parts = plan.parts()
-    assert len(parts) == lines.PARTS
-    assert parts[-1].values.c.size < 7 == parts[0].values.c.size
-    assert parts[-1].dropped.c.size + parts[-1].values.c.size == 7
-    together, apart = plan.sums(), plan.whole()
-    for name in ("first", "second", "zero", "chance"):
-        assert getattr(apart, name) == pytest.approx(getattr(together, name), abs=1e-12)
-
-
 # ---- errors of levels that are made up: no integral, so that each term stands alone ---------------------------------------------------
 
 

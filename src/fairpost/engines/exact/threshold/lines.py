@@ -34,18 +34,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import Rule, on_panels
+from fairpost.engines.exact.quadrature import Rule, legendre
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal, symmetric
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.nodes import (
     LEVELS,
     SMOOTH,
-    WIDE,
     Level,
     Values,
     apart,
@@ -63,18 +61,10 @@ CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
 WORK, MOST = 1.2e8, 4e8
 """The most (r, s, t, count) values (some 6 ns each) for the two levels that a refusal needs, and for one level after them."""
-WIDE_WORK = 2.8e8, 8e8
-"""The same for weights of very different sizes."""
-TOGETHER = 6.0
-"""The fewest entities of the largest size, (sum a)^2 / sum a^2, that smooth the law of the shift then."""
-LARGEST = 150
-"""The most entities then: more would take too long, and planning it takes its time as well."""
 ASTRAY = 0.05
 """By how much a level may miss the chance of a positive sum; those that go on to a tolerance miss it by 1e-6."""
 NEVER = 1e-18
 """Who is kept with a smaller chance (over n) is always dropped."""
-PARTS, FINER = 12, 8.0
-"""Parts of the range of r where weights are of many sizes; panels of 1/(1 + t) are so many times shorter each."""
 BLOCK = 400_000
 """(r, s, count) and (r, t, count) values at a time."""
 ROUNDING = 1e-13
@@ -107,24 +97,18 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     p, spent = problem.shares, 0.0
     before: tuple[Sums, Floats] | None = None
     known: tuple[Floats, Floats] | None = None
-    levels, (most, later) = (LEVELS, (WORK, MOST)) if problem.alike else (WIDE, WIDE_WORK)
-    if not problem.alike and (inverse is not None or values.together < TOGETHER or problem.n > LARGEST):
-        raise ToleranceError(
-            f"{name}: with weights of very different sizes lines need a sum of either sign, {TOGETHER:g} entities of the largest size and "
-            f"at most {LARGEST} in all, got {values.together:.2g} and {problem.n}"
-        )
-    for at, level in enumerate(levels):
+    for at, level in enumerate(LEVELS):
         cancel.check()
         plans = [
             _plan(replace(values, c=sign * values.c), level, inverse, unit)
             for sign, chance in zip((1.0, -1.0), chances, strict=True)
             if chance > 0
         ]
-        spent += (cost := sum(part.work for plan, _ in plans for part in plan.parts()))
-        if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > most) or cost > later:
+        spent += (cost := sum(plan.work for plan, _ in plans))
+        if (at < 2 and spent + (2.5 * cost if at == 0 else 0.0) > WORK) or cost > MOST:
             why = f"the integral over (r, s, t) has {cost:.2g} nodes, which would take too long"
             raise ToleranceError(f"{name}: {why}") if known is None else refusal(name, *known, rtol, why)
-        sides = [carry(plan.whole()) for plan, carry in plans]
+        sides = [carry(plan.sums()) for plan, carry in plans]
         now = sides[0] if len(sides) == 1 else sides[0] + sides[1]
         mass = float(np.sum(times * now.first))
         bias = now.first - p * mass
@@ -145,7 +129,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
             if reached(bias, error, p, rtol):
                 return symmetric(_moments(now, before[0], p, bias, error, mse, lost, inverse, negative))
             alpha, slack = range_error(bias, error)
-            if problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(levels) - 1 - at):
+            if problem.c.size > 1 and slack > rtol * alpha * OUTLOOK ** (len(LEVELS) - 1 - at):
                 break
         before = now, bias
     raise refusal(name, bias, error, rtol)
@@ -185,8 +169,6 @@ class Plan:
     cut: Floats
     """What each has for a weight: the cut-off, the step, 1/pi."""
     t: Rule
-    places: NDArray[np.int64] | None = None
-    """Where the values stand among those of the whole range of r; None: all of them."""
 
     @property
     def work(self) -> float:
@@ -224,33 +206,6 @@ class Plan:
         found = over_slices(some, len(blocks), None if len(blocks) > 1 else 1)
         out = np.sum([one for one, _ in found], axis=0)
         return Sums(out[0], out[1], out[2], sum(chance for _, chance in found))
-
-    def parts(self) -> list[Plan]:
-        """Where weights are of many sizes: along r fewer and fewer may be kept."""
-        v, d, (r, weight) = self.values, self.dropped, self.r
-        if v.alike or not v.exact:
-            return [self]
-        found = []
-        for some in np.array_split(np.arange(r.size), PARTS):
-            may = v.noise.sf(v.cut(r[some[0]])) > NEVER / self.n
-            near, far = v.part(may), v.part(~may)
-            never = replace(d, c=np.append(d.c, far.c), a=np.append(d.a, far.a), times=np.append(d.times, far.times))
-            found.append(
-                replace(self, values=near, dropped=never, r=(r[some], weight[some]), places=np.flatnonzero(may))
-            )
-        return found
-
-    def whole(self) -> Sums:
-        """The sums of all parts; who is never kept in one has nothing there."""
-        nothing = np.zeros(self.values.c.size)
-        found = Sums(nothing, nothing, nothing, 0.0)
-        for part in self.parts():
-            one = part.sums()
-            out = np.zeros((3, self.values.c.size))
-            out[2] = one.chance
-            out[:, slice(None) if part.places is None else part.places] = one.first, one.second, one.zero
-            found += Sums(out[0], out[1], out[2], one.chance)
-        return found
 
     def _never(self) -> Complexes:
         """prod E[e^{s z}] over those who are never kept; their e^{-sr} meet the n r of the phase."""
@@ -296,7 +251,7 @@ def _plan(v: Values, level: Level, inverse: Inverse | None, unit: float) -> tupl
     if inverse is not None:
         t: Rule = (inverse.t * unit, inverse.omega * unit)
     else:
-        w, weight = on_panels(np.append(0.0, FINER ** -np.arange(level.scales - 1.0, -1.0, -1.0)), level.tilts)
+        w, weight = legendre(level.tilts)
         t = (
             2 * (1 / w - 1) / math.hypot(mean, math.sqrt(square)),
             2 * weight / (w * w) / math.hypot(mean, math.sqrt(square)),

@@ -90,8 +90,10 @@ def pos_threshold(
     try:
         return symmetric(shares(x, a, times, truth, noise, rule.level, rtol))
     except ToleranceError as error:
-        ways = [lines, sets] if problem.alike else [sets, lines]
-        if problem.n <= FEW and not problem.gaussian:  # corners of a low order: lines would have to go far up
+        ways = [lines, sets] if problem.alike else [sets]
+        if (
+            problem.alike and problem.n <= FEW and not problem.gaussian
+        ):  # corners of a low order: lines would have to go far up
             ways = [sets, lines]
         return otherwise(error, *(partial(way.shares, problem, rule.level, rtol) for way in ways))
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.exact.pos.problem import ALIKE
 from fairpost.engines.exact.quadrature import Rule, on_panels
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats
@@ -39,13 +38,11 @@ class Level:
     order: int
     """Nodes on a panel of r."""
     tilts: int
-    """Nodes t on a panel."""
+    """Nodes t."""
     nodes: int
     """Chebyshev nodes."""
     finest: float
     """The least scale (of the largest weight's noise) that panels of r follow."""
-    scales: int = 1
-    """Panels of t."""
 
 
 LEVELS = (
@@ -55,14 +52,6 @@ LEVELS = (
     Level(2.0, 28.0, 18, 24, 12, 0.015),
     Level(2.8, 32.0, 21, 30, 14, 0.008),
 )
-WIDE = (
-    Level(1.4, 15.0, 8, 6, 6, 1e-6, 4),
-    Level(2.4, 19.0, 8, 7, 8, 1e-6, 4),
-    Level(4.2, 24.0, 9, 8, 10, 1e-7, 4),
-    Level(7.0, 28.0, 9, 9, 12, 1e-7, 4),
-    Level(12.0, 32.0, 10, 10, 14, 1e-7, 4),
-)
-"""Weights over orders of magnitude: S and the edges have structure at the scale of each."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +82,6 @@ class Values:
     def gaussian(self) -> bool:
         """Gaussian noise, or else Laplace."""
         return bool(np.isinf(self.noise.strip))
-
-    @property
-    def alike(self) -> bool:
-        """Weights of about the same size."""
-        return bool(np.max(self.a, initial=0.0) <= ALIKE * np.min(self.a, initial=np.inf))
-
-    @property
-    def together(self) -> float:
-        """How many entities of one size would have these weights."""
-        return float(np.sum(self.times * self.a)) ** 2 / float(np.sum(self.times * self.a**2))
 
     def frequency(self) -> float:
         """The usual Y: F has about 1e-8 beyond w = nY (equal weights)."""
