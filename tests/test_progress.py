@@ -48,18 +48,9 @@ def test_the_bar_of_an_audit_integrates_or_counts_runs(told, tmp_path):
     words = ["audit", "c.csv", "--scale", 3, "--postprocess", "simplex"]
     call(*words, cwd=tmp_path)
     call(*words, "--method", "monte-carlo", "--runs", 5000, cwd=tmp_path)
-    call(
-        *words,
-        "--method",
-        "auto",
-        "--mechanism",
-        "discrete-laplace",
-        "--postprocess",
-        "pos",
-        "--runs",
-        500,
-        cwd=tmp_path,
-    )
+    (tmp_path / "w.csv").write_text("id,count,weight\na,5,1\nb,8,2.5\nc,12,1\nd,9,3\ne,400,1\n")  # has no integral
+    uneven = ["audit", "w.csv", "--scale", 3, "--mechanism", "discrete-laplace", "--postprocess", "pos"]
+    call(*uneven, "--method", "auto", "--runs", 500, cwd=tmp_path)
     call("audit", "c.csv", "--scale", 3, "--postprocess", "pos", "--frontier", "--json", "-", cwd=tmp_path)
     exact, drawn, first, frontier = told
     assert exact == ("reading", [(0, None, "integrating")])
