@@ -219,7 +219,9 @@ def _kept(spec: Spec, one: One, work: Floats, degenerate: Ints) -> Adder | None:
 
     rule, w, total = found
     n = spec.x.size
-    levels = rule.level * (w[:1] if (w == w[0]).all() else w)
+    # One level for all is the first of n: the kernel asks whether what it writes lies within n numbers of it, and sums in another order if so.
+    levels = rule.level * w
+    levels = levels[:1] if (w == w[0]).all() else levels
     z, out = np.empty(n), np.empty((max(1, min(8, 2**15 // n)), n))
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
