@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := $(shell find src -name '*.py' '(' -path '*/kernels/*' -o -path '*/compiled/*' ')')
 
-.PHONY: demo test test-long test-lowest mutate torture attack attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
+.PHONY: demo test test-long test-lowest mutate torture attack attack-inputs attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -39,7 +39,9 @@ browser: .venv/.test  # the report's tests open it in a real browser and are ski
 bench: .venv/.bench
 	$(BIN)/python benchmarks/run.py
 
-attack: .venv/.test  # seeded nonsense in files, options, checkpoints, signals: make attack ARGS="--seconds 600 --seed 3"
+attack: attack-inputs attack-numbers  # both, with what both take: make attack ARGS="--seconds 600 --seed 3"
+
+attack-inputs: .venv/.test  # seeded nonsense in files, options, checkpoints, signals: make attack-inputs ARGS="--full --seed 3"
 	$(BIN)/python tools/attack.py $(ARGS)
 
 attack-numbers: .venv/.test  # the exact engine against an independent simulation: make attack-numbers ARGS="--cases 600 --seed 3"

@@ -49,6 +49,7 @@ LONG = {
         f"test_python_examples_run_and_print_what_is_shown[{page}.md]" for page in ("api", "hierarchies")
     ),
     "test_attack": ("test_nothing_breaks[option sets-16]",),
+    "test_attack_numbers": tuple(f"test_every_answer_lies_within_its_stated_accuracy[{part}]" for part in (0, 1, 3)),
     "test_hard": ("test_inside_the_meant_magnitudes_there_is_an_answer_or_a_refusal",),
     "test_io": ("test_a_million_rows", "test_damaged_parquet_and_workbooks"),
     "test_cli": (

@@ -1,4 +1,4 @@
-"""Attack the command line with seeded nonsense: `make attack`, or python tools/attack.py --seconds 60 --seed 1.
+"""Attack the command line with seeded nonsense: `make attack-inputs`, part of `make attack`, or python tools/attack.py --seconds 60 --seed 1.
 
 Seven attackers in turn (`attackers`): damaged text files, damaged Parquet files, damaged workbooks, option sets of every command that
 reads a table and damaged checkpoints in this process, so that thousands of cases fit into a minute, and signals sent to processes

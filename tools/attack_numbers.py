@@ -1,4 +1,4 @@
-"""Attack the exact engine with seeded cases: `make attack`, or python tools/attack_numbers.py --cases 600 --seed 1.
+"""Attack the exact engine with seeded cases: `make attack-numbers`, or python tools/attack_numbers.py --cases 600 --seed 1.
 
 Every case draws counts (zeros, ties, one giant, fractions, 1e12, 1e-6), weights over six orders, a scale from 1e-3 to 1e5 times the
 median, a total (below, above, 0, the true one), groups, one of eight rules and one of four noises. The answer is compared with
@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -170,6 +171,42 @@ def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What became of one case."""
+
+    rule: str
+    state: str
+    """answered, refused, not meant or outside."""
+    words: str
+    """The case; where it was refused or is outside also why."""
+    took: float = 0.0
+    """Seconds of CPU that the engines had."""
+    expanded: bool = False
+
+    @property
+    def late(self) -> bool:
+        """A refusal that came too late."""
+        return self.state == "refused" and self.took > LATE
+
+
+def judged(seed: int, number: int, dry: bool = False) -> Judged:
+    """One case: asked, and unless `dry` compared."""
+    rng = np.random.default_rng([seed, number])
+    counts, M, rule, more, words = case(rng)
+    start = time.process_time()
+    try:
+        result = fp.audit(counts, M, rule, engine=FirstOf((Exact(), Expansion())), **more)
+    except (fp.UnsupportedError, fp.ToleranceError) as error:
+        return Judged(rule, "refused", f"{words}: {error}", time.process_time() - start)
+    except fp.InputError:
+        return Judged(rule, "not meant", words)
+    took = time.process_time() - start
+    wrong = "" if dry else outside(rng, result, counts, M, result_rule(counts, M, rule, more))
+    state, said = ("outside", f"{words}: {wrong}") if wrong else ("answered", words)
+    return Judged(rule, state, said, took, result.method == "expansion")
+
+
 def main() -> None:
     """Cases until there are enough or the time is over, and a table by rule."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -183,6 +220,7 @@ def main() -> None:
     given = parser.parse_args()
     only = {int(number) for number in given.only.split(",") if number}
     table: dict[str, Counter[str]] = defaultdict(Counter)
+    slowest: dict[str, float] = defaultdict(float)
     said: list[str] = []
     begun = time.monotonic()
     for number in range(given.cases):
@@ -190,43 +228,24 @@ def main() -> None:
             break
         if only and number not in only:
             continue
-        rng = np.random.default_rng([given.seed, number])
-        counts, M, rule, more, words = case(rng)
-        row = table[rule]
+        one = judged(given.seed, number, given.dry)
+        row = table[one.rule]
         row["cases"] += 1
-        start = time.process_time()
-        try:
-            result = fp.audit(counts, M, rule, engine=FirstOf((Exact(), Expansion())), **more)
-        except (fp.UnsupportedError, fp.ToleranceError) as error:
-            row["refused"] += 1
-            if given.dry:
-                print(f"refused, case {number} ({time.process_time() - start:.2f} s): {words}: {error}", flush=True)
-            if time.process_time() - start > LATE:
-                row["late"] += 1
-                said.append(f"late, case {number} ({time.process_time() - start:.1f} s): {words}: {error}")
-            continue
-        except fp.InputError:
-            row["not meant"] += 1
-            continue
-        row["answered"] += 1
-        row["expanded"] += result.method == "expansion"
-        took = time.process_time() - start
-        row["slowest"] = max(row["slowest"], took)
-        if given.dry:
-            if took > LATE:
-                print(f"slow, case {number} ({took:.2f} s): {words}", flush=True)
-            continue
-        wrong = outside(rng, result, counts, M, result_rule(counts, M, rule, more))
-        if wrong:
-            row["outside"] += 1
-            said.append(f"OUTSIDE, case {number}: {words}: {wrong}")
-    heads = ("cases", "answered", "expanded", "refused", "late", "not meant", "outside", "slowest")
-    print(f"{'rule':18}" + "".join(f"{head:>10}" for head in heads))
+        row[one.state] += 1
+        row["expanded"] += one.expanded
+        row["late"] += one.late
+        slowest[one.rule] = max(slowest[one.rule], one.took)
+        line = f"case {number} ({one.took:.2f} s): {one.words}"
+        if given.dry and one.state == "refused":
+            print(f"refused, {line}", flush=True)
+        elif given.dry and one.took > LATE:
+            print(f"slow, {line}", flush=True)
+        if one.late or one.state == "outside":
+            said.append(f"{'late' if one.late else 'OUTSIDE'}, {line}")
+    heads = ("cases", "answered", "expanded", "refused", "late", "not meant", "outside")
+    print(f"{'rule':18}" + "".join(f"{head:>10}" for head in (*heads, "slowest")))
     for rule in [*RELEASES, *SHARES]:
-        print(
-            f"{rule:18}"
-            + "".join(f"{table[rule][h]:10.2f}" if h == "slowest" else f"{table[rule][h]:10}" for h in heads)
-        )
+        print(f"{rule:18}" + "".join(f"{table[rule][head]:10}" for head in heads) + f"{slowest[rule]:10.2f}")
     tried = sum(table[rule]["cases"] - table[rule]["not meant"] for rule in INTEGRALS)
     refused = sum(table[rule]["refused"] for rule in INTEGRALS)
     print(f"refused of those with an integral: {refused} of {tried} ({100 * refused / max(tried, 1):.1f} %)")
