@@ -208,3 +208,19 @@ def test_scales_have_a_limit():
     for scale in (0.0, -1.0, 2.0**41, math.inf, math.nan):
         with pytest.raises(ParameterError, match="scale of the noise"):
             Law("discrete-laplace", scale)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5, 400.0])
+def test_the_deviation_is_that_of_the_noise(scale):
+    """Of discrete Laplace noise from its masses; discrete Gaussian noise has at most its sigma."""
+    q = math.exp(-1 / scale)
+    far = np.arange(1, 20_000)
+    variance = 2 * float(np.sum(far**2 * q**far)) * (1 - q) / (1 + q)
+    assert Law("discrete-laplace", scale).deviation == pytest.approx(math.sqrt(variance), rel=1e-12)
+    assert Law("discrete-gaussian", scale).deviation == scale
+
+
+def test_next_to_no_noise_has_no_deviation():
+    """Below a scale of 0.001 the chance of anything but 0 is e^-1000, and its sinh beyond doubles."""
+    assert Law("discrete-laplace", 1e-3).deviation == 0.0
+    assert Law("discrete-laplace", 2e-3).deviation == pytest.approx(math.sqrt(2) * math.exp(-250), rel=1e-12)

@@ -616,3 +616,17 @@ def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_p
         holder.stdout.close()
     assert protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)[0].fresh
     assert not list(book.folder.glob("*.lock"))
+
+
+def test_what_tells_two_publications_apart():
+    """Part of a publication's name in the ledger, which later versions must find again."""
+    made = Publication(
+        "simplex", round=True, totals=(1083, 7), total_kind="public", source="yearbook", chosen="a plan"
+    ).public()
+    assert made == {
+        "postprocess": "simplex", "round": True, "by_group": False, "totals": [1083, 7], "total": "public", "source": "yearbook",
+        "chosen": "a plan",
+    }  # fmt: skip
+    assert Publication("none").public() | {"chosen": ""} == {
+        "postprocess": "none", "round": False, "by_group": False, "totals": None, "total": "noisy", "source": None, "chosen": "",
+    }  # fmt: skip
