@@ -1,6 +1,6 @@
 """The walls of the house: one owner for P, one engine protocol, no argument dropped in silence, a seam for backends."""
 
-from __future__ import annotations
+from __future__ import contextlib
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -76,6 +76,15 @@ def test_a_function_says_which_problem_it_answers() -> None:
         fp.audit(WEIGHTED, fp.Laplace(1.0), stated, runs=10)
     plain = fp.audit([1, 2, 3], fp.Laplace(1.0), lambda noisy: np.maximum(noisy, 0), runs=50)
     assert plain.task == "release"
+
+
+@pytest.mark.parametrize(("off", "refused"), [(0.8e-9, True), (-0.8e-9, True), (1.5e-9, False), (-1.5e-9, False)])
+def test_how_near_to_1_a_sum_is_taken_for_shares(off: float, refused: bool) -> None:
+    """By 1e-9, whoever may have rounded it; a function that comes no nearer makes counts."""
+    near = fp.Custom(lambda noisy: np.full(2, (1 + off) / 2))
+    with pytest.raises(ParameterError, match="adds up to 1") if refused else contextlib.nullcontext():
+        near.check(fp.Counts([4, 9]))
+    near.check(fp.Counts([0.5, 0.5 + 0.8e-9]))  # counts that add up to 1 themselves
 
 
 # ---- one protocol -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ rule passes, keep the numbers. And what is around them: maps, pages of noisy cou
 
 import base64
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -604,6 +605,16 @@ def test_one_rule_one_colour():
     ):
         assert len(set(palette.slots(rules))) == len(rules)
     assert f"--s{palette.slots(['pos'])[0]}: {palette.look('pos').light};" in palette.sheet()
+
+
+def test_the_names_of_the_colours_are_theirs():
+    """Okabe and Ito's: what projects is blue, what clips vermilion, what keeps a threshold green, on light paper and on a dark screen."""
+    wanted = {"pos": ("#0072b2", "#56b4e9", "circle", "o"), "baseline": ("#d55e00", "#e8752a", "square", "s"),
+              "pos-threshold": ("#009e73", "#17b98b", "diamond", "D"), "joint": ("#cc79a7", "#dd94bb", "triangle-up", "^"),
+              "sum": ("#e69f00", "#e6b23c", "x", "X"), "none": ("#6b6b6b", "#b0b0b0", "triangle-down", "v")}  # fmt: skip
+    assert {name: dataclasses.astuple(palette.look(name)) for name in wanted} == wanted
+    assert dataclasses.astuple(palette.LOOKS[palette.SKY]) == ("#56b4e9", "#8fa8ff", "cross", "P")
+    assert dataclasses.astuple(palette.LOOKS[palette.OLIVE]) == ("#a28500", "#f0e442", "line-ew", "_")
 
 
 # ---- the lines that make a page again -----------------------------------------------------------------------------
