@@ -1,7 +1,8 @@
 """The walls of the house: one owner for P, one engine protocol, no argument dropped in silence, a seam for backends."""
 
-from __future__ import contextlib
+from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
