@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -303,6 +304,24 @@ def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, m
     assert "must be" in answer.json()["error"]
     assert live.session.data is before
     assert live.client.get("/api/state").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("role", "names"),
+    [
+        ("id", ("id", "geoid", "leaid", "code", "fips", "geoid20", "key")),
+        ("count", ("count", "counts", "poor_5_17", "noisy_count", "value", "pop", "population", "n", "total")),
+        ("weight", ("weight", "weights", "exp_pp")),
+        ("group", ("group", "state", "region", "county")),
+        ("label", ("name", "label", "district", "place")),
+        ("base", ("base", "pop_5_17", "children")),
+    ],
+)
+def test_of_several_usual_names_the_most_usual_is_guessed(role, names):
+    from fairpost.explore.tables import guess
+
+    for first, second in itertools.pairwise(names):
+        assert guess([second, "else", f" {first.upper()}"])[role] == f" {first.upper()}"
 
 
 def test_parquet_and_tabs_are_read_and_columns_guessed():
