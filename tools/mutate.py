@@ -74,7 +74,7 @@ AREAS: dict[str, tuple[str, ...]] = {
 
 TESTS: dict[str, tuple[str, ...]] = {
     "exact": (
-        "test_wrong_numbers", "test_honesty", "test_exact_*", "test_threshold*", "test_programme*", "test_bounds", "test_paper_laws",
+        "test_wrong_numbers", "test_honesty*", "test_exact_*", "test_threshold*", "test_programme*", "test_bounds", "test_paper_laws",
     ),
     "monte-carlo": (
         "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_gpu*",
