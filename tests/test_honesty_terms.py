@@ -23,12 +23,13 @@ from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.pos import general as pos_general
 from fairpost.engines.exact.pos import pair as pos_pair
 from fairpost.engines.exact.pos import separated as pos_separated
-from fairpost.engines.exact.pos.inverse import Inverse
-from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
+from fairpost.engines.exact.pos.problem import Chernoff, Problem
 from fairpost.engines.exact.pos.side import Sums
 from fairpost.engines.exact.programme import moments as programme
 from fairpost.engines.exact.simplex import moments as simplex
-from fairpost.engines.exact.threshold import release
+from fairpost.engines.exact.simplex.law import Population
+from fairpost.engines.exact.threshold import release, two
 from fairpost.engines.exact.threshold import shares as threshold_shares
 from fairpost.engines.expansion import threshold as expansion
 from fairpost.noise import Threshold
@@ -110,6 +111,36 @@ def test_what_stands_for_1_over_S_squared_is_in_the_error_of_a_square() -> None:
     assert pos_separated.of_square(found, mse) == near(3 * 2e-3 * mse + 1e-7 + 1e-12 * mse, rel=1e-12)
     exact = replace(found, square=0.0, tail=0.0)
     assert pos_separated.of_square(exact, mse) == near(1e-12 * mse, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["rms", "tail"])
+def test_where_clipping_is_integrated_the_stand_in_for_1_over_S_is_in_the_error(name: str) -> None:
+    """The same rule with an inverse that says it is exact, and with one that says how far it is off: sqrt(mse) rms, or the tail."""
+    x, one = np.array([6.0, 50.0]), np.ones(2, dtype=np.int64)
+    problem = Problem.build(x, np.ones(2), one, x / 56, fp.Gaussian(4.0))
+    near_enough = pos_separated.inverse_of(problem, 1e-9)
+    assert near_enough is not None
+    exact = replace(near_enough, rms=0.0, tail=0.0)
+    plain, off = (pos_separated._refine(problem, inverse, 0.5) for inverse in (exact, replace(exact, **{name: 1e-5})))
+    assert plain is not None and off is not None  # noqa: PT018
+    assert off.bias.tolist() == plain.bias.tolist()
+    assert (plain.zero > 0).any()  # clipping was integrated
+    assert off.error - plain.error == near(1e-5 * (np.sqrt(plain.mse) if name == "rms" else np.ones(2)), rel=1e-3)
+
+
+def test_the_inverse_looks_at_both_sides_of_the_mean() -> None:
+    """1/S bends more below its mean: the shells (1, 2/e, 2/e^4, ...) with what the inverse misses there alone are no more than is stated."""
+    x, a = np.array([9.0, 8.0, 8.5]), np.array([1.0, 2.0, 3.0])
+    problem = Problem.build(x, a, np.ones(3, dtype=np.int64), a * x / np.dot(a, x), fp.Gaussian(1.0))
+    found, chernoff = inverse_of(problem, 1e-4), Chernoff.of(problem)
+    assert found is not None
+    level = min(60.0, chernoff.level(0.75 * problem.mean))
+    levels = np.append(np.arange(1.0, level, 3.0), level)
+    away = np.minimum([chernoff.distance(float(v)) for v in levels], 0.75 * problem.mean)
+    low, high = (np.abs(s * found(s) - 1) for s in (problem.mean - away, problem.mean + away))
+    chance = np.append(1.0, 2 * np.exp(-levels[:-1]))
+    assert (low > high).sum() >= 3
+    assert found.rms >= math.sqrt(chance @ low**2) * (1 - 1e-9) > math.sqrt(chance @ high**2)
 
 
 def test_what_a_refusal_had_reached_counts_ten_times() -> None:
@@ -200,6 +231,21 @@ def test_simplex_squares_that_moved_count_ten_times(monkeypatch) -> None:
     assert found.mse_error == near(10 * 5e-7 * found.mse, rel=0.05)
 
 
+def test_simplex_deficits_that_did_not_move_have_been_rounded() -> None:
+    """4e-16 of (20 + sqrt n) times a deficit and their mean, and of the drift."""
+    population = Population(fp.Laplace(1.0), np.array([0.0, 2.0, 9.0]), np.array([4.0, 4.0, 1.0]), 9.0, 0.9)
+    values = np.array([0.7, 0.2, 0.0])
+    mean = float(values @ population.times) / 9
+    now: Any = SimpleNamespace(values=values, mean=mean, slow=False)
+    bias, error = simplex._biases(population, now, now)
+    assert bias == near(0.1 + values - mean, rel=1e-12)
+    assert error == near(4e-16 * (23 * (values + mean) + 0.1), rel=1e-9)
+    before: Any = SimpleNamespace(values=values + np.array([0.0, 3e-7, 0.0]), mean=mean, slow=False)
+    assert simplex._biases(population, now, before)[1] == near(np.full(3, 3e-7), rel=1e-6)
+    slow: Any = SimpleNamespace(values=values, mean=mean, slow=True)
+    assert simplex._biases(population, slow, before)[1] == near(np.full(3, 3e-6), rel=1e-6)
+
+
 def test_squares_of_clipping_against_40_digits() -> None:
     """Var - N_2 - 2 x N_1 (Laplace: N_1 = b/2 e^-t, N_2 = b^2 e^-t): terms that cancel leave roundings of the largest of them."""
     x, b = np.array([0.0, 0.3, 2.0, 7.0, 31.0]), 2.7
@@ -249,6 +295,55 @@ def test_a_threshold_of_counts_has_two_ways_to_its_mean_shift() -> None:
         else:
             with pytest.raises(fp.ToleranceError, match="two ways to the mean shift differ by"):
                 release._moments(last, before, none, none, 0.1, 1.0, "x")
+
+
+def test_two_counts_with_a_threshold_state_what_is_missing_and_what_moved(monkeypatch) -> None:
+    """A density 1e-6 too small at every order; one that the second order has 1e-6 too large on one side and too small on the other."""
+    given = (np.array([3.0, 8.0]), np.ones(2, dtype=np.int64), fp.Laplace(2.0), 11.0, 1.5)
+    plain, true = two.on_panels, two.release(*given, 1e-10)
+    biases = {}
+    for fault in ("mass", "place"):
+        calls = [0]
+
+        def off(edges: Any, order: int, fault: str = fault, calls: list[int] = calls) -> Any:
+            nodes, weight = plain(edges, order)
+            calls[0] += 1
+            one_sided = np.sign(nodes + 2.5) * (
+                calls[0] == 2
+            )  # the difference of the noises is symmetric about (3 - 8)/2
+            return nodes, weight * (1 + 1e-6 * (-1.0 if fault == "mass" else one_sided))
+
+        monkeypatch.setattr(two, "on_panels", off)
+        found = biases[fault] = two.release(*given, 1e-2)
+        assert calls[0] == 2
+        gap = np.abs(found.bias - true.bias)
+        assert gap.max() > 1e-8
+        assert (gap <= found.error).all()
+        assert found.error.max() < 1e-4
+    assert biases["mass"].error == near(2.0 * np.full(2, 1e-6 * (11.0 / 2 + 8.0 / 2)), rel=1e-2)
+
+
+def test_two_shares_with_a_threshold_state_what_is_missing_and_what_moved(monkeypatch) -> None:
+    """Shares that sum to 1 - 1e-6 at every order; shares that move by 1e-6 from one entity to the other and sum to what they should."""
+    x, a = np.array([3.0, 8.0]), np.array([1.0, 2.0])
+    problem = Problem.build(x, a, np.ones(2, dtype=np.int64), a * x / 19, fp.Gaussian(3.0))
+    true, plain = two.shares(problem, 1.0, 1e-8), two._Side.moments
+    for fault in ("mass", "place"):
+        calls = [0]
+
+        def off(side: Any, fault: str = fault, calls: list[int] = calls) -> Any:
+            first, second, zero = plain(side)
+            calls[0] += 1
+            if fault == "mass":
+                return first * (1 - 1e-6), second, zero
+            return first + np.array([1e-6, -1e-6]) * (calls[0] == 3), second, zero
+
+        monkeypatch.setattr(two._Side, "moments", off)
+        found = two.shares(problem, 1.0, 1e-2)
+        assert calls[0] == 4
+        gap = np.abs(found.bias - true.bias)
+        assert (gap <= found.error + true.error).all()
+        assert found.error == near(np.full(2, 1e-6), rel=0.05)
 
 
 @pytest.mark.parametrize("fault", ["gamma", "root", "rms", "tail"])
