@@ -15,12 +15,15 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 import fairpost as fp
 from fairpost.accuracy import Accuracy, Estimate
+from fairpost.bounds import sum_law
 from fairpost.engines.base import Answer
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.pos import general as pos_general
+from fairpost.engines.exact.pos import one
 from fairpost.engines.exact.pos import pair as pos_pair
 from fairpost.engines.exact.pos import separated as pos_separated
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
@@ -29,7 +32,8 @@ from fairpost.engines.exact.pos.side import Sums
 from fairpost.engines.exact.programme import moments as programme
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.simplex.law import Population
-from fairpost.engines.exact.threshold import release, two
+from fairpost.engines.exact.sums.one import one as release_of_one
+from fairpost.engines.exact.threshold import few, largest, release, two
 from fairpost.engines.exact.threshold import shares as threshold_shares
 from fairpost.engines.expansion import threshold as expansion
 from fairpost.noise import Threshold
@@ -53,8 +57,8 @@ def moved(now: np.ndarray, before: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 def test_baseline_squares_that_moved_count_twice_and_are_rounded(monkeypatch) -> None:
     """The last rule but one is off by 1e-4 for one entity; without a fault 10 times 2e-13 is left."""
-    x, a, one = np.array([30.0, 50.0, 90.0]), np.array([1.0, 2.0, 0.5]), np.ones(3, dtype=np.int64)
-    given = (x, a, one, a * x / np.dot(a, x), fp.Laplace(8.0))
+    x, a, once = np.array([30.0, 50.0, 90.0]), np.array([1.0, 2.0, 0.5]), np.ones(3, dtype=np.int64)
+    given = (x, a, once, a * x / np.dot(a, x), fp.Laplace(8.0))
     plain, seen = baseline._integrate, []
     true = baseline.baseline(*given, 1e-10)
     assert (true.mse_error >= 2e-12 * true.mse * (1 - 1e-9)).all()
@@ -297,6 +301,87 @@ def test_a_threshold_of_counts_has_two_ways_to_its_mean_shift() -> None:
                 release._moments(last, before, none, none, 0.1, 1.0, "x")
 
 
+@pytest.mark.parametrize("signs", [(1, -1), (-1, 1), (1, 1)])
+def test_one_at_risk_of_a_release_covers_tails_that_are_off_by_what_is_promised(
+    signs: tuple[int, int], monkeypatch
+) -> None:
+    """The two clipped entries of pi_S are promised to 5e-12 each; r is their difference, and the entity's own bias n - 1 times it."""
+    x, times, rule = np.array([6.0, 300.0]), np.array([1, 4]), Threshold(3.0)
+    given = (x, times, fp.Gaussian(4.0), 1206.0, rule, 1e-3)
+    true = release_of_one(*given)
+    clipped, off = sum_law.clipped, 1 + 4.9e-12 * np.array(signs)
+
+    def tails(u: Any, n: int, noise: Any, k: int = 1) -> Any:
+        found = clipped(u, n, noise, k)
+        return found * off if k == 1 and np.size(u) == 2 else found
+
+    monkeypatch.setattr(sum_law, "clipped", tails)
+    found = release_of_one(*given)
+    assert true is not None and found is not None  # noqa: PT018
+    gap = np.abs(found.bias - true.bias)
+    assert gap[0] > 2 * gap[1] > 1e-14
+    assert (gap <= found.error).all()
+    assert found.error.max() < 1e-9
+
+
+def test_the_two_largest_state_what_one_gains_and_the_other_does_not_lose(monkeypatch) -> None:
+    """What the second has is what the largest gives up: gains 1e-4 too large do not sum to the losses, and all of the defect is stated."""
+    x, times = np.array([3.0, 6.0, 8.0]), np.array([2.0, 1.0, 1.0])
+    given = (x, times, fp.Laplace(2.0), 6.0, 4.0)
+    plain, true = largest._at, largest.largest(*given, 1e-9)
+
+    def off(*some: Any) -> Any:
+        found = plain(*some).copy()
+        found[3] *= 1 + 1e-4
+        return found
+
+    monkeypatch.setattr(largest, "_at", off)
+    found = largest.largest(*given, 0.5)
+    gap = found.bias - true.bias
+    assert gap.min() > 1e-7
+    assert found.error.min() >= times @ gap * (1 - 1e-6)
+    assert found.error.max() <= 2 * times @ gap
+
+
+def test_upright_lines_state_what_the_last_level_moved(monkeypatch) -> None:
+    """Biases moved from one count to another by 1e-5 at every second level: their sum and all chances are as they should."""
+    x, one = np.array([1.0, 4.0, 9.0]), np.ones(3, dtype=np.int64)
+    given = (x, one, fp.Gaussian(2.0), 14.0, 1.0)
+    true, plain, calls = few.release(*given, 1e-6), few._level, [0]
+
+    def off(*some: Any) -> Any:
+        found = plain(*some)
+        calls[0] += 1
+        fault = np.outer([1e-5, 0.0, 0.0], [1.0, -1.0, 0.0]) * (calls[0] % 2 == 0)
+        return replace(found, values=found.values + fault)
+
+    monkeypatch.setattr(few, "_level", off)
+    found = few.release(*given, 1e-2)
+    assert calls[0] == 2
+    gap = np.abs(found.bias - true.bias)
+    assert gap.max() > 1e-5
+    assert (gap <= found.error + true.error).all()
+    assert (found.error[:2] >= 2e-5).all()
+
+
+@pytest.mark.parametrize("name", ["rms", "tail"])
+def test_one_at_risk_states_what_stands_for_1_over_S(name: str, monkeypatch) -> None:
+    x = np.array([3.0, 400.0, 900.0])
+    problem = Problem.build(x, np.ones(3), np.ones(3, dtype=np.int64), x / x.sum(), fp.Laplace(4.0))
+    plain, errors = one.fitted, []
+    for size in (0.0, 1e-5):
+
+        def off(*some: Any, size: float = size) -> Any:
+            inverse, bias, mse = plain(*some)
+            return replace(inverse, **({"rms": 0.0, "tail": 0.0} | {name: size})), bias, mse
+
+        monkeypatch.setattr(one, "fitted", off)
+        found = one.one(problem, Threshold(0.0), 0.5)
+        assert found is not None
+        errors.append(found.error)
+    assert errors[1] - errors[0] == near(1e-5 * (np.sqrt(found.mse) if name == "rms" else np.ones(3)), rel=1e-3)
+
+
 def test_two_counts_with_a_threshold_state_what_is_missing_and_what_moved(monkeypatch) -> None:
     """A density 1e-6 too small at every order; one that the second order has 1e-6 too large on one side and too small on the other."""
     given = (np.array([3.0, 8.0]), np.ones(2, dtype=np.int64), fp.Laplace(2.0), 11.0, 1.5)
@@ -416,3 +501,32 @@ def test_the_expansion_states_the_end_of_its_series_of_1_over_S(monkeypatch) -> 
     assert found.error == near(left * (np.abs(first) + np.abs(second)), rel=1e-6)
     more = series + 105 * square**4
     assert (np.abs(first * (1 + more) - second * more - found.bias) <= found.error).all()
+
+
+@pytest.mark.parametrize(("noise", "margin"), [(fp.Laplace(20.0), 2.0), (fp.DiscreteLaplace(20.0), 6.0)])
+def test_the_expansion_knows_its_squares_to_the_square_of_what_is_small(noise: fp.noise.Law, margin: float) -> None:
+    """The deviation of the shift in units of the noise's, and 1/sqrt(D): together squared, times the margin, of every mean squared error."""
+    x, times, one = np.arange(0.0, 200.0, 20.0), np.full(10, 60.0), np.ones(10)
+    field = expansion._field(x, one, times, 0.0, Threshold(10.0, 2.0), noise, fixed=True)
+    small = field.deviation / noise.deviation + 1 / math.sqrt(field.slope)
+    assert 0.04 < small < 0.2
+    assert field.second == near(np.full(10, margin * small**2), rel=1e-9)
+    found = expansion.simplex_threshold(x, times.astype(np.int64), noise, float(times @ x), Threshold(10.0, 2.0))
+    assert (found.mse_error >= margin * small**2 * found.bias**2 + 2 * np.abs(found.bias) * found.error).all()
+
+
+def test_the_expansion_counts_what_the_heaviest_entity_alone_can_do_to_a_chance(monkeypatch) -> None:
+    """Twice what its noise changes about P(0), by an integral over it; and that is part of the stated error."""
+    c, scale, noise = np.array([-3.0, 0.0, 5.0]), np.array([0.5, 2.0, 1.0]), fp.Gaussian(2.0)
+    for at, wide, found in zip(c, scale, expansion._one_other(c, scale, noise), strict=True):
+        u = np.linspace(0.0, 40.0, 400_001)
+        both = np.exp(-u) * (noise.cdf(at + u * wide) + noise.cdf(at - u * wide)) / 2
+        assert found == pytest.approx(2 * abs(trapezoid(both, u) - float(noise.cdf(at))), abs=1e-4)
+    assert expansion._one_other(c, scale, noise).max() > 0.01
+    x, times = np.arange(0.0, 200.0, 20.0), np.full(10, 60)
+    stated = []
+    for alone in (0.0, 1e-3):
+        monkeypatch.setattr(expansion, "_one_other", lambda c, scale, noise, alone=alone: np.full_like(c, alone))
+        found = expansion.simplex_threshold(x, times, fp.Laplace(20.0), float(times @ x), Threshold(10.0))
+        stated.append(found.zero_error)
+    assert stated[1] - stated[0] == near(np.full(10, 1e-3), rel=1e-9)
