@@ -22,10 +22,14 @@ from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds import sum_law
 from fairpost.engines.base import Answer
 from fairpost.engines.exact import baseline, shares
+from fairpost.engines.exact.lattice import listed
+from fairpost.engines.exact.lattice import release as lattice_counts
+from fairpost.engines.exact.lattice import shares as lattice_shares
 from fairpost.engines.exact.pos import general as pos_general
 from fairpost.engines.exact.pos import one
 from fairpost.engines.exact.pos import pair as pos_pair
 from fairpost.engines.exact.pos import separated as pos_separated
+from fairpost.engines.exact.pos import uncut as uncut_shares
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
 from fairpost.engines.exact.pos.side import Sums
@@ -33,6 +37,7 @@ from fairpost.engines.exact.programme import moments as programme
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.sums.one import one as release_of_one
+from fairpost.engines.exact.sums.uncut import uncut as uncut_counts
 from fairpost.engines.exact.threshold import few, largest, release, two
 from fairpost.engines.exact.threshold import shares as threshold_shares
 from fairpost.engines.expansion import threshold as expansion
@@ -463,6 +468,93 @@ def test_a_threshold_of_shares_states_every_defect(fault: str, monkeypatch) -> N
     else:
         wanted = {"root": np.full(3, 5e-6), "rms": 1e-3 * np.sqrt(found.mse), "tail": np.full(3, 1e-6)}[fault]
     assert found.error == near(wanted, rel=1e-3)
+
+
+def test_shares_that_nobody_is_dropped_from_state_the_chance_that_somebody_is(monkeypatch) -> None:
+    x = np.array([20.0, 60.0])
+    problem = Problem.build(x, np.ones(2), np.ones(2, dtype=np.int64), x / 80, fp.Laplace(1.5))
+    plain = uncut_shares.fitted
+    monkeypatch.setattr(
+        uncut_shares,
+        "fitted",
+        lambda *some: (replace(plain(*some)[0], rms=0.0, tail=0.0, square=0.0), *plain(*some)[1:]),
+    )
+    found = uncut_shares.uncut(problem, 0.0, 0.5)
+    chance = (math.exp(-20 / 1.5) + math.exp(-60 / 1.5)) / 2
+    assert found is not None
+    assert found.error == near(np.full(2, chance), rel=1e-6)
+    assert found.mse_error == near(np.full(2, chance), rel=1e-6)
+    assert found.zero_error == near(np.full(2, chance), rel=1e-6)
+
+
+def test_counts_that_nobody_is_cut_from_state_by_cauchy_schwarz_what_a_cut_may_add() -> None:
+    """(C + x + |drift| + sd) sqrt P(A), with P(A) = e^-30; nine times its square's size for a square."""
+    x, noise = np.array([50.0, 80.0]), fp.Laplace(1.0)
+    found = uncut_counts(x, 2.0, noise, 130.5, 0.5, -30.0)
+    reach = 130.5 + x + 0.25 + 1.0
+    assert found.bias.tolist() == [0.25, 0.25]
+    assert found.error == near(reach * math.exp(-15), rel=1e-9)
+    assert found.mse_error == near(9 * reach**2 * math.exp(-15), rel=1e-6)
+    assert found.zero_error == near(np.full(2, math.exp(-15)), rel=1e-9)
+    assert found.threshold_error == near(reach.max() * math.exp(-15), rel=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------- whole numbers
+
+
+def test_whole_counts_state_what_moved_the_defect_what_is_left_out_and_rounding() -> None:
+    """The defect of the mean root in parts of the mean deficit, beyond its own rounding; each term alone."""
+    deficit = np.array([0.9, 0.4, 0.3])
+    level = {"deficit": deficit, "mean": 0.5, "root": 0.4, "left": (0.0, 0.0)}
+    problem: Any = SimpleNamespace(surplus=0.4, n=4.0, noise=fp.DiscreteLaplace(2.0))
+    size, moved_by = deficit + 0.5, np.array([0.0, 2e-6, -1e-6])
+    rounding = 4e-16 * (22 * size + 0.1)
+
+    def stated(now: dict[str, Any], before: dict[str, Any] | None = None) -> np.ndarray:
+        pair: Any = [SimpleNamespace(**(level | some)) for some in (now, before or {})]
+        return lattice_counts._biases(problem, *pair)[1]
+
+    assert stated({}) == near(rounding, rel=1e-6)
+    assert stated({}, {"deficit": deficit + moved_by}) == near(2e-6 + rounding, rel=1e-6)
+    assert stated({"root": 0.4 + 1e-5}) == near(1e-5 * size / 0.5, rel=1e-6)
+    assert stated({"left": (3e-7, 0.0)}) == near(3e-7 + rounding, rel=1e-6)
+
+
+@pytest.mark.parametrize("fault", ["gamma", "root", "rms", "tail", "left"])
+def test_whole_shares_state_every_defect(fault: str) -> None:
+    """Rules by hand: Gamma that moves, E[r/S] beside its mean, an inverse that is off, what is left out (4/S of it over a range of 2)."""
+    x, times = np.array([20.0, 50.0, 90.0]), np.array([3, 2, 1])
+    problem = Problem.build(x, np.ones(3), times, x / (x @ times), fp.DiscreteLaplace(2.0))
+    inverse = inverse_of(problem, 1e-8)
+    assert inverse is not None
+    given = {"rms": 1e-3 if fault == "rms" else 0.0, "tail": 1e-6 if fault == "tail" else 0.0}
+    gamma, none = np.array([3e-4, 1e-4, 0.0]), np.zeros(3)
+    mean, left = float(gamma @ times) / 6, 1e-4 * (fault == "left")
+    first = gamma + np.array([4e-6, -6e-6, 0.0]) * (fault == "gamma")  # 3 and 2 of them: the mean stays
+    rules = [lambda g=g: (g, none, none, mean + 5e-6 * (fault == "root"), left) for g in (first, gamma)]
+    found = lattice_shares._refined(problem, replace(inverse, **given), 0.5, rules, 2.0, 0.0)
+    size = gamma + mean
+    change = np.abs(first - gamma)
+    wanted = {
+        "gamma": change + change.max() * size / size.max(),
+        "root": np.full(3, 5e-6),
+        "rms": 1e-3 * np.sqrt(found.mse),
+        "tail": np.full(3, 1e-6),
+        "left": np.full(3, 4 * 1e-4 * 2.0 / (x @ times)),
+    }[fault]
+    assert found.error == near(wanted, rel=1e-3)
+
+
+def test_listed_noises_state_what_is_not_listed() -> None:
+    """At most the chance, or what a share moves per noise times their part of E[sum |eta|]; 3e-14 of a deviation, 4e-16 of a share."""
+    bias, mse, truth = np.array([0.1, -0.1]), np.array([0.04, 0.01]), np.array([0.25, 0.75])
+    sums: Any = SimpleNamespace(bias=bias, mse=mse, zero=np.array([0.1, 0.0]), degenerate=0.0, dust=0.0)
+    for left, size, each, most in ((1e-6, 1e-3, 1e-2, 1e-6), (1e-3, 1e-6, 1e-1, 1e-7), (0.0, 0.0, 1.0, 0.0)):
+        found = listed._moments(sums, left, size, each, truth, 0.5)
+        assert found is not None
+        assert found.error == near(most + 3e-14 * np.sqrt(mse) + 4e-16 * truth, rel=1e-9)
+        assert found.zero_error == near(left + 1e-13 * sums.zero, rel=1e-9)
+        assert found.mse_error == near(most + 1e-13 * mse, rel=1e-9)
 
 
 # ---------------------------------------------------------------------------------------------- the expansion
