@@ -336,6 +336,31 @@ def test_allocate_by_group_under_a_law_on_the_command_line(run):
     assert "by what the law pays" in json.loads(one.stdout)["group_budgets"]["rule"]
 
 
+def test_allocate_under_a_law_hands_on_how_sure_and_from_which_seed(run):
+    """Confidence, simultaneity, replicates and seed: every column as the library says, and another one with every option."""
+    words = [*FILE, "--programme", "held.toml", "--scale", 2, "--budget", 1e6, "--json", "-"]
+    law, last = from_text(Path("held.toml").read_text()), run.last * 8e5 / 1e6
+    options = {"confidence": 0.8, "simultaneous": True, "replicates": 3, "seed": 4}
+    found = []
+    for leave in (None, *options):
+        asked = {"replicates": 2} | {k: v for k, v in options.items() if k != leave}
+        typed = [f"--{k}" if v is True else f"--{k}={v}" for k, v in asked.items()]
+        data = json.loads(run("allocate", *words, *typed).stdout)
+        known = by_law(rows_of(run.counts), law, "as-written", fp.Laplace(2.0), budget=1e6, last=last, **asked)
+        columns = {
+            "true_share_low": known.interval.low, "true_share_high": known.interval.high,
+            "as_written_estimated_bias_error": known.bias.error,
+            "as_written_estimated_standard_deviation": known.bias.deviation,
+        }  # fmt: skip
+        for name, values in columns.items():
+            np.testing.assert_allclose([e[name] for e in data["entities"]], values, rtol=1e-12)
+        assert data["interval"]["confidence"] == asked.get("confidence", 0.95)
+        assert data["interval"]["simultaneous"] == asked.get("simultaneous", False)
+        assert data["bias"]["replicates"] == asked["replicates"]
+        found.append(tuple(np.sum(values) for values in columns.values()))
+    assert len(set(found)) == 5
+
+
 def test_allocate_with_hold_harmless_and_with_a_least_count_on_the_command_line(run):
     words = [*FILE, "--scale", 2, "--replicates", 2, "--budget", 1e6, "--json", "-"]
     done = run("allocate", *words, "--programme", "held.toml")
