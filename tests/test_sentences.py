@@ -265,6 +265,11 @@ def test_where_gains_end_and_losses_begin():
         "All 9 districts that gain have at most 81 pupils, all 12 that lose have at least 144."
     )
     assert "All 9 districts" in text(sentences.summary([view(many)]))
+    near = bias.copy()
+    near[9:11] = 1e-6  # above a standard error of 2e-8, within what holds for all together
+    assert text(sentences.crossing(view(simulated(replace(many, bias=near), np.full(23, 1e-4), 2.0)))) == (
+        "All 9 districts that gain have at most 81 pupils, all 12 that lose have at least 144."
+    )
     assert text(sentences.crossing(view(replace(many, bias=-bias)))) == ""
     assert split(size, np.abs(bias), many.half_width) is None
     assert split(vector(3, 3), vector(1, -1), vector(0, 0)) is None  # the same size gains and loses
