@@ -402,6 +402,9 @@ def test_a_shorter_last_block_is_not_saved(tmp_path: Path) -> None:
     one(MonteCarlo(150, progress=look, **given), SMALL, fp.Laplace(6.0), pi)
     assert kept == [(64, 64), (128, 128), (150, 128)]
     assert tally(file) == [128, 2]
+    file.unlink()
+    one(MonteCarlo(150, **(given | {"checkpoint_every": 1e6})), SMALL, fp.Laplace(6.0), pi)
+    assert tally(file) == [128, 2]  # what was whole is kept although no time has passed since the last state
 
 
 KILLED = """
