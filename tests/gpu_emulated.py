@@ -62,12 +62,12 @@ def _library(macros: tuple[str, ...], sources: tuple[Path, ...]) -> ctypes.CDLL:
     folder = Path(tempfile.mkdtemp(prefix="fairpost-gpu-"))
     (folder / "k.cpp").write_text(text)
     expand = [COMPILER, "-E", "-P", *defines, "-DEMULATED=1", "-DWARP=1", "k.cpp"]
-    expanded = subprocess.run(expand, cwd=folder, check=True, capture_output=True, text=True).stdout
+    expanded = subprocess.run(expand, cwd=folder, check=True, capture_output=True, text=True, timeout=100).stdout
     (folder / "k.cpp").write_text(SHIM + text + _wrappers(expanded))
     command = [
         COMPILER, "-O1", "-std=c++17", "-ffp-contract=off", "-shared", "-fPIC", "-w", *defines, "k.cpp", "-o", "k.so",
     ]  # fmt: skip
-    made = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    made = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=250)
     assert made.returncode == 0, made.stderr[:2000]
     library = ctypes.CDLL(str(folder / "k.so"))
     shutil.rmtree(folder)

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -201,3 +202,22 @@ def test_few_places_ask_for_a_concrete_class():
 def test_no_module_is_longer_than_350_lines():
     long = {p.name: n for p in ROOT.rglob("*.py") if (n := len(p.read_text().splitlines())) > 350}
     assert not long
+
+
+def test_every_test_has_a_time_limit_and_every_process_an_end():
+    """No test hangs: pytest ends one after five minutes, calls wait for so long and no longer, and what is started is ended by a fixture."""
+    tests = Path(__file__).parent
+    settings = tomllib.loads((tests.parent / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert 0 < settings["timeout"] <= 300
+    started, endless = set(), []
+    for path in sorted(tests.glob("*.py")):
+        for node in nodes(path):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called == "subprocess.Popen":
+                started.add(path.name)
+            elif called in ("subprocess.run", "subprocess.check_output", "subprocess.check_call"):
+                endless += (
+                    [] if any(k.arg in ("timeout", None) for k in node.keywords) else [f"{path.name}:{node.lineno}"]
+                )
+    assert started == {"conftest.py", "forks.py"}  # `start`, and the server that `forks` ends
+    assert not endless

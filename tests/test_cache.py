@@ -413,12 +413,10 @@ def test_every_kernel_source_is_in_the_key():
     assert len(made) > 20
 
 
-def test_processes_that_fill_an_empty_cache_at_once(copy, tmp_path):
+def test_processes_that_fill_an_empty_cache_at_once(copy, tmp_path, start):
     env = environment(tmp_path / "cache", copy.parent)
     some = [
-        subprocess.Popen(
-            [sys.executable, "-c", CALL], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        start([sys.executable, "-c", CALL], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
     ends = [p.communicate(timeout=300) for p in some]
@@ -567,18 +565,18 @@ def test_after_an_exception_inside_a_compile_the_next_call_works(copy, tmp_path,
 
 
 @pytest.mark.parametrize("method", ["exact", "monte-carlo"])
-def test_an_interrupt_while_a_command_compiles(tmp_path, method):
+def test_an_interrupt_while_a_command_compiles(tmp_path, method, start):
     Path(tmp_path, "counts.csv").write_text("id,count\na,3\nb,50\nc,7\n")
     words = ["audit", "counts.csv", "--scale", "10", "--postprocess", "simplex", "--method", method]
-    process = subprocess.Popen(
+    process = start(
         [sys.executable, "-m", "fairpost", *words], env=environment(tmp_path / "cache"), cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr.readline() == "compiling kernels (first use on this machine) ...\n"
-    start = time.perf_counter()
+    began = time.perf_counter()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert time.perf_counter() - start < 5.0
+    assert time.perf_counter() - began < 5.0
     assert err.strip() == "fairpost: interrupted, nothing was written"
     assert out == ""

@@ -83,6 +83,25 @@ def test_the_plug_in_and_its_stated_error(how):
     assert "noisy" in found.mark
 
 
+@pytest.mark.parametrize("how", ["baseline", "pos"])
+def test_the_bootstrap_by_its_definition_and_from_its_seed(how):
+    """New noise of (seed, k) on the plugged-in counts, plugged in again: the root mean square of what the biases then differ by."""
+    y, mechanism = np.array([41.0, -2.5, 7.25, 90.0, 18.0]), fp.Laplace(2.0)
+    x = fp.project_simplex(y, y.sum())
+    bias = fp.audit(x, mechanism, how, engine="exact").bias
+    errors = []
+    for seed in (0, 4):
+        again = []
+        for k in range(3):
+            z = x + mechanism.sample(5, fp.Stream(seed, k))
+            again.append(fp.audit(fp.project_simplex(z, z.sum()), mechanism, how, engine="exact").bias)
+        found = plug_in(y, mechanism, how=how, engine="exact", replicates=3, seed=seed)
+        np.testing.assert_allclose(found.bias, bias, rtol=1e-12)
+        np.testing.assert_allclose(found.error, np.sqrt(np.mean((np.array(again) - bias) ** 2, axis=0)), rtol=1e-9)
+        errors.append(found.error)
+    assert (errors[0] != errors[1]).all()
+
+
 def test_no_estimate_where_the_sum_is_not_positive():
     with pytest.raises(CountsError, match="sum above 0"):
         plug_in([-5.0, 2.0], fp.Laplace(1.0))

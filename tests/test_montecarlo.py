@@ -24,7 +24,7 @@ from asking import answer, samples, supports
 from fairpost.engines.montecarlo import executors, intervals
 from fairpost.engines.montecarlo.backends.base import Asked, Block, One
 from fairpost.engines.montecarlo.backends.cpu import blocks
-from fairpost.engines.montecarlo.backends.cpu.blocks import run_block, specify
+from fairpost.engines.montecarlo.backends.cpu.blocks import draw, run_block, specify
 from fairpost.engines.montecarlo.checkpoint import MAGIC
 from fairpost.engines.montecarlo.engine import MonteCarlo, default_block
 from fairpost.engines.montecarlo.estimates import Sampled
@@ -402,6 +402,9 @@ def test_a_shorter_last_block_is_not_saved(tmp_path: Path) -> None:
     one(MonteCarlo(150, progress=look, **given), SMALL, fp.Laplace(6.0), pi)
     assert kept == [(64, 64), (128, 128), (150, 128)]
     assert tally(file) == [128, 2]
+    file.unlink()
+    one(MonteCarlo(150, **(given | {"checkpoint_every": 1e6})), SMALL, fp.Laplace(6.0), pi)
+    assert tally(file) == [128, 2]  # what was whole is kept although no time has passed since the last state
 
 
 KILLED = """
@@ -617,3 +620,24 @@ def test_rounding_at_the_foot_of_a_ramp_is_0(rule: str) -> None:
     assert found.zero == pytest.approx(expected if rule != "pos-threshold" else np.full(6, expected.mean()), abs=1e-12)
     assert dataclasses.replace(pi, threshold=fp.noise.Threshold(2.0)).dust == 0.0
     assert POSTPROCESSINGS[rule.split("-", maxsplit=1)[0]].from_counts(counts).dust == 0.0
+
+
+@pytest.mark.parametrize("n", [5, 8, 13])
+def test_bits_of_a_threshold_do_not_depend_on_where_memory_lies(n: int) -> None:
+    """What is read right before what is written: a loop that writes is then not vectorised, and a sum in it would have another order.
+
+    The remainder that an entity at its edge gets shows the last bits of that sum.
+    """
+    from fairpost.engines.montecarlo.backends.cpu.kernels import sums as layout
+    from fairpost.engines.montecarlo.backends.cpu.kernels.thresholds import add_kept
+
+    x, ones, rows = np.resize(SMALL.values, n), np.ones(n), np.zeros((64, n))
+    draw(fp.Laplace(6.0), 7, 64, rows)
+    found = set()
+    for gap in (0, 1, 3, 8, 24, 1000):
+        room = np.full(9 * n + gap, np.nan)
+        z, out = room[:n], room[n + gap :].reshape(8, n)
+        sums = np.zeros((1, layout.WORK_PLANES * layout.PIECE))
+        add_kept(True, 64, rows, x, ones, x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums)
+        found.add(sums.tobytes())
+    assert len(found) == 1

@@ -272,6 +272,20 @@ def test_a_curve_says_its_unit_and_restores_everything():
         plain.plot("alpha")
 
 
+@pytest.mark.parametrize("name", ["simplex", "pos"])
+def test_a_sweep_and_a_plan_hand_on_groups_and_total(name):
+    """Their points are those of `audit` asked the same, which groups (and a total) change."""
+    x = fp.Counts([3.0, 8.0, 20.0, 55.0, 9.0], groups=list("aabab"))
+    noises = [fp.Laplace(2.0), fp.Laplace(5.0)]
+    for asked in ({"by_group": True}, {"total": 80.0}) if name == "simplex" else ({"by_group": True},):
+        audits = [fp.audit(x, noise, name, **asked).alpha.value for noise in noises]
+        plain = [fp.audit(x, noise, name).alpha.value for noise in noises]
+        assert not set(audits) & set(plain)
+        assert [p.alpha.value for p in sweep(x, noises, [name], **asked).points] == audits
+        found = plan(x, fp.Laplace, name, spreads=(2.0, 5.0), max_alpha=1e9, **asked)
+        assert [p.alpha.value for p in found.curve] == audits
+
+
 def test_rules_of_two_tasks_in_one_plan():
     """A budget is for shares, a total for counts: each rule is given what it looks at."""
     x = hawaii()

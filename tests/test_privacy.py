@@ -6,6 +6,7 @@ that `calibration` implements. Neighbours differ by D: one count by 1 or 2, or t
 
 import json
 import math
+import re
 from fractions import Fraction
 from functools import partial
 
@@ -412,6 +413,23 @@ def test_every_statement_of_a_promise(files, name, how, value, delta, sensitivit
     agrees(data["mechanism"], want, name, sensitivity)
     bias = fp.audit(fp.Counts([3, 40]), made, "nonnegative").alpha.value
     assert data["results"][0]["alpha"]["value"] == bias  # the audit was of this noise
+
+
+def test_the_page_of_an_audit_states_the_promise(files):
+    """Epsilon = 2/8 and the sensitivity; rho = 3^2/(2 6^2) of the Gaussian, whose epsilon goes with the delta."""
+    sigma = fp.Gaussian(6.0).epsilon(1e-4, 3.0)
+    for words, facts in (
+        (["--scale", 8, "--sensitivity", 2], {"Epsilon": 0.25, "Sensitivity": 2.0}),
+        (
+            ["--mechanism", "gaussian", "--sigma", 6, "--sensitivity", 3, "--delta", 1e-4],
+            {"Epsilon": sigma, "Delta": 1e-4, r"Rho \(zCDP\)": 0.125, "Sensitivity": 3.0},
+        ),
+    ):
+        said(files, "audit", files / "x.csv", *words, "--postprocess", "nonnegative", "--html", files / "page.html")
+        page = (files / "page.html").read_text()
+        for name, value in facts.items():
+            (told,) = re.findall(rf"<dt>{name}</dt>\s*<dd><data[^>]* value=\"([^\"]+)\"", page)
+            assert float(told) == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES)

@@ -233,17 +233,19 @@ def test_the_plug_in_of_floors_is_the_mean_field_of_the_cut_counts(name):
     applied = law.on(counts, last if law.hold_harmless else None)
     noise = fp.Laplace(3.0)
     noisy = counts.values + noise.sample(counts.n, fp.noise.Stream(5))
-    found = law_plug_in(noisy, applied, noise, replicates=3)
+    found = law_plug_in(noisy, applied, noise, replicates=3, seed=4)
     assert found.method == "mean-field"
     cut = np.maximum(noisy, 0)
     pi = PAYING["as-written"](applied).for_mechanism(noise)
     np.testing.assert_allclose(found.bias, pi.mean_field(cut, noise).bias, rtol=1e-12, atol=1e-18)
     again = [
-        pi.mean_field(np.maximum(cut + noise.sample(counts.n, fp.noise.Stream(0, k)), 0), noise).bias for k in range(3)
+        pi.mean_field(np.maximum(cut + noise.sample(counts.n, fp.noise.Stream(4, k)), 0), noise).bias for k in range(3)
     ]
     np.testing.assert_allclose(
         found.error, np.sqrt(np.mean((np.array(again) - found.bias) ** 2, axis=0)), rtol=1e-9, atol=1e-15
     )
+    drawn = np.stack([noise.sample(counts.n, fp.noise.Stream(4, 6 + k)) for k in range(256)])
+    np.testing.assert_allclose(found.deviation, np.std(pi(cut + drawn), axis=0), rtol=1e-9, atol=1e-15)
     run = fp.audit(
         fp.Counts(cut, base=counts.base, groups=counts.groups, weights=counts.weights),
         noise,
@@ -264,7 +266,7 @@ def test_a_noisy_base_is_cut_and_drawn_anew():
     law, noise = fp.Programme.named("title1-targeted"), fp.DiscreteLaplace(2.0)
     base = counts.base.copy()
     base[0] = -4.0
-    found = by_law(rows_of(counts, base=base), law, "as-written", noise, base_noise="same", replicates=3)
+    found = by_law(rows_of(counts, base=base), law, "as-written", noise, base_noise="same", replicates=3, seed=4)
     cut = fp.Counts(counts.values, base=np.maximum(base, 0), weights=counts.weights)
     audited = fp.audit(cut, noise, "as-written", programme=law, base_noise=noise)
     np.testing.assert_allclose(found.bias.bias, audited.bias, rtol=1e-12)
@@ -274,7 +276,7 @@ def test_a_noisy_base_is_cut_and_drawn_anew():
     squares = []
     for k in range(3):
         x, N = (
-            np.maximum(known + noise.sample(8, fp.noise.Stream(0, run)), 0)
+            np.maximum(known + noise.sample(8, fp.noise.Stream(4, run)), 0)
             for known, run in ((cut.values, k), (cut.base, 3 + k))
         )
         again = fp.audit(
@@ -332,6 +334,31 @@ def test_allocate_by_group_under_a_law_on_the_command_line(run):
         assert all(e["true_money_low"] <= e["as_written_money"] <= e["true_money_high"] for e in data["entities"])
     one = run("allocate", *words, "--budget", 1e6)
     assert "by what the law pays" in json.loads(one.stdout)["group_budgets"]["rule"]
+
+
+def test_allocate_under_a_law_hands_on_how_sure_and_from_which_seed(run):
+    """Confidence, simultaneity, replicates and seed: every column as the library says, and another one with every option."""
+    words = [*FILE, "--programme", "held.toml", "--scale", 2, "--budget", 1e6, "--json", "-"]
+    law, last = from_text(Path("held.toml").read_text()), run.last * 8e5 / 1e6
+    options = {"confidence": 0.8, "simultaneous": True, "replicates": 3, "seed": 4}
+    found = []
+    for leave in (None, *options):
+        asked = {"replicates": 2} | {k: v for k, v in options.items() if k != leave}
+        typed = [f"--{k}" if v is True else f"--{k}={v}" for k, v in asked.items()]
+        data = json.loads(run("allocate", *words, *typed).stdout)
+        known = by_law(rows_of(run.counts), law, "as-written", fp.Laplace(2.0), budget=1e6, last=last, **asked)
+        columns = {
+            "true_share_low": known.interval.low, "true_share_high": known.interval.high,
+            "as_written_estimated_bias_error": known.bias.error,
+            "as_written_estimated_standard_deviation": known.bias.deviation,
+        }  # fmt: skip
+        for name, values in columns.items():
+            np.testing.assert_allclose([e[name] for e in data["entities"]], values, rtol=1e-12)
+        assert data["interval"]["confidence"] == asked.get("confidence", 0.95)
+        assert data["interval"]["simultaneous"] == asked.get("simultaneous", False)
+        assert data["bias"]["replicates"] == asked["replicates"]
+        found.append(tuple(np.sum(values) for values in columns.values()))
+    assert len(set(found)) == 5
 
 
 def test_allocate_with_hold_harmless_and_with_a_least_count_on_the_command_line(run):

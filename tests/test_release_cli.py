@@ -261,7 +261,7 @@ def test_the_process_leaves_no_core_and_cannot_be_read():
         "import resource; from fairpost.release import guard; guard.harden(); "
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0], guard._prctl(3))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
     assert done.stdout.split() == ["0", "0" if sys.platform == "linux" else "None"]
     before = resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)
     with guard.hardened():
@@ -269,7 +269,7 @@ def test_the_process_leaves_no_core_and_cannot_be_read():
     assert (resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)) == before
 
 
-def test_sigterm_ends_a_release_in_order(place, run):
+def test_sigterm_ends_a_release_in_order(place, run, start):
     """Sent while the process reads or draws: exit code 130 with nothing charged, or 4 with the noise kept, or 0."""
     command = [
         sys.executable,
@@ -286,7 +286,7 @@ def test_sigterm_ends_a_release_in_order(place, run):
     ]
     book = fp.Ledger.open(place / "l")
     for delay in (0.8, 1.5):
-        worker = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        worker = start(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(delay)
         worker.send_signal(signal.SIGTERM)
         out, err = worker.communicate(timeout=120)

@@ -299,26 +299,23 @@ def test_a_done_needs_its_charge_and_a_ledger_opens_once():
     assert "opens" in check_chain([*entries, Entry.after(entries[-1], "open", "p", {"limit": "9"})]).problems[0]
 
 
-def test_whoever_waits_for_the_ledger_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch):
+def test_whoever_waits_for_the_ledger_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch, start):
     book = ledger(tmp_path)
     code = (
         "import sqlite3, time\n"
         f"link = sqlite3.connect({str(book.path)!r}, isolation_level=None)\n"
         "link.execute('BEGIN EXCLUSIVE')\nprint('held', flush=True)\ntime.sleep(60)\n"
     )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    try:
-        assert holder.stdout.readline() == "held\n"
-        monkeypatch.setattr(store, "PATIENCE", 0.3)
-        who = f"process {holder.pid}" if sys.platform == "linux" else "another process"
-        with pytest.raises(fp.FairpostError, match=f"{who} has the ledger, and did not let go") as told:
-            book.charge([Ask("a" * 64, Fraction(1, 10), {"name": "t"})])
-        assert "\n" not in str(told.value)
-        assert not isinstance(told.value, LedgerError)
-    finally:
-        holder.kill()
-        holder.wait(10)
-        holder.stdout.close()
+    holder = start([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    monkeypatch.setattr(store, "PATIENCE", 0.3)
+    who = f"process {holder.pid}" if sys.platform == "linux" else "another process"
+    with pytest.raises(fp.FairpostError, match=f"{who} has the ledger, and did not let go") as told:
+        book.charge([Ask("a" * 64, Fraction(1, 10), {"name": "t"})])
+    assert "\n" not in str(told.value)
+    assert not isinstance(told.value, LedgerError)
+    holder.kill()
+    holder.wait(10)
     assert book.charge([Ask("a" * 64, Fraction(1, 10), {"name": "t"})])[0].fresh
     assert store.holder_of(tmp_path / "nowhere") == "another process"
 

@@ -592,7 +592,7 @@ def test_the_release_says_little_in_a_repr(tmp_path):
     assert publish.Release is fp.Release
 
 
-def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch):
+def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch, start):
     """Another process holds the lock of the same request and does not let go; a dead one holds nothing."""
     book = ledger(tmp_path)
     key = protocol.key_of(book, request_of(book, X, "1/10", None))
@@ -600,20 +600,17 @@ def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_p
         "import sys, time; from pathlib import Path; from fairpost.release.places import locked\n"
         f"with locked(Path({str(book.folder / (key + '.lock'))!r})):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    try:
-        assert holder.stdout.readline() == "held\n"
-        monkeypatch.setattr(places, "PATIENCE", 1.5)
-        heard = []
-        with pytest.raises(FairpostError, match=f"process {holder.pid} is at work on the same request") as told:
-            protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick, say=heard.append)
-        assert "\n" not in str(told.value)
-        assert heard == [f"waits for process {holder.pid}, which is at work on the same request"]
-        assert book.spent == 0
-    finally:
-        holder.kill()
-        holder.wait(10)
-        holder.stdout.close()
+    holder = start([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    monkeypatch.setattr(places, "PATIENCE", 1.5)
+    heard = []
+    with pytest.raises(FairpostError, match=f"process {holder.pid} is at work on the same request") as told:
+        protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick, say=heard.append)
+    assert "\n" not in str(told.value)
+    assert heard == [f"waits for process {holder.pid}, which is at work on the same request"]
+    assert book.spent == 0
+    holder.kill()
+    holder.wait(10)
     assert protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)[0].fresh
     assert not list(book.folder.glob("*.lock"))
 

@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ import pytest
 import fairpost as fp
 from commands import call as fairpost
 from fairpost import errors, palette
+from fairpost.accuracy import Estimate
 from fairpost.plan import frontier
 from fairpost.report import allocation_page, audit_page, curves_page, findings, levels_page, projection_page
 from fairpost.report.shapes import GRID, Shapes
 from fairpost.report.views import Words, by_task
-from handmade import BASELINE, POS, SIMPLEX, THRESHOLD
+from handmade import BASELINE, POS, SIMPLEX, THRESHOLD, simulated
 from test_report import browser, payload, plans, points, rows, until, visit, words  # noqa: F401 (fixtures)
 from test_sentences import text
 
@@ -73,6 +75,13 @@ def test_three_findings_by_hand():
         "Under simplex Elm is undercounted by 3.60 pupils, 0.175 % of the true count; Ash is overcounted by 3.70 pupils, 52.9 % "
         "of the true count."
     )
+    # baseline has at least 0.024099992: an interval that ends above it tells nothing, one that ends below it does
+    for high, told in (
+        (0.0242, "No rule that was looked at is told to be fairer."),
+        (0.0240, "pos is at least 0.414 % less unfair."),
+    ):
+        other = simulated(replace(POS, alpha=Estimate(0.0074451, 0.0062, high)), POS.half_width, 5.5)
+        assert said(BASELINE, other)[1].startswith(told)
     alone = said(BASELINE)
     assert alone[1] == "No other rule was looked at."
     assert alone[2].startswith("A single result under baseline is typically off by €122,376. Or €65,600 more")

@@ -99,6 +99,15 @@ def classes_of(d: np.ndarray, unseen: np.ndarray, alike: list[Any]) -> tuple[np.
     return bias, error, half
 
 
+def width_of_squares(squares: np.ndarray) -> Any:
+    """All mean squared errors together: t se with the scatter of the blocks' own, blocks - 1 degrees of freedom."""
+    runs, n = squares.shape
+    parts = [(b - a, squares[a:b].mean(axis=0)) for a, b in pairwise([*range(0, runs, BLOCK), runs])]
+    between = sum(size * (own - squares.mean(axis=0)) ** 2 for size, own in parts)
+    freedom = len(parts) - 1
+    return stats.t.ppf(1 - (1 - CONFIDENCE) / n / 2, freedom) * np.sqrt(between / freedom / runs)
+
+
 CASES = [(which, False, None) for which in RELEASES + ALLOCATIONS]
 CASES += [(which, True, None) for which in KEEPS_TOTAL + ALLOCATIONS]
 CASES += [(which, False, 400.0) for which in KEEPS_TOTAL]
@@ -135,6 +144,10 @@ def test_every_number_of_a_simulation(which: str, by_group: bool, total: float |
     assert found.zero == pytest.approx(shared @ (np.abs(out.values) <= unit).mean(axis=0), abs=1e-12)
     assert found.degenerate == out.degenerate
     assert (found.runs, found.seed, found.confidence) == (runs, SEED, CONFIDENCE)
+    assert found.mse_half_width == pytest.approx(width_of_squares((e + parts.offset) ** 2), rel=1e-9)
+    spread = np.sqrt(found.zero * (1 - found.zero) / (runs - 1))
+    wide = np.minimum(width(spread, 1.0, runs, (1 - CONFIDENCE) / COUNTS.n, runs - 1), 1.0)
+    assert found.zero_half_width == pytest.approx(wide, rel=1e-9)
     _alpha_is_the_definition(found, which, by_group, (d, e, bias, half, parts), unit)
 
 

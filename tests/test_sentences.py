@@ -204,6 +204,17 @@ def test_one_end_resolved_and_the_other_not():
     assert text(tables.comparison([made])[0].loss) == "not resolved"
 
 
+def test_what_the_runs_have_shown_in_words():
+    def told(low, **more):
+        return replace(POS.sample, alpha=Estimate(0.5, low, 0.8125, "interval"), **more).statement
+
+    assert told(0.25) == "alpha is 0.5, from 0.25 to 0.8125 with 90 % confidence, at 1234 runs"
+    assert told(0.0) == "not resolved at 1234 runs: alpha is at most 0.8125 with 90 % confidence"
+    assert told(0.0, interrupted=True).startswith(
+        "not resolved at 1234 runs, where it was interrupted: alpha is at most 0.8125"
+    )
+
+
 def test_less_unfair_is_said_only_where_the_intervals_are_apart():
     def said(low, high):
         other = simulated(replace(POS, alpha=Estimate(0.0074451, low, high)), POS.half_width, 5.5)
@@ -254,6 +265,11 @@ def test_where_gains_end_and_losses_begin():
         "All 9 districts that gain have at most 81 pupils, all 12 that lose have at least 144."
     )
     assert "All 9 districts" in text(sentences.summary([view(many)]))
+    near = bias.copy()
+    near[9:11] = 1e-6  # above a standard error of 2e-8, within what holds for all together
+    assert text(sentences.crossing(view(simulated(replace(many, bias=near), np.full(23, 1e-4), 2.0)))) == (
+        "All 9 districts that gain have at most 81 pupils, all 12 that lose have at least 144."
+    )
     assert text(sentences.crossing(view(replace(many, bias=-bias)))) == ""
     assert split(size, np.abs(bias), many.half_width) is None
     assert split(vector(3, 3), vector(1, -1), vector(0, 0)) is None  # the same size gains and loses

@@ -311,6 +311,36 @@ def test_groups_are_sums_with_the_entity_that_loses_most(found):
     assert lost.worst_relative is None
 
 
+@pytest.mark.parametrize("budget", [MONEY, None])
+def test_every_column_of_the_table_of_groups(budget):
+    """From the biases of simulated results, whose intervals are wide enough to tell low from high."""
+    results = fp.compare(X, NOISE, ["baseline", "pos"], budget=budget, engine="monte-carlo", runs=300)
+    table = results.group_columns()
+    members = [np.array([g == label for g in X.groups]) for label in ("n", "s")]
+    wanted = {"group": ["n", "s"], "n": [3, 3], "true_share_sum": [results[0].truth[m].sum() for m in members]}
+    for r in results:
+        own = {}
+        for m in members:
+            b, h, due = r.bias[m], r.half_width[m], r.truth[m].sum()
+            worst = int(np.flatnonzero(m)[np.argmin(b)])
+            row = {
+                "bias": b.sum(), "half_width": h.sum(), "accuracy": "interval", "money": b.sum() * MONEY,
+                "relative_bias": b.sum() / due, "relative_half_width": h.sum() / due, "alpha": np.ptp(b),
+                "alpha_low": max(0.0, np.max(b - h) - np.min(b + h)), "alpha_high": np.max(b + h) - np.min(b - h),
+                "loses_most": X.ids[worst], "loses_most_name": X.names[worst], "loses_most_bias": r.bias[worst],
+                "loses_most_relative_bias": r.bias[worst] / r.truth[worst], "rmse": np.sqrt(r.mse[m].mean()),
+            }  # fmt: skip
+            for key, value in row.items():
+                own.setdefault(f"{r.postprocess}_{key}", []).append(value)
+            assert row["alpha_low"] < row["alpha"] < row["alpha_high"]
+        wanted |= {key: values for key, values in own.items() if budget or not key.endswith("_money")}
+    wanted["confidential"] = ["computed from true counts"] * 2
+    assert list(table) == list(wanted)
+    for key, values in wanted.items():
+        told = list(table[key])
+        assert told == (values if isinstance(values[0], str) else pytest.approx(values, rel=1e-9, abs=0)), key
+
+
 def test_degenerate_by_group_means_the_same_exactly_and_simulated():
     """The mean over groups of the chance that a group's draw is degenerate, not the chance that some group has one."""
     x = fp.Counts([1, 2, 1, 1, 3, 0], groups=["a", "a", "b", "b", "c", "c"])

@@ -10,6 +10,9 @@ the rest of the suite as well. The table says how many were drawn, caught, survi
 `.mutate/survivors.json` has the survivors with their diffs. What is the same program in other words stands in
 `tools/equivalent_mutants.toml`, with a reason each, by file name, source line and change, so that it survives moves.
 
+`--named` makes the changes of `tools/named_mutants.toml` instead of a draw: those that once passed the suite, each with the test
+files that should notice. One whose text is no longer in the source, just once, is an error: who moves the line moves the entry.
+
 Why not mutmut or cosmic-ray: fairpost keeps compiled kernels on disk under a hash of all their sources. mutmut (3.x) puts all
 mutants of a function into one module behind a switch (a "trampoline") read at run time, which a compiled kernel cannot
 call; cosmic-ray changes the tree in place and would compile every kernel anew for a change to one. Here each worker has its
@@ -37,6 +40,7 @@ import sys
 import threading
 import time
 import tomllib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -47,6 +51,7 @@ from mutation_worker import CACHE, PACKAGE, ROOT, TOOLS, WORK, Worker
 from mutations import Mutation, mutations
 
 EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
+NAMED = ROOT / "tools" / "named_mutants.toml"
 
 AREAS: dict[str, tuple[str, ...]] = {
     "exact": ("engines/exact/*", "engines/expansion/*", "engines/evaluation.py", "engines/moments.py", "bounds/sum_*"),
@@ -69,7 +74,7 @@ AREAS: dict[str, tuple[str, ...]] = {
 
 TESTS: dict[str, tuple[str, ...]] = {
     "exact": (
-        "test_wrong_numbers", "test_honesty", "test_exact_*", "test_threshold*", "test_programme*", "test_bounds", "test_paper_laws",
+        "test_wrong_numbers", "test_honesty*", "test_exact_*", "test_threshold*", "test_programme*", "test_bounds", "test_paper_laws",
     ),
     "monte-carlo": (
         "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_gpu*",
@@ -167,6 +172,30 @@ def at(place: str) -> list[tuple[str, Mutation]]:
     return found
 
 
+def named() -> list[tuple[str, Mutation]]:
+    """The changes that once passed, in the order of the file; all that cannot be made any more are told at once."""
+    drawn, wrong = [], []
+    for one in tomllib.loads(NAMED.read_text())["mutant"]:
+        file = PACKAGE / one["file"]
+        source = (ROOT / file).read_text() if (ROOT / file).exists() else ""
+        start, area = source.find(one["old"]), area_of(file)
+        if source.count(one["old"]) != 1 or area is None:
+            wrong.append(f"{one['words']}: {one['file']} has this text {source.count(one['old'])} times: {one['old']}")
+            continue
+        line = source.count("\n", 0, start) + 1
+        text = source.splitlines()[line - 1].strip()
+        tests = tuple(one.get("tests", ()))
+        m = Mutation(file.as_posix(), line, one["words"], start, one["old"], one["new"], text, tests)
+        if not m.compiles(source):
+            wrong.append(f"{one['words']}: not a change, or not Python: {one['new']}")
+        elif not files_of(tests or TESTS[area]):
+            wrong.append(f"{one['words']}: there are no tests {', '.join(tests)}")
+        drawn.append((area, m))
+    if wrong:
+        sys.exit("\n".join([f"{NAMED.name}: {len(wrong)} entries must follow the source", *wrong]))
+    return drawn
+
+
 def accepted() -> dict[tuple[str, str, str], str]:
     """The equivalents, by file name, line and change: their reasons."""
     if not EQUIVALENT.exists():
@@ -190,10 +219,16 @@ def diff(m: Mutation) -> str:
 # -- the run -----------------------------------------------------------------------------------------------------
 
 
+def files_of(patterns: Iterable[str]) -> list[str]:
+    """The test files that exist, in the order of the patterns, each once; with `::` and a name that test of the file."""
+    parts = [pattern.partition("::") for pattern in patterns]
+    found = [(p, sep + name) for stem, sep, name in parts for p in sorted((ROOT / "tests").glob(f"{stem}.py"))]
+    return list(dict.fromkeys(p.relative_to(ROOT).as_posix() + test for p, test in found))
+
+
 def tests_of(area: str) -> list[str]:
-    """The test files of an area that exist, in their order, each once."""
-    found = [p for pattern in TESTS[area] for p in sorted((ROOT / "tests").glob(f"{pattern}.py"))]
-    return list(dict.fromkeys(p.relative_to(ROOT).as_posix() for p in found))
+    """The test files of an area."""
+    return files_of(TESTS[area])
 
 
 def rest_of(area: str) -> list[str]:
@@ -267,11 +302,13 @@ def known_lines() -> dict[str, Any]:
 
 
 def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[str], list[str] | None]]:
-    """Test files, and the tests in them to run in this order: those that run the line, in two rounds; else the area's.
+    """Test files, and the tests in them to run in this order: those it names; those that run the line, in two rounds; the area's.
 
     What a fixture of a module computes is run by the first test that asks for it and looked at by the others, so the files of the
     area that hold a test that runs the line come last, whole.
     """
+    if m.tests:
+        return [(files_of(m.tests), None)]
     last = m.line + m.old.count("\n")
     lines = known["lines"].get(m.file, {}) if known["hashes"].get(m.file) == hash_of(m.file) else {}
     hit = {t for k in range(m.line, last + 1) for t in lines.get(str(k), [])}
@@ -319,17 +356,19 @@ class Run:
 
     def baseline(self, area: str, worker: Worker) -> None:
         """The tests must pass as they are; how long they take sets the limit. Fills the cache of kernels."""
-        seen = self.known.get(self.key(f"baseline {area}"))
+        mine = [m.tests for a, m in self.drawn if a == area]
+        tests = files_of(t for some in mine for t in some or TESTS[area])
+        seen = self.known.get(self.key(f"baseline {area} {tests}"))
         if seen is None:
             print(f"{area}: the tests without a change ...", flush=True)
             started = time.monotonic()
-            state, by = worker.pytest(tests_of(area), 1800, CACHE, keep=True)
+            state, by = worker.pytest(tests, 1800, CACHE, keep=True)
             if state != "passed":
                 sys.exit(f"{area}: the tests fail without a change: {by}")
             seen = {"seconds": time.monotonic() - started}
-            self.remember(f"baseline {area}", seen)
+            self.remember(f"baseline {area} {tests}", seen)
         self.usual[area] = seen["seconds"]
-        print(f"{area}: {len(tests_of(area))} test files, {seen['seconds']:.0f} s", flush=True)
+        print(f"{area}: {len(tests)} test files or tests, {seen['seconds']:.0f} s", flush=True)
 
     def one(self, worker: Worker, area: str, m: Mutation) -> Outcome:
         """What becomes of one mutant."""
@@ -381,7 +420,7 @@ class Run:
         threads = [threading.Thread(target=self.work, args=(w, left), daemon=True) for w in workers]
         try:
             for area in dict.fromkeys(a for a, _ in self.drawn):
-                if self.lines["lines"] and not self.given.baseline:
+                if self.lines["lines"] and not self.given.baseline and not self.given.named:
                     self.usual[area] = sum(self.lines["seconds"].values())  # the map's run was the baseline
                 else:
                     self.baseline(area, workers[0])
@@ -436,6 +475,7 @@ def main() -> int:
         action="append",
         help="every mutation of a line or file instead of a draw; repeatable",
     )
+    parser.add_argument("--named", action="store_true", help="the changes of named_mutants.toml instead of a draw")
     parser.add_argument("--again", action="store_true", help="the survivors of the last run instead of a draw")
     parser.add_argument(
         "--whole", action="store_true", help="show survivors to the rest of the suite too (minutes each)"
@@ -457,6 +497,8 @@ def main() -> int:
         drawn = [(a, m) for place in given.only for a, m in at(place) if given.area is None or a in areas]
         if given.count and given.count < len(drawn):
             drawn = random.Random(given.seed).sample(drawn, given.count)
+    elif given.named:
+        drawn = [(a, m) for a, m in named() if a in areas]
     elif given.again:
         names = {(r["file"], r["text"], r["change"]) for r in json.loads((WORK / "survivors.json").read_text())}
         drawn = [

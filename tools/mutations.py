@@ -73,6 +73,8 @@ class Mutation:
     new: str
     text: str
     """The whole source line, stripped: with the change, it names the mutant when lines move."""
+    tests: tuple[str, ...] = ()
+    """Patterns of the test files that should notice; empty: those that run the line, or those of its area."""
 
     @property
     def change(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpost.hierarchy.spec import Spec
 
-LAYOUT = 2
+LAYOUT = 3
 """Changes with what the kernels add up and how."""
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.compiled.vectors import wide_vectors
-from fairpost.rules.kernels.simplex import BLOCK, REORDER
+from fairpost.rules.kernels.simplex import BLOCK, REORDER, total_of
 
 Floats = NDArray[np.float64]
 CHUNK = 64  # entries looked at together when the edges inside a bracket are gathered
@@ -40,21 +40,18 @@ def kept(z: Floats, t: Floats, r: float, zero: float, one: float) -> tuple[float
 
 @kernel(fastmath=REORDER)
 def write(z: Floats, t: Floats, r: float, cut: float, out: Floats, zero: float) -> float:
-    """Jump: out = z - r where the edge lies above `cut`, else 0; returns the sum."""
+    """Jump: out = z - r where the edge lies above `cut`, else 0; returns the sum, which is taken from `out` afterwards.
+
+    A loop that writes is run one by one where what it reads lies close before (LLVM looks at the addresses), and a sum in it would then
+    have another order: bits would depend on where memory lies.
+    """
     wide_vectors()
     many, common = t.size > 1, t[0]
-    total = zero
-    for start in range(0, z.size, BLOCK):
-        block, level, put = z[start : start + BLOCK], t[start : start + BLOCK], out[start : start + BLOCK]
-        part = 0.0
-        for i in range(block.size):
-            d = block[i] - r
-            d = d if d > zero else zero  # by rounding r may pass the edge of an entity with t = 0
-            value = d if block[i] - (level[i] if many else common) > cut else zero
-            put[i] = value
-            part += value
-        total += part
-    return total
+    for i in range(z.size):
+        d = z[i] - r
+        d = d if d > zero else zero  # by rounding r may pass the edge of an entity with t = 0
+        out[i] = d if z[i] - (t[i] if many else common) > cut else zero
+    return total_of(out)
 
 
 @kernel

@@ -81,22 +81,15 @@ def climbed(z: Floats, t: Floats, s: float, r: float, zero: float, one: float) -
 
 @kernel(fastmath=REORDER)
 def write_ramp(z: Floats, t: Floats, s: float, r: float, out: Floats, zero: float) -> float:
-    """Ramp: out = min(u, s (u - t)_+); returns the sum."""
+    """Ramp: out = min(u, s (u - t)_+); returns the sum, taken from `out` afterwards as in `edges.write`."""
     wide_vectors()
     many, common = t.size > 1, t[0]
-    total = zero
-    for start in range(0, z.size, BLOCK):
-        block, level, put = z[start : start + BLOCK], t[start : start + BLOCK], out[start : start + BLOCK]
-        part = 0.0
-        for i in range(block.size):
-            u = block[i] - r
-            steep = s * (u - (level[i] if many else common))
-            value = u if steep >= u else steep
-            value = value if steep > zero else zero
-            put[i] = value
-            part += value
-        total += part
-    return total
+    for i in range(z.size):
+        u = z[i] - r
+        steep = s * (u - (t[i] if many else common))
+        value = u if steep >= u else steep
+        out[i] = value if steep > zero else zero
+    return total_of(out)
 
 
 @kernel
