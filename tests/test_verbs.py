@@ -145,6 +145,25 @@ def test_shares_can_be_used_as_an_array():
         assert again.shares.tolist() == a.shares.tolist()
 
 
+def test_an_allocation_in_words():
+    """The five largest with share, interval and money; 12 + 20 + 0 + 70 + 0 + 5 + 1 = 108."""
+    noisy = [12.0, 20.0, 0.0, 70.0, -3.0, 5.0, 1.0]
+    assert str(fp.allocate(noisy, None, "baseline", budget=1080.0)).splitlines() == [
+        "Allocation by baseline: 7 entities",
+        "  budget       1,080",
+        "  largest 1    3 0.64815 = 700",
+        "  largest 2    1 0.18519 = 200",
+        "  largest 3    0 0.11111 = 120",
+        "  largest 4    5 0.046296 = 50",
+        "  largest 5    6 0.0092593 = 10",
+        "  get nothing  2 of 7",
+    ]
+    a = fp.allocate([10.0, 90.0], None, "baseline", fp.Laplace(1.0), ids=["north", "south"])
+    low, high = (float(end[1]) for end in (a.interval.low, a.interval.high))
+    assert str(a).splitlines()[1] == f"  largest 1    south 0.9 ({low:.5g} to {high:.5g})"
+    assert low < 0.9 < high
+
+
 def test_rows_of_a_matrix():
     rows = np.array([[1.0, 1.0], [1.0, 3.0], [-1.0, 4.0]])
     a = fp.allocate(rows, [3.0, 1.0], "baseline", mechanism=NOISE)

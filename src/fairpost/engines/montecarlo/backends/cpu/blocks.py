@@ -219,9 +219,7 @@ def _kept(spec: Spec, one: One, work: Floats, degenerate: Ints) -> Adder | None:
 
     rule, w, total = found
     n = spec.x.size
-    # One level for all is the first of n: the kernel asks whether what it writes lies within n numbers of it, and sums in another order if so.
-    levels = rule.level * w
-    levels = levels[:1] if (w == w[0]).all() else levels
+    levels = rule.level * (w[:1] if (w == w[0]).all() else w)
     z, out = np.empty(n), np.empty((max(1, min(8, 2**15 // n)), n))
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
