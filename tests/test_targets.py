@@ -128,8 +128,14 @@ def test_a_row_that_is_the_sum_of_the_others_is_pointed_out(tmp_path, name, valu
     assert x.sum_row == (6 if is_one else None)
     by_id = fp.Counts([value, *X.values], ids=[name, *X.ids])
     assert by_id.sum_row == (0 if is_one else None)
-    lines = fp.compare(x, NOISE, ["nonnegative"]).warnings
+    compared = fp.compare(x, NOISE, ["nonnegative"])
+    lines = compared.warnings
     assert len(lines) == is_one
+    planned = fp.plan(x, fp.Laplace, "nonnegative", spreads=[1.0, 4.0, 16.0], max_alpha=1.0)
+    for words in (str(compared), str(planned)):
+        said = [" ".join(line.split()) for line in words.splitlines() if line.split()[0] == "warning"]
+        assert len(said) == is_one
+        assert all(f"{name} (T) looks like a total" in line for line in said)
     if is_one:
         assert lines[0].startswith(f"{name} (T) looks like a total: its count 1,13")
         assert "the sum of the other 6" in lines[0]

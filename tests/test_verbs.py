@@ -164,6 +164,34 @@ def test_an_allocation_in_words():
     assert low < 0.9 < high
 
 
+def test_an_estimate_inside_groups_becomes_one_of_the_whole_part_by_part():
+    """Each of three columns by itself, all numbers distinct."""
+    from fairpost.results.allocation import PlugIn
+
+    found = PlugIn(np.array([0.1, -0.2]), np.array([0.03, 0.05]), np.array([0.7, 0.9]), "exact", 20)
+    part = np.array([0.5, 0.25])
+    made = found.scaled(part)
+    assert made.bias == pytest.approx([0.05, -0.05], rel=1e-14)
+    assert made.error == pytest.approx([0.015, 0.0125], rel=1e-14)
+    assert made.deviation == pytest.approx([0.35, 0.225], rel=1e-14)
+    assert (made.method, made.replicates, made.mark) == ("exact", 20, found.mark)
+
+
+def test_a_projection_in_words():
+    """Groups are mentioned where there are several."""
+    noisy = [10.0, -2.0, 31.0]
+    head = ["Projection by simplex: 3 counts", "  sum             39 became 39", "  negative        1 before, 0 now",
+            "  zero            1 now"]  # fmt: skip
+    assert str(fp.project(noisy)).splitlines() == [*head, "  largest change  +2, of 1"]
+    assert str(fp.project(noisy, groups=["a", "a", "a"])).splitlines() == [*head, "  largest change  +2, of 1"]
+    assert str(fp.project(noisy, groups=["a", "a", "b"])).splitlines() == [
+        *head, "  largest change  -2, of 0", "  groups          2 keep their totals",
+    ]  # fmt: skip
+    free = str(fp.project(noisy, "nonnegative"))
+    assert "41" in free.splitlines()[1]
+    assert "groups" not in free
+
+
 def test_rows_of_a_matrix():
     rows = np.array([[1.0, 1.0], [1.0, 3.0], [-1.0, 4.0]])
     a = fp.allocate(rows, [3.0, 1.0], "baseline", mechanism=NOISE)
