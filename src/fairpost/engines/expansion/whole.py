@@ -48,6 +48,11 @@ STEPS, QUIET = 20_000, 40.0
 """The most steps of y for P(S = 0), and how far the transform must have fallen where they end."""
 TOLERANCE = 1e-4
 """Of the integrals for continuous noise."""
+WAVES, OTHERS = 200, 100
+"""So many waves of the lattice of the largest weight are looked at, and so many weights that may spread them."""
+EDGES, TIES, LOST = 3.0, 0.15, 1.25
+DRAWS, SURE = 1e5, 1.5
+"""So many noises are drawn to see how large alpha is; whose error would be above SURE times PART of it is refused before the work."""
 PART = 0.02
 """The largest part of alpha that alpha's error may be."""
 
@@ -124,6 +129,26 @@ class Sum:
         a = weights / np.max(weights)
         return cls(a, float(np.sum(a * x)), float(np.sqrt(np.sum(a**2) * noise.variance)))
 
+    @property
+    def ratio(self) -> float:
+        """Deviation over mean."""
+        return self.deviation / self.mean if self.mean > 0 else math.inf
+
+    def density(self, noise: Law, below: float) -> float:
+        """A bound on the density of S at 0, `below` the chance of S <= 0."""
+        if np.isinf(noise.strip):
+            return math.exp(-0.5 / self.ratio**2) / (math.sqrt(2 * math.pi) * self.deviation)
+        return min(below / noise.spread, 1 / self.deviation)
+
+    def bend(self, found: Moments, truth: Floats, noise: Law) -> Floats:
+        """What the curvature of 1/S adds in units of 1/b^2: a change of the variance, which Gaussian noise does not have."""
+        if np.isinf(noise.strip):
+            return np.zeros_like(truth)
+        size = max(self.mean, self.deviation)
+        ours, own = truth * min(self.ratio, 1.0) ** 2, noise.variance * (self.a / size) ** 2
+        more = min(4 * self.ratio + float(np.sum(found.zero)), 1.0)
+        return np.asarray(KAPPA * (np.abs(ours - own) + more * (ours + own)))
+
 
 def at_zero(law: Law, n: int, mean: float) -> float:
     """P(S = 0), S = mean + the sum of n whole noises, by equal steps in y over (-pi, pi): what is mean +- N away wraps round.
@@ -142,25 +167,54 @@ def at_zero(law: Law, n: int, mean: float) -> float:
     return float(np.sum(weight * np.exp(log) * np.cos(y * mean))) / half
 
 
+def ripples(weights: Floats, noise: Law) -> float:
+    """What part of the density of S at 0 whole numbers may move near S = 0, by waves and by ties (see above)."""
+    a = np.sort(weights / np.max(weights))[::-1][1 : 1 + OTHERS]
+    if a.size == 0:
+        return 1.0
+    m = np.arange(1.0, WAVES + 1)
+    across = np.max(np.abs(np.sin(np.pi * np.multiply.outer(m, a))), axis=1)
+    h = np.minimum(EDGES * float(noise.density(0.0)) / np.maximum(across, 1e-300), 1.0)
+    waves = np.sum(h / (np.pi * m)) + (1 + 2 * np.sum((1 - m / (WAVES + 1)) * h)) / (2 * WAVES + 2)
+    return float(waves) + ties(noise.spread * float(a[0]))
+
+
+def ties(y: float) -> float:
+    """The part by ties at the top, y the second weight's noise scale in units of the first."""
+    return float(TIES * (1 + np.log1p(y)) / max(y, 1e-300))
+
+
+def unlike(x: Floats, noise: Law) -> float:
+    """How far, at S = 0 and with equal weights, the chance of being the largest or the smallest is from 1/n (see above)."""
+    n, apart = x.size, float(np.ptp(x)) / noise.spread
+    log = apart * (np.sqrt(2 * np.log(n)) + 1) + apart**2 if np.isinf(noise.strip) else 2 * apart
+    return float(np.expm1(min(log, 50.0))) / n
+
+
 def allocated(found: Moments, x: Floats, weights: Floats, truth: Floats, law: Law, jump: bool) -> Moments:
     """The same for shares, under the whole-number noise."""
     noise = stand_in(law)
     s = Sum.of(x, weights, noise)
-    b = noise.spread
-    rate = (s.mean / s.deviation + 1) / s.deviation if np.isinf(noise.strip) else 1 / b
-    lost = min(found.degenerate * rate, 1.0)
-    if np.ptp(weights) == 0 and (x == np.floor(x)).all():
-        lost = min(lost, at_zero(law, x.size, s.mean) + 1e-15)
+    b, size = noise.spread, max(s.mean, s.deviation)
+    dense = s.density(noise, found.degenerate)
     near = tie(found.zero, noise)
     own = s.a * corner(found.zero, noise, jump)
-    ratio, size = s.deviation / s.mean if s.mean > 0 else np.inf, max(s.mean, s.deviation)
-    bend = truth * min(ratio, 1.0) ** 2 + noise.variance * (s.a / size) ** 2
-    change = (own + np.mean(own)) / size * (1 + min(ratio, 1.0)) + KAPPA * (bend / b**2 + 2 * lost)
+    turns = own + np.mean(own)
+    steep = 2 * turns * np.log1p(size)
+    if np.ptp(weights) == 0 and (x == np.floor(x)).all():
+        lost = min(dense, at_zero(law, x.size, s.mean) + 1e-15)
+        near_0 = lost * np.minimum(2 * KAPPA, unlike(x, noise) + ties(b) + steep if not jump else np.inf)
+    else:
+        lost = dense
+        near_0 = lost * np.minimum(LOST, ripples(weights, noise) + steep if not jump else np.inf)
+    change = turns / size * (1 + min(s.ratio, 1.0)) + s.bend(found, truth, noise) / b**2
+    spread = 4 * np.sqrt(found.mse) * change + 3 * near_0 + 2 * found.mse / b**2
+    change = change + near_0
     return replace(
         found,
         error=found.error + (change if np.any(found.error > 0) or np.ptp(truth) > 0 else 0.0),
-        mse_error=_plus(found.mse_error, 1e-3 * found.mse, 4 * np.sqrt(found.mse) * change + 2 * found.mse / b**2),
-        zero_error=np.minimum(_plus(found.zero_error, 1e-3 * found.zero, near + lost), 1.0),
+        mse_error=_plus(found.mse_error, 1e-3 * found.mse, spread),
+        zero_error=np.minimum(_plus(found.zero_error, 1e-3 * found.zero, near + LOST * lost), 1.0),
     )
 
 
@@ -189,7 +243,42 @@ def release(pi: PostProcessing, asked: Asked) -> Work:
 def allocation(pi: PostProcessing, asked: Asked, weights: Floats) -> Work:
     """The work for `pos` and `pos-threshold`."""
     noise, work = continuous_work(pi, asked)
-    return lambda: useful(pi.name, allocated(work(), asked.x, weights, asked.truth, asked.law(), _jumps(pi)), noise)
+
+    def known(found: Moments) -> Moments:
+        return allocated(found, asked.x, weights, asked.truth, asked.law(), _jumps(pi))
+
+    def stated() -> Moments:
+        drawn, known_to = _drawn(pi, asked, noise)
+        alpha, slack = range_error(drawn.bias, known(drawn).error)
+        if slack > PART * SURE * (alpha + 2 * known_to):
+            raise ToleranceError(
+                f"{pi.name}: whole numbers of scale {noise.spread:g} may move alpha, some {alpha:.2g}, by {slack:.2g}"
+            )
+        return useful(pi.name, known(work()), noise)
+
+    return stated
+
+
+def _drawn(pi: PostProcessing, asked: Asked, noise: Law) -> tuple[Moments, float]:
+    """The moments from a few draws of the continuous noise, and what the biases are good for."""
+    n = asked.x.size
+    rng = np.random.default_rng(n)
+    rows = int(np.clip(DRAWS / n, 32, 4000))
+    eta = (rng.normal if np.isinf(noise.strip) else rng.laplace)(0.0, noise.spread, (rows, n))
+    found = pi.apply(asked.x + eta)
+    away = found.values - asked.truth
+    zero, none = np.mean(found.values == 0, axis=0), np.zeros(n)
+    drawn = Moments(
+        np.mean(away, axis=0), none, np.mean(away**2, axis=0), zero, degenerate=found.degenerate / rows
+    )
+    return drawn, 8 * float(np.max(np.std(away, axis=0))) / math.sqrt(rows)
+
+
+def coarse(pi: PostProcessing, asked: Asked) -> Work:
+    """The sums over whole numbers themselves, where they are affordable to half of PART: what is stated is what was left out."""
+    from fairpost.engines.exact.evaluators import EXACT
+
+    return EXACT.prepare(pi, replace(asked, rtol=PART / 2))
 
 
 def _jumps(pi: PostProcessing) -> bool:
