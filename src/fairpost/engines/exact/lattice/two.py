@@ -6,13 +6,13 @@ Two shares that sum to 1 are projected by clipping (`pos.pair`). With z_j = a_j 
             = 1       where z_2 has not the sign of S (or is 0): z_2 <= 0 < S or S < 0 <= z_2,
             = a_1/(a_1 + a_2)   where S = 0, by convention.
 
-The first part is int V_1 U_2 dt with 1/S = int e^{-tS} dt, V and U partial transforms of the noise: geometric or theta sums, smooth in log t.
-The second is a sum over the values of z_2,
+The first part is int V_1 U_2 dt with 1/S = int e^{-tS} dt, V and U partial transforms of the noise: geometric or theta sums, smooth in log
+t. The second is a sum over the values of z_2,
 
     Q_1 = sum_{z_2 <= 0} P(z_2) P(z_1 > -z_2) + sum_{z_2 >= 0} P(z_2) P(z_1 < -z_2),
 
-and S = 0 is met where -z_2/a_1 is whole, which a float says to 2^-48 of itself: as the rule itself asks. The three parts must add up to 1: a
-check of all of them, since the first is an integral over t and the others are sums over masses.
+and S = 0 is met where -z_2/a_1 is whole, which a float says to 2^-48 of itself: as the rule itself asks. The three parts must add up to 1:
+a check of all of them, since the first is an integral over t and the others are sums over masses.
 """
 
 from __future__ import annotations
