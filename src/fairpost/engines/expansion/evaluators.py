@@ -47,7 +47,8 @@ def _simplex(pi: Simplex, asked: Asked) -> Work:
 @EXPANSION.register(PoS)
 def _pos(pi: PoS, asked: Asked) -> Work:
     _whole_only(pi.name, asked)
-    return _in_turn(lambda: whole.allocation(pi, asked, pi.problem.a(asked.x.size)), lambda: whole.coarse(pi, asked))
+    a = pi.problem.a(asked.x.size)
+    return _in_turn(lambda: whole.allocation(pi, asked, a), lambda: whole.coarse(pi, asked, a))
 
 
 @EXPANSION.register(SimplexThreshold)
@@ -64,4 +65,4 @@ def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
     many = d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule))
     if not law.discrete:
         return many
-    return _in_turn(lambda: whole.allocation(pi, asked, a), lambda: many, lambda: whole.coarse(pi, asked))
+    return _in_turn(lambda: whole.allocation(pi, asked, a), lambda: many, lambda: whole.coarse(pi, asked, a))

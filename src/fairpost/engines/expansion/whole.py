@@ -39,6 +39,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairpost.engines.evaluation import Asked, Work
+from fairpost.engines.exact.lattice.listed import MOST
 from fairpost.engines.exact.shares import range_error
 from fairpost.engines.expansion.near_zero import Sum, near_zero
 from fairpost.engines.moments import Floats, Moments
@@ -196,10 +197,12 @@ def _drawn(pi: PostProcessing, asked: Asked, noise: Law) -> tuple[Moments, float
     return drawn, 8 * float(np.max(np.std(away, axis=0))) / math.sqrt(rows)
 
 
-def coarse(pi: PostProcessing, asked: Asked) -> Work:
-    """The sums over whole numbers themselves, where they are affordable to half of PART: what is stated is what was left out."""
+def coarse(pi: PostProcessing, asked: Asked, weights: Floats) -> Work:
+    """The sums over whole numbers themselves, where half of PART makes them affordable: few noises, or one lattice."""
     from fairpost.engines.exact.evaluators import EXACT
 
+    if np.ptp(weights) > 0 and weights.size > MOST:
+        raise UnsupportedError(f"{pi.name}: {weights.size} weights have no lattice in common and too many noises")
     return EXACT.prepare(pi, replace(asked, rtol=PART / 2))
 
 

@@ -25,7 +25,7 @@ a million (an exponential). So one method serves dense and rare clipping.
 What remains are five ways of taking 1/S and the sign of S:
 
     one         one entity alone may be clipped: a sum over its own law
-    lattice     whole-number noise, equal weights and many entities that may be clipped (`lattice.shares`)
+    lattice     whole-number noise: equal weights and many entities that may be clipped (`lattice.shares`), or n = 2 (`lattice.two`)
     separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
     pair        n = 2: integrals of one dimension
     general     the rest: both signs of S, all nodes t; and where that fails, the lines of `pos-threshold` without a threshold
