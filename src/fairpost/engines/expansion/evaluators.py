@@ -16,16 +16,31 @@ EXPANSION = Evaluators("there is no expansion for the post-processing {name!r}")
 
 
 def _in_turn(*ways: Callable[[], Work]) -> Work:
-    """The work of the first way that is not refused, before or in it; where all are, the first refusal that says what was reached."""
+    """The work of the first way that is not refused, before or in it; where all are, the first refusal that says what was reached.
 
-    def work() -> Moments:
-        refused: list[UnsupportedError | ToleranceError] = []
-        for way in ways:
+    One that can be prepared is found here, so that what none covers is refused before the work.
+    """
+    refused: list[UnsupportedError | ToleranceError] = []
+    left = list(ways)
+
+    def prepared() -> Work:
+        while left:
             try:
-                return way()()
+                return left.pop(0)()
             except REFUSALS as error:
                 refused.append(error)
         raise next((error for error in refused if isinstance(error, ToleranceError)), refused[0])
+
+    first = prepared()
+
+    def work() -> Moments:
+        now = first
+        while True:
+            try:
+                return now()
+            except REFUSALS as error:
+                refused.append(error)
+            now = prepared()
 
     return work
 
