@@ -129,7 +129,7 @@ def test_a_fault_of_either_kind_is_stated(monkeypatch) -> None:
 
     def one(f, values, cells, left):
         side = real(f, values, cells, left)
-        if left == signed.LEFT[0]:
+        if left == signed.ROUGH[0]:
             return side
         return replace(side, first=side.first + shift, second=side.second + 1e-5, zero=side.zero + 1e-7)
 

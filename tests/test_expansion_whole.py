@@ -8,8 +8,13 @@ import pytest
 import fairpost as fp
 from fairpost import errors
 from fairpost.engines import Exact, Expansion, FirstOf
+from fairpost.engines.exact.lattice import signed
+from fairpost.engines.exact.lattice.two import two
+from fairpost.engines.exact.pos.pair import pair
+from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.simplex.moments import simplex
-from fairpost.engines.expansion import whole
+from fairpost.engines.expansion import near_zero, whole
+from fairpost.engines.moments import Moments
 from fairpost.noise import Threshold
 from fairpost.rules import POSTPROCESSINGS
 
@@ -140,11 +145,11 @@ def test_the_chance_of_a_sum_of_0(noise: fp.noise.Law, n: int, mean: int) -> Non
     one, law = noise.density(np.arange(-reach, reach + 1.0)), np.ones(1)
     for _ in range(n):
         law = np.convolve(law, one)
-    assert whole.at_zero(noise, n, float(mean)) == pytest.approx(law[n * reach - mean], rel=1e-11)
+    assert near_zero.at_zero(noise, n, float(mean)) == pytest.approx(law[n * reach - mean], rel=1e-11)
 
 
 def test_a_chance_of_0_that_cannot_be_summed_is_not_stated() -> None:
-    assert whole.at_zero(fp.DiscreteLaplace(1e4), 2, 0.0) == np.inf
+    assert near_zero.at_zero(fp.DiscreteLaplace(1e4), 2, 0.0) == np.inf
 
 
 def test_a_sum_that_may_be_negative_among_many() -> None:
@@ -153,3 +158,118 @@ def test_a_sum_that_may_be_negative_among_many() -> None:
     found = fp.audit(fp.Counts(x), fp.DiscreteLaplace(16.65), "pos", engine=Expansion())
     assert 0.002 < found.degenerate < 0.05
     assert found.alpha.half_width < 0.02 * found.alpha.value
+
+
+def of_two(ratio: float, x: list[float], noise: fp.noise.Law) -> tuple[Moments, Moments]:
+    """What is stated for weights of 1 and `ratio`, and the exact sums."""
+    values, a = np.array(x), np.array([1.0, ratio])
+    truth = a * values / np.sum(a * values)
+    one, other = (
+        Problem.build(values, a, np.ones(2, dtype=np.int64), truth, law) for law in (noise, whole.stand_in(noise))
+    )
+    return whole.allocated(pair(other, 1e-5), values, a, truth, noise, 0.0), two(one, 1e-5)
+
+
+RATIOS = [1.0, 0.5, 1 / 3, 0.51, 0.9, 0.999, 0.3217, 0.1, 0.0317, 0.01, 0.00317, 1e-3, 1e-5, 3.7, 200.0]
+
+
+@pytest.mark.parametrize("scale", [6.0, 40.0, 700.0])
+@pytest.mark.parametrize("kind", [fp.DiscreteLaplace, fp.DiscreteGaussian])
+def test_uneven_weights_near_a_sum_of_0(kind: type[fp.noise.Law], scale: float) -> None:
+    """Every number within its error: waves of a lattice (1/2, 1/3, 0.999), ties (0.1, 0.01), a weight that nothing spreads (1e-5)."""
+    noise, seen = kind(scale), []
+    for ratio in RATIOS:
+        for x in ([1.0, 2.0], [scale // 2, 1.0], [scale // 1, 2 * scale // 1], [0.0, 3 * scale // 1]):
+            stated, known = of_two(ratio, x, noise)
+            assert stated.mse_error is not None
+            assert stated.zero_error is not None
+            room = 4 * (known.error + 1e-13)
+            seen.append(float(np.max(np.abs(stated.bias - known.bias) / (stated.error + room))))
+            assert (np.abs(stated.mse - known.mse) <= stated.mse_error + room).all()
+            assert (np.abs(stated.zero - known.zero) <= stated.zero_error + room).all()
+    assert max(seen) < 0.8
+    assert max(seen) > 0.3  # and no error is far above all that happens
+
+
+@pytest.mark.parametrize(("ratio", "part"), [(0.3217, 0.02), (0.0317, 0.09), (0.5, 1.25), (1e-5, 1.25)])
+def test_what_is_left_of_the_density_at_0(ratio: float, part: float) -> None:
+    """At a scale of 1000 weights without a common lattice leave a few percent of it, a lattice or a lone weight all of it."""
+    noise = fp.Laplace(1000.0)
+    s = near_zero.Sum.of(np.array([1.0, 1.0]), np.array([1.0, ratio]), noise)
+    law, none = fp.DiscreteLaplace(1000.0), np.zeros(2)
+    lost, near, squares = near_zero.near_zero(s, np.array([1.0, 1.0]), law, noise, 0.5, none)
+    assert lost == pytest.approx(1.25 * 0.5e-3)
+    assert 0.3 * part < near[0] / 0.5e-3 <= part
+    assert squares.tolist() == near.tolist()
+
+
+def test_the_density_of_a_sum_is_bounded() -> None:
+    """Against the densities themselves: one Gaussian sum, and two Laplace noises of scales 3 and 1.5."""
+    x, a = np.array([2.0, 4.0]), np.array([1.0, 0.5])
+    s = near_zero.Sum.of(x, a, fp.Gaussian(3.0))
+    assert s.density(fp.Gaussian(3.0), 0.0) == pytest.approx(
+        float(fp.Gaussian(3.0 * np.sqrt(1.25)).density(4.0)), rel=1e-12
+    )
+    s = near_zero.Sum.of(x, a, fp.Laplace(3.0))
+    u = np.linspace(-150.0, 150.0, 600_001)
+    density = np.sum(fp.Laplace(3.0).density(u) * fp.Laplace(1.5).density(-4.0 - u)) * 5e-4
+    below = np.sum(fp.Laplace(3.0).density(u) * fp.Laplace(1.5).cdf(-4.0 - u)) * 5e-4
+    assert density < s.density(fp.Laplace(3.0), float(below)) < 1.5 * density
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(6.0), fp.DiscreteGaussian(6.0)], ids=str)
+def test_who_is_the_largest_where_equal_weights_cancel(noise: fp.noise.Law) -> None:
+    """(P(largest) + P(smallest))/2 given S = 0, ties shared, is within `unlike` of 1/n."""
+    x = np.array([0.0, 1.0, 3.0])
+    k = np.arange(-60.0, 61.0)
+    one, other = np.meshgrid(k, k, indexing="ij")
+    v = np.stack([one, other, -one - other]) + 0.0
+    p = np.prod(np.asarray(noise.density(v - x[:, None, None])), axis=0)
+    top, low = v == np.max(v, axis=0), v == np.min(v, axis=0)
+    mean = 0.5 * np.array(
+        [np.sum(p * (t / top.sum(axis=0) + w / low.sum(axis=0))) for t, w in zip(top, low, strict=True)]
+    )
+    off = np.abs(mean / np.sum(p) - 1 / 3)
+    most = near_zero.unlike(x, whole.stand_in(noise))
+    assert np.max(off) <= most
+    assert most < 1.2
+
+
+def test_equal_weights_of_either_sign_are_answered() -> None:
+    """29 counts far below a noise of 31: refused before, for P(S = 0) alone."""
+    x = np.floor(np.random.default_rng(3).exponential(4.0, 29))
+    found = fp.audit(fp.Counts(x), fp.DiscreteLaplace(31.4), "pos", engine=Expansion())
+    assert found.degenerate > 0.1
+    assert found.alpha.half_width < 0.02 * found.alpha.value
+
+
+def test_an_entity_inside_its_jump_is_of_the_first_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the ramp gives there is off by half a count at the ends of a band: three times what was stated once."""
+    monkeypatch.setattr(whole, "PART", np.inf)
+    counts, noise = fp.Counts([120.0, 210.0]), fp.DiscreteGaussian(60.0)
+    found = fp.audit(counts, noise, "simplex-threshold", engine=Expansion())
+    known = summed(counts, noise, "simplex-threshold")
+    off = np.abs(found.bias - known[0])
+    assert (off <= found.accuracy.half_width).all()
+    assert np.max(off / found.accuracy.half_width) > 0.1
+
+
+def test_nothing_is_integrated_where_whole_numbers_matter_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One weight far above all others: X_1 = 0 has a chance of its own, and a few draws say that alpha is not much larger."""
+    monkeypatch.setattr("fairpost.engines.exact.pos.moments.pos", lambda *given: pytest.fail("integrated"))
+    counts = fp.Counts([1.0, 1.0, 1.0], weights=[1.0, 0.0023, 0.00026])
+    with pytest.raises(errors.ToleranceError, match="may move alpha"):
+        fp.audit(counts, fp.DiscreteGaussian(125.0), "pos", engine=Expansion())
+
+
+def test_sums_over_whole_numbers_to_a_percent() -> None:
+    """A small scale and a sum of either sign: what is stated holds against the same sums to 1e-6."""
+    x = np.floor(np.random.default_rng(8).exponential(1.5, 14))
+    counts, noise = fp.Counts(x), fp.DiscreteLaplace(1.1)
+    found = fp.audit(counts, noise, "pos", engine=Expansion())
+    known = fp.audit(counts, noise, "pos", engine=Exact())
+    assert (found.method, known.method) == ("expansion", "exact")
+    off = np.abs(found.bias - known.bias)
+    assert (off <= found.accuracy.half_width + known.accuracy.half_width).all()
+    assert found.alpha.half_width < 0.01 * found.alpha.value
+    assert signed.ROUGH < signed.LEFT

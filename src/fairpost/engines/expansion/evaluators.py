@@ -9,20 +9,38 @@ from fairpost.engines.evaluation import Asked, Evaluators, Work
 from fairpost.engines.expansion import whole
 from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
 from fairpost.engines.moments import Moments
-from fairpost.errors import UnsupportedError
+from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
 
 EXPANSION = Evaluators("there is no expansion for the post-processing {name!r}")
 
 
-def _either(first: Callable[[], Work], then: Work) -> Work:
-    """The work of the first; where that is refused, before or in it, of the second."""
+def _in_turn(*ways: Callable[[], Work]) -> Work:
+    """The work of the first way that is not refused, before or in it; where all are, the first refusal that says what was reached.
+
+    One that can be prepared is found here, so that what none covers is refused before the work.
+    """
+    refused: list[UnsupportedError | ToleranceError] = []
+    left = list(ways)
+
+    def prepared() -> Work:
+        while left:
+            try:
+                return left.pop(0)()
+            except REFUSALS as error:
+                refused.append(error)
+        raise next((error for error in refused if isinstance(error, ToleranceError)), refused[0])
+
+    first = prepared()
 
     def work() -> Moments:
-        try:
-            return first()()
-        except REFUSALS:
-            return then()
+        now = first
+        while True:
+            try:
+                return now()
+            except REFUSALS as error:
+                refused.append(error)
+            now = prepared()
 
     return work
 
@@ -44,14 +62,15 @@ def _simplex(pi: Simplex, asked: Asked) -> Work:
 @EXPANSION.register(PoS)
 def _pos(pi: PoS, asked: Asked) -> Work:
     _whole_only(pi.name, asked)
-    return whole.allocation(pi, asked, pi.problem.a(asked.x.size))
+    a = pi.problem.a(asked.x.size)
+    return _in_turn(lambda: whole.allocation(pi, asked, a), lambda: whole.coarse(pi, asked, a))
 
 
 @EXPANSION.register(SimplexThreshold)
 def _simplex_threshold(pi: SimplexThreshold, asked: Asked) -> Work:
     d, law, rule = asked.distinct(), asked.law(), pi.rule
     many = d.entities(lambda: simplex_threshold(d.x, d.times, law, pi.C, rule))
-    return _either(lambda: whole.release(pi, asked), many) if law.discrete else many
+    return _in_turn(lambda: whole.release(pi, asked), lambda: many) if law.discrete else many
 
 
 @EXPANSION.register(PosThreshold)
@@ -59,4 +78,6 @@ def _pos_threshold(pi: PosThreshold, asked: Asked) -> Work:
     a = pi.problem.a(asked.x.size)
     d, law, rule = asked.distinct(a), asked.law(), pi.rule
     many = d.entities(lambda: pos_threshold(d.x, d.a, d.times, d.truth, law, rule))
-    return _either(lambda: whole.allocation(pi, asked, a), many) if law.discrete else many
+    if not law.discrete:
+        return many
+    return _in_turn(lambda: whole.allocation(pi, asked, a), lambda: many, lambda: whole.coarse(pi, asked, a))

@@ -43,8 +43,9 @@ MOST = (40, 150)
 """So many cells are looked at first, and at most."""
 WIDE = 600
 """The most values of one noisy count, and of S."""
-LEFT = (20.0, 27.0)
-"""What two rules leave out: e^-this."""
+LEFT, ROUGH = (20.0, 27.0), (9.0, 13.0)
+"""What two rules leave out: e^-this; and where a tolerance of LOOSE or more is asked for."""
+LOOSE = 1e-3
 SPARE = 5.0
 """So much more has a product to fall before it is left out."""
 ROUNDING = 1e-13
@@ -113,7 +114,8 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     name = "pos" if tau == 0 else "pos-threshold"
     before: tuple[Floats, Floats, Floats] | None = None
     n, p, times = float(problem.n), problem.shares, problem.times
-    for left, field, values, cells in reversed([_planned(problem, tau, left, name) for left in reversed(LEFT)]):
+    parts = LEFT if rtol < LOOSE else ROUGH
+    for left, field, values, cells in reversed([_planned(problem, tau, left, name) for left in reversed(parts)]):
         up, down = _side(field, values, cells[0], left), _side(field.turned(), -values[::-1], cells[1], left)
         none = max(1 - up.chance - down.chance, 0.0)
         first, second = up.first + down.first + none / n, up.second + down.second + none / n**2

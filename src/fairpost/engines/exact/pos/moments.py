@@ -25,7 +25,7 @@ a million (an exponential). So one method serves dense and rare clipping.
 What remains are five ways of taking 1/S and the sign of S:
 
     one         one entity alone may be clipped: a sum over its own law
-    lattice     whole-number noise, equal weights and many entities that may be clipped (`lattice.shares`)
+    lattice     whole-number noise: equal weights and many entities that may be clipped (`lattice.shares`), or n = 2 (`lattice.two`)
     separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
     pair        n = 2: integrals of one dimension
     general     the rest: both signs of S, all nodes t; and where that fails, the lines of `pos-threshold` without a threshold
@@ -41,6 +41,7 @@ from fairpost.engines.evaluation import Asked, Distinct, Work
 from fairpost.engines.exact.lattice import shares as lattice
 from fairpost.engines.exact.lattice import signed
 from fairpost.engines.exact.lattice.listed import Listing, listed, listing
+from fairpost.engines.exact.lattice.two import two
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.pair import pair
@@ -110,16 +111,18 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     if plan is not None:
         few = plan.ball is None or asked.x.size <= FEW
         ways.insert(0 if few else len(ways), lambda: _listed(pi, asked, d, plan, smooth))
+    if problem.n == 2 and smooth and (asked.x == np.floor(asked.x)).all():
+        ways.insert(0, d.entities(lambda: two(problem, asked.rtol)))
     if not ways:
         continuous(pi.name, law)
-    return ways[0] if len(ways) == 1 else lambda: _either(*ways)
+    return ways[0] if len(ways) == 1 else lambda: _in_turn(*ways)
 
 
-def _either(first: Work, second: Work) -> Moments:
+def _in_turn(first: Work, *more: Work) -> Moments:
     try:
         return first()
     except ToleranceError as error:
-        return otherwise(error, second)
+        return otherwise(error, *more)
 
 
 def _listed(pi: PoS | PosThreshold, asked: Asked, d: Distinct, plan: Listing, smooth: bool) -> Moments:
