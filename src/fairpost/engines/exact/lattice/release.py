@@ -33,6 +33,7 @@ from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
 from fairpost.engines.exact.lattice.problem import Problem
+from fairpost.engines.exact.lattice.sparse import sparse
 from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
@@ -85,7 +86,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     rare = log_chance(x, problem.n, noise, problem.surplus, 0.0 if rule is None else rule.level + rule.width)
     if rare < SURE:
         return _nobody(problem, rare)
-    found = alone(problem)
+    found = alone(problem) or sparse(problem, rtol)
     if found is not None:
         return found
     _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
@@ -205,7 +206,7 @@ def _few(problem: Problem, family: Family, win: Window, level: Level) -> Found:
     if problem.rule is None:
         sums = cells(e, m, tau, safety, problem.total)
     else:
-        sums = ramps.cells(e, m, tau, safety, ramps.Ramp(problem.tau, problem.total))
+        sums = ramps.cells(e, m, tau, safety, ramps.Ramp.of(problem.tau, problem.total))
     # the start counts m = t0 as below the root, the cells as above it
     parts = (sums.deficit, sums.zero - mass_at(e, np.array([float(t0)]))[0], sums.square)
     at = replace(win, centre=float(t0))

@@ -203,21 +203,23 @@ def _gathered(
     size = family.y.size
     giant = unit.variance + t0**2 - 2 * float(weight @ values.extra[2][:, 0])
     out = [np.zeros(size), np.zeros(size), np.full(size, giant)]
-    for full, part, like in zip(out, (deficit, zero, mse), (_missing, _clipped, None), strict=True):
-        full[: e.members] = _spread_out(e, part, unit, t0, like)
+    for full, part, like in zip(out, (deficit, zero, mse), (missing, clipped, None), strict=True):
+        full[: e.members] = spread_out(e, part, unit, t0, like)
     mean = float(np.sum(family.times * out[0])) / family.n
     return Found(out[0], mean, np.clip(out[1], 0.0, 1.0), out[2], root, values.nodes)
 
 
-def _missing(unit: Law, c: Floats) -> Floats:
+def missing(unit: Law, c: Floats) -> Floats:
+    """The deficit without a threshold if the root were at c above the count."""
     return np.asarray(-unit.lower(c, 0.0, 1))
 
 
-def _clipped(unit: Law, c: Floats) -> Floats:
+def clipped(unit: Law, c: Floats) -> Floats:
+    """P(v = 0) if it were."""
     return unit.cdf(c)
 
 
-def _spread_out(e: Entities, values: Floats, unit: Law, t0: float, like: object) -> Floats:
+def spread_out(e: Entities, values: Floats, unit: Law, t0: float, like: object) -> Floats:
     """At the members; ratios to what a fixed root t0 would give vary slowly."""
     if e.reduced is None:
         return values
