@@ -44,8 +44,10 @@ from fairpost.noise import Law
 from fairpost.noise.base import LAPLACE
 from fairpost.roots import root
 
-ABOVE = 6
-"""The most entities that are multiplied out beside one of them."""
+ABOVE, FEWER = 6, 5
+"""The most entities that are multiplied out beside one of them; fewer where the tolerance is loose, as for whole-number noise, which may be
+refused for its own sake afterwards."""
+LOOSE = 1e-5
 GIANTS = 40
 POINTS = 200
 """The most points of the circle, one for each number that may be kept."""
@@ -61,7 +63,7 @@ LONG = 2.0
 """The longest panel of t, in noise scales."""
 SMOOTH = 4
 """A corner of this order and above needs no break."""
-LEVELS = ((7, 16), (10, 20), (14, 26))
+LEVELS = ((6, 16), (9, 20), (13, 26))
 """Nodes on a panel of t, and Chebyshev nodes for a cell of counts."""
 EPS = 2.3e-16
 
@@ -103,8 +105,8 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     family = Family(noise.scaled(1.0), x / b - level, many, (drift + level) * n, places)
     win = find_window(family)
     before: Found | None = None
-    for order, nodes in LEVELS:
-        now = _Level(family, win, level, order, nodes, name).found()
+    for at in LEVELS:
+        now = _Level(family, win, level, at, ABOVE if rtol < LOOSE else FEWER, name).found()
         if before is not None:
             found = _moments(now, before, x / b, many, drift, rtol)
             if found is not None:
@@ -161,11 +163,11 @@ def _moments(now: Found, before: Found, x: Floats, times: Floats, drift: float, 
 class _Level:
     """The sums at one level."""
 
-    def __init__(self, family: Family, win: Window, tau: float, order: int, nodes: int, name: str) -> None:
+    def __init__(self, family: Family, win: Window, tau: float, level: tuple[int, int], most: int, name: str) -> None:
         self.family, self.win, self.tau, self.name = family, win, tau, name
-        self.e = e = family.entities(win.low, win.high, nodes)
+        self.e = e = family.entities(win.low, win.high, level[1])
         self.giants = int(e.giants)
-        self.listed = e.reduced is None and float(np.sum(e.weight)) <= ABOVE + 1
+        self.listed = e.reduced is None and float(np.sum(e.weight)) <= most + 1
         self.low, self.high = win.low, win.high
         self.start = np.full(e.y.size, win.centre)
         if self.giants > GIANTS:
@@ -178,7 +180,7 @@ class _Level:
             self.low = float(np.max(e.y))
             if not self.low < win.centre:
                 self._refuse("many of those that share the total lie above the cut")
-        self.parts = self._parts(order)
+        self.parts = self._parts(level[0])
 
     def _refuse(self, why: str) -> None:
         raise ToleranceError(f"{self.name}: {why}, too many for sums of exponential variables")

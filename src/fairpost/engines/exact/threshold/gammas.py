@@ -6,8 +6,8 @@ arrivals, a Poisson number; where i < p the rest of it, G_{p-i}, still has G'_q 
     E[(Z - y)_+^r]/r! = sum_{i < p} e^{-y} y^i/i! R_r(p - i, q),   R_r(a, b) = E[(G_a - G'_b)_+^r]/r!,
 
 and R_r(a, b) is the mean of R_r(a - 1, b) and R_r(a, b - 1), whichever of the two has the next arrival; R_r(a, 0) = E[G_a^r]/r!, R_r(0, b) = 0.
-All terms are positive: far tails keep their digits. For y < 0 the same holds for -Z, and what lies on the other side of y is the whole moment
-less that.
+All terms are positive: far tails keep their digits. E[(y - Z)_+^r] has the same sum with R_r(q, p - i), and beside it what happens where the first
+sum has ended below y, by the incomplete gamma function. For y < 0 the same holds for -Z.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ def races(r: int, most: int) -> Floats:
     return found
 
 
-def _beyond(p: Whole, q: Whole, y: Floats, r: int) -> Floats:
-    """E[(Z - y)_+^r]/r! for y >= 0."""
+def _beyond(p: Whole, q: Whole, y: Floats, r: int, turned: bool = False) -> Floats:
+    """E[(Z - y)_+^r; G_p > y]/r! for y >= 0; turned: E[(y - Z)_+^r; G_p > y]/r!, where the second sum wins."""
     most = int(max(np.max(p, initial=0), np.max(q, initial=0)))
     ahead = races(r, most)
     term, found = np.exp(-y), np.zeros(np.broadcast_shapes(p.shape, q.shape, y.shape))
     for i in range(int(np.max(p, initial=0))):
-        found += term * ahead[np.maximum(p - i, 0), q]
+        rest = np.maximum(p - i, 0)
+        found += term * (np.where(p > i, ahead[q, rest], 0.0) if turned else ahead[rest, q])
         term = term * (y / (i + 1))
     return found
 
@@ -78,19 +79,17 @@ def upper(p: Whole, q: Whole, y: Floats, r: int) -> Floats:
 
 
 def lower(p: Whole, q: Whole, y: Floats, r: int) -> Floats:
-    """E[(y - Z)_+^r]/r!; r = 0: P(Z <= y). Without a second sum the incomplete gamma function keeps the digits of a small y."""
+    """E[(y - Z)_+^r]/r!; r = 0: P(Z <= y)."""
 
     def above(p: Whole, q: Whole, y: Floats) -> Floats:
         from scipy.special import gammainc
 
         y = np.maximum(y, 0.0)
-        found = (-1) ** r * (_whole(p, q, y, r) - _beyond(p, q, y, r))
-        alone = (q == 0) & (p > 0)
-        if alone.any():
-            a, at = p[alone], y[:, alone]
-            c0, c1, c2 = (gammainc(a + k, at) for k in range(3))
-            found[:, alone] = (c0, at * c0 - a * c1, 0.5 * (at * at * c0 - 2 * at * a * c1 + a * (a + 1) * c2))[r]
-        return np.maximum(found, 0.0)
+        # G_p below y: then y - Z is y - G_p and the second sum
+        c0, c1, c2 = (np.where(p > 0, gammainc(np.maximum(p, 1) + k, y), 1.0) for k in range(3))
+        first, second = y * c0 - p * c1, 0.5 * (y * y * c0 - 2 * y * p * c1 + p * (p + 1) * c2)
+        whole = (c0, first + q * c0, second + q * first + 0.5 * q * (q + 1) * c0)[r]
+        return np.asarray(whole) + _beyond(p, q, y, r, turned=True)
 
     def below(p: Whole, q: Whole, y: Floats) -> Floats:
         return _beyond(q, p, np.maximum(-y, 0.0), r)

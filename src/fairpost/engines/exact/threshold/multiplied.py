@@ -65,8 +65,8 @@ class Tails:
     def __call__(self, p: int, q: int, more: Floats | float, r: int, size: bool = False) -> Floats:
         """With p and q more exponential variables and `more` beside; `size`: without the signs of the terms."""
         e, t = self.terms, self.t
-        if self.giants == 0 and e.p.size == 1:  # nothing depends on t
-            t, more = t[:1], np.asarray(more).ravel()[:1]
+        if self.giants == 0 and e.p.size == 1 and np.ndim(more) == 0:  # nothing depends on t
+            t = t[:1]
         y = (self.ahead[: t.size] - more)[:, None] - e.shift + np.multiply.outer(t, e.p - self.giants)
         y = (y[:, :, None] - self.tau * self.k).reshape(t.size, -1)
         many, less = ((e.p + p)[:, None] + self.k).ravel(), np.repeat(e.q + q, self.k.size)
