@@ -48,7 +48,13 @@ def test_tails_of_a_difference_of_two_sums(p: int, q: int) -> None:
             return float(gammaincc(p, y + u)) if p > 0 and y + u > 0 else float(y + u < 0 if p == 0 else True)
 
         if q > 0:
-            chance = quad(lambda u: math.exp(-u) * u ** (q - 1) / math.gamma(q) * above(u), 0, 60, points=[max(-y, 0.0)], epsabs=1e-13)[0]
+            chance = quad(
+                lambda u: math.exp(-u) * u ** (q - 1) / math.gamma(q) * above(u),
+                0,
+                60,
+                points=[max(-y, 0.0)],
+                epsabs=1e-13,
+            )[0]
         else:
             chance = above(0.0)
         assert up[0] == pytest.approx(chance, abs=1e-11)
@@ -60,7 +66,9 @@ def test_tails_of_a_difference_of_two_sums(p: int, q: int) -> None:
         for r in (0, 1):
             for form, sign in ((gammas.upper, -1.0), (gammas.lower, 1.0)):
                 a, b = (float(form(many, less, place + 0.3 + d, r + 1)[0, 0]) for d in (-step, step))
-                assert sign * (b - a) / (2 * step) == pytest.approx(float(form(many, less, place + 0.3, r)[0, 0]), abs=1e-7)
+                assert sign * (b - a) / (2 * step) == pytest.approx(
+                    float(form(many, less, place + 0.3, r)[0, 0]), abs=1e-7
+                )
 
 
 def test_far_tails_and_small_heights_keep_their_digits() -> None:
@@ -210,7 +218,9 @@ def test_rounding_of_terms_that_cancel_is_stated(monkeypatch) -> None:
     plain = level(x, times, 2.5).found()
     tail = multiplied.upper
     rng = np.random.default_rng(2)
-    monkeypatch.setattr(multiplied, "upper", lambda *given: tail(*given) * (1 + 1e-6 * rng.uniform(-1, 1, given[2].shape)))
+    monkeypatch.setattr(
+        multiplied, "upper", lambda *given: tail(*given) * (1 + 1e-6 * rng.uniform(-1, 1, given[2].shape))
+    )
     monkeypatch.setattr(erlang, "EPS", 1e-6)
     rough = level(x, times, 2.5).found()
     assert (np.abs(rough.deficit - plain.deficit) <= rough.lost).all()

@@ -4,12 +4,12 @@ With X_1 - X_2 = D, v of the smaller is, for D >= 1 and the ramp from tau to tau
 
     less(D) = max(0, min((C - D)/2, (1 + tau)(C - D - tau)/(2 + tau))),
 
-both kept whole, the smaller on the ramp (the larger is then beyond it) and cut; equal counts share. Nobody cut is v_1 = y_1 = (C + D)/2, so that
+both kept whole, the smaller on the ramp (the larger is then beyond it) and cut; equal counts share. Nobody cut is v_1 = y_1 = (C + D)/2, and
 
     bias_1 = (C - x_1 - x_2)/2 + sum_{D >= 1} (P(D) - P(-D)) h(D),   h(D) = (C - D)/2 - less(D):
 
-h is 0 up to where the ramp begins, and a bias of any size keeps its digits. The difference of two discrete Laplace noises, q = e^{-1/b}, and of two
-discrete Gaussian ones, which lie on even and odd whole numbers, have the masses
+h is 0 up to where the ramp begins, and a bias of any size keeps its digits. The difference of two discrete Laplace noises, q = e^{-1/b}, and of
+two discrete Gaussian ones, by even and odd numbers, have the masses
 
     ((1 - q)/(1 + q))^2 q^|d| (|d| + (1 + q^2)/(1 - q^2)),      e^{-d^2/4 sigma^2} (sum_k e^{-(k + (d mod 2)/2)^2/sigma^2}) / Z^2.
 
@@ -41,7 +41,9 @@ def masses(problem: Problem, d: Floats) -> Floats:
         return np.asarray(math.tanh(0.5 / b) ** 2 * np.exp(-far / b) * (far + (1 + fall**2) / -math.expm1(-2 / b)))
     k = np.arange(-math.ceil(8 * b) - 2.0, math.ceil(8 * b) + 3.0)
     even, odd = (float(np.sum(np.exp(-(((k + half) / b) ** 2)))) for half in (0.0, 0.5))
-    return np.asarray(np.exp(-((d / (2 * b)) ** 2)) * np.where(d % 2 == 0, even, odd) * float(problem.noise.density(0.0)) ** 2)
+    return np.asarray(
+        np.exp(-((d / (2 * b)) ** 2)) * np.where(d % 2 == 0, even, odd) * float(problem.noise.density(0.0)) ** 2
+    )
 
 
 def pair(problem: Problem, rtol: float) -> Moments | None:

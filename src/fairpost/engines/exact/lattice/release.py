@@ -165,7 +165,9 @@ def _level(problem: Problem, family: Family, win: Window, level: Level, rtol: fl
     t, weight = panels(win, level.order)
     at = problem.places(t)
     tilt, width = win.tilts(t)
-    if t.size * e.y.size > SHIFTS or t.size * 10 * table(problem.noise) > TABLES:  # the product is looked at some ten times before the work
+    if (
+        t.size * e.y.size > SHIFTS or t.size * 10 * table(problem.noise) > TABLES
+    ):  # the product is looked at some ten times before the work
         raise ToleranceError(
             f"{problem.name}: {t.size} shifts under {problem.noise.name} noise of this scale would take too long"
         )

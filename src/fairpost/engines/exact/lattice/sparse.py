@@ -118,14 +118,17 @@ class _Listed:
         for a in range(0, flat.size, rows):
             cancel.check()
             some = slice(a, a + rows)
-            sums += np.einsum("m,kmj->kj", weight[some], still.changes(x - flat[some, None], (flat[some] - r0)[:, None]))
+            sums += np.einsum(
+                "m,kmj->kj", weight[some], still.changes(x - flat[some, None], (flat[some] - r0)[:, None])
+            )
         # entity i is not one of the times_i that see a noise as another's: it has it
         for chance, k, here in zip(self.chance, self.k.tolist(), r.T, strict=True):
             sums += chance * (still.changes(x + k - here, here - r0 - k) - still.changes(x - here, here - r0))
         drift, change = p.surplus / n, 2 * self.steep * self.left
         rounded = ROUNDING * n * float(np.sum(self.chance)) * (1 + abs(r0)) * self.steep
         bias, mse = still.away + sums[0], still.away**2 + sums[1]
-        error = change + rounded + 4 * np.spacing(np.abs(still.away)) * (still.away != 0)
+        root = 4 * float(np.spacing(self.steep * (1 + abs(r0)))) * (still.away != 0)  # (a root that is 0 is 0)
+        error = change + rounded + root
         if x.size == 1:  # all counts are equal, and so are the biases
             bias, error = np.array([drift]), np.spacing(np.array([abs(drift)]))
         alpha, slack = range_error(bias, error)
@@ -140,7 +143,7 @@ class _Listed:
             np.maximum(mse, bias**2),
             np.clip(still.zero + sums[2], 0.0, 1.0),
             threshold=shift if plain else None,
-            mse_error=2 * far * (change + rounded) + 1e-14 * mse,
+            mse_error=2 * far * (change + rounded) + 2 * np.abs(still.away) * root + 1e-14 * mse,
             zero_error=np.minimum(still.unsure + sums[3] + self.unlisted + 1e-15, 1.0),
             threshold_error=self.left + rounded + 4 * float(np.spacing(abs(r0) + abs(drift))) if plain else None,
         )

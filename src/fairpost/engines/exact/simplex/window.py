@@ -131,7 +131,9 @@ def find_window(population: Population, skip: int) -> Window:
         true = float(population.x[0])
     _, variance, kept = population.moments(centre, skip)
     scale = min(1.0, math.sqrt(variance) / kept) if kept > 0 else 1.0
-    if population.kind == 1 and kept < 1:  # one of many takes the total, and the largest Gaussian value varies by 1 over its height
+    if (
+        population.kind == 1 and kept < 1
+    ):  # one of many takes the total, and the largest Gaussian value varies by 1 over its height
         scale = min(scale, 1.3 / max(centre - float(population.x[-1]), 1.3))
     high = centre + 11 * scale
     for _ in range(8):
@@ -151,9 +153,9 @@ def _even(population: Population, law: Reduced, low: float, high: float, peak: f
     """Whether a window for the deficits serves the spread.
 
     At either end P(eta <= m - x) |P(H > C) - 1{m < centre}| is e^-DROP of its peak for the smallest count, which H is without, and
-    P(eta <= m - x) is smallest at the lower end: where it is at least e^-EVEN of the peak there, what the spread needs has fallen by DROP - EVEN.
-    H with all entities is larger: at the lower end still less likely to be below C, at the upper end more likely to be above it. A total far
-    above the sum puts it out of the window altogether.
+    P(eta <= m - x) is smallest at the lower end: where it is at least e^-EVEN of the peak there, what the spread needs has fallen by
+    DROP - EVEN. H with all entities is larger: at the lower end still less likely to be below C, at the upper end more likely to be above
+    it. A total far above the sum puts it out of the window altogether.
     """
     least = float(log_cdf(population.kind, np.array([low - population.x[0]]))[0])
     return peak - least < EVEN and mark(law, high, 1.0, 0)[2] < APART - DROP

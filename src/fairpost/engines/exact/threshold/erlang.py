@@ -8,21 +8,24 @@ it (d = y - t > 0) has the whole line less what lies below the cut, and one that
     above      psi = e^{s (d + tau)}/((1 - s)(1 + s)) - h e^{s tau}/(1 + s) + h,   h = e^{-d}/2
     giant      psi = e^{s (d + tau)}/((1 - s)(1 + s)).
 
-Multiplied out over who is above (three terms each, so they must be few) and over the number k of those that are kept from below, every term is
-e^{sE} (1 - s)^-p (1 + s)^-q: H is E and a difference of two sums of exponential variables, whose tails are closed (`gammas`). No contour is left, nor
-its slow decay, and far tails keep their digits. The chances of k come from points on a circle |z| = rho, as in `lattice.period`: the product of
-1 - q + q z over thousands of entities, with one of them left out by division. rho = e^{s tau}/(1 - s) at the saddle point s, where the terms that
-matter are as large as any.
+Multiplied out over who is above (three terms each, so they must be few) and over the number k of those that are kept from below, every term
+is e^{sE} (1 - s)^-p (1 + s)^-q: H is E and a difference of two sums of exponential variables, whose tails are closed (`gammas`). No contour is
+left, nor its slow decay, and far tails keep their digits. For thousands below the cut the chances of k come from points on a circle |z| = rho,
+as in `lattice.period`: the product of 1 - q + q z, with one of them left out by division. rho = e^{s tau}/(1 - s) at the saddle point s, where
+the terms that matter are as large as any.
 
-Where more entities lie below the cut than may be multiplied out above it, the integrals over t begin where nobody is above. What is left out below
-that place is at most P(H_{-i} <= C) there, times E[(t + tau - X_i)_+] and tau f: that is part of the stated error.
+P(H_{-i} > C) comes to 1/2 at a place t0 of its own for every i, which among few lies far from the others': above it the chance is integrated,
+below it the chance less 1, and no deficit is a difference of larger numbers.
+
+Where more entities lie above the cut than may be multiplied out, the integrals over t begin where nobody is above. What is left out below that
+place is at most P(H_{-i} <= C) there, times E[(t + tau - X_i)_+] and 2 tau F: that is part of the stated error.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -32,12 +35,13 @@ from numpy.typing import NDArray
 from fairpost import cancel
 from fairpost.engines.exact.lattice.period import Circle, most
 from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import SAFETY, range_error, refusal
+from fairpost.engines.exact.shares import refusal
 from fairpost.engines.exact.sums.factors import log_product
 from fairpost.engines.exact.sums.population import Places
 from fairpost.engines.exact.sums.window import Family, Window, find_window
 from fairpost.engines.exact.threshold.multiplied import Tails, Terms, kept, size_of, summed
 from fairpost.engines.exact.threshold.release import clipped, missing, spread_out
+from fairpost.engines.exact.threshold.settled import EPS, Found, biases, moments
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
@@ -59,13 +63,12 @@ EDGE = 1e-9
 """The largest chance of a root where some are above the cut that are not multiplied out."""
 FAR = 45.0
 """Beyond so many scales from where P(H_{-i} > C) comes to 1/2 there is nothing left of a deficit."""
-LONG = 2.0
-"""The longest panel of t, in noise scales."""
+LONG, WIDE = 2.0, 4.5
+"""The longest panel of t, in noise scales and in deviations of the root."""
 SMOOTH = 4
 """A corner of this order and above needs no break."""
 LEVELS = ((6, 16), (9, 20), (13, 26))
 """Nodes on a panel of t, and Chebyshev nodes for a cell of counts."""
-EPS = 2.3e-16
 
 
 @dataclass(frozen=True)
@@ -77,18 +80,6 @@ class Part:
     above: NDArray[np.int64]
     """Which nodes; one that occurs twice is there twice."""
     below: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Found:
-    """One level's sums over t."""
-
-    deficit: Floats
-    zero: Floats
-    mse: Floats
-    lost: Floats
-    """Of every deficit: what was left out, and rounding."""
-    root: float
 
 
 def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rtol: float) -> Moments:
@@ -108,56 +99,12 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     for at in LEVELS:
         now = _Level(family, win, level, at, ABOVE if rtol < LOOSE else FEWER, name).found()
         if before is not None:
-            found = _moments(now, before, x / b, many, drift, rtol)
+            found = moments(now, before, x, many, (b, drift, tau), rtol)
             if found is not None:
-                return replace(
-                    found,
-                    bias=found.bias * b,
-                    error=found.error * b,
-                    mse=found.mse * b * b,
-                    mse_error=found.mse_error * b * b,
-                    threshold=found.threshold * b if tau == 0 else None,
-                    threshold_error=found.threshold_error * b if tau == 0 else None,
-                )
+                return found
+            bias, error = biases(now, before, many, drift)
         before = now
-    bias, error = _biases(now, before, many, drift)
     raise refusal(name, bias * b, error * b, rtol)
-
-
-def _biases(now: Found, before: Found, times: Floats, drift: float) -> tuple[Floats, Floats]:
-    """The biases and their errors: the last change, the defect of E[r], what was left out and rounding."""
-    n = float(np.sum(times))
-    mean, last = (float(np.sum(times * f.deficit)) / n for f in (now, before))
-    moved = float(np.max(np.abs((now.deficit - mean) - (before.deficit - last))))
-    size = np.abs(now.deficit) + abs(mean)
-    defect = max(abs(now.root - (mean - drift)) - 1e-13 * (1 + abs(now.root)), 0.0)
-    lost = now.lost + float(np.sum(times * now.lost)) / n
-    return drift + now.deficit - mean, moved + defect * size / max(abs(mean), 1e-300) + lost + 8 * EPS * (
-        size + abs(drift)
-    )
-
-
-def _moments(now: Found, before: Found, x: Floats, times: Floats, drift: float, rtol: float) -> Moments | None:
-    """In units of the noise; None where the tolerance is missed."""
-    bias, error = _biases(now, before, times, drift)
-    if x.size == 1:  # all counts are equal, and so are the biases
-        bias, error = np.array([drift]), np.spacing(np.array([abs(drift)]))
-    alpha, slack = range_error(bias, error)
-    if not slack <= max(rtol * alpha, 1e-14 * (1 + abs(drift)) if x.size > 1 else 1.0):
-        return None
-    mean, last = (float(np.sum(times * f.deficit) / np.sum(times)) for f in (now, before))
-    off = abs(now.root - (mean - drift)) + SAFETY * abs(mean - last) + float(np.max(now.lost))
-    size = np.abs(now.mse - before.mse)
-    return Moments(
-        bias,
-        error,
-        np.maximum(now.mse, bias**2),
-        np.clip(now.zero, 0.0, 1.0),
-        threshold=mean,
-        mse_error=SAFETY * size + 1e-12 * (1 + now.mse + x * np.sqrt(now.mse)) + 4 * (1 + x) * now.lost,
-        zero_error=np.minimum(SAFETY * np.abs(now.zero - before.zero) + 1e-13 + now.lost, 1.0),
-        threshold_error=off,
-    )
 
 
 class _Level:
@@ -224,7 +171,8 @@ class _Level:
         marks = np.append(marks, self.win.centre)
         ends = np.unique(np.concatenate([[low, high], marks[(marks > low) & (marks < high)]]))
         ends = ends[np.append(True, np.diff(ends) > 1e-14 * (1 + np.abs(ends[1:])))]
-        edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / LONG) + 1) for a, b in pairwise(ends)]))
+        long = min(LONG, WIDE * self.win.scale)
+        edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / long) + 1) for a, b in pairwise(ends)]))
         t, weight = on_panels(edges, order)
         self.last = float(t[-1])
         own, below = np.arange(e.y.size), np.searchsorted(e.y, t) if self.listed else np.full(t.size, e.y.size)
@@ -263,7 +211,7 @@ class _Level:
             full[: e.members] = spread_out(e, values, unit, t0, like)
         if e.reduced is not None:
             out[3][: e.members] = np.max(sums[3])
-        return Found(*out, drift)
+        return Found(out[0], out[1], out[2], out[3], drift)
 
     def _left_out(self) -> Floats:
         """A bound on what lies below the first t; listed ones begin far below all that matters."""
@@ -300,7 +248,7 @@ class _Level:
 
     def _each(self, part: Part) -> tuple[Floats, float, float]:
         """What these t add to the sums of every count, to E[r], and to a giant's: one count after the other."""
-        e, t, w, tau = self.e, part.t, part.weight, self.tau
+        e, t, tau = self.e, part.t, self.tau
         out = np.zeros((4, e.y.size))
         both = np.concatenate([part.above, np.repeat(part.below, e.weight[part.below].astype(np.int64))])
         for i in range(e.y.size):
@@ -310,7 +258,7 @@ class _Level:
             tails = self._tails(t, bool(t[0] > self.start[i]), above, low.size)
             number = kept(0.5 * np.exp(e.y[low] - t[:, None]))
             values = tuple(np.sum(number * h, axis=1) for h in tails.integrals())
-            size = np.abs(tails(0, 0, 0.0, 0, size=True)) + np.abs(tails(0, 0, tau, 0, size=True))
+            size = tails.size()
             if e.y[i] <= t[0]:
                 own = 0.5 * np.exp(e.y[i] - t)[:, None] * (tails(2, 0, tau, 0) - e.y[i] * tails(1, 0, tau, 0))
             else:

@@ -6,8 +6,8 @@ arrivals, a Poisson number; where i < p the rest of it, G_{p-i}, still has G'_q 
     E[(Z - y)_+^r]/r! = sum_{i < p} e^{-y} y^i/i! R_r(p - i, q),   R_r(a, b) = E[(G_a - G'_b)_+^r]/r!,
 
 and R_r(a, b) is the mean of R_r(a - 1, b) and R_r(a, b - 1), whichever of the two has the next arrival; R_r(a, 0) = E[G_a^r]/r!, R_r(0, b) = 0.
-All terms are positive: far tails keep their digits. E[(y - Z)_+^r] has the same sum with R_r(q, p - i), and beside it what happens where the first
-sum has ended below y, by the incomplete gamma function. For y < 0 the same holds for -Z.
+All terms are positive: far tails keep their digits. E[(y - Z)_+^r] has the same sum with R_r(q, p - i), and beside it what happens where the
+first sum has ended below y, by the incomplete gamma function. For y < 0 the same holds for -Z.
 """
 
 from __future__ import annotations

@@ -29,9 +29,7 @@ class Terms:
     def of(cls, y: Floats, tau: float, giants: int) -> Terms:
         """For the counts y + tau, each by itself: all sets that have the whole line, and how many of the others have less."""
         rows = [
-            (kind, less)
-            for kind in product((True, False), repeat=y.size)
-            for less in range(y.size - sum(kind) + 1)
+            (kind, less) for kind in product((True, False), repeat=y.size) for less in range(y.size - sum(kind) + 1)
         ]
         whole = np.array([kind for kind, _ in rows], dtype=bool)
         less = np.array([number for _, number in rows])
@@ -75,9 +73,17 @@ class Tails:
         factor = np.exp(e.log + np.multiply.outer(t, e.cut)) * (1.0 if size else e.sign)
         return np.broadcast_to(np.einsum("tm,tmk->tk", factor, found), (self.t.size, self.k.size))
 
+    def size(self) -> Floats:
+        """How large the terms of P(H > C) and of P(H > C - tau) are."""
+        near = np.abs(self(0, 0, 0.0, 0, size=True))
+        return near if self.tau == 0 else near + np.abs(self(0, 0, self.tau, 0, size=True))
+
     def integrals(self) -> tuple[Floats, Floats, Floats]:
         """P(H > C), and the integrals of P(H > c) and of (C - c) P(H > c) over c from C - tau to C; below t0 less those of 1."""
         tau = self.tau
+        if tau == 0:
+            chance = self(0, 0, 0.0, 0)
+            return chance, np.zeros_like(chance), np.zeros_like(chance)
         chance, near, far = self(0, 0, 0.0, 0), self(0, 0, 0.0, 1), self(0, 0, tau, 1)
         return chance, far - near, tau * far - (self(0, 0, tau, 2) - self(0, 0, 0.0, 2))
 
@@ -107,6 +113,5 @@ def _half(circle: Circle, h: Floats, rho: Floats) -> Any:
 
 def size_of(circle: Circle, tails: Tails, rho: Floats, whole: Any, one: Any) -> Floats:
     """How large the terms of the chances are, which rounding scales with."""
-    h = np.abs(tails(0, 0, 0.0, 0, size=True)) + np.abs(tails(0, 0, tails.tau, 0, size=True))
-    weights = np.abs(_half(circle, h, rho))
+    weights = np.abs(_half(circle, tails.size(), rho))
     return np.asarray(np.matmul(np.abs(one), (weights * np.abs(whole))[:, :, None])[:, :, 0])
