@@ -15,6 +15,7 @@ from fairpost.engines.exact.simplex import law as simplex_law
 from fairpost.engines.exact.simplex import moments as module
 from fairpost.engines.exact.simplex import window
 from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.exact.threshold import erlang
 from fairpost.errors import ToleranceError
 from fairpost.noise import Gaussian, Laplace
 
@@ -465,9 +466,24 @@ def test_three_counts_and_a_small_total_against_simulation(x, total):
     assert moments.error.max() < 1e-9
 
 
-def test_the_slow_corner_is_answered_by_upright_lines():
-    """Four counts under Laplace noise and a small total: the transform decays slowly and cannot be bent. Against plain draws."""
+def test_the_slow_corner_is_answered_by_upright_lines(monkeypatch):
+    """Four counts under Laplace noise and a small total: the transform decays slowly and cannot be bent. Against plain draws.
+
+    Sums of exponential variables are asked first, and have no such corner.
+    """
     rng = np.random.default_rng(17)
+    closed = {
+        total: evaluate(x, Laplace(5.0), total)
+        for x, total in (((0.0, 1.0, 2.0, 3.0), 2.0), ((0.0, 1.0, 3.0, 6.0), 4.0))
+    }
+    assert 2 * closed[2.0].error.max() <= 1e-6 * alpha(closed[2.0])
+
+    def refused(*_):
+        raise ToleranceError("not here")
+
+    monkeypatch.setattr(erlang, "release", refused)
+    upright = evaluate((0.0, 1.0, 3.0, 6.0), Laplace(5.0), 4.0)
+    assert (np.abs(upright.bias - closed[4.0].bias) <= upright.error + closed[4.0].error).all()
     with pytest.raises(ToleranceError, match=r"simplex: alpha = .* misses the relative tolerance"):
         evaluate((0.0, 1.0, 2.0, 3.0), Laplace(5.0), 2.0)  # a total of 0.4 noise scales
     for x, total in (((0.0, 1.0, 3.0, 6.0), 4.0), ((0.0, 1.0, 2.0, 3.0), 4.5)):

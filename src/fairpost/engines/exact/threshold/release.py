@@ -143,7 +143,10 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         now = _level(family, win, level, at)
         if before is not None:
             bias, error, slack = _biases(now, before, surplus, n)
-            if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
+            floor = 1e-13 * (1 + abs(surplus / n))
+            if slack <= max(rtol * float(np.ptp(bias)), floor):
+                # far tails of the contours are rounded to about that, whatever the levels say
+                error = error if slack <= rtol * float(np.ptp(bias)) else np.maximum(error, floor)
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
         before = now
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
