@@ -51,7 +51,12 @@ def enumerated(
         ([0.0, 2.0, 9.0], 4.0, fp.DiscreteLaplace(0.4)),
     ],
 )
-def test_two_and_three_entities_are_enumerated(x: list[float], total: float, noise: fp.noise.Law) -> None:
+@pytest.mark.parametrize("cells", [False, True])
+def test_two_and_three_entities_are_enumerated(
+    x: list[float], total: float, noise: fp.noise.Law, cells: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cells:
+        monkeypatch.setattr(lattice, "pair", lambda *_: None)
     u, times = np.unique(x, return_counts=True)
     found = simplex(u, times, noise, total)
     bias, mse, zero, lift = enumerated(np.array(x), noise, total)
@@ -75,7 +80,10 @@ def test_two_and_three_entities_are_enumerated(x: list[float], total: float, noi
         ([0.0, 2.0, 2.0], 1.0, fp.DiscreteGaussian(1.2), 3.0),  # a total below the threshold
     ],
 )
-def test_a_ramp_among_few_is_enumerated(x: list[float], total: float, noise: fp.noise.Law, tau: float) -> None:
+def test_a_ramp_among_few_is_enumerated(
+    x: list[float], total: float, noise: fp.noise.Law, tau: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lattice, "pair", lambda *_: None)  # two entities need no cells
     u, times = np.unique(x, return_counts=True)
     found = release(u, times, noise, total, Threshold.ramp(tau), 1e-6)
     bias, mse, zero, _ = enumerated(np.array(x), noise, total, Threshold.ramp(tau))

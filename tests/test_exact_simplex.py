@@ -15,6 +15,7 @@ from fairpost.engines.exact.simplex import law as simplex_law
 from fairpost.engines.exact.simplex import moments as module
 from fairpost.engines.exact.simplex import window
 from fairpost.engines.exact.simplex.moments import simplex
+from fairpost.engines.exact.threshold import erlang
 from fairpost.errors import ToleranceError
 from fairpost.noise import Gaussian, Laplace
 
@@ -465,9 +466,24 @@ def test_three_counts_and_a_small_total_against_simulation(x, total):
     assert moments.error.max() < 1e-9
 
 
-def test_the_slow_corner_is_answered_by_upright_lines():
-    """Four counts under Laplace noise and a small total: the transform decays slowly and cannot be bent. Against plain draws."""
+def test_the_slow_corner_is_answered_by_upright_lines(monkeypatch):
+    """Four counts under Laplace noise and a small total: the transform decays slowly and cannot be bent. Against plain draws.
+
+    Sums of exponential variables are asked first, and have no such corner.
+    """
     rng = np.random.default_rng(17)
+    closed = {
+        total: evaluate(x, Laplace(5.0), total)
+        for x, total in (((0.0, 1.0, 2.0, 3.0), 2.0), ((0.0, 1.0, 3.0, 6.0), 4.0))
+    }
+    assert 2 * closed[2.0].error.max() <= 1e-6 * alpha(closed[2.0])
+
+    def refused(*_):
+        raise ToleranceError("not here")
+
+    monkeypatch.setattr(erlang, "release", refused)
+    upright = evaluate((0.0, 1.0, 3.0, 6.0), Laplace(5.0), 4.0)
+    assert (np.abs(upright.bias - closed[4.0].bias) <= upright.error + closed[4.0].error).all()
     with pytest.raises(ToleranceError, match=r"simplex: alpha = .* misses the relative tolerance"):
         evaluate((0.0, 1.0, 2.0, 3.0), Laplace(5.0), 2.0)  # a total of 0.4 noise scales
     for x, total in (((0.0, 1.0, 3.0, 6.0), 4.0), ((0.0, 1.0, 2.0, 3.0), 4.5)):
@@ -597,17 +613,48 @@ def test_one_window_for_deficits_and_spread_equals_two(mechanism, monkeypatch):
     assert (np.abs(one.mse - two.mse) <= one.mse_error + two.mse_error).all()
 
 
+def windows_seen(monkeypatch):
+    seen, find = [], module.find_window
+    monkeypatch.setattr(module, "find_window", lambda *given: seen.append(find(*given)) or seen[-1])
+    return seen
+
+
+def test_a_total_far_above_the_sum_puts_the_spread_out_of_the_deficits_window(monkeypatch):
+    """Without one of 80 entities the others share C: the root moves by 3.4 scales, where its law has the width 0.15."""
+    seen = windows_seen(monkeypatch)
+    x = np.concatenate([np.zeros(60), np.full(20, 90.0)])
+    found = evaluate(x, Laplace(1.0), total=float(x.sum()) + 80 * 270.0)
+    assert [win.spread for win in seen] == [False, True]
+    assert seen[0].high < seen[1].low
+    assert found.mse == pytest.approx(np.full(2, 2 * 79 / 80 + 270.0**2), rel=1e-9)  # v = X - mean(eta) + 270
+    assert found.threshold < 1e-100
+
+
+def test_one_of_many_takes_a_small_total():
+    """Gaussian noise a hundred times the total: the largest noisy count, which varies by a fraction of the noise. Against the maximum alone."""
+    n, total = 400, 0.01
+    x = np.concatenate([np.zeros(n // 2), np.full(n // 2, 5e-5)])
+    found = evaluate(x, Gaussian(1.0), total=total)
+    assert 2 * found.error.max() < 1e-6 * alpha(found)
+    # E[v_i] is C P(i is the largest) but for what the second one gets; both halves have nearly the same chance
+    # d log P / dx = E[largest of n] at most: some 3.1 in units of the noise
+    share = total / n
+    assert found.bias == pytest.approx([share, share - 5e-5], abs=share * 5e-5 * 3.5)
+    assert found.bias[0] < share < found.bias[1] + 5e-5
+    assert np.sum(found.bias) * n / 2 == pytest.approx(total - x.sum(), abs=1e-12)
+
+
+def test_rounding_of_the_deficits_is_seen_before_the_finest_rules(monkeypatch):
+    seen, integrate = [], module.integrate
+    monkeypatch.setattr(module, "integrate", lambda *given: seen.append(given) or integrate(*given))
+    with pytest.raises(ToleranceError, match="is known to"):
+        evaluate(np.arange(400.0), Laplace(1e12))
+    assert len(seen) == 2
+
+
 def test_where_clipping_is_rare_the_spread_has_a_window_of_its_own(monkeypatch):
     """Far tails: the deficits' integrand lies far above the threshold's law."""
-    seen: list[bool] = []
-    serves = window.Window.spread
-
-    def told(self, population):
-        seen.append(serves(self, population))
-        return seen[-1]
-
-    monkeypatch.setattr(window.Window, "spread", told)
+    seen = windows_seen(monkeypatch)
     found = evaluate(np.full(60, 2000.0) + np.arange(60), Gaussian(100.0))
-    assert not seen[0]
-    assert seen[-1]
+    assert [win.spread for win in seen] == [False, True]
     assert found.mse == pytest.approx(np.full(60, 1e4 * 59 / 60), rel=1e-9)  # nobody is clipped to speak of

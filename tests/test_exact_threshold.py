@@ -20,6 +20,7 @@ from fairpost.engines.exact.threshold import largest as two_largest
 from fairpost.engines.exact.threshold.largest import largest
 from fairpost.engines.exact.threshold.moments import pos_threshold, simplex_threshold
 from fairpost.engines.exact.threshold.release import growth, release
+from fairpost.engines.exact.threshold.release import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.expansion.threshold import pos_threshold as pos_expanded
 from fairpost.engines.expansion.threshold import simplex_threshold as expanded
@@ -242,3 +243,13 @@ def test_what_is_certain_and_what_is_refused() -> None:
     a = 10.0 ** np.linspace(0, 6, 12)
     with pytest.raises(errors.ToleranceError, match="may come near 0"):
         answer(Exact(), fp.Counts(np.arange(12.0), weights=a), fp.Laplace(50.0), PosThreshold(a))
+
+
+def test_a_range_of_biases_below_rounding_has_an_error_above_it() -> None:
+    """Six counts and a total far above them: nobody is ever cut, and what the contours leave of that is not nothing."""
+    x, times = np.array([3e-4, 5e-4, 0.0218, 0.034, 0.5407, 78.4699]), np.ones(6, dtype=np.int64)
+    found = jump(x, times, fp.Laplace(1.0), 395.336, 1.0, 1e-4)
+    drift = (395.336 - x.sum()) / 6
+    assert np.ptp(found.bias) > 1e-14  # ... of 1e-27
+    assert (np.abs(found.bias - drift) <= found.error).all()
+    assert found.error.max() < 1e-11

@@ -78,11 +78,11 @@ def test_what_was_reached_is_the_answer_within_its_own_error(name, unit, monkeyp
 
 
 def test_the_unfinished_exact_answer_of_auto_is_in_counts() -> None:
-    """Four counts and a small total: refused, kept beside the simulation, and as large as the simulation says."""
-    counts, noise = fp.Counts([0.0, 5.0, 10.0, 15.0]), fp.Laplace(25.0)
-    found = fp.audit(counts, noise, "simplex", total=10.0)
+    """Nine counts and a small total: refused, kept beside the simulation, and as large as the simulation says."""
+    counts, noise = fp.Counts(5.0 * np.arange(9)), fp.Laplace(25.0)
+    found = fp.audit(counts, noise, "simplex", total=5.0)
     assert "still better than what came after it" in found.note
-    drawn = fp.audit(counts, noise, "simplex", total=10.0, engine="monte-carlo", runs=100_000)
+    drawn = fp.audit(counts, noise, "simplex", total=5.0, engine="monte-carlo", runs=100_000)
     assert np.all(np.abs(found.bias - drawn.bias) <= found.half_width + drawn.half_width)
     assert found.alpha.half_width < 0.1 * drawn.alpha.half_width
 

@@ -40,10 +40,15 @@ NEAR = 1e-9
 
 @dataclass(frozen=True)
 class Ramp:
-    """The start of the ramp, and the total."""
+    """The start of the ramp, and the total's fraction: c and C - tau A matter but for a whole number, and a giant total would round them."""
 
     tau: float
     total: float
+
+    @classmethod
+    def of(cls, tau: float, total: float) -> Ramp:
+        """For a total of any size."""
+        return cls(tau, total - math.floor(total))
 
 
 @dataclass(frozen=True)

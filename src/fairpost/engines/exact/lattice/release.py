@@ -32,7 +32,9 @@ from fairpost.engines.exact.lattice import ramps
 from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
+from fairpost.engines.exact.lattice.pair import pair
 from fairpost.engines.exact.lattice.problem import Problem
+from fairpost.engines.exact.lattice.sparse import sparse
 from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
@@ -50,6 +52,8 @@ CELLS = 700
 REACH = (9.0, 7.0)
 """Every window reaches at least so many deviations of the mean noise to each side (Laplace, Gaussian): so too many cells are seen before
 it is sought."""
+SHIFTS = 7e5
+"""The most (t, count) pairs at one level: the contours of one take some microseconds."""
 SMOOTH = 200.0
 """Discrete Gaussian noise with more masses than this has its window from continuous noise."""
 RIPPLES = 0.2
@@ -85,7 +89,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     rare = log_chance(x, problem.n, noise, problem.surplus, 0.0 if rule is None else rule.level + rule.width)
     if rare < SURE:
         return _nobody(problem, rare)
-    found = alone(problem)
+    found = alone(problem) or sparse(problem, rtol) or pair(problem, rtol)
     if found is not None:
         return found
     _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
@@ -101,11 +105,12 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     for level in LEVELS:
         cancel.check()
         now = _level(problem, family, win, level, rtol)
-        if before is not None:
-            bias, error, slack = _biases(problem, now, before)
-            floor = 1e-13 * (noise.deviation + abs(problem.surplus / problem.n))
-            if slack <= max(rtol * float(np.ptp(bias)), floor):
-                return _moments(problem, win, now, before, bias, error)
+        bias, error, slack = _biases(problem, now, now if before is None else before)
+        least = max(rtol * float(np.ptp(bias)), 1e-13 * (noise.deviation + abs(problem.surplus / problem.n)))
+        if before is not None and slack <= least:
+            return _moments(problem, win, now, before, bias, error)
+        if 2 * now.left[0] > 2 * least and x.size > 1:
+            break  # ripples are the same at every level
         before = now
     raise refusal(problem.name, bias, error, rtol)
 
@@ -160,7 +165,9 @@ def _level(problem: Problem, family: Family, win: Window, level: Level, rtol: fl
     t, weight = panels(win, level.order)
     at = problem.places(t)
     tilt, width = win.tilts(t)
-    if t.size * 10 * table(problem.noise) > TABLES:  # the product is looked at some ten times before the work
+    if (
+        t.size * e.y.size > SHIFTS or t.size * 10 * table(problem.noise) > TABLES
+    ):  # the product is looked at some ten times before the work
         raise ToleranceError(
             f"{problem.name}: {t.size} shifts under {problem.noise.name} noise of this scale would take too long"
         )
@@ -205,7 +212,7 @@ def _few(problem: Problem, family: Family, win: Window, level: Level) -> Found:
     if problem.rule is None:
         sums = cells(e, m, tau, safety, problem.total)
     else:
-        sums = ramps.cells(e, m, tau, safety, ramps.Ramp(problem.tau, problem.total))
+        sums = ramps.cells(e, m, tau, safety, ramps.Ramp.of(problem.tau, problem.total))
     # the start counts m = t0 as below the root, the cells as above it
     parts = (sums.deficit, sums.zero - mass_at(e, np.array([float(t0)]))[0], sums.square)
     at = replace(win, centre=float(t0))

@@ -131,7 +131,7 @@ def integrate(population: Population, win: Window, level: Level) -> Integrals:
     m, weight = (edges[:-1, None] + width * u).ravel(), (width * w).ravel()
     tau, wide = win.tilts(m)
     upright = (m < win.true) & (law.kind == 0)
-    deficits, spread = win.deficits, win.spread(population)
+    deficits, spread = win.deficits, win.spread
     values, squares, common = (np.zeros((m.size, size)) for size in (law.x.size, law.x.size if spread else 0, 2))
     threads = cores() if m.size * law.x.size > WORK else 1
     step = max(1, STEP // law.x.size)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,9 +95,11 @@ def simplex(x: Floats, times: NDArray[np.int64], mechanism: Law, total: float, r
     except ToleranceError as error:
         if n < 3:
             raise
+        from fairpost.engines.exact.threshold import erlang
         from fairpost.engines.exact.threshold import few as upright
 
-        return otherwise(error, lambda: upright.release(x, times, mechanism, total, 0.0, rtol))
+        ways = (erlang, upright) if mechanism.code == LAPLACE else (upright,)
+        return otherwise(error, *(partial(way.release, x, times, mechanism, total, 0.0, rtol) for way in ways))
 
 
 def certain(x: Floats, times: NDArray[np.int64], total: float) -> Moments:
@@ -147,6 +150,9 @@ def _evaluate(population: Population, rtol: float, spread: float) -> Moments:
             return Moments(bias, error, mse, now.zero, now.mean, nodes=now.nodes + nodes, **stated)
         if now.slow and range_error(bias, error)[1] > 30 * rtol * np.ptp(bias):
             break  # finer rules would gain less than that
+        alpha, lost = range_error(bias, _rounding(population, now))
+        if population.x.size > 1 and lost > 2 * max(rtol * (alpha + range_error(bias, error)[1]), TINY):
+            break  # counts so much smaller than the noise that rounding of the deficits is too much
         before = now
     raise refusal("simplex", bias * spread, error * spread, rtol)
 
@@ -200,8 +206,12 @@ def _biases(population: Population, now: Deficits, before: Deficits) -> tuple[Fl
     if population.x.size == 1:
         return np.array([drift]), np.spacing(np.array([abs(drift)]))
     moved = float(np.max(np.abs((now.values - now.mean) - (before.values - before.mean))))
-    rounding = 4e-16 * ((20 + math.sqrt(population.n)) * (now.values + now.mean) + abs(drift))
-    return drift + (now.values - now.mean), (SLOW if now.slow else 1.0) * moved + rounding
+    return drift + (now.values - now.mean), (SLOW if now.slow else 1.0) * moved + _rounding(population, now)
+
+
+def _rounding(population: Population, now: Deficits) -> Floats:
+    drift = abs(population.surplus / population.n)
+    return np.asarray(4e-16 * ((20 + math.sqrt(population.n)) * (now.values + now.mean) + drift))
 
 
 def _reached(population: Population, bias: Floats, error: Floats, now: Deficits, before: Deficits, rtol: float) -> bool:

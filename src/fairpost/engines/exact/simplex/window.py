@@ -19,6 +19,8 @@ DROP = 36.0
 """The window of m ends where the integrand is e^-DROP of its peak."""
 EVEN = 3.0
 """How much less than the deficits (e^-DROP) the window leaves out of the spread where it serves both."""
+APART = 8.0
+"""The same at the upper end, where the entity that the deficits are without is back in the sum."""
 CLOSED = 40
 """Up to this number of entities at risk, m below every count is integrated in closed form (Laplace)."""
 NEAR = 1e-6
@@ -50,22 +52,13 @@ class Window:
     """Columns m, tau, width; ascending in m, tau < 0 up to the centre and tau > 0 from there."""
     peak: float
     """The logarithm of the integrand's largest value."""
+    spread: bool
+    """Whether it serves the spread."""
 
     @property
     def deficits(self) -> bool:
         """Whether it is for the deficits."""
         return self.skip == 1
-
-    def spread(self, population: Population) -> bool:
-        """Whether it serves the spread.
-
-        At either end P(eta <= m - x) |P(H > C) - 1{m < centre}| is e^-DROP of its peak for the smallest count, and P(eta <= m - x) is
-        smallest at the lower end: where it is at least e^-EVEN of the peak there, what the spread needs has fallen by DROP - EVEN.
-        """
-        if self.skip == 0:
-            return True
-        least = float(log_cdf(population.kind, np.array([self.low - population.x[0]]))[0])
-        return not self.closed and self.peak - least < EVEN
 
     def law(self, population: Population, nodes: int) -> Reduced:
         """The population's law of H(m) inside the window."""
@@ -138,6 +131,10 @@ def find_window(population: Population, skip: int) -> Window:
         true = float(population.x[0])
     _, variance, kept = population.moments(centre, skip)
     scale = min(1.0, math.sqrt(variance) / kept) if kept > 0 else 1.0
+    if (
+        population.kind == 1 and kept < 1
+    ):  # one of many takes the total, and the largest Gaussian value varies by 1 over its height
+        scale = min(scale, 1.3 / max(centre - float(population.x[-1]), 1.3))
     high = centre + 11 * scale
     for _ in range(8):
         law = reduce(population, high, (centre - 11 * scale, high), NODES)
@@ -147,5 +144,18 @@ def find_window(population: Population, skip: int) -> Window:
         if marks[-1, 0] <= high:
             break
         high = float(marks[-1, 0])
-    low = true if closed else float(marks[0, 0])
-    return Window(skip, centre, low, float(marks[-1, 0]), scale, kept, true, closed, marks, peak)
+    low, high = true if closed else float(marks[0, 0]), float(marks[-1, 0])
+    spread = skip == 0 or (not closed and _even(population, law, low, high, peak))
+    return Window(skip, centre, low, high, scale, kept, true, closed, marks, peak, spread)
+
+
+def _even(population: Population, law: Reduced, low: float, high: float, peak: float) -> bool:
+    """Whether a window for the deficits serves the spread.
+
+    At either end P(eta <= m - x) |P(H > C) - 1{m < centre}| is e^-DROP of its peak for the smallest count, which H is without, and
+    P(eta <= m - x) is smallest at the lower end: where it is at least e^-EVEN of the peak there, what the spread needs has fallen by
+    DROP - EVEN. H with all entities is larger: at the lower end still less likely to be below C, at the upper end more likely to be above
+    it. A total far above the sum puts it out of the window altogether.
+    """
+    least = float(log_cdf(population.kind, np.array([low - population.x[0]]))[0])
+    return peak - least < EVEN and mark(law, high, 1.0, 0)[2] < APART - DROP

@@ -146,7 +146,9 @@ def _discrete_gaussian(noise: Law, c: Floats, s: Complexes) -> Parts:
     cancel.check()
     moment[:, :-1] = np.cumsum((term * k)[:, ::-1], axis=1)[:, ::-1]
     cancel.check()
-    high = np.broadcast_to(np.maximum(c, 0.0), shape).ravel()
+    high = np.broadcast_to(
+        np.clip(c, 0.0, reach), shape
+    ).ravel()  # beyond the reach nothing is kept, whatever it is lifted by
     drop = np.exp(-flat[node] * high)
     cut = np.broadcast_to(c, shape).ravel()
     cancel.check()

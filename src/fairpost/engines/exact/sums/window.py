@@ -124,8 +124,11 @@ def _root(family: Family) -> tuple[float, float, float]:
     shared = max((excess(t - gap) - excess(t + gap)) / (2 * gap), 1e-3)
     small = 1e-4 / (1 + abs(family.noise.deviation))
     at = family.places(np.array([t, t]))
-    rate = slope(whole, at, np.array([small, -small]))[1]
+    # (a giant count, tilted by itself, is no number, and its variance is that of its noise)
+    rate = slope(family.entities(t - gap, t + gap, SEEK), at, np.array([small, -small]))[1]
     variance = max(float(rate[0] - rate[1]) / (2 * small), 1e-12 * family.noise.variance)
+    if family.noise.discrete:  # H moves by 1 at the least where it moves, and the root with it
+        return t, max(math.sqrt(variance), 1.0) / max(shared, 1.0), shared
     return t, math.sqrt(variance) / shared, shared
 
 
@@ -134,7 +137,7 @@ def find_window(family: Family) -> Window:
     unit = family.noise.spread
     limit = TILT[int(np.isinf(family.noise.strip))] / unit
     centre, scale, shared = _root(family)
-    scale = min(scale, family.noise.deviation)
+    scale = min(scale, max(family.noise.deviation, 1.0 if family.noise.discrete else 0.0))
     ends = [centre - 11 * scale, centre + 11 * scale]
     stride = 0.5 * 1.2 ** np.arange(8)
     for _ in range(6):

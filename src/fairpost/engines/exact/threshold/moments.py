@@ -16,12 +16,13 @@ from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.sums.one import one as cut_one
-from fairpost.engines.exact.threshold import few, lines, sets, two
+from fairpost.engines.exact.threshold import erlang, few, lines, sets, two
 from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Law, Threshold
+from fairpost.noise.base import LAPLACE
 from fairpost.rules import PosThreshold, SimplexThreshold
 
 FEW = 5
@@ -47,7 +48,8 @@ def simplex_threshold(
     except ToleranceError as error:
         if int(np.sum(times)) == 2 or total <= rule.level:
             raise
-        return otherwise(error, lambda: few.release(x, times, noise, total, rule.level, rtol))
+        ways = (erlang, few) if noise.code == LAPLACE else (few,)
+        return otherwise(error, *(partial(way.release, x, times, noise, total, rule.level, rtol) for way in ways))
 
 
 def covered(name: str, law: Law, rule: Threshold) -> None:

@@ -143,7 +143,10 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
         now = _level(family, win, level, at)
         if before is not None:
             bias, error, slack = _biases(now, before, surplus, n)
-            if slack <= max(rtol * float(np.ptp(bias)), 1e-13 * (1 + abs(surplus / n))):
+            floor = 1e-13 * (1 + abs(surplus / n))
+            if slack <= max(rtol * float(np.ptp(bias)), floor):
+                # far tails of the contours are rounded to about that, whatever the levels say
+                error = error if slack <= rtol * float(np.ptp(bias)) else np.maximum(error, floor)
                 return _moments(now, before, bias, error, surplus / n, spread, noise.name)
         before = now
     raise refusal("simplex-threshold", bias * spread, error * spread, rtol)
@@ -203,21 +206,23 @@ def _gathered(
     size = family.y.size
     giant = unit.variance + t0**2 - 2 * float(weight @ values.extra[2][:, 0])
     out = [np.zeros(size), np.zeros(size), np.full(size, giant)]
-    for full, part, like in zip(out, (deficit, zero, mse), (_missing, _clipped, None), strict=True):
-        full[: e.members] = _spread_out(e, part, unit, t0, like)
+    for full, part, like in zip(out, (deficit, zero, mse), (missing, clipped, None), strict=True):
+        full[: e.members] = spread_out(e, part, unit, t0, like)
     mean = float(np.sum(family.times * out[0])) / family.n
     return Found(out[0], mean, np.clip(out[1], 0.0, 1.0), out[2], root, values.nodes)
 
 
-def _missing(unit: Law, c: Floats) -> Floats:
+def missing(unit: Law, c: Floats) -> Floats:
+    """The deficit without a threshold if the root were at c above the count."""
     return np.asarray(-unit.lower(c, 0.0, 1))
 
 
-def _clipped(unit: Law, c: Floats) -> Floats:
+def clipped(unit: Law, c: Floats) -> Floats:
+    """P(v = 0) if it were."""
     return unit.cdf(c)
 
 
-def _spread_out(e: Entities, values: Floats, unit: Law, t0: float, like: object) -> Floats:
+def spread_out(e: Entities, values: Floats, unit: Law, t0: float, like: object) -> Floats:
     """At the members; ratios to what a fixed root t0 would give vary slowly."""
     if e.reduced is None:
         return values
