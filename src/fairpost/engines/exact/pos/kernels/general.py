@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import below
-from fairpost.engines.exact.pos.kernels.saddles import saddle, slope_from
+from fairpost.engines.exact.pos.kernels.noise import below, below_from
+from fairpost.engines.exact.pos.kernels.saddles import decays, leave_alone, saddle, slope_from
 from fairpost.engines.exact.pos.kernels.separated import contour, product_and_ratios, room
 
 Floats = NDArray[np.float64]
@@ -57,28 +57,34 @@ def accumulate_general(
     """
     m = c.size
     n = float(times.sum())
-    up, base, reference = np.empty((3, m)), np.empty((3, m)), np.empty(m)
+    up, base, reference, centre = np.empty((3, m)), np.empty((3, m)), np.empty(m), np.empty(m)
     rows = min(MORE, max(ROWS, TABLE // m))
     table, g = np.empty((rows, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
     nodes, largest = 0, 0.0
     for i in range(r.size):
         s0, curvature, known = 0.0, 0.0, -1  # the contour in use, and how many of its nodes are in the table
         width, bend, fine = 0.0, 0.0, 0.0
-        left = lean if r[i] > free else 0.0
+        left, decay = lean if r[i] > free else 0.0, base[0]
         for k in range(t.size):
             if not _above(noise, c, scale, r[i], t[k], up):
                 continue
-            _forget(noise, c, scale, r[i], never, up)
+            leave_alone(c, scale, times, r[i], _forget(noise, c, scale, r[i], never, up), centre)
             value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
             if known >= 0:
                 value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)
             if known < 0 or abs(first_order) > NEAR * math.sqrt(second) or not 0.6 < second / curvature < 1.6:
-                s0, value, number, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
-                curvature, known = second, 0
-                space = room(noise, c, scale, r[i], s0, low)
+                s0, value, number, second = saddle(noise, centre, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
+                if not (math.isfinite(value) and math.isfinite(second) and number > 0.0):
+                    s0, known = (
+                        0.0,
+                        -1,
+                    )  # too far out for the transforms, and so for anything to be there: shares must sum to 1
+                    continue
+                curvature, known, decay = second, 0, decays(noise, centre, scale, r[i])
+                space = room(noise, centre, scale, r[i], s0, low)
                 width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
                 for j in range(m):
-                    base[0, j], base[1, j], base[2, j] = below(noise, r[i] - c[j], scale[j], s0)
+                    base[0, j], base[1, j], base[2, j] = below_from(noise, r[i] - centre[j], scale[j], s0, decay[j])
             kept = _references(up, base, t[k], reference)
             size = weight[i] * omega[k] * math.exp(value) * (number + 1.0) * kept / math.sqrt(second)
             if size < NOTHING * largest:
@@ -91,7 +97,7 @@ def accumulate_general(
                 speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
                 if q == known:
                     for j in range(m):
-                        table[q, j], _, _ = below(noise, r[i] - c[j], scale[j], s0 + offset)
+                        table[q, j], _, _ = below_from(noise, r[i] - centre[j], scale[j], s0 + offset, decay[j])
                     known += 1
                 product, phi = product_and_ratios(up[0], table[q], reference, np.exp(offset * r[i]), times, g)
                 product *= speed * (weight[i] * omega[k] * math.exp(value))
@@ -118,15 +124,19 @@ def _above(noise: Any, c: Floats, scale: Floats, r: float, t: float, up: Floats)
 
 
 @kernel(error_model="numpy")
-def _forget(noise: Any, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> None:
-    """Who is above r with a chance below `never` is not there.
+def _forget(noise: Any, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> int:
+    """Who is above r with a chance below `never` is not there; returns the only one who is (-1: there are more).
 
     Its term has a saddle point of its own, far from that of the others where scales are very different: with it the contour suits neither,
     and what is next to 0 is lost in rounding.
     """
+    some, one = 0, -1
     for j in range(c.size):
         if up[0, j] < never and below(noise, c[j] - r, scale[j], 0.0)[0] < never:
             up[0, j], up[1, j], up[2, j] = 0.0, 0.0, 0.0
+        else:
+            some, one = some + 1, j
+    return one if some == 1 else -1
 
 
 @kernel(error_model="numpy")

@@ -23,7 +23,7 @@ def laplace_below(d: float, beta: float, s: Any, decay: float) -> Any:
     d <= 0: the excess below r is exponential. d > 0: the part below c is d plus an exponential, and between c and r the density
     is e^{-(d - y)/beta} / (2 beta), whose integral has a removable singularity at s beta = 1.
     """
-    q = 1.0 / (1.0 + s * beta)
+    q = _inverse(1.0 + s * beta)
     bq = beta * q
     if d <= 0.0:
         head = 0.5 * decay * q
@@ -41,13 +41,19 @@ def laplace_below(d: float, beta: float, s: Any, decay: float) -> Any:
 
 
 @kernel(error_model="numpy")
+def _inverse(z: Any) -> Any:
+    """1/z for |z| within 1e+-150: a complex division that need not look which part is larger."""
+    return np.conj(z) * (1.0 / (z.real * z.real + z.imag * z.imag))
+
+
+@kernel(error_model="numpy")
 def _growth(x: Any, head: Any, tail: Any) -> Any:
     """head * int_0^1 u^k e^{xu} du for k = 0, 1, 2, given tail = head e^x; by series where |x| < 0.2.
 
     The recurrence loses a factor 1/|x|^{k+1}: at most two digits here, in the second moment.
     """
     if abs(x) >= 0.2:
-        inverse = 1.0 / x
+        inverse = _inverse(x)
         g0 = (tail - head) * inverse
         g1 = (tail - g0) * inverse
         return g0, g1, (tail - 2.0 * g1) * inverse
@@ -85,6 +91,12 @@ def gaussian_below(d: float, sigma: float, s: Any) -> Any:
 @kernel(error_model="numpy")
 def below(noise: Any, d: float, scale: float, s: Any) -> Any:
     """E[y^k e^{-sy}; y > 0] for k = 0, 1, 2, where y = d - noise."""
+    return below_from(noise, d, scale, s, math.exp(-abs(d) / scale) if noise is None else 0.0)
+
+
+@kernel(error_model="numpy")
+def below_from(noise: Any, d: float, scale: float, s: Any, decay: float) -> Any:
+    """The same where decay = e^{-|d|/scale} is known (Laplace noise; not used for Gaussian noise)."""
     if noise is None:
-        return laplace_below(d, scale, s, math.exp(-abs(d) / scale))
+        return laplace_below(d, scale, s, decay)
     return gaussian_below(d, scale, s)
