@@ -86,6 +86,19 @@ def exp_sinh(step: float, reach: float = 3.7) -> Rule:
     return u, u * (np.pi / 2) * np.cosh(v) * step
 
 
+def between(low: float, high: float, step: float) -> Rule:
+    """int_0^inf f(t) dt for f that is flat below `low`, falls like t^-2 above `high`, and changes with log t between the two.
+
+    t = m e^{u - e^{-L-u} + e^{u-L}}, m^2 = low high and e^{2L} = high/low: equal steps of log t between the two, doubly exponential ones beyond, to
+    e^{-REACH'} of the whole, REACH' = e^3.4. Where f is analytic for |arg t| < pi/2 the error is e^{-pi^2/step}.
+    """
+    half, middle = 0.5 * np.log(high / low), np.sqrt(low * high)
+    u = np.arange(-half - 3.4, half + 3.4, step)
+    before, after = np.exp(-half - u), np.exp(u - half)
+    t = middle * np.exp(u - before + after)
+    return t, t * (1 + before + after) * step
+
+
 def on_panels(edges: Floats, order: int) -> Rule:
     """Gauss-Legendre on the panels between neighbouring edges, all nodes in order."""
     unit, weight = legendre(order)

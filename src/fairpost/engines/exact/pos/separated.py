@@ -30,6 +30,7 @@ from fairpost.engines.exact.pos.nodes import (
     SaddlePoint,
     contour_step,
     profile,
+    smooth_step,
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
@@ -218,7 +219,7 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
     tilts = (inverse.t, inverse.omega, far_log)
     step = contour_step(risk.problem, stage)
     near = SaddlePoint.of(risk.problem, float(risk.others.n), risk.profile, stage.drop)
-    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, step, r)
+    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, smooth_step(risk.problem, stage), r)
     r, weight = threshold_rule(risk.profile, stand_in, None if near.c.size == 0 else np.empty(0), stage)
 
     def work(nodes: slice) -> _Clipping:

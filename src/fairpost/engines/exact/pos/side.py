@@ -31,10 +31,11 @@ from fairpost.engines.exact.pos.nodes import (
     contour_step,
     density,
     profile,
+    smooth_step,
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import Rule, exp_sinh
+from fairpost.engines.exact.quadrature import Rule, between
 from fairpost.engines.exact.shares import SAFETY, moved
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
@@ -189,7 +190,7 @@ def _atom(problem: Problem) -> Sums:
     with np.errstate(divide="ignore"):
         if np.log(problem.mechanism.sf(-problem.c / problem.a)) @ problem.times < NOTHING:
             return Sums(none, none, none, 0)
-    t, weight = _inverse_rule(problem, 0.05)
+    t, weight = _inverse_rule(problem, 0.2)
     x, s = problem.c / problem.a, -np.multiply.outer(t, problem.a)
     u0, u1, u2 = (problem.mechanism.upper(-x, s, k) * problem.a**k for k in range(3))
     with np.errstate(divide="ignore"):
@@ -199,10 +200,9 @@ def _atom(problem: Problem) -> Sums:
 
 
 def _inverse_rule(problem: Problem, step: float) -> Rule:
-    """1/S = int e^{-tS} dt in units of the root mean square of S."""
-    size = np.sqrt(problem.mean**2 + problem.variance)
-    t, weight = exp_sinh(step)
-    return t / size, weight / size
+    """1/S = int e^{-tS} dt: from the root mean square of S down to the smallest scale, one value alone."""
+    size, least = np.sqrt(problem.mean**2 + problem.variance), float(np.min(problem.scale))
+    return between(1 / size, 1 / least, step)
 
 
 def on_halves(work: Callable[[slice], T]) -> tuple[T, T]:
@@ -235,7 +235,7 @@ def _untilted(problem: Problem, stage: Fineness) -> StandIn:
     from fairpost.engines.exact.pos.kernels.general import accumulate_general
 
     entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, problem.never, *_lean(problem))
-    once = (np.ones(1), contour_step(problem, stage), np.zeros(1), np.ones(1))
+    once = (np.ones(1), smooth_step(problem, stage), np.zeros(1), np.ones(1))
 
     def stand_in(r: Floats) -> Floats:
         out = np.zeros((r.size, 2, problem.c.size))

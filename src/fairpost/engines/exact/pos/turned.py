@@ -24,8 +24,8 @@ sum are closed. Squares have 2 t beta_i/(1 + t beta_i) more. The atom is S < 0 w
 Size and steps. Re s^2 <= 0 on the path, so |b_j| <= 1, and |e_j| <= 1/2: what is added is about as large as the answer, and rounding is
 a small multiple of n times that. Steps in v: moved to the left by pi/4 the path is where b is largest, e^{0.7 w g_B} times 1/(1 - w^2 beta^2/2)
 and so on, which w = 1/max(beta, sum g/4, (sum beta^2)^{1/2}/4) keeps to a few units. Steps in u, r = ray e^{u - e^{start - u}}:
-e^{-2 pi margin/step} (`rays`). Steps in t = e^{u - e^{-L-u} + e^{u-L}}, from the scale of S to the smallest one: 1/(1 + t beta) has its poles at
-a distance pi. All converge geometrically, with other constants each, so a stage has shorter ones of all three. The error is what the last
+e^{-2 pi margin/step} (`rays`). Steps in t are equal ones of log t from the scale of S to the smallest one (`between`): 1/(1 + t beta)
+has its poles at a distance pi. All converge geometrically, with other constants each, so a stage has shorter ones of all three. The error is what the last
 stage changed, the distance of the sum of shares from P(S < 0), which no step knows, what was left out, and rounding.
 """
 
@@ -38,7 +38,7 @@ import numpy as np
 
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.side import Refined, Sums, on_halves
-from fairpost.engines.exact.quadrature import Rule
+from fairpost.engines.exact.quadrature import between
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats
 
@@ -48,8 +48,6 @@ STEPS = ((0.2, 22.0, 0.42), (0.16, 26.0, 0.33), (0.125, 31.0, 0.26), (0.095, 35.
 """Of v; the exponent to which those of r and its range go; of t."""
 LAST = 14.0
 """v ends where |s| is e^LAST/min beta. What follows is e^{-2 LAST} of terms that are 2^-n themselves."""
-REACH = 3.5
-"""t ends e^{e^REACH} beyond the largest and the smallest scale: 1e-14 of what it adds."""
 COST, MORE = 1.0, 3.0
 """What one pair at one (s, t) takes for each unit of the exponent of r, in the units of `general`; two stages in terms of the first."""
 ROUNDING = 1e-15
@@ -75,7 +73,8 @@ class Turned(Refined):
 
         problem, (step, gain, tilt) = self.problem, STEPS[self.stage]
         path, speed = _path(problem, step)
-        t, omega = _tilts(problem, tilt)
+        spread = math.sqrt(float(np.sum(problem.times * problem.scale**2)))
+        t, omega = between(1 / spread, 1 / float(np.min(problem.scale)), tilt)
         orders = math.log(float(np.max(problem.scale) / np.min(problem.scale)))
         cost = COST * path.size * (gain + orders) * t.size * problem.c.size
         self.spend(cost, MORE * cost if self.stage == 0 else cost)
@@ -101,16 +100,6 @@ def _path(problem: Problem, step: float) -> tuple[Complexes, Complexes]:
     turn = w * math.sqrt(0.5)
     path = turn * (1j * np.sinh(v) + np.cosh(v) - 1)
     return path, turn * (np.cosh(v) - 1j * np.sinh(v)) * (step / math.pi)
-
-
-def _tilts(problem: Problem, step: float) -> Rule:
-    """t and its weights: equal steps of log t between the scales of S and of the smallest value, and doubly exponential beyond."""
-    low, high = float(np.min(problem.scale)), math.sqrt(float(np.sum(problem.times * problem.scale**2)))
-    half, middle = 0.5 * math.log(high / low), math.sqrt(low * high)
-    u = np.arange(-half - REACH, half + REACH, step)
-    before, after = np.exp(-half - u), np.exp(u - half)
-    t = np.exp(u - before + after) / middle
-    return t, t * (1 + before + after) * step
 
 
 def _atom(problem: Problem, t: Floats, omega: Floats) -> Sums:

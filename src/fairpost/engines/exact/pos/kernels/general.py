@@ -21,6 +21,9 @@ Counted = NDArray[np.int64]
 ROWS, MORE, TABLE = 512, 2048, 1 << 19
 """The most nodes on one contour, or up to MORE of them while the table has no more than TABLE values: scales over orders of magnitude need
 small steps near the saddle, and a small r needs s up to 1/r."""
+BELL, UNEVEN, TIGHT = 40, 3.0, 12.5
+"""Up to BELL entities whose scales differ by more than UNEVEN have terms of very different widths, those with few below r like e^{snr} alone:
+a contour that is wider than TIGHT/nr before it turns leaves its oscillations to the steps."""
 FAR = 40.0
 """The last v: s is e^40 widths of the integrand away."""
 NEAR = 1.0
@@ -60,11 +63,12 @@ def accumulate_general(
     up, base, reference, centre = np.empty((3, m)), np.empty((3, m)), np.empty(m), np.empty(m)
     rows = min(MORE, max(ROWS, TABLE // m))
     table, g = np.empty((rows, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    tight = np.inf if noise is None or n > BELL or np.max(scale) <= UNEVEN * np.min(scale) else TIGHT
     nodes, largest = 0, 0.0
     for i in range(r.size):
         s0, curvature, known = 0.0, 0.0, -1  # the contour in use, and how many of its nodes are in the table
         width, bend, fine = 0.0, 0.0, 0.0
-        left, decay = lean if r[i] > free else 0.0, base[0]
+        left, decay = 0.0, base[0]
         for k in range(t.size):
             if not _above(noise, c, scale, r[i], t[k], up):
                 continue
@@ -81,7 +85,10 @@ def accumulate_general(
                     )  # too far out for the transforms, and so for anything to be there: shares must sum to 1
                     continue
                 curvature, known, decay = second, 0, decays(noise, centre, scale, r[i])
-                space = room(noise, centre, scale, r[i], s0, low)
+                space = min(room(noise, centre, scale, r[i], s0, low), tight / (n * r[i]))
+                left = lean if r[i] > free else 0.0
+                if noise is not None:
+                    left = max(left, _bend(c, scale, times, up[0]))
                 width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
                 for j in range(m):
                     base[0, j], base[1, j], base[2, j] = below_from(noise, r[i] - centre[j], scale[j], s0, decay[j])
@@ -110,6 +117,20 @@ def accumulate_general(
                     break
             largest = max(largest, abs(total) * kept)
     return nodes
+
+
+@kernel(error_model="numpy")
+def _bend(c: Floats, scale: Floats, times: Any, up: Floats) -> float:
+    """The tangent of a contour's bend under Gaussian noise, by who may be on either side of r; see `pos.side._lean`.
+
+    Who is below r for certain (up = 0) is so in every term: what it does to their slopes the saddle point has balanced, and only what
+    terms do not share makes one of them grow on the way.
+    """
+    total = 1.0
+    for j in range(c.size):
+        if up[j] > 0.0 and c[j] < 0.0:
+            total += abs(times[j]) * (c[j] / scale[j]) ** 2
+    return min(0.4, 4.0 / math.sqrt(total))
 
 
 @kernel(error_model="numpy")
