@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import below, below_from
+from fairpost.engines.exact.pos.kernels.noise import below, below_from, mass_below
 from fairpost.engines.exact.pos.kernels.saddles import decays, leave_alone, saddle, slope_from
 from fairpost.engines.exact.pos.kernels.separated import contour, product_and_ratios, room
 
@@ -104,7 +104,7 @@ def accumulate_general(
                 speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
                 if q == known:
                     for j in range(m):
-                        table[q, j], _, _ = below_from(noise, r[i] - centre[j], scale[j], s0 + offset, decay[j])
+                        table[q, j] = mass_below(noise, r[i] - centre[j], scale[j], s0 + offset, decay[j])
                     known += 1
                 product, phi = product_and_ratios(up[0], table[q], reference, np.exp(offset * r[i]), times, g)
                 product *= speed * (weight[i] * omega[k] * math.exp(value))
@@ -197,6 +197,7 @@ def samples(
             row += 4 * v.size
             continue
         _forget(noise, c, scale, r[i], never, up)
+        decay = decays(noise, c, scale, r[i])
         s0, _, _, second = saddle(noise, c[some], scale[some], times, up[0][some], 0.0, r[i], 0.0, low, 0.6)
         width, bend, _ = contour(
             noise, s0, second, room(noise, c[some], scale[some], r[i], s0, low), n * r[i], left, 1.0
@@ -206,7 +207,7 @@ def samples(
             s = complex(s0 - bend * (math.sqrt(1.0 + rise * rise) - 1.0), rise * width)
             turn = np.exp(complex(0.0, s.imag * r[i]))
             for j in range(c.size):
-                psi = up[0, j] + below(noise, r[i] - c[j], scale[j], s)[0]
+                psi = up[0, j] + mass_below(noise, r[i] - c[j], scale[j], s, decay[j])
                 log, lift = np.log(psi * turn), (t[i] + 1.0 / unit) * up[1, j] / psi
                 out[row, j], out[row + 1, j] = log.real + s.real * r[i], log.imag
                 out[row + 2, j], out[row + 3, j] = lift.real, lift.imag

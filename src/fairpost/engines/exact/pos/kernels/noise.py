@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_three
+from fairpost.engines.exact.kernels.mills import first_three, zeroth
 
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
@@ -100,3 +100,17 @@ def below_from(noise: Any, d: float, scale: float, s: Any, decay: float) -> Any:
     if noise is None:
         return laplace_below(d, scale, s, decay)
     return gaussian_below(d, scale, s)
+
+
+@kernel(error_model="numpy")
+def mass_below(noise: Any, d: float, scale: float, s: complex, decay: float) -> complex:
+    """The first of the three alone, k = 0, for complex s."""
+    if noise is None:
+        return laplace_below(d, scale, s, decay)[0]
+    x = d / scale
+    q = s * scale - x
+    head = math.exp(-0.5 * x * x) / _ROOT_TWO_PI
+    if q.real >= 0.0:
+        return head * zeroth(q) if head > 0.0 else 0j
+    whole = np.exp(0.5 * s * scale * (s * scale - 2.0 * x))
+    return whole - head * zeroth(-q) if head > 0.0 else whole
