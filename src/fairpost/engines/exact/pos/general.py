@@ -26,7 +26,7 @@ WORK = 2e8
 FIRST = 2000.0
 """Refinement does not begin where the first two stages differ by so many times the tolerance (a usual one: COMMON): the next three gain less,
 and are dear ..."""
-CHEAP = 2e6
+CHEAP = 4e6
 """... where the first ones took so many steps: all five then take a second."""
 ROUGH, LESS = 1e-5, 0.4
 """A tolerance that two or three stages of the five reach, and what part of the work of all they are."""

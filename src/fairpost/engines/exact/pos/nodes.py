@@ -35,11 +35,11 @@ class Fineness:
 
 
 STAGES = (
-    Fineness(22, 1.15, 1.1, 0.75, 5, 1e-5, 1e-7),
-    Fineness(27, 0.95, 0.88, 0.6, 6, 1e-7, 3e-8),
-    Fineness(31, 0.75, 0.7, 0.47, 8, 3e-9, 1e-8),
-    Fineness(34, 0.52, 0.52, 0.37, 10, 1e-10, 3e-9),
-    Fineness(36, 0.34, 0.36, 0.28, 12, 1e-12, 1e-9),
+    Fineness(22, 1.15, 1.1, 0.6, 5, 1e-5, 1e-7),
+    Fineness(27, 0.95, 0.88, 0.48, 6, 1e-7, 3e-8),
+    Fineness(31, 0.75, 0.7, 0.38, 8, 3e-9, 1e-8),
+    Fineness(34, 0.52, 0.52, 0.3, 10, 1e-10, 3e-9),
+    Fineness(36, 0.34, 0.36, 0.23, 12, 1e-12, 1e-9),
 )
 MOST = 300
 """No panel of r is halved any more when there are this many."""

@@ -25,8 +25,9 @@ Size and steps. Re s^2 <= 0 on the path, so |b_j| <= 1, and |e_j| <= 1/2: what i
 a small multiple of n times that. Steps in v: moved to the left by pi/4 the path is where b is largest, e^{0.7 w g_B} times 1/(1 - w^2 beta^2/2)
 and so on, which w = 1/max(beta, sum g/4, (sum beta^2)^{1/2}/4) keeps to a few units. Steps in u, r = ray e^{u - e^{start - u}}:
 e^{-2 pi margin/step} (`rays`). Steps in t are equal ones of log t from the scale of S to the smallest one (`between`): 1/(1 + t beta)
-has its poles at a distance pi. All converge geometrically, with other constants each, so a stage has shorter ones of all three. The error is what the last
-stage changed, the distance of the sum of shares from P(S < 0), which no step knows, what was left out, and rounding.
+has its poles at a distance pi. All converge geometrically, with other constants each, so a stage has shorter ones of all three. The
+error is what the last stage changed, the distance of the sum of shares from P(S < 0), which no step knows, what was left out, and
+rounding.
 """
 
 from __future__ import annotations

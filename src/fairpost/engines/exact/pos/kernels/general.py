@@ -88,13 +88,13 @@ def accumulate_general(
                 space = min(room(noise, centre, scale, r[i], s0, low), tight / (n * r[i]))
                 left = lean if r[i] > free else 0.0
                 if noise is not None:
-                    left = max(left, _bend(c, scale, times, up[0]))
+                    left = max(left, _bend(c, scale, times, r[i], up[0]))
                 width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
                 for j in range(m):
                     base[0, j], base[1, j], base[2, j] = below_from(noise, r[i] - centre[j], scale[j], s0, decay[j])
             kept = _references(up, base, t[k], reference)
             size = weight[i] * omega[k] * math.exp(value) * (number + 1.0) * kept / math.sqrt(second)
-            if size < NOTHING * largest:
+            if not size > NOTHING * largest:
                 continue
             peak, total = 0.0, 0.0
             last = FAR if left > 0.0 else 4.0 / math.sqrt(step)  # upright, a small part decays slowly: cut off
@@ -120,17 +120,19 @@ def accumulate_general(
 
 
 @kernel(error_model="numpy")
-def _bend(c: Floats, scale: Floats, times: Any, up: Floats) -> float:
+def _bend(c: Floats, scale: Floats, times: Any, r: float, up: Floats) -> float:
     """The tangent of a contour's bend under Gaussian noise, by who may be on either side of r; see `pos.side._lean`.
 
     Who is below r for certain (up = 0) is so in every term: what it does to their slopes the saddle point has balanced, and only what
-    terms do not share makes one of them grow on the way.
+    terms do not share makes one of them grow on the way. But its own factor grows by e^{(bend (r - c)/scale)^2/2}, which a double must hold.
     """
-    total = 1.0
+    total, most = 1.0, 0.4
     for j in range(c.size):
-        if up[j] > 0.0 and c[j] < 0.0:
+        if up[j] == 0.0:
+            most = min(most, 20.0 * scale[j] / (r - c[j]))
+        elif c[j] < 0.0:
             total += abs(times[j]) * (c[j] / scale[j]) ** 2
-    return min(0.4, 4.0 / math.sqrt(total))
+    return min(most, 4.0 / math.sqrt(total))
 
 
 @kernel(error_model="numpy")

@@ -126,7 +126,8 @@ def saddle(
 
     Where one entity is clipped once in a long while, log(F K) is like s n r - log s: flat to the right, and Newton's
     method from there lands far to the left, where Gaussian transforms grow like e^{s^2 sigma^2 / 2} beyond what doubles
-    hold. Such a step is taken back; the next one is nine tenths of a width long, from s to s/10 in that example.
+    hold. Such a step is taken back; the next one is nine tenths of a width long, from s to s/10 in that example. Likewise to the right, where
+    a value far below 0 has a transform that is too small. A saddle point beyond doubles is not found, and what is returned is next to 0.
     """
     high = np.inf
     s = last = start
@@ -137,7 +138,10 @@ def saddle(
         if not (math.isfinite(value) and math.isfinite(first) and math.isfinite(second)):
             if reach == 0.0:
                 break
-            low, s = max(low, s), last - reach
+            if s > last:
+                high, s = min(high, s), last + reach
+            else:
+                low, s = max(low, s), last - reach
             reach *= 0.5
             value, number, first, second = slope(noise, c, scale, times, above, decay, far, r, s)
             continue
