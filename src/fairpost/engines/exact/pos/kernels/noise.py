@@ -103,7 +103,7 @@ def below_from(noise: Any, d: float, scale: float, s: Any, decay: float) -> Any:
 
 
 @kernel(error_model="numpy")
-def mass_below(noise: Any, d: float, scale: float, s: complex, decay: float) -> complex:
+def mass_below(noise: Any, d: float, scale: float, s: complex, decay: float) -> Any:
     """The first of the three alone, k = 0, for complex s."""
     if noise is None:
         return laplace_below(d, scale, s, decay)[0]
