@@ -72,7 +72,8 @@ def accumulate_general(
         for k in range(t.size):
             if not _above(noise, c, scale, r[i], t[k], up):
                 continue
-            leave_alone(c, scale, times, r[i], _forget(noise, c, scale, r[i], never, up), centre)
+            one = _forget(noise, c, scale, r[i], never, up)
+            leave_alone(c, scale, times, r[i], -1 if noise is None else one, centre)
             value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
             if known >= 0:
                 value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)

@@ -183,7 +183,7 @@ def threshold_density(
             up[j] = up[j] if up[j] >= never else 0.0
             if up[j] > 0.0:
                 some, one = some + 1, j
-        leave_alone(c, scale, times, r[i], one if some == 1 and far == 0.0 else -1, centre)
+        leave_alone(c, scale, times, r[i], one if some == 1 and far == 0.0 and noise is not None else -1, centre)
         s, value, number, second = saddle(noise, centre, scale, times, up, far, r[i], s, low, 1e-10)
         out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
         if not math.isfinite(out[i]):
@@ -196,6 +196,7 @@ def leave_alone(c: Floats, scale: Floats, times: Any, r: float, one: int, out: F
 
     Where one entity alone can be above r it is, since F K = sum_k U_k prod_{j != k} psi_j has no term without a U: its D is in F and cancels
     from F K. But among smaller ones it grows like e^{s^2 scale^2 / 2} beyond what doubles hold, long before the saddle point of theirs.
+    (Under Gaussian noise: a Laplace transform has a pole there, and contours keep to its right.)
     """
     out[:] = c
     if one >= 0 and times[one] == 1.0:
