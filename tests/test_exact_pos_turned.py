@@ -130,7 +130,7 @@ def test_scales_over_orders_under_gaussian_noise(x):
     By releases that are spread over all scales of the large one.
     """
     problem = built(x, np.array([1.0, 2e-3, 1e-4]), fp.Gaussian(1.0))
-    found = general(problem, 1e-5)
+    found = general(problem, 1e-3)
     rng, many = np.random.default_rng(0), 200_000
     v = 24 * (np.arange(many) + rng.random(many)) / many - 12  # all scales of the large one, a part of each
     large = 1e-4 * np.sinh(v)
@@ -140,7 +140,7 @@ def test_scales_over_orders_under_gaussian_noise(x):
     mean, room = away.mean(axis=0) + np.array([1.0, 0.0, 0.0]), 6 * away.std(axis=0) / math.sqrt(many)
     assert (np.abs(mean - problem.shares - found.bias) <= room + found.error + 1e-9).all()
     assert room.max() < 6e-4  # (of biases up to 0.05)
-    assert found.error.max() < 1e-5 * np.ptp(found.bias)
+    assert found.error.max() < 1e-3 * np.ptp(found.bias)
 
 
 def test_a_place_beyond_doubles_does_not_spoil_the_next():
