@@ -86,6 +86,20 @@ def exp_sinh(step: float, reach: float = 3.7) -> Rule:
     return u, u * (np.pi / 2) * np.cosh(v) * step
 
 
+def between(low: float, high: float, step: float) -> Rule:
+    """int_0^inf f(t) dt for f that is flat below `low`, falls like t^-2 above `high`, and changes with log t between the two.
+
+    t = m e^{u + (pi/4)(e^{u-L} - e^{-L-u})}, m^2 = low high and e^{2L} = high/low: equal steps of log t between the two, doubly exponential
+    ones beyond, to 1e-13 of the whole. Where f has its singularities at negative t alone, as 1/(1 + t)^k has, t comes to them for Im u =
+    pi/2 (L = 0) or more: the error is e^{-pi^2/step}, times (2 pi/step)^{k-1}/(k - 1)!.
+    """
+    half, middle = 0.5 * np.log(high / low), np.sqrt(low * high)
+    u = np.arange(-half - 3.65, half + 3.65, step)
+    before, after = np.pi / 4 * np.exp(-half - u), np.pi / 4 * np.exp(u - half)
+    t = middle * np.exp(u - before + after)
+    return t, t * (1 + before + after) * step
+
+
 def on_panels(edges: Floats, order: int) -> Rule:
     """Gauss-Legendre on the panels between neighbouring edges, all nodes in order."""
     unit, weight = legendre(order)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.exact.pos.opposite import Opposite, opposite, served
+from fairpost.engines.exact.pos import opposite, turned
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.pos.side import Side
+from fairpost.engines.exact.pos.side import Refined, Side
 from fairpost.engines.exact.shares import LOOSE, range_error, reached, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
@@ -26,7 +26,7 @@ WORK = 2e8
 FIRST = 2000.0
 """Refinement does not begin where the first two stages differ by so many times the tolerance (a usual one: COMMON): the next three gain less,
 and are dear ..."""
-CHEAP = 2e6
+CHEAP = 4e6
 """... where the first ones took so many steps: all five then take a second."""
 ROUGH, LESS = 1e-5, 0.4
 """A tolerance that two or three stages of the five reach, and what part of the work of all they are."""
@@ -73,7 +73,7 @@ def _refined(problem: Problem, rtol: float) -> Moments:
     """Both sides, refined until the tolerance is met; in the order of the problem."""
     negative = chance_negative(problem)
     budget = _Budget(rtol)
-    sides: list[Side | Opposite] = [Side(problem, 1 - negative, budget)]
+    sides: list[Refined | opposite.Opposite] = [Side(problem, 1 - negative, budget)]
     while True:
         cancel.check()
         bias, error = _joined(sides, problem.shares, negative if len(sides) == 1 else 0.0)
@@ -85,7 +85,7 @@ def _refined(problem: Problem, rtol: float) -> Moments:
             raise refusal("pos", bias, error, rtol, "a finer rule would take too long") from None
 
 
-def _joined(sides: list[Side | Opposite], p: Floats, omitted: float) -> tuple[Floats, Floats]:
+def _joined(sides: list[Refined | opposite.Opposite], p: Floats, omitted: float) -> tuple[Floats, Floats]:
     """The biases and their errors; `omitted` bounds what a side that was not looked at could add."""
     first = np.sum([side.sums.first for side in sides], axis=0)
     bias = first - p * sum(side.mass for side in sides)
@@ -93,7 +93,7 @@ def _joined(sides: list[Side | Opposite], p: Floats, omitted: float) -> tuple[Fl
 
 
 def _improve(
-    sides: list[Side | Opposite],
+    sides: list[Refined | opposite.Opposite],
     problem: Problem,
     negative: float,
     budget: _Budget,
@@ -106,8 +106,7 @@ def _improve(
     if not np.isfinite(slack):
         raise refusal("pos", bias, error, rtol)
     if len(sides) == 1 and negative > 0.01 * rtol * alpha:
-        few = served(problem)
-        sides.append(opposite(problem, negative) if few else Side(replace(problem, c=-problem.c), negative, budget))
+        sides.append(_below(problem, negative, budget))
         return
     worse = max(sides, key=lambda side: float(np.max(side.error)))
     early = worse.stage == 1 and bias.size > 1 and budget.spent > CHEAP
@@ -117,7 +116,18 @@ def _improve(
         raise refusal("pos", bias, error, rtol)
 
 
-def _moments(sides: list[Side | Opposite], p: Floats, bias: Floats, error: Floats, negative: float) -> Moments:
+def _below(problem: Problem, negative: float, budget: _Budget) -> Refined | opposite.Opposite:
+    """The side S < 0: Laplace values have ways of their own there."""
+    if opposite.served(problem):
+        return opposite.opposite(problem, negative)
+    if turned.served(problem):
+        return turned.Turned(problem, negative, budget)
+    return Side(replace(problem, c=-problem.c), negative, budget)
+
+
+def _moments(
+    sides: list[Refined | opposite.Opposite], p: Floats, bias: Floats, error: Floats, negative: float
+) -> Moments:
     """Both sides together."""
     total = sum((side.sums for side in sides[1:]), sides[0].sums)
     mse = np.maximum(total.second - 2 * p * total.first + p * p, 0.0)

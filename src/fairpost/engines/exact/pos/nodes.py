@@ -25,7 +25,7 @@ class Fineness:
     step: float
     """The step along the contour in s, as a part of the kernel's own."""
     tail: float
-    """The step of the double-exponential rule in t."""
+    """The step of log t (`quadrature.between`)."""
     order: int
     """Gauss-Legendre nodes on a panel of r."""
     panel: float
@@ -35,11 +35,11 @@ class Fineness:
 
 
 STAGES = (
-    Fineness(22, 1.15, 1.1, 0.25, 5, 1e-5, 1e-7),
-    Fineness(27, 0.95, 0.88, 0.19, 6, 1e-7, 3e-8),
-    Fineness(31, 0.75, 0.7, 0.14, 8, 3e-9, 1e-8),
-    Fineness(34, 0.52, 0.52, 0.1, 10, 1e-10, 3e-9),
-    Fineness(36, 0.34, 0.36, 0.07, 12, 1e-12, 1e-9),
+    Fineness(22, 1.15, 1.1, 0.6, 5, 1e-5, 1e-7),
+    Fineness(27, 0.95, 0.88, 0.48, 6, 1e-7, 3e-8),
+    Fineness(31, 0.75, 0.7, 0.38, 8, 3e-9, 1e-8),
+    Fineness(34, 0.52, 0.52, 0.3, 10, 1e-10, 3e-9),
+    Fineness(36, 0.34, 0.36, 0.23, 12, 1e-12, 1e-9),
 )
 MOST = 300
 """No panel of r is halved any more when there are this many."""
@@ -47,8 +47,8 @@ AHEAD = 6
 """Points of the rough picture at a time: the kernel finds a saddle point faster from its neighbour's."""
 MANY = 1000
 """Up to this number of entities a single one is seen in the density of r."""
-FEW, BELL = 12, 40
-"""More entities than BELL have neighbours at every scale, up to FEW may be all alone at theirs."""
+BELL = 40
+"""More entities than this have neighbours at every scale."""
 SINGLE = 200
 """The most entities whose own shortfall a rule for r looks at."""
 
@@ -56,12 +56,21 @@ SINGLE = 200
 def contour_step(problem: Problem, stage: Fineness) -> float:
     """The step along the contour in s, as a part of the kernel's own.
 
-    Under Gaussian noise of very different scales the integrand in s of few entities is no bell, and needs small steps from the start. (With
-    13 to 30 entities the larger of the two moves biases by 1e-9 of their range at most, with 50 and more the usual step by 1e-13.)
+    Under Gaussian noise of very different scales the integrand in s of few entities is no bell, and needs smaller steps. (What they move
+    biases by, of 3 to 13 entities: 1e-8 of a share at most in the first stage, 1e-11 in the third; with 50 and more entities the usual
+    ones move 1e-13.)
     """
+    return 0.3 + 0.45 * stage.step if _uneven(problem) else stage.step
+
+
+def smooth_step(problem: Problem, stage: Fineness) -> float:
+    """The same for a stand-in: what the steps miss is not smooth in r, and panels would be halved for its sake."""
+    return 0.2 + 0.25 * stage.step if _uneven(problem) else contour_step(problem, stage)
+
+
+def _uneven(problem: Problem) -> bool:
     few = problem.gaussian and problem.n <= BELL
-    uneven = few and float(np.max(problem.scale)) > 3 * float(np.min(problem.scale))
-    return 0.2 + (0.1 if problem.n <= FEW else 0.5) * stage.step if uneven else stage.step
+    return few and float(np.max(problem.scale)) > 3 * float(np.min(problem.scale))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from fairpost.engines.exact.pos.nodes import (
     SaddlePoint,
     contour_step,
     profile,
+    smooth_step,
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
@@ -218,7 +219,7 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
     tilts = (inverse.t, inverse.omega, far_log)
     step = contour_step(risk.problem, stage)
     near = SaddlePoint.of(risk.problem, float(risk.others.n), risk.profile, stage.drop)
-    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, step, r)
+    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, smooth_step(risk.problem, stage), r)
     r, weight = threshold_rule(risk.profile, stand_in, None if near.c.size == 0 else np.empty(0), stage)
 
     def work(nodes: slice) -> _Clipping:
@@ -245,21 +246,31 @@ def _accumulated(risk: _AtRisk, rule: tuple[Floats, Floats, float], tilts: tuple
     """The kernel's sums for a rule (r, weight, step along the contour) and nodes t."""
     from fairpost.engines.exact.pos.kernels.separated import accumulate
 
-    part, size = risk.problem, risk.problem.c.size
+    size = risk.problem.c.size
     sums = (np.zeros(size), np.zeros(size), np.zeros(size), np.zeros((tilts[0].size, 3)))
-    entities = (part.noise, part.c, part.scale, part.times, float(risk.others.n), part.low)
-    left = 0.4 if part.gaussian else 1.0
-    nodes = accumulate(*entities, left, *rule, *tilts, *sums)  # type: ignore[call-arg]
+    nodes = accumulate(*_entities(risk), *rule, *tilts, *sums)  # type: ignore[call-arg]
     return _Clipping(*sums, nodes=nodes)
+
+
+def _entities(risk: _AtRisk) -> tuple[Any, ...]:
+    """Those at risk as the kernel wants them, and how far its contours may bend."""
+    part = risk.problem
+    left = 0.4 if part.gaussian else 1.0
+    return part.noise, part.c, part.scale, part.times, float(risk.others.n), part.low, left
 
 
 def _untilted(risk: _AtRisk, step: float, r: Floats) -> Floats:
     """A stand-in for the rule in r: the integrand at t = 0, E[(r - z_i)_+] for each entity and E[r]."""
-    out = np.empty((r.size, risk.problem.c.size + 1))
+    from fairpost.engines.exact.pos.kernels.separated import accumulate
+
+    size, entities = risk.problem.c.size, _entities(risk)
+    out, moments, unused = np.zeros((r.size, size + 1)), np.zeros((1, 3)), np.zeros((2, size))
+    one, nil = np.ones(1), np.zeros(1)
     for i in range(r.size):
         cancel.check()
-        found = _accumulated(risk, (r[i : i + 1], np.ones(1), step), (np.zeros(1), np.ones(1), np.zeros(1)))
-        out[i, :-1], out[i, -1] = found.first, found.common[0, 1]
+        moments[:] = 0.0
+        accumulate(*entities, r[i : i + 1], one, step, nil, one, nil, out[i, :-1], *unused, moments)  # type: ignore[call-arg]
+        out[i, -1] = moments[0, 1]
     return out
 
 

@@ -7,7 +7,8 @@ With the symbols of `pos`,
 V_i = E[(z_i - r) e^{-t(z_i - r)}; z_i > r], over r > 0 and t > 0. The atom is r = 0, nothing clipped, where
 PoS_i = z_i/S: int dt V_i prod_{j != i} U_j at r = 0. The t-integral takes the double-exponential rule, made for the
 decay like t^-2 that E[e^{-tS}] has from S near 0; each (r, t) has its own contour in s, through the saddle point and bent to the left as far as
-the values allow. Few Laplace values centred below 0, as S < 0 has them, have kinks that forbid any bend: see `pos.opposite`.
+the values allow. Laplace values centred below 0, as S < 0 has them, have kinks that forbid any bend: see `pos.turned` and, for
+few, `pos.opposite`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,13 +31,16 @@ from fairpost.engines.exact.pos.nodes import (
     contour_step,
     density,
     profile,
+    smooth_step,
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import Rule, exp_sinh
+from fairpost.engines.exact.quadrature import Rule, between
 from fairpost.engines.exact.shares import SAFETY, moved
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
+
+T = TypeVar("T")
 
 FEW = 60
 """Up to this many Laplace values centred below 0 have kinks that are seen in the density of r."""
@@ -77,21 +82,23 @@ class Sums:
         return Sums(self.first @ to_all, self.second @ to_all, self.zero @ to_all, self.nodes)
 
 
-class Side:
+class Refined:
     """One sign of S, at its present stage of refinement; `chance` is its probability."""
 
-    def __init__(self, problem: Problem, chance: float, spend: Callable[[float, float], None]) -> None:
-        problem = replace(problem, never=NEVER)
-        self.problem, self.chance, self.spend = problem, chance, spend
-        self.shape, self.atom = _locate(problem), _atom(problem)
-        self.close = close(problem, self.shape, STAGES[-1].drop, _lean(problem)[0])
-        few = not problem.gaussian and problem.n <= FEW
-        self.kinked = few and bool(np.any(problem.c < 0))
-        self.each, self.stage = EACH, 0
-        self.error, self.gain = np.full_like(problem.c, np.inf), 0.0
-        self.sums = self._evaluate()
+    def __init__(self, problem: Problem, chance: float, stages: int) -> None:
+        self.problem, self.chance, self.stages = problem, chance, stages
+        self.stage, self.gain = 0, 0.0
+        self.error = np.full_like(problem.c, np.inf)
+
+    def evaluate(self) -> tuple[Sums, float]:
+        """The sums of the present stage, and what they may miss that no other stage shows."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """The first two stages; the error is then the distance of the second from the first."""
+        self.sums, _ = self.evaluate()
         self._doubt()
-        self.refine()  # the error is then the distance of the second stage from the first
+        self.refine()
         self._doubt()
 
     def _doubt(self) -> None:
@@ -102,7 +109,52 @@ class Side:
                 f"{abs(self.mass - self.chance):.2g}, and finer ones would not reach the tolerance"
             )
 
-    def _evaluate(self) -> Sums:
+    @property
+    def mass(self) -> float:
+        """The sum of all shares."""
+        return float(np.sum(self.problem.times * self.sums.first))
+
+    @property
+    def outlook(self) -> float:
+        """The error that the finest stage would have if each still gains what the last one did."""
+        return float(np.max(self.error)) * self.gain ** (self.stages - 1 - self.stage)
+
+    def refine(self) -> None:
+        """The next stage; the error is its distance from the last one and the defect of the sum."""
+        self.stage += 1
+        previous, before = self.sums, float(np.max(self.error))
+        self.sums, unseen = self.evaluate()
+        lost = abs(self.mass - self.chance) + unseen
+        self.error = moved(self.sums.first, previous.first, self.sums.first) + lost
+        self.second_error = SAFETY * moved(self.sums.second, previous.second, self.sums.second) + lost
+        self.zero_error = SAFETY * moved(self.sums.zero, previous.zero, self.sums.zero) + lost
+        now = float(np.max(self.error))
+        self.gain = now / before if np.isfinite(before) and before > 0 else 0.0
+
+    def improve(self, need: float) -> bool:
+        """Refine; False where there is no finer stage, or an error of `need` is not in sight."""
+        if self.stage + 1 < self.stages and self.outlook <= need:
+            self.refine()
+            return True
+        return False
+
+
+class Side(Refined):
+    """One sign of S, by contours that bend as far as the values allow."""
+
+    def __init__(self, problem: Problem, chance: float, spend: Callable[[float, float], None]) -> None:
+        problem = replace(problem, never=NEVER)
+        super().__init__(problem, chance, len(STAGES))
+        self.spend = spend
+        self.shape, self.atom = _locate(problem), _atom(problem)
+        self.close = close(problem, self.shape, STAGES[-1].drop, _lean(problem)[0])
+        few = not problem.gaussian and problem.n <= FEW
+        self.kinked = few and bool(np.any(problem.c < 0))
+        self.each = EACH
+        self.begin()
+
+    def evaluate(self) -> tuple[Sums, float]:
+        """By a few pairs that stand for all, where there are many."""
         stage = STAGES[self.stage]
         problem, to_all = self._pairs(stage)
         nodes, times = PLAIN[int(problem.gaussian)]
@@ -116,40 +168,12 @@ class Side:
         self.spend(cost, times * cost if self.stage == 0 else cost)
         found = _plain(problem, rule, tilts, stage)
         self.each = found.nodes / pairs
-        return self.atom + (found if to_all is None else found.at(to_all))
+        return self.atom + (found if to_all is None else found.at(to_all)), 0.0
 
     def _pairs(self, stage: Fineness) -> tuple[Problem, Floats | None]:
         """Those who stand for all at a stage, and what carries their answers to all (None: every pair stands for itself)."""
         found = None if self.close is None else self.close.at(stage.close)
         return (self.problem, None) if found is None else found
-
-    @property
-    def mass(self) -> float:
-        """The sum of all shares."""
-        return float(np.sum(self.problem.times * self.sums.first))
-
-    @property
-    def outlook(self) -> float:
-        """The error that the finest stage would have if each still gains what the last one did."""
-        return float(np.max(self.error)) * self.gain ** (len(STAGES) - 1 - self.stage)
-
-    def refine(self) -> None:
-        """The next stage; the error is its distance from the last one and the defect of the sum."""
-        self.stage += 1
-        previous, before, self.sums = self.sums, float(np.max(self.error)), self._evaluate()
-        self.error = moved(self.sums.first, previous.first, self.sums.first) + abs(self.mass - self.chance)
-        lost = abs(self.mass - self.chance)
-        self.second_error = SAFETY * moved(self.sums.second, previous.second, self.sums.second) + lost
-        self.zero_error = SAFETY * moved(self.sums.zero, previous.zero, self.sums.zero) + lost
-        now = float(np.max(self.error))
-        self.gain = now / before if np.isfinite(before) and before > 0 else 0.0
-
-    def improve(self, need: float) -> bool:
-        """Refine; False where there is no finer stage, or an error of `need` is not in sight."""
-        if self.stage + 1 < len(STAGES) and self.outlook <= need:
-            self.refine()
-            return True
-        return False
 
 
 def _locate(problem: Problem) -> Profile:
@@ -166,7 +190,7 @@ def _atom(problem: Problem) -> Sums:
     with np.errstate(divide="ignore"):
         if np.log(problem.mechanism.sf(-problem.c / problem.a)) @ problem.times < NOTHING:
             return Sums(none, none, none, 0)
-    t, weight = _inverse_rule(problem, 0.05)
+    t, weight = _inverse_rule(problem, 0.2)
     x, s = problem.c / problem.a, -np.multiply.outer(t, problem.a)
     u0, u1, u2 = (problem.mechanism.upper(-x, s, k) * problem.a**k for k in range(3))
     with np.errstate(divide="ignore"):
@@ -176,17 +200,16 @@ def _atom(problem: Problem) -> Sums:
 
 
 def _inverse_rule(problem: Problem, step: float) -> Rule:
-    """1/S = int e^{-tS} dt in units of the root mean square of S."""
-    size = np.sqrt(problem.mean**2 + problem.variance)
-    t, weight = exp_sinh(step)
-    return t / size, weight / size
+    """1/S = int e^{-tS} dt: from the root mean square of S down to the smallest scale, one value alone."""
+    size, least = np.sqrt(problem.mean**2 + problem.variance), float(np.min(problem.scale))
+    return between(1 / size, 1 / least, step)
 
 
-def _halves(work: Callable[[slice], Sums]) -> Sums:
+def on_halves(work: Callable[[slice], T]) -> tuple[T, T]:
     """Every second node on each of two threads."""
     with ThreadPoolExecutor(2) as pool:
         one, two = pool.map(work, (slice(0, None, 2), slice(1, None, 2)))
-    return one + two
+    return one, two
 
 
 def _plain(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
@@ -203,7 +226,8 @@ def _plain(problem: Problem, rule: Rule, tilts: Rule, stage: Fineness) -> Sums:
         accumulate_general(*entities, *r, np.zeros(1), np.ones(1), kept, zero)
         return Sums(first, second, zero, used)
 
-    return _halves(work)
+    one, two = on_halves(work)
+    return one + two
 
 
 def _untilted(problem: Problem, stage: Fineness) -> StandIn:
@@ -211,7 +235,7 @@ def _untilted(problem: Problem, stage: Fineness) -> StandIn:
     from fairpost.engines.exact.pos.kernels.general import accumulate_general
 
     entities = (problem.noise, problem.c, problem.scale, problem.times, problem.low, problem.never, *_lean(problem))
-    once = (np.ones(1), contour_step(problem, stage), np.zeros(1), np.ones(1))
+    once = (np.ones(1), smooth_step(problem, stage), np.zeros(1), np.ones(1))
 
     def stand_in(r: Floats) -> Floats:
         out = np.zeros((r.size, 2, problem.c.size))

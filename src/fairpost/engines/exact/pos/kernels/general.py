@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import below
-from fairpost.engines.exact.pos.kernels.saddles import saddle, slope_from
+from fairpost.engines.exact.pos.kernels.noise import below, below_from, mass_below
+from fairpost.engines.exact.pos.kernels.saddles import decays, leave_alone, saddle, slope_from
 from fairpost.engines.exact.pos.kernels.separated import contour, product_and_ratios, room
 
 Floats = NDArray[np.float64]
@@ -21,6 +21,9 @@ Counted = NDArray[np.int64]
 ROWS, MORE, TABLE = 512, 2048, 1 << 19
 """The most nodes on one contour, or up to MORE of them while the table has no more than TABLE values: scales over orders of magnitude need
 small steps near the saddle, and a small r needs s up to 1/r."""
+BELL, UNEVEN, TIGHT = 40, 3.0, 12.5
+"""Up to BELL entities whose scales differ by more than UNEVEN have terms of very different widths, those with few below r like e^{snr} alone:
+a contour that is wider than TIGHT/nr before it turns leaves its oscillations to the steps."""
 FAR = 40.0
 """The last v: s is e^40 widths of the integrand away."""
 NEAR = 1.0
@@ -57,31 +60,42 @@ def accumulate_general(
     """
     m = c.size
     n = float(times.sum())
-    up, base, reference = np.empty((3, m)), np.empty((3, m)), np.empty(m)
+    up, base, reference, centre = np.empty((3, m)), np.empty((3, m)), np.empty(m), np.empty(m)
     rows = min(MORE, max(ROWS, TABLE // m))
     table, g = np.empty((rows, m), dtype=np.complex128), np.empty(m, dtype=np.complex128)
+    tight = np.inf if noise is None or n > BELL or np.max(scale) <= UNEVEN * np.min(scale) else TIGHT
     nodes, largest = 0, 0.0
     for i in range(r.size):
         s0, curvature, known = 0.0, 0.0, -1  # the contour in use, and how many of its nodes are in the table
         width, bend, fine = 0.0, 0.0, 0.0
-        left = lean if r[i] > free else 0.0
+        left, decay = 0.0, base[0]
         for k in range(t.size):
             if not _above(noise, c, scale, r[i], t[k], up):
                 continue
-            _forget(noise, c, scale, r[i], never, up)
+            one = _forget(noise, c, scale, r[i], never, up)
+            leave_alone(c, scale, times, r[i], -1 if noise is None else one, centre)
             value, number, first_order, second = 0.0, 0.0, 0.0, 0.0
             if known >= 0:
                 value, number, first_order, second = slope_from(base, times, up[0], 0.0, r[i], s0)
             if known < 0 or abs(first_order) > NEAR * math.sqrt(second) or not 0.6 < second / curvature < 1.6:
-                s0, value, number, second = saddle(noise, c, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
-                curvature, known = second, 0
-                space = room(noise, c, scale, r[i], s0, low)
+                s0, value, number, second = saddle(noise, centre, scale, times, up[0], 0.0, r[i], s0, low, 0.3)
+                if not (math.isfinite(value) and math.isfinite(second) and number > 0.0):
+                    s0, known = (
+                        0.0,
+                        -1,
+                    )  # too far out for the transforms, and so for anything to be there: shares must sum to 1
+                    continue
+                curvature, known, decay = second, 0, decays(noise, centre, scale, r[i])
+                space = min(room(noise, centre, scale, r[i], s0, low), tight / (n * r[i]))
+                left = lean if r[i] > free else 0.0
+                if noise is not None:
+                    left = max(left, _bend(c, scale, times, r[i], up[0]))
                 width, bend, fine = contour(noise, s0, curvature, space, n * r[i], left, step)
                 for j in range(m):
-                    base[0, j], base[1, j], base[2, j] = below(noise, r[i] - c[j], scale[j], s0)
+                    base[0, j], base[1, j], base[2, j] = below_from(noise, r[i] - centre[j], scale[j], s0, decay[j])
             kept = _references(up, base, t[k], reference)
             size = weight[i] * omega[k] * math.exp(value) * (number + 1.0) * kept / math.sqrt(second)
-            if size < NOTHING * largest:
+            if not size > NOTHING * largest:
                 continue
             peak, total = 0.0, 0.0
             last = FAR if left > 0.0 else 4.0 / math.sqrt(step)  # upright, a small part decays slowly: cut off
@@ -91,7 +105,7 @@ def accumulate_general(
                 speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
                 if q == known:
                     for j in range(m):
-                        table[q, j], _, _ = below(noise, r[i] - c[j], scale[j], s0 + offset)
+                        table[q, j] = mass_below(noise, r[i] - centre[j], scale[j], s0 + offset, decay[j])
                     known += 1
                 product, phi = product_and_ratios(up[0], table[q], reference, np.exp(offset * r[i]), times, g)
                 product *= speed * (weight[i] * omega[k] * math.exp(value))
@@ -107,6 +121,22 @@ def accumulate_general(
 
 
 @kernel(error_model="numpy")
+def _bend(c: Floats, scale: Floats, times: Any, r: float, up: Floats) -> float:
+    """The tangent of a contour's bend under Gaussian noise, by who may be on either side of r; see `pos.side._lean`.
+
+    Who is below r for certain (up = 0) is so in every term: what it does to their slopes the saddle point has balanced, and only what
+    terms do not share makes one of them grow on the way. But its own factor grows by e^{(bend (r - c)/scale)^2/2}, which a double must hold.
+    """
+    total, most = 1.0, 0.4
+    for j in range(c.size):
+        if up[j] == 0.0:
+            most = min(most, 20.0 * scale[j] / (r - c[j]))
+        elif c[j] < 0.0:
+            total += abs(times[j]) * (c[j] / scale[j]) ** 2
+    return min(most, 4.0 / math.sqrt(total))
+
+
+@kernel(error_model="numpy")
 def _above(noise: Any, c: Floats, scale: Floats, r: float, t: float, up: Floats) -> bool:
     """E[p^k e^{-tp}; p > 0], p = z - r, for k = 0, 1, 2; False where S is so far above 1/t that nothing is left."""
     enough = True
@@ -118,15 +148,19 @@ def _above(noise: Any, c: Floats, scale: Floats, r: float, t: float, up: Floats)
 
 
 @kernel(error_model="numpy")
-def _forget(noise: Any, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> None:
-    """Who is above r with a chance below `never` is not there.
+def _forget(noise: Any, c: Floats, scale: Floats, r: float, never: float, up: Floats) -> int:
+    """Who is above r with a chance below `never` is not there; returns the only one who is (-1: there are more).
 
     Its term has a saddle point of its own, far from that of the others where scales are very different: with it the contour suits neither,
     and what is next to 0 is lost in rounding.
     """
+    some, one = 0, -1
     for j in range(c.size):
         if up[0, j] < never and below(noise, c[j] - r, scale[j], 0.0)[0] < never:
             up[0, j], up[1, j], up[2, j] = 0.0, 0.0, 0.0
+        else:
+            some, one = some + 1, j
+    return one if some == 1 else -1
 
 
 @kernel(error_model="numpy")
@@ -166,6 +200,7 @@ def samples(
             row += 4 * v.size
             continue
         _forget(noise, c, scale, r[i], never, up)
+        decay = decays(noise, c, scale, r[i])
         s0, _, _, second = saddle(noise, c[some], scale[some], times, up[0][some], 0.0, r[i], 0.0, low, 0.6)
         width, bend, _ = contour(
             noise, s0, second, room(noise, c[some], scale[some], r[i], s0, low), n * r[i], left, 1.0
@@ -175,7 +210,7 @@ def samples(
             s = complex(s0 - bend * (math.sqrt(1.0 + rise * rise) - 1.0), rise * width)
             turn = np.exp(complex(0.0, s.imag * r[i]))
             for j in range(c.size):
-                psi = up[0, j] + below(noise, r[i] - c[j], scale[j], s)[0]
+                psi = up[0, j] + mass_below(noise, r[i] - c[j], scale[j], s, decay[j])
                 log, lift = np.log(psi * turn), (t[i] + 1.0 / unit) * up[1, j] / psi
                 out[row, j], out[row + 1, j] = log.real + s.real * r[i], log.imag
                 out[row + 2, j], out[row + 3, j] = lift.real, lift.imag

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_three
+from fairpost.engines.exact.kernels.mills import first_three, zeroth
 
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
@@ -23,7 +23,7 @@ def laplace_below(d: float, beta: float, s: Any, decay: float) -> Any:
     d <= 0: the excess below r is exponential. d > 0: the part below c is d plus an exponential, and between c and r the density
     is e^{-(d - y)/beta} / (2 beta), whose integral has a removable singularity at s beta = 1.
     """
-    q = 1.0 / (1.0 + s * beta)
+    q = _inverse(1.0 + s * beta)
     bq = beta * q
     if d <= 0.0:
         head = 0.5 * decay * q
@@ -41,13 +41,19 @@ def laplace_below(d: float, beta: float, s: Any, decay: float) -> Any:
 
 
 @kernel(error_model="numpy")
+def _inverse(z: Any) -> Any:
+    """1/z for |z| within 1e+-150: a complex division that need not look which part is larger."""
+    return np.conj(z) * (1.0 / (z.real * z.real + z.imag * z.imag))
+
+
+@kernel(error_model="numpy")
 def _growth(x: Any, head: Any, tail: Any) -> Any:
     """head * int_0^1 u^k e^{xu} du for k = 0, 1, 2, given tail = head e^x; by series where |x| < 0.2.
 
     The recurrence loses a factor 1/|x|^{k+1}: at most two digits here, in the second moment.
     """
     if abs(x) >= 0.2:
-        inverse = 1.0 / x
+        inverse = _inverse(x)
         g0 = (tail - head) * inverse
         g1 = (tail - g0) * inverse
         return g0, g1, (tail - 2.0 * g1) * inverse
@@ -85,6 +91,26 @@ def gaussian_below(d: float, sigma: float, s: Any) -> Any:
 @kernel(error_model="numpy")
 def below(noise: Any, d: float, scale: float, s: Any) -> Any:
     """E[y^k e^{-sy}; y > 0] for k = 0, 1, 2, where y = d - noise."""
+    return below_from(noise, d, scale, s, math.exp(-abs(d) / scale) if noise is None else 0.0)
+
+
+@kernel(error_model="numpy")
+def below_from(noise: Any, d: float, scale: float, s: Any, decay: float) -> Any:
+    """The same where decay = e^{-|d|/scale} is known (Laplace noise; not used for Gaussian noise)."""
     if noise is None:
-        return laplace_below(d, scale, s, math.exp(-abs(d) / scale))
+        return laplace_below(d, scale, s, decay)
     return gaussian_below(d, scale, s)
+
+
+@kernel(error_model="numpy")
+def mass_below(noise: Any, d: float, scale: float, s: complex, decay: float) -> Any:
+    """The first of the three alone, k = 0, for complex s."""
+    if noise is None:
+        return laplace_below(d, scale, s, decay)[0]
+    x = d / scale
+    q = s * scale - x
+    head = math.exp(-0.5 * x * x) / _ROOT_TWO_PI
+    if q.real >= 0.0:
+        return head * zeroth(q) if head > 0.0 else 0j
+    whole = np.exp(0.5 * s * scale * (s * scale - 2.0 * x))
+    return whole - head * zeroth(-q) if head > 0.0 else whole

@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.pos.kernels.noise import below, gaussian_below, laplace_below
+from fairpost.engines.exact.pos.kernels.noise import below, below_from
 
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
+
+DOUBLED = 255
+"""Powers up to this one are products; logarithms take longer."""
+AWAY = 1e30
+"""So many scales above r nobody is below it."""
 
 
 @kernel(error_model="numpy")
@@ -38,24 +43,48 @@ def slope_from(
     """
     n = far
     value, mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
-    k0, fallen, log_none = far, 0.0, 0.0
+    k0, fallen, run = far, 0.0, 1.0  # run: prod psi, up to its logarithm
+    none, some, rest = 1.0, 0.0, 0.0  # prod above/psi, 1 less that, and the logarithm of a part of it
     for j in range(times.size):
-        inverse = 1.0 / (above[j] + b[0, j])
+        psi = above[j] + b[0, j]
+        inverse = 1.0 / psi
         y, square, share = b[1, j] * inverse, b[2, j] * inverse, times[j] * above[j] * inverse
+        e = b[0, j] * inverse
         n += times[j]
-        value -= times[j] * math.log(inverse)
-        log_none -= times[j] * math.log1p(min(b[0, j] / above[j], 1e300))
         mean += times[j] * y
         spread += times[j] * (square - y * y)
-        fallen += times[j] * b[0, j] * inverse
+        fallen += times[j] * e
         k0 += share
         k1 += share * y
         k2 += share * (2.0 * y * y - square)
-    log_none = min(
-        log_none, 0.0
-    )  # (weights of interpolation, some negative, do not serve this sum; the place of a contour needs it roughly)
-    none = math.exp(log_none)
-    k0 = k0 - n * none if none < 0.5 else -n * math.expm1(log_none) - fallen
+        k, factor = int(times[j]), 1.0
+        if 1 <= k <= DOUBLED and k == times[j]:
+            kept = above[j] * inverse
+            while k > 0:  # psi^k, (above/psi)^k, and 1 less that without a difference
+                if k & 1:
+                    factor *= psi
+                    none *= kept
+                    some += e - some * e
+                psi *= psi
+                kept *= kept
+                e += e - e * e
+                k >>= 1
+        else:
+            factor = 0.0
+            rest -= times[j] * math.log1p(min(b[0, j] / above[j], 1e300))
+        if 1e-100 < factor < 1e100:
+            run *= factor
+            if not 1e-200 < run < 1e200:
+                value, run = value + math.log(run), 1.0
+        else:
+            value -= times[j] * math.log(inverse)
+    value += math.log(run)
+    rest = min(
+        rest, 0.0
+    )  # (weights of interpolation, some negative, do not serve this sum; a contour's place needs it roughly)
+    none *= math.exp(rest)
+    some -= (1.0 - some) * math.expm1(rest)
+    k0 = k0 - n * none if none < 0.5 else n * some - fallen
     k1 = (k1 - n * none * mean) / k0
     k2 = (k2 - n * none * (mean * mean - spread)) / k0
     return value + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
@@ -76,10 +105,7 @@ def slope(
     """As `slope_from`, with the transforms taken here; Laplace noise: decay = e^{-|r - c|/scale}."""
     b = np.empty((3, c.size))
     for j in range(c.size):
-        if noise is None:
-            b[0, j], b[1, j], b[2, j] = laplace_below(r - c[j], scale[j], s, decay[j])
-        else:
-            b[0, j], b[1, j], b[2, j] = gaussian_below(r - c[j], scale[j], s)
+        b[0, j], b[1, j], b[2, j] = below_from(noise, r - c[j], scale[j], s, decay[j])
     return slope_from(b, times, above, far, r, s)
 
 
@@ -100,7 +126,8 @@ def saddle(
 
     Where one entity is clipped once in a long while, log(F K) is like s n r - log s: flat to the right, and Newton's
     method from there lands far to the left, where Gaussian transforms grow like e^{s^2 sigma^2 / 2} beyond what doubles
-    hold. Such a step is taken back; the next one is nine tenths of a width long, from s to s/10 in that example.
+    hold. Such a step is taken back; the next one is nine tenths of a width long, from s to s/10 in that example. Likewise to the right, where
+    a value far below 0 has a transform that is too small. A saddle point beyond doubles is not found, and what is returned is next to 0.
     """
     high = np.inf
     s = last = start
@@ -111,7 +138,10 @@ def saddle(
         if not (math.isfinite(value) and math.isfinite(first) and math.isfinite(second)):
             if reach == 0.0:
                 break
-            low, s = max(low, s), last - reach
+            if s > last:
+                high, s = min(high, s), last + reach
+            else:
+                low, s = max(low, s), last - reach
             reach *= 0.5
             value, number, first, second = slope(noise, c, scale, times, above, decay, far, r, s)
             continue
@@ -144,11 +174,30 @@ def threshold_density(
 
     Who is above r with a chance below `never` is not there (see `general`).
     """
-    up, lift = np.empty(c.size), np.empty(c.size)
+    up, lift, centre = np.empty(c.size), np.empty(c.size), np.empty(c.size)
     s = 0.0
     for i in range(r.size):
         survivors(noise, c, scale, r[i], 0.0, up, lift)
+        some, one = 0, -1
         for j in range(c.size):
             up[j] = up[j] if up[j] >= never else 0.0
-        s, value, number, second = saddle(noise, c, scale, times, up, far, r[i], s, low, 1e-10)
+            if up[j] > 0.0:
+                some, one = some + 1, j
+        leave_alone(c, scale, times, r[i], one if some == 1 and far == 0.0 and noise is not None else -1, centre)
+        s, value, number, second = saddle(noise, centre, scale, times, up, far, r[i], s, low, 1e-10)
         out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
+        if not math.isfinite(out[i]):
+            s = 0.0  # too far out for the transforms: the next one starts afresh
+
+
+@kernel(error_model="numpy")
+def leave_alone(c: Floats, scale: Floats, times: Any, r: float, one: int, out: Floats) -> None:
+    """The centres, with that of entity `one` (-1: of nobody) so far above r that it is never below.
+
+    Where one entity alone can be above r it is, since F K = sum_k U_k prod_{j != k} psi_j has no term without a U: its D is in F and cancels
+    from F K. But among smaller ones it grows like e^{s^2 scale^2 / 2} beyond what doubles hold, long before the saddle point of theirs.
+    (Under Gaussian noise: a Laplace transform has a pole there, and contours keep to its right.)
+    """
+    out[:] = c
+    if one >= 0 and times[one] == 1.0:
+        out[one] = r + AWAY * scale[one]

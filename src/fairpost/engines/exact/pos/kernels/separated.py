@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.engines.exact.kernels.powers import power
-from fairpost.engines.exact.pos.kernels.noise import below
-from fairpost.engines.exact.pos.kernels.saddles import saddle, survivors
+from fairpost.engines.exact.pos.kernels.noise import below, below_from
+from fairpost.engines.exact.pos.kernels.saddles import decays, saddle, survivors
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.complex128]
@@ -84,8 +84,8 @@ def product_and_ratios(
     phi = 0.0 + 0.0j
     count = times[0]
     for j in range(b0.size):
-        psi = up[j] + b0[j]
-        scale = 1.0 / (psi.real * psi.real + psi.imag * psi.imag)
+        psi = (up[j] + b0[j]) * reference[j]  # about 1: the square of psi itself may be below what doubles hold
+        scale = reference[j] / (psi.real * psi.real + psi.imag * psi.imag)
         inverse = complex(psi.real * scale, -psi.imag * scale)
         g[j] = inverse
         phi += (times[j] * up[j]) * inverse
@@ -93,7 +93,7 @@ def product_and_ratios(
             product *= power(run, count)
             run = 1.0 + 0.0j
             count = times[j]
-        run *= psi * (reference[j] * turn)
+        run *= psi * turn
     return product * power(run, count), phi
 
 
@@ -157,9 +157,9 @@ def accumulate(
         for k in range(nt):
             survivors(noise, c, scale, r[i], t[k], up[k], lift[k])
         s0, value, _, second = saddle(noise, c, scale, times, up[0], far, r[i], s0, low, 0.3)
-        clipped = 0.0
+        clipped, decay = 0.0, decays(noise, c, scale, r[i])
         for j in range(m):
-            head, _, _ = below(noise, r[i] - c[j], scale[j], s0)
+            head, _, _ = below_from(noise, r[i] - c[j], scale[j], s0, decay[j])
             reference[j] = 1.0 / (up[0, j] + head)
             clipped += times[j] * head * reference[j]
         rare = clipped < 0.1
@@ -173,7 +173,7 @@ def accumulate(
             turn = np.exp(offset * r[i])
             outer = np.exp(value + offset * (far * r[i])) * speed * weight[i]
             for j in range(m):
-                b0[j], b1[j], b2[j] = below(noise, r[i] - c[j], scale[j], s0 + offset)
+                b0[j], b1[j], b2[j] = below_from(noise, r[i] - c[j], scale[j], s0 + offset, decay[j])
             size = 0.0
             for k in range(nt):
                 product, phi = product_and_ratios(up[k], b0, reference, turn, times, g)
