@@ -197,13 +197,13 @@ def test_many_close_counts_are_carried_by_few(monkeypatch) -> None:
 
 def test_whole_number_noise_as_an_expansion() -> None:
     """Three entities and a sum of either sign under whole-number noise, simulated with NumPy's own draws."""
-    noise, x = fp.DiscreteLaplace(80.0), np.array([0.0, 20.0, 130.0])
+    noise, x = fp.DiscreteLaplace(160.0), np.array([0.0, 40.0, 260.0])
     result = fp.audit(fp.Counts(x), noise, "pos-threshold", engine="expansion")
-    rng, q = np.random.default_rng(11), -np.expm1(-1 / 80)
+    rng, q = np.random.default_rng(11), -np.expm1(-1 / 160)
     eta = rng.geometric(q, (300_000, 3)) - rng.geometric(q, (300_000, 3))
     v = PosThreshold().for_mechanism(noise)(x + eta)
     assert np.all(
-        np.abs(result.bias - np.mean(v - x / 150, axis=0)) <= result.accuracy.half_width + 6 * 0.45 / np.sqrt(3e5)
+        np.abs(result.bias - np.mean(v - x / 300, axis=0)) <= result.accuracy.half_width + 6 * 0.45 / np.sqrt(3e5)
     )
     assert np.all(
         np.abs(result.zero - np.mean(v == 0, axis=0)) <= result.zero_accuracy.half_width + 6 * 0.5 / np.sqrt(3e5)

@@ -330,15 +330,15 @@ def test_general_a_side_that_is_not_looked_at_counts_with_its_chance() -> None:
 
 def test_general_a_stage_that_is_off_is_seen_by_the_next_one(monkeypatch) -> None:
     """Shares moved from one entity to another by 1e-5, at every second stage: their sum does not tell."""
-    plain, calls = pos_side.Side._evaluate, [0]
+    plain, calls = pos_side.Side.evaluate, [0]
 
     def off(side):
-        found = plain(side)
+        found, missed = plain(side)
         calls[0] += 1
         fault = 1e-5 * np.array([1.0, -1.0, *[0.0] * (found.first.size - 2)]) * (calls[0] % 2)
-        return replace(found, first=found.first + fault / side.problem.times)
+        return replace(found, first=found.first + fault / side.problem.times), missed
 
-    monkeypatch.setattr(pos_side.Side, "_evaluate", off)
+    monkeypatch.setattr(pos_side.Side, "evaluate", off)
     result, bias, slack = shares_of("pos", UNSURE, 0.1)
     assert (np.abs(result.bias - bias) <= result.half_width + slack).all()
     assert result.half_width.max() >= 1e-5 / 2

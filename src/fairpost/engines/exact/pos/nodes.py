@@ -64,7 +64,9 @@ def contour_step(problem: Problem, stage: Fineness) -> float:
 
 
 def smooth_step(problem: Problem, stage: Fineness) -> float:
-    """The same for a stand-in: what the steps miss is not smooth in r, and panels would be halved for its sake."""
+    """The same for `separated`, whose contours turn later, and for a stand-in: what the steps miss is not smooth in r, and panels would be
+    halved for its sake.
+    """
     return 0.2 + 0.25 * stage.step if _uneven(problem) else contour_step(problem, stage)
 
 

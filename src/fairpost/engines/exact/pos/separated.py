@@ -28,7 +28,6 @@ from fairpost.engines.exact.pos.nodes import (
     Fineness,
     Profile,
     SaddlePoint,
-    contour_step,
     profile,
     smooth_step,
     threshold_rule,
@@ -217,9 +216,9 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
     log, _, _ = risk.others.tilted(inverse.t)
     far_log = log @ risk.others.times - inverse.t * risk.others.mean
     tilts = (inverse.t, inverse.omega, far_log)
-    step = contour_step(risk.problem, stage)
+    step = smooth_step(risk.problem, stage)
     near = SaddlePoint.of(risk.problem, float(risk.others.n), risk.profile, stage.drop)
-    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, smooth_step(risk.problem, stage), r)
+    stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, step, r)
     r, weight = threshold_rule(risk.profile, stand_in, None if near.c.size == 0 else np.empty(0), stage)
 
     def work(nodes: slice) -> _Clipping:
