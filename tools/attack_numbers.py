@@ -31,6 +31,8 @@ UNSEEN = 20.0
 """What happens less often than this divided by the runs may not have been seen: e^-20."""
 DRAWS = 3e6
 """Of one simulation."""
+ROUNDING = 1e-15
+"""A share of this size may be 0."""
 LATE = 1.0
 """Seconds of CPU after which a refusal comes too late."""
 
@@ -100,11 +102,11 @@ def noise_of(rng: np.random.Generator, M, size: tuple[int, int]) -> np.ndarray:
 
 
 def simulated(rng: np.random.Generator, counts, M, pi, truth):
-    """Mean and standard error of the bias, of the squared error and of {v = 0}; the largest step of one run; runs."""
+    """Mean and standard error of the bias, of the squared error, of {v = 0} and of {v = 0 or rounding}; the largest step of one run; runs."""
     x, n = counts.values, counts.n
     runs = int(np.clip(DRAWS / n, 200, 40_000))
     a = np.asarray(counts.weights)
-    sums = [np.zeros((2, n)) for _ in range(3)]
+    sums = [np.zeros((2, n)) for _ in range(4)]
     lifted = np.zeros(2)
     largest, done = np.zeros(n), 0
     while done < runs:
@@ -125,7 +127,9 @@ def simulated(rng: np.random.Generator, counts, M, pi, truth):
         best = np.where(np.var(best, axis=0) < np.var(away, axis=0), best, away) if rows > 50 else best
         # whole counts tie with the shift, where floats give their rounding instead of 0; what is not 0 is 1/n at the least
         none = np.abs(v) <= (1e-13 * np.max(np.abs(v)) if M.discrete and not pi.problem.shares else 0.0)
-        for held, part in zip(sums, (best, away**2, none.astype(float)), strict=True):
+        # of shares it cannot be told from a small one: the chance of 0 lies between what is 0 and what may be
+        perhaps = none | (np.abs(v) <= ROUNDING) if M.discrete and pi.problem.shares else none
+        for held, part in zip(sums, (best, away**2, none.astype(float), perhaps.astype(float)), strict=True):
             held[0] += part.sum(axis=0)
             held[1] += (part**2).sum(axis=0)
         if pi.name == "simplex" and pi.partition is None:  # T of Lemma 2: y - v where v > 0, and y <= T elsewhere
@@ -145,7 +149,7 @@ def simulated(rng: np.random.Generator, counts, M, pi, truth):
 def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
     """Which stated number lies where it cannot, "" where none does."""
     truth = result.truth
-    (bias, zero_mse, zero), largest, runs, (lift, lift_error) = simulated(rng, counts, M, pi, truth)
+    (bias, mse, zero, perhaps), largest, runs, (lift, lift_error) = simulated(rng, counts, M, pi, truth)
     a = np.asarray(counts.weights)
     unit = max(M.deviation, 1.0 if M.discrete else 0.0)  # a noise that no run has had
     unit = min(unit * float(a.max()) / float(np.sum(a * counts.values)), 1.0) if pi.problem.shares else unit
@@ -153,8 +157,14 @@ def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
     size = np.maximum(np.abs(truth), np.abs(counts.values).max() if not pi.problem.shares else 0.0)
     asked = {
         "bias": (result.bias, result.accuracy, *bias, reach * UNSEEN / runs + 1e-13 * size),
-        "mse": (result.mse, result.mse_accuracy, *zero_mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
-        "P(0)": (result.zero, result.zero_accuracy, *zero, UNSEEN / runs),
+        "mse": (result.mse, result.mse_accuracy, *mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
+        "P(0)": (
+            result.zero,
+            result.zero_accuracy,
+            np.clip(result.zero, zero[0], perhaps[0]),
+            np.maximum(zero[1], perhaps[1]),
+            UNSEEN / runs,
+        ),
     }
     if result.expected_T is not None and pi.name == "simplex" and pi.partition is None:
         t, width = result.expected_T.value, result.expected_T.half_width
