@@ -346,3 +346,28 @@ def test_a_loose_tolerance_may_begin_what_a_tight_one_may_not():
     budget(1.5e8, 1.5e8)
     with pytest.raises(ToleranceError, match="steps"):
         budget(1e8, 1e8)  # what is spent counts whole
+
+
+@pytest.mark.parametrize(("off", "stages"), [((1.5e-4, 1.5e-4), 1), ((5e-5, 5e-5), 2)])
+def test_many_entities_that_go_astray_are_refused_after_a_stage_or_two(monkeypatch, off, stages):
+    """The chance that somebody is clipped has a closed form; a first stage off by 1e-4, or a second one by 2e-5, does not get there."""
+    from fairpost.engines.exact.pos import separated as way
+
+    rng = np.random.default_rng(3)
+    x, a = np.floor(rng.exponential(40.0, 1001)), np.exp(rng.uniform(0, 3, 1001))
+    times, noise = np.ones(x.size, dtype=np.int64), fp.Gaussian(30.0)
+    plain, calls = way._integrate, []
+
+    def moved(*given):
+        found = plain(*given)
+        calls.append(1 + off[min(len(calls), 1)])
+        return replace(found, first=found.first * calls[-1], common=found.common * calls[-1])
+
+    fine = pos(x, a, times, a * x / np.sum(a * x), noise)
+    assert np.ptp(fine.bias) > 0
+    monkeypatch.setattr(way, "_integrate", moved)
+    with pytest.raises(ToleranceError, match="the first rules miss the chance that somebody is clipped by"):
+        pos(x, a, times, a * x / np.sum(a * x), noise)
+    assert len(calls) == stages
+    calls.clear()
+    pos(x, a, times, a * x / np.sum(a * x), noise, 1e-3)  # a loose tolerance has room for it
