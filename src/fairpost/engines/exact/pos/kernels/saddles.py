@@ -15,8 +15,6 @@ from fairpost.engines.exact.pos.kernels.noise import below, below_from
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
-DOUBLED = 255
-"""Powers up to this one are products; logarithms take longer."""
 AWAY = 1e30
 """So many scales above r nobody is below it."""
 
@@ -43,48 +41,24 @@ def slope_from(
     """
     n = far
     value, mean, spread, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
-    k0, fallen, run = far, 0.0, 1.0  # run: prod psi, up to its logarithm
-    none, some, rest = 1.0, 0.0, 0.0  # prod above/psi, 1 less that, and the logarithm of a part of it
+    k0, fallen, log_none = far, 0.0, 0.0
     for j in range(times.size):
-        psi = above[j] + b[0, j]
-        inverse = 1.0 / psi
+        inverse = 1.0 / (above[j] + b[0, j])
         y, square, share = b[1, j] * inverse, b[2, j] * inverse, times[j] * above[j] * inverse
-        e = b[0, j] * inverse
         n += times[j]
+        value -= times[j] * math.log(inverse)
+        log_none -= times[j] * math.log1p(min(b[0, j] / above[j], 1e300))
         mean += times[j] * y
         spread += times[j] * (square - y * y)
-        fallen += times[j] * e
+        fallen += times[j] * b[0, j] * inverse
         k0 += share
         k1 += share * y
         k2 += share * (2.0 * y * y - square)
-        k, factor = int(times[j]), 1.0
-        if 1 <= k <= DOUBLED and k == times[j]:
-            kept = above[j] * inverse
-            while k > 0:  # psi^k, (above/psi)^k, and 1 less that without a difference
-                if k & 1:
-                    factor *= psi
-                    none *= kept
-                    some += e - some * e
-                psi *= psi
-                kept *= kept
-                e += e - e * e
-                k >>= 1
-        else:
-            factor = 0.0
-            rest -= times[j] * math.log1p(min(b[0, j] / above[j], 1e300))
-        if 1e-100 < factor < 1e100:
-            run *= factor
-            if not 1e-200 < run < 1e200:
-                value, run = value + math.log(run), 1.0
-        else:
-            value -= times[j] * math.log(inverse)
-    value += math.log(run)
-    rest = min(
-        rest, 0.0
-    )  # (weights of interpolation, some negative, do not serve this sum; a contour's place needs it roughly)
-    none *= math.exp(rest)
-    some -= (1.0 - some) * math.expm1(rest)
-    k0 = k0 - n * none if none < 0.5 else n * some - fallen
+    log_none = min(
+        log_none, 0.0
+    )  # (weights of interpolation, some negative, do not serve this sum; the place of a contour needs it roughly)
+    none = math.exp(log_none)
+    k0 = k0 - n * none if none < 0.5 else -n * math.expm1(log_none) - fallen
     k1 = (k1 - n * none * mean) / k0
     k2 = (k2 - n * none * (mean * mean - spread)) / k0
     return value + s * n * r, k0, n * r - mean + k1, max(spread + k2 - k1 * k1, 1e-3 * spread)
