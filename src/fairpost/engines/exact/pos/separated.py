@@ -29,8 +29,8 @@ from fairpost.engines.exact.pos.nodes import (
     Fineness,
     Profile,
     SaddlePoint,
+    late_step,
     profile,
-    smooth_step,
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
@@ -227,7 +227,7 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
     log, _, _ = risk.others.tilted(inverse.t)
     far_log = log @ risk.others.times - inverse.t * risk.others.mean
     tilts = (inverse.t, inverse.omega, far_log)
-    step = smooth_step(risk.problem, stage)
+    step = late_step(risk.problem, stage)
     near = SaddlePoint.of(risk.problem, float(risk.others.n), risk.profile, stage.drop)
     stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, step, r)
     r, weight = threshold_rule(risk.profile, stand_in, None if near.c.size == 0 else np.empty(0), stage)
