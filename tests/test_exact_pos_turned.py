@@ -229,3 +229,17 @@ def test_equal_steps_of_the_logarithm(ratio):
     for step, near in ((0.6, 5e-5), (0.48, 1e-6), (0.3, 1e-10)):
         t, weight = between(1 / b, 1 / c, step)
         assert weight @ (b / (1 + b * t) ** 2 / (1 + c * t)) == pytest.approx(known, abs=near)
+
+
+@pytest.mark.parametrize("one", [-1, 0, 2])
+def test_who_is_alone_above_r_is_put_far_above_it(one):
+    """Whoever it is, the first too; who stands for several stays where it is."""
+    from fairpost.engines.exact.pos.kernels.saddles import leave_alone
+
+    c, scale, times = np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.0, 2.0]), np.array([1.0, 1.0, 1.0])
+    out = np.empty(3)
+    leave_alone(c, scale, times, 7.0, one, out)
+    assert [k for k in range(3) if out[k] != c[k]] == ([] if one < 0 else [one])
+    assert one < 0 or out[one] >= 7.0 + 1e29 * scale[one]
+    leave_alone(c, scale, 2 * times, 7.0, one, out)
+    assert out.tolist() == c.tolist()

@@ -193,6 +193,8 @@ class Judged:
     took: float = 0.0
     """Seconds of CPU that the engines had."""
     expanded: bool = False
+    left: bool = False
+    """Shares of uneven weights under whole-number noise: no integral was planned for them, though many have one."""
 
     @property
     def late(self) -> bool:
@@ -204,17 +206,18 @@ def judged(seed: int, number: int, dry: bool = False) -> Judged:
     """One case: asked, and unless `dry` compared."""
     rng = np.random.default_rng([seed, number])
     counts, M, rule, more, words = case(rng)
+    left = rule in ("pos", "pos-threshold") and M.discrete and bool(np.ptp(counts.weights) > 0)
     start = time.process_time()
     try:
         result = fp.audit(counts, M, rule, engine=FirstOf((Exact(), Expansion())), **more)
     except (fp.UnsupportedError, fp.ToleranceError) as error:
-        return Judged(rule, "refused", f"{words}: {error}", time.process_time() - start)
+        return Judged(rule, "refused", f"{words}: {error}", time.process_time() - start, left=left)
     except fp.InputError:
-        return Judged(rule, "not meant", words)
+        return Judged(rule, "not meant", words, left=left)
     took = time.process_time() - start
     wrong = "" if dry else outside(rng, result, counts, M, result_rule(counts, M, rule, more))
     state, said = ("outside", f"{words}: {wrong}") if wrong else ("answered", words)
-    return Judged(rule, state, said, took, result.method == "expansion")
+    return Judged(rule, state, said, took, result.method == "expansion", left)
 
 
 def main() -> None:
@@ -244,6 +247,8 @@ def main() -> None:
         row[one.state] += 1
         row["expanded"] += one.expanded
         row["late"] += one.late
+        row["left"] += one.left and one.state != "not meant"
+        row["left, refused"] += one.left and one.state == "refused"
         slowest[one.rule] = max(slowest[one.rule], one.took)
         line = f"case {number} ({one.took:.2f} s): {one.words}"
         if given.dry and one.state == "refused":
@@ -259,6 +264,11 @@ def main() -> None:
     tried = sum(table[rule]["cases"] - table[rule]["not meant"] for rule in INTEGRALS)
     refused = sum(table[rule]["refused"] for rule in INTEGRALS)
     print(f"refused of those with an integral: {refused} of {tried} ({100 * refused / max(tried, 1):.1f} %)")
+    less, fewer = (sum(table[rule][head] for rule in INTEGRALS) for head in ("left", "left, refused"))
+    print(
+        f"without shares of uneven weights under whole-number noise: {refused - fewer} of {tried - less} "
+        f"({100 * (refused - fewer) / max(tried - less, 1):.1f} %)"
+    )
     for line in said:
         print(line)
     sys.exit(1 if any(row["outside"] for row in table.values()) else 0)
