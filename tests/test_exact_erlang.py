@@ -240,3 +240,37 @@ def test_what_is_not_meant_is_refused() -> None:
         release(np.array([0.0, 500.0]), np.array([1, 60]), Laplace(1.0), 30_000.0, 1.0, 1e-6)
     with pytest.raises(ToleranceError, match="share the total"):
         release(np.array([0.0, 1e-3]), np.array([5000, 5000]), Laplace(1.0), 900.0, 1.0, 1e-6)
+
+
+def _levels(lost=0.0, root=None):
+    """Two levels of made-up deficits that agree; `root` by default as they say."""
+    from fairpost.engines.exact.threshold.settled import Found
+
+    deficit = np.array([0.5, 0.1, 0.3])
+    mean = float(np.mean(deficit))
+    parts = (deficit, np.array([0.2, 0.1, 0.05]), np.array([1.0, 2.0, 3.0]), np.full(3, lost))
+    return Found(*parts, mean - 0.25 if root is None else root)
+
+
+def test_what_was_left_out_is_part_of_every_stated_error():
+    """1e-4 of each deficit: twice that of a bias (its own and the mean's), of the chance once, of a square four times its distance."""
+    from fairpost.engines.exact.threshold import settled
+
+    times, x, b = np.ones(3), np.array([0.0, 4.0, 12.0]), 2.0
+    whole, without = _levels(1e-4), _levels()
+    (bias, error), (same, less) = (settled.biases(now, now, times, 0.25) for now in (whole, without))
+    assert bias.tolist() == same.tolist()
+    assert error - less == pytest.approx(np.full(3, 2e-4), rel=1e-9)
+    more, none = (settled.moments(now, now, x, times, (b, 0.25, 1.0), 0.1) for now in (whole, without))
+    assert more.error - none.error == pytest.approx(np.full(3, 2e-4 * b), rel=1e-9)
+    assert more.zero_error - none.zero_error == pytest.approx(np.full(3, 1e-4), rel=1e-6)
+    assert more.mse_error - none.mse_error == pytest.approx(4 * (1 + x / b) * 1e-4 * b * b, rel=1e-6)
+
+
+def test_a_root_that_is_not_the_mean_of_the_deficits_is_an_error():
+    """E[r] by two ways, 1e-3 apart, beside a mean deficit of 0.3: its part of every deficit."""
+    from fairpost.engines.exact.threshold import settled
+
+    fine, off = _levels(), _levels(root=0.3 - 0.25 + 1e-3)
+    error, less = (settled.biases(now, now, np.ones(3), 0.25)[1] for now in (off, fine))
+    assert error - less == pytest.approx(1e-3 / 0.3 * (fine.deficit + 0.3), rel=1e-6)

@@ -90,3 +90,15 @@ def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POINTS", 100)
     with pytest.raises(errors.ToleranceError, match="too many values"):
         two(problem([3.0, 1.0], [1.0, 0.3], fp.DiscreteLaplace(9.0)), 1e-6)
+
+
+def test_parts_that_do_not_add_up_to_1_tell_their_error(monkeypatch):
+    """The integral is off by 1e-3 of itself at every step: no step sees it, the sum of the shares does."""
+    x, a, noise = np.array([6.0, 20.0]), np.array([1.0, 2.5]), fp.DiscreteLaplace(9.0)
+    problem = Problem.build(x, a, np.ones(2, dtype=np.int64), a * x / np.sum(a * x), noise)
+    fine, plain = two(problem, 1e-6), module._atoms
+    monkeypatch.setattr(module, "_atoms", lambda *given: tuple(part * 1.001 for part in plain(*given)))
+    off = two(problem, 0.9)
+    gap = np.abs(off.bias - fine.bias)
+    assert gap.max() > 1e-5
+    assert (gap <= off.error).all()

@@ -234,8 +234,6 @@ def test_equal_steps_of_the_logarithm(ratio):
 @pytest.mark.parametrize("one", [-1, 0, 2])
 def test_who_is_alone_above_r_is_put_far_above_it(one):
     """Whoever it is, the first too; who stands for several stays where it is."""
-    from fairpost.engines.exact.pos.kernels.saddles import leave_alone
-
     c, scale, times = np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.0, 2.0]), np.array([1.0, 1.0, 1.0])
     out = np.empty(3)
     leave_alone(c, scale, times, 7.0, one, out)
@@ -243,3 +241,15 @@ def test_who_is_alone_above_r_is_put_far_above_it(one):
     assert one < 0 or out[one] >= 7.0 + 1e29 * scale[one]
     leave_alone(c, scale, 2 * times, 7.0, one, out)
     assert out.tolist() == c.tolist()
+
+
+def test_what_the_kernel_left_out_and_its_rounding_are_stated(monkeypatch):
+    """Two halves that leave out a quarter each and have terms of the size 3e9 each: 1e-15 of every factor, n factors."""
+    from fairpost.engines.exact.pos.kernels import turned as kernels
+
+    x, a = np.linspace(0.0, 1.0, 14), np.geomspace(1.0, 50.0, 14)
+    problem = Problem.build(x, a, np.ones(14, dtype=np.int64), a * x / np.sum(a * x), fp.Laplace(1.0))
+    side = turned.Turned(problem, chance_negative(problem), lambda cost, ahead: None)
+    plain = kernels.accumulate_turned
+    monkeypatch.setattr(kernels, "accumulate_turned", lambda *given: (plain(*given)[0], 3e9, 0.25))
+    assert side.evaluate()[1] == pytest.approx(0.5 + 1e-15 * 14 * 6e9, rel=1e-12)
