@@ -12,7 +12,9 @@ give bias and mean squared error without cancellation, w = 1{v = 0} the third; w
 
 A cut-off chi(Im s) disturbs the total, C + y for C, and E[v_i] is as smooth in C as in x: analytic under Gaussian noise, corners of a
 high order under Laplace noise. So a chi that is 1 up to Y leaves what lies beyond Y, as in `lines`; there is no t here, and the nodes are
-few. A disturbed total must stay above 0, where it has a corner of its own: |y| < C bounds the width of chi's fall from below.
+few. A disturbed total must stay above 0, where it has a corner of its own: |y| < C bounds the width of chi's fall from below. There are
+more: where C passes k tau, k < n, one more can be kept, and E[v_i] has a corner of the order k + 1. Under Gaussian noise, which has no others,
+|y| is kept below the distance to them too; where that is too much work `counted` serves, which takes every k by itself.
 """
 
 from __future__ import annotations
@@ -169,7 +171,7 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
         nodes, carry = chebyshev(whole.x, level.nodes)
         v = replace(whole, x=nodes, times=whole.times @ carry)
     flat = level.frequency * FREQUENCY[int(v.gaussian)]
-    width = max(flat / SMOOTH, 2 * math.sqrt(level.quiet) / (0.9 * total))
+    width = max(flat / SMOOTH, 2 * math.sqrt(level.quiet) / (0.9 * _room(v, total)))
     top = flat + 2.2 * width
     reach = 2 * math.sqrt(level.quiet) / width
     low, high = _window(v, level.quiet, reach)
@@ -195,6 +197,14 @@ def _level(whole: Values, total: float, level: Level, most: float) -> Found:
     if carry is not None:
         found = replace(found, values=found.values @ carry.T)
     return found
+
+
+def _room(v: Values, total: float) -> float:
+    """How far the total is from the nearest corner of E[v_i]."""
+    if not v.gaussian or v.tau == 0.0:
+        return total
+    k = min(max(round(total / v.tau), 0), round(v.n))
+    return max(abs(total - k * v.tau), 1e-9 * total)
 
 
 def _sums(v: Values, rule: Rule, u: Floats, cut: Floats, exact: bool) -> Found:

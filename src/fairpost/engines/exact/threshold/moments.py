@@ -16,7 +16,7 @@ from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.sums.one import one as cut_one
-from fairpost.engines.exact.threshold import erlang, few, lines, sets, two
+from fairpost.engines.exact.threshold import counted, erlang, few, lines, sets, two
 from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
@@ -48,7 +48,7 @@ def simplex_threshold(
     except ToleranceError as error:
         if int(np.sum(times)) == 2 or total <= rule.level:
             raise
-        ways = (erlang, few) if noise.code == LAPLACE else (few,)
+        ways = (erlang, few) if noise.code == LAPLACE else (counted, few)
         return otherwise(error, *(partial(way.release, x, times, noise, total, rule.level, rtol) for way in ways))
 
 

@@ -166,7 +166,7 @@ def _level(family: Family, win: Window, tau: float, level: Level) -> Found:
         raise ToleranceError("simplex-threshold: too few entities share the shift for a bell")
     path = Upright(tilt, width, end, level.step)
     values = _values(family, e, t, path, tau)
-    return _gathered(family, win, e, t, weight, edges, values, tau)
+    return gathered(family, win, e, t, weight, edges, values, tau)
 
 
 def _values(family: Family, e: Entities, t: Floats, path: Upright, tau: float) -> Values:
@@ -181,7 +181,7 @@ def _values(family: Family, e: Entities, t: Floats, path: Upright, tau: float) -
     return invert(e, at, path, kernels(tau), extra)
 
 
-def _gathered(
+def gathered(
     family: Family, win: Window, e: Entities, t: Floats, weight: Floats, edges: Floats, values: Values, tau: float
 ) -> Found:  # fmt: skip
     """The sums over t."""
@@ -209,7 +209,7 @@ def _gathered(
     for full, part, like in zip(out, (deficit, zero, mse), (missing, clipped, None), strict=True):
         full[: e.members] = spread_out(e, part, unit, t0, like)
     mean = float(np.sum(family.times * out[0])) / family.n
-    return Found(out[0], mean, np.clip(out[1], 0.0, 1.0), out[2], root, values.nodes)
+    return Found(out[0], mean, out[1], out[2], root, values.nodes)
 
 
 def missing(unit: Law, c: Floats) -> Floats:
@@ -254,7 +254,7 @@ def _moments(now: Found, before: Found, bias: Floats, error: Floats, drift: floa
         bias * spread,
         error * spread,
         now.mse * spread**2,
-        now.zero,
+        np.clip(now.zero, 0.0, 1.0),
         nodes=now.nodes,
         mse_error=mse_error * spread**2,
         zero_error=zero_error,

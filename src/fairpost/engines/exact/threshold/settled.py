@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.shares import SAFETY, range_error
+from fairpost.engines.exact.shares import SAFETY, moved, range_error
 from fairpost.engines.moments import Floats, Moments
 
 EPS = 2.3e-16
@@ -28,11 +28,11 @@ def biases(now: Found, before: Found, times: Floats, drift: float) -> tuple[Floa
     """The biases and their errors: the last change, the defect of E[r], what was left out and rounding."""
     n = float(np.sum(times))
     mean, last = (float(np.sum(times * f.deficit)) / n for f in (now, before))
-    moved = float(np.max(np.abs((now.deficit - mean) - (before.deficit - last))))
+    change = float(np.max(np.abs((now.deficit - mean) - (before.deficit - last))))
     size = np.abs(now.deficit) + abs(mean)
     defect = max(abs(now.root - (mean - drift)) - 1e-13 * (1 + abs(now.root)), 0.0)
     lost = now.lost + float(np.sum(times * now.lost)) / n
-    return drift + now.deficit - mean, moved + defect * size / max(abs(mean), 1e-300) + lost + 8 * EPS * (
+    return drift + now.deficit - mean, change + defect * size / max(abs(mean), 1e-300) + lost + 8 * EPS * (
         size + abs(drift)
     )
 
@@ -58,7 +58,7 @@ def moments(
         np.maximum(now.mse, bias**2) * b * b,
         np.clip(now.zero, 0.0, 1.0),
         threshold=mean * b if tau == 0 else None,
-        mse_error=(SAFETY * np.abs(now.mse - before.mse) + rounding + 4 * far * now.lost) * b * b,
-        zero_error=np.minimum(SAFETY * np.abs(now.zero - before.zero) + 1e-13 + now.lost, 1.0),
+        mse_error=(SAFETY * moved(now.mse, before.mse, now.mse) + rounding + 4 * far * now.lost) * b * b,
+        zero_error=np.minimum(SAFETY * moved(now.zero, before.zero, now.zero) + 1e-13 + now.lost, 1.0),
         threshold_error=off * b if tau == 0 else None,
     )
