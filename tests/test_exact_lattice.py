@@ -83,7 +83,8 @@ def test_two_and_three_entities_are_enumerated(
 def test_a_ramp_among_few_is_enumerated(
     x: list[float], total: float, noise: fp.noise.Law, tau: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lattice, "pair", lambda *_: None)  # two entities need no cells
+    for way in ("pair", "largest"):  # two entities, or a total below the threshold, need no cells
+        monkeypatch.setattr(lattice, way, lambda *_: None)
     u, times = np.unique(x, return_counts=True)
     found = release(u, times, noise, total, Threshold.ramp(tau), 1e-6)
     bias, mse, zero, _ = enumerated(np.array(x), noise, total, Threshold.ramp(tau))

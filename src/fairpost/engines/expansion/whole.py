@@ -162,7 +162,17 @@ def release(pi: PostProcessing, asked: Asked) -> Work:
     """The work for `simplex` and `simplex-threshold`."""
     noise, work = continuous_work(pi, asked)
     level = min(_level(pi), float(pi.C))  # type: ignore[attr-defined]  # nobody gets more than the total
-    return lambda: useful(pi.name, released(work(), asked.x, noise, level), noise)
+
+    def stated() -> Moments:
+        drawn, known_to = _drawn(pi, asked, noise)
+        most = float(np.ptp(drawn.bias)) + 2 * known_to
+        # of two counts the larger one gets more, by no more than they differ, unless a threshold comes between them
+        _early(
+            pi, released(drawn, asked.x, noise, level), most if level > 0 else min(most, float(np.ptp(asked.x))), noise
+        )
+        return useful(pi.name, released(work(), asked.x, noise, level), noise)
+
+    return stated
 
 
 def allocation(pi: PostProcessing, asked: Asked, weights: Floats) -> Work:
@@ -174,14 +184,19 @@ def allocation(pi: PostProcessing, asked: Asked, weights: Floats) -> Work:
 
     def stated() -> Moments:
         drawn, known_to = _drawn(pi, asked, noise)
-        alpha, slack = range_error(drawn.bias, known(drawn).error)
-        if slack > PART * SURE * (alpha + 2 * known_to):
-            raise ToleranceError(
-                f"{pi.name}: whole numbers of scale {noise.spread:g} may move alpha, some {alpha:.2g}, by {slack:.2g}"
-            )
+        _early(pi, known(drawn), float(np.ptp(drawn.bias)) + 2 * known_to, noise)
         return useful(pi.name, known(work()), noise)
 
     return stated
+
+
+def _early(pi: PostProcessing, drawn: Moments, most: float, noise: Law) -> None:
+    """Refuse, before the work, what is only known to much more than a part of an alpha that is `most` at the most."""
+    alpha, slack = range_error(drawn.bias, drawn.error)
+    if slack > PART * SURE * most and most > 0:
+        raise ToleranceError(
+            f"{pi.name}: whole numbers of scale {noise.spread:g} may move alpha, some {alpha:.2g}, by {slack:.2g}"
+        )
 
 
 def _drawn(pi: PostProcessing, asked: Asked, noise: Law) -> tuple[Moments, float]:

@@ -31,6 +31,9 @@ from fairpost.noise import Law
 
 WORK = 3e7
 """The most factors, one for each (cell, s, w, count): about a second."""
+FIRST, GROWTH = 4.5e7, 1.4
+"""For a release: the most at a safety of 20, the first level's, and the power with which work grows with it; so what the first level may
+take the others may too, and a refusal comes before the work."""
 TABLES = 5e6
 """The most masses of discrete Gaussian noise that are tilted and summed: some seconds."""
 BLOCK = 200_000
@@ -93,16 +96,16 @@ def cells(e: Entities, m: Floats, tau: Floats, safety: float, total: float) -> S
     end, low, high = _looks(e, m, tau, safety)
     chunks = [Chunk(m[here], path, Circle.around(low[here], high[here])) for here, path in together(tau, many, end)]
     found = Sums.empty(e.y.size)
-    for chunk in affordable("simplex", e, chunks):
+    for chunk in affordable("simplex", e, chunks, safety):
         _add(e, chunk, total, found)
     return found
 
 
-def affordable(name: str, e: Entities, chunks: list[Chunk]) -> Iterator[Chunk]:
+def affordable(name: str, e: Entities, chunks: list[Chunk], safety: float) -> Iterator[Chunk]:
     """The chunks in parts that memory holds; refused where they would take too long."""
     work = sum((c.m.size * e.y.size + c.fixed) * c.path.size * c.points for c in chunks)
     tables = sum(c.path.size for c in chunks) * table(e.noise)
-    if work > WORK or tables > TABLES:
+    if work > FIRST * (safety / 20) ** GROWTH or tables > TABLES:
         raise ToleranceError(
             f"{name}: {e.y.size} counts that may be cut have {sum(c.m.size for c in chunks)} cells of the threshold and {work:.2g} factors "
             f"under {e.noise.name} noise of this scale, which would take too long"

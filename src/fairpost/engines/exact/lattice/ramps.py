@@ -74,7 +74,7 @@ def cells(e: Entities, m: Floats, tau: Floats, safety: float, ramp: Ramp) -> Sum
         for here, path in together(tau, many, end)
     ]
     found, forms = Sums.empty(e.y.size), lru_cache(1)(partial(_Forms.of, giants=e.giants, ramp=ramp))
-    for chunk in affordable("simplex-threshold", e, chunks):
+    for chunk in affordable("simplex-threshold", e, chunks, safety):
         assert isinstance(chunk, _Chunk)
         _add(e, chunk, ramp, forms(chunk.path, chunk.circle, chunk.edge), found)
     return found

@@ -10,8 +10,7 @@ X_i <= m and falls with slope tau where X_i = m + 1:
     D_i = int P(eta <= m - x_i) P(H_{-i}(t) > C) - tau P(eta = m + 1 - x_i) P(H_{-i}(t) + rho > C) dt,
     P(v_i = 0) = sum_m P(X_i = m) P(H_{-i}(m) >= C).
 
-Here H is no longer whole (tau is not), and 1/s serves: what the product has near s + 2 pi i k, where the whole part of H is the same
-again, is a
+Here H is not whole (tau is not), and 1/s serves: what the product has near s + 2 pi i k, where the whole part of H is the same again, is a
 ripple of P(H > C) that all but vanishes in the integral over a cell; it is bounded (`ripples`) and is part of the stated error.
 
 The mean squared error is E[(phi - x_i)^2] at t0 - 2 int E[(phi - x_i) phi' (1{H > C} - 1{t < t0})] dt for both.
@@ -32,6 +31,7 @@ from fairpost.engines.exact.lattice import ramps
 from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, squared
+from fairpost.engines.exact.lattice.largest import largest
 from fairpost.engines.exact.lattice.pair import pair
 from fairpost.engines.exact.lattice.problem import Problem
 from fairpost.engines.exact.lattice.sparse import sparse
@@ -47,8 +47,8 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Gaussian, Law, Threshold
 
-CELLS = 700
-"""The most cells [m, m + 1) of the threshold."""
+CELLS = 2500
+"""The most cells [m, m + 1) of the threshold; what they take is known before the work."""
 REACH = (9.0, 7.0)
 """Every window reaches at least so many deviations of the mean noise to each side (Laplace, Gaussian): so too many cells are seen before
 it is sought."""
@@ -58,6 +58,8 @@ SMOOTH = 200.0
 """Discrete Gaussian noise with more masses than this has its window from continuous noise."""
 RIPPLES = 0.2
 """Ripples above this part of the tolerance on a deviation leave it no room: whole cells have none."""
+LOOKS = 24
+"""At so many t the product is looked at first: where it lives on at one of them, contours are of no use."""
 HARMONICS = 8
 """How many 2 pi i k are looked at for a sum that is not whole."""
 ROUNDING = 4e-16
@@ -89,7 +91,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold
     rare = log_chance(x, problem.n, noise, problem.surplus, 0.0 if rule is None else rule.level + rule.width)
     if rare < SURE:
         return _nobody(problem, rare)
-    found = alone(problem) or sparse(problem, rtol) or pair(problem, rtol)
+    found = alone(problem) or sparse(problem, rtol) or pair(problem, rtol) or largest(problem, rtol)
     if found is not None:
         return found
     _few_cells(problem, 2 * REACH[int(np.isinf(noise.strip))] * noise.deviation / math.sqrt(problem.n))
@@ -165,9 +167,12 @@ def _level(problem: Problem, family: Family, win: Window, level: Level, rtol: fl
     t, weight = panels(win, level.order)
     at = problem.places(t)
     tilt, width = win.tilts(t)
-    if (
-        t.size * e.y.size > SHIFTS or t.size * 10 * table(problem.noise) > TABLES
-    ):  # the product is looked at some ten times before the work
+    some = np.unique(np.linspace(0, t.size - 1, LOOKS).astype(np.int64))
+    if reach(e, problem.places(t[some]), tilt[some], width[some], math.pi) == math.inf:
+        return _few(problem, family, win, level)
+    if t.size * 10 * table(problem.noise) > TABLES:  # the product would be looked at some ten times before the work
+        return _few(problem, family, win, level)
+    if t.size * e.y.size > SHIFTS:
         raise ToleranceError(
             f"{problem.name}: {t.size} shifts under {problem.noise.name} noise of this scale would take too long"
         )

@@ -48,10 +48,8 @@ from fairpost.noise import Law
 from fairpost.noise.base import LAPLACE
 from fairpost.roots import root
 
-ABOVE, FEWER = 6, 5
-"""The most entities that are multiplied out beside one of them; fewer where the tolerance is loose, as for whole-number noise, which may be
-refused for its own sake afterwards."""
-LOOSE = 1e-5
+ABOVE = 7
+"""The most entities that are multiplied out beside one of them: each one more takes three times as long."""
 GIANTS = 40
 POINTS = 200
 """The most points of the circle, one for each number that may be kept."""
@@ -97,7 +95,7 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
     win = find_window(family)
     before: Found | None = None
     for at in LEVELS:
-        now = _Level(family, win, level, at, ABOVE if rtol < LOOSE else FEWER, name).found()
+        now = _Level(family, win, level, at, ABOVE, name).found()
         if before is not None:
             found = moments(now, before, x, many, (b, drift, tau), rtol)
             if found is not None:
