@@ -1,5 +1,6 @@
 """Shares and releases from which one entity alone may be dropped, against brute force, the other integrals, and Hawaii's five counties."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -13,6 +14,7 @@ from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.separated import separated
 from fairpost.engines.exact.quadrature import legendre
 from fairpost.engines.exact.simplex import moments as simplexes
+from fairpost.engines.exact.sums import one as releases
 from fairpost.engines.exact.sums.one import one as cut_one
 from fairpost.engines.exact.threshold import lines
 from fairpost.engines.exact.threshold import moments as thresholds
@@ -277,17 +279,69 @@ def test_what_the_others_may_add_is_stated_or_refused():
     assert cut_one(np.array([2.0, 130.0]), np.array([2, 1]), M, 134.0, rule, 0.1) is None
 
 
-def test_a_release_states_by_cauchy_schwarz_what_another_that_is_cut_may_add():
-    """(C + rms) sqrt P(A), and P(A) is at least the chance that the second entity receives 0."""
+def test_a_release_states_what_another_that_is_cut_may_add():
+    """The lesser of two bounds, and P(A) is at least the chance that the second entity receives 0."""
     x, M = np.array([2.0, 26.0, 130.0]), fp.DiscreteLaplace(1.3)
     found = cut_one(x, np.ones(3, dtype=np.int64), M, 158.0, Threshold(0.0), 0.9)
     _, _, zero, _, _ = by_the_rule(x, M, Threshold(0.0), 158.0, 34)
     assert zero[1] > 1e-16
-    assert (found.error >= 158.0 * np.sqrt(zero[1])).all()
+    assert (found.error >= 158.0 * zero[1]).all()
     assert (found.mse_error >= 158.0**2 * np.sqrt(zero[1])).all()
     assert found.zero_error[1] >= zero[1]
     far = cut_one(np.array([2.0, 90.0, 130.0]), np.ones(3, dtype=np.int64), M, 222.0, Threshold(0.0), 0.1)
     assert found.error.min() > 1e3 * far.error.max()
+
+
+@pytest.mark.parametrize("noise", [fp.DiscreteLaplace(0.05), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(2.0)])
+def test_hoelders_bound(noise):
+    """A sum of |eta|^p is below what stands for it, and an event of a chance of 1e-60 adds no more than its size, p large."""
+    k = np.arange(1.0, 400.0)
+    alone = releases._lost(np.zeros(1), 1, 0.0, noise, 1.0)[0] / 4  # the least of the norms, at p = 4
+    assert alone >= (2 * float(noise.density(k) @ k**4)) ** 0.25
+    assert releases._lost(np.array([7.0]), 3, 2.0, noise, 0.0) == 0.0
+    lost = releases._lost(np.array([7.0]), 3, 2.0, noise, 1e-60)[0]
+    assert 7e-60 < lost < 1e-50
+    # a set of one noise: E[sum |eta|; A] for A = {eta = k} of each of 3 entities
+    for far in (2.0, 9.0):
+        rare = 3 * float(noise.density(far))
+        assert releases._lost(np.zeros(1), 3, 0.0, noise, rare)[0] >= 3 * far * float(noise.density(far))
+
+
+def exactly(x, noise, total, tau, reach):
+    """The biases from every vector of noises up to `reach`, the rule solved in fractions: no count is rounded."""
+    tau, total, n = Fraction(tau), Fraction(total), len(x)
+    out = [Fraction(0)] * n
+    for eta in product(range(-reach, reach + 1), repeat=n):
+        noisy = [Fraction(v) + e for v, e in zip(x, eta, strict=True)]
+
+        def height(r, noisy=noisy):
+            return [min(v - r, (1 + tau) * max(v - r - tau, 0)) if v - r > tau else Fraction(0) for v in noisy]
+
+        places = sorted({v - end for v in noisy for end in (tau, 1 + tau)} | {min(noisy) - total - 2})
+        k = max(i for i, r in enumerate(places) if sum(height(r)) >= total)
+        low, high = places[k], places[k + 1]
+        up, down = sum(height(low)), sum(height(high))
+        v = height(low + (high - low) * (up - total) / (up - down) if up > total else low)
+        mass = Fraction(float(np.prod(noise.density(np.array(eta, dtype=float)))))
+        free = sum(eta)
+        out = [
+            b + mass * (value - z + Fraction(free, n) - (total - sum(map(Fraction, x))) / n)
+            for b, value, z in zip(out, v, noisy, strict=True)
+        ]
+    return np.array([float(b) for b in out])
+
+
+@pytest.mark.parametrize(("x", "tau"), [([2, 5, 9], 0.0), ([2, 6, 9], 1e-7), ([2, 5, 7], 0.25)])
+def test_a_noise_next_to_none_and_a_bias_of_next_to_nothing(x, tau):
+    """Far below the root of the chance that another is cut too: 1e-23 to 1e-36, with nine digits."""
+    noise, n = fp.DiscreteLaplace(0.06), np.ones(3, dtype=np.int64)
+    found = cut_one(
+        np.array(x, dtype=float), n, noise, float(sum(x)), Threshold.ramp(tau) if tau else Threshold(0.0), 1e-6
+    )
+    bias = exactly(x, noise, sum(x), tau, 5)
+    assert np.ptp(found.bias) < 1e-15
+    assert np.all(found.error < 1e-6 * np.ptp(found.bias))
+    assert np.all(np.abs(found.bias - bias) <= found.error + 1e-6 * np.ptp(bias))
 
 
 def test_at_the_foot_of_a_ramp_zero_is_unsure():

@@ -167,15 +167,15 @@ def _level(problem: Problem, family: Family, win: Window, level: Level, rtol: fl
     t, weight = panels(win, level.order)
     at = problem.places(t)
     tilt, width = win.tilts(t)
+    if t.size * e.y.size > SHIFTS:
+        raise ToleranceError(
+            f"{problem.name}: {t.size} shifts under {problem.noise.name} noise of this scale would take too long"
+        )
     some = np.unique(np.linspace(0, t.size - 1, LOOKS).astype(np.int64))
     if reach(e, problem.places(t[some]), tilt[some], width[some], math.pi) == math.inf:
         return _few(problem, family, win, level)
     if t.size * 10 * table(problem.noise) > TABLES:  # the product would be looked at some ten times before the work
         return _few(problem, family, win, level)
-    if t.size * e.y.size > SHIFTS:
-        raise ToleranceError(
-            f"{problem.name}: {t.size} shifts under {problem.noise.name} noise of this scale would take too long"
-        )
     end = reach(e, at, tilt, width, math.pi)
     if end == math.inf:
         return _few(problem, family, win, level)

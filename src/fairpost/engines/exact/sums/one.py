@@ -14,7 +14,11 @@ E[nu_j r] = -E[nu r]/(n - 1),
 
 A is the event that somebody else is not kept whole, y_j <= r + z1. For every w >= 0 its chance is at most
 (n - 1) P(y_2 <= w + z1) + P(r > w), y_2 of the second smallest count and P(r > w) = P(y < -(n - 1) w). By Cauchy-Schwarz
-E[|v - what stands here|; A] <= (C + rms) sqrt P(A), since 0 <= v <= C.
+E[|v - what stands here|; A] <= (C + rms) sqrt P(A), since 0 <= v <= C. Where P(A) is far below the bias, but its root is not, Hoelder's
+inequality serves: what stands here is at most x + |drift| + |nu| + (n - 1)|r| <= x + |drift| + 2n (z1 + |u| + |nu|) in size, and with
+||.||_p the root of a p-th moment, ||nu||_p <= 2 ||eta||_p and E|eta|^p <= 2 p! E[e^{q eta}] / q^p for any q,
+
+    E[|v - what stands here|; A] <= (C + x + |drift| + 2n (z1 + |u| + 2 ||eta||_p)) P(A)^{1 - 1/p}.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ def one(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rt
     rare = _others(u, second, n, noise, edge)
     bias, mse, error, mse_error = _moments(x, u, n, noise, rule, drift)
     rms = total + x + abs(drift) + np.sqrt(mse)
-    error = error + rms * math.sqrt(rare)
+    error = error + np.minimum(rms * math.sqrt(rare), _lost(total + x + abs(drift), n, edge + abs(u), noise, rare))
     alpha, slack = range_error(bias, error)
     if not slack <= rtol * alpha:
         return None
@@ -65,6 +69,19 @@ def one(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rt
         mse_error=mse_error + 3 * rms**2 * math.sqrt(rare),
         zero_error=LATTICE * zero + rare + unsure,
         threshold_error=float(error[1]) if edge == 0 else None,
+    )
+
+
+def _lost(size: Floats, n: int, depth: float, noise: Law, rare: float) -> Floats:
+    """Hoelder's bound at the best of some p; `size` is C + x + |drift|, `depth` z1 + |u|, `rare` P(A)."""
+    if rare <= 0.0:
+        return np.zeros_like(size)
+    q = min(0.5 * noise.strip, 1 / noise.spread)
+    p = 2.0 ** np.arange(2, 10)
+    log = np.array([math.lgamma(v + 1) for v in p]) + math.log(2) + float(noise.cgf(q))
+    norm = np.exp(log / p) / q
+    return np.asarray(
+        np.min((size[:, None] + 2 * n * (depth + 2 * norm)) * np.exp(math.log(rare) * (1 - 1 / p)), axis=1)
     )
 
 
@@ -96,6 +113,7 @@ def _moments(
 
 def _others(u: float, second: float, n: int, noise: Law, edge: float) -> float:
     """A bound on the chance that somebody else is not kept whole."""
-    w = noise.deviation * np.geomspace(1e-3, 60.0, 40)
+    # a noise next to none has a deviation that is smaller than any of its values
+    w = np.concatenate([noise.deviation * np.geomspace(1e-3, 60.0, 40), max(second, 0.0) * np.linspace(0.02, 1.0, 50)])
     chance = (n - 1) * sum_law.clipped(second - edge - w, n, noise, 0) + sum_law.clipped(u + (n - 1) * w, n, noise, 0)
     return float(np.min(chance))
