@@ -262,6 +262,31 @@ def test_a_ball_has_what_a_cube_has_inside_it(noise: fp.noise.Law, n: int) -> No
     assert ball.radius(1e-17) == -1
 
 
+@pytest.mark.parametrize(
+    ("noise", "times"),
+    [(fp.DiscreteLaplace(0.7), (1, 1, 1)), (fp.DiscreteLaplace(2.0), (3,)), (fp.DiscreteGaussian(1.5), (2, 1))],
+)
+def test_a_ball_has_no_fewer_vectors_than_its_chance_needs(noise: fp.noise.Law, times: tuple[int, ...]) -> None:
+    """None of them has more than P(0)^n, and equal entities have at most so many orders."""
+    ball = listing.Ball(noise, sum(times), times)
+    for left in (0.3, 1e-3, 1e-9):
+        assert ball.fewest(left) <= ball.orders(ball.radius(left))
+    least = (1 - 0.3) / float(noise.density(0.0)) ** sum(times)
+    assert ball.fewest(0.3) == pytest.approx(least / {(1, 1, 1): 1, (3,): 6, (2, 1): 2}[times])
+
+
+def test_what_cannot_be_listed_is_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six noises of scale 98 have 1e13 vectors at the least, which the largest mass says at once."""
+
+    def never(_: listing.Ball) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(listing.Ball, "_folded", property(never))
+    counts = fp.Counts(np.full(6, 27.0), weights=[483.0, 59.0, 15.0, 395.0, 1286.0, 7.0])
+    with pytest.raises(errors.UnsupportedError):
+        fp.audit(counts, fp.DiscreteLaplace(98.0), "pos", engine="exact")
+
+
 @pytest.mark.parametrize("noise", [fp.DiscreteLaplace(0.9), fp.DiscreteGaussian(1.2)], ids=lambda m: m.name)
 @pytest.mark.parametrize("rule", ["pos", "pos-threshold"])
 def test_a_walk_gives_what_the_rule_gives_to_every_noise(

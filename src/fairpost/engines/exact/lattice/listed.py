@@ -89,6 +89,11 @@ class Ball:
         """What folding the law takes."""
         return max(self.n, self.n**2 / 6) * float(self._furthest) ** (3 if self.square else 2)
 
+    def fewest(self, left: float) -> float:
+        """So many vectors, in order, at the least hold all but `left`: none has more than P(0)^n, once for each order of equal entities."""
+        log = self.n * math.log(float(self.noise.density(0.0))) + sum(math.lgamma(m + 1) for m in self.times)
+        return (1 - left) * math.exp(min(-log, 700.0))
+
     def deeper(self, left: float) -> Ball:
         """One that can leave out so little, where that can be folded."""
         more = replace(self, rest=0.01 * left)
@@ -173,8 +178,13 @@ class Listing:
 
 def listing(d: Distinct, n: int, noise: Law, rtol: float) -> Listing | None:
     """What can be listed in a few seconds; None where neither can, whatever alpha is."""
-    ball = Ball(noise, n, tuple(int(m) for m in d.times))
-    if n <= MOST and ball.steps < TABLE and ball.orders(ball.radius(_allowed(d, 1.0, rtol))) * n <= POINTS:
+    ball, most = Ball(noise, n, tuple(int(m) for m in d.times)), _allowed(d, 1.0, rtol)
+    if (
+        n <= MOST
+        and ball.fewest(most) * n <= POINTS
+        and ball.steps < TABLE
+        and ball.orders(ball.radius(most)) * n <= POINTS
+    ):
         return Listing(ball, 0)
     far = _reach(noise, n, 1e-11)
     if (2.0 * far + 1) * d.x.size * n <= SINGLE and n * (1 - float(noise.density(0.0))) < 1e-3:
