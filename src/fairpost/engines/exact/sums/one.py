@@ -36,6 +36,8 @@ from fairpost.noise import Law, Threshold
 
 SCREEN = 1e-12
 """Who is below the edge by its own noise with a larger chance is not all but certain to be kept."""
+NEXT_TO_NONE, FAR = 0.3, 40.0
+"""Up to which deviation whole numbers are looked at for the shift of the others, and up to which one."""
 
 
 def one(x: Floats, times: Counted, noise: Law, total: float, rule: Threshold, rtol: float) -> Moments | None:
@@ -113,7 +115,8 @@ def _moments(
 
 def _others(u: float, second: float, n: int, noise: Law, edge: float) -> float:
     """A bound on the chance that somebody else is not kept whole."""
-    # a noise next to none has a deviation that is smaller than any of its values
-    w = np.concatenate([noise.deviation * np.geomspace(1e-3, 60.0, 40), max(second, 0.0) * np.linspace(0.02, 1.0, 50)])
+    w = noise.deviation * np.geomspace(1e-3, 60.0, 40)
+    if noise.discrete and noise.deviation < NEXT_TO_NONE:  # a deviation that is smaller than any of its values
+        w = np.append(w, min(max(second, 0.0), FAR) * np.linspace(0.02, 1.0, 50))
     chance = (n - 1) * sum_law.clipped(second - edge - w, n, noise, 0) + sum_law.clipped(u + (n - 1) * w, n, noise, 0)
     return float(np.min(chance))
