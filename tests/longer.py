@@ -130,6 +130,7 @@ LONG = {
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),
     "test_programme_sharing": ("test_floors_on_districts[both]", "test_floors_by_mean_field_and_by_simulation"),
+    "test_exact_lattice_few": ("test_eight_entities_and_a_small_total", "test_the_largest_of_many[noise1]"),
     "test_exact_lattice_shares": (
         "test_against_simulation",
         "test_nodes_stand_for_many_counts",

@@ -48,8 +48,11 @@ from fairpost.noise import Law
 from fairpost.noise.base import LAPLACE
 from fairpost.roots import root
 
-ABOVE = 7
-"""The most entities that are multiplied out beside one of them: each one more takes three times as long."""
+ABOVE, FEWER, SMALL = 6, 5, 0.5
+"""The most entities that are multiplied out beside one of them, each of which takes three times as long; fewer where the tolerance is loose, as
+for whole-number noise, which may be refused for its own sake afterwards; one more where the total is below SMALL noise scales and there is no
+threshold, for few panels serve then, and no other way does."""
+LOOSE = 1e-5
 GIANTS = 40
 POINTS = 200
 """The most points of the circle, one for each number that may be kept."""
@@ -93,9 +96,12 @@ def release(x: Floats, times: Counted, noise: Law, total: float, tau: float, rto
 
     family = Family(noise.scaled(1.0), x / b - level, many, (drift + level) * n, places)
     win = find_window(family)
+    most_above = ABOVE if rtol < LOOSE else FEWER
+    if tau == 0 and total <= SMALL * b:
+        most_above = ABOVE + 1
     before: Found | None = None
     for at in LEVELS:
-        now = _Level(family, win, level, at, ABOVE, name).found()
+        now = _Level(family, win, level, at, most_above, name).found()
         if before is not None:
             found = moments(now, before, x, many, (b, drift, tau), rtol)
             if found is not None:
