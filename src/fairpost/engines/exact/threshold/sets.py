@@ -217,19 +217,13 @@ def sets(side: Side) -> list[Dropped]:
             f"pos-threshold: the sum of noisy counts may come near 0 or few share the shift, and with uneven weights sets of dropped "
             f"entities are listed for at most {MOST} of {LARGEST}, got {may.size} of {side.n}"
         )
-    return subsets(side, may)
+    return [dropped(side, may[(mask >> np.arange(may.size)) & 1 == 1]) for mask in range(1, 1 << may.size)]
 
 
-def subsets(side: Side, may: Counted) -> list[Dropped]:
-    """Every set of these."""
-    found = []
-    limits = {0: 0.0}
-    for mask in range(1, 1 << may.size):
-        own = may[(mask >> np.arange(may.size)) & 1 == 1]
-        limits[mask] = side.limit(own)
-        without = np.array([limits[mask & ~(1 << i)] for i in range(may.size) if mask >> i & 1])
-        found.append(Dropped(side, own, np.setdiff1d(np.arange(side.a.size), own), limits[mask], without))
-    return found
+def dropped(side: Side, own: Counted) -> Dropped:
+    """The set of these."""
+    limits = np.array([side.limit(np.delete(own, i)) if own.size > 1 else 0.0 for i in range(own.size)])
+    return Dropped(side, own, np.setdiff1d(np.arange(side.a.size), own), side.limit(own), limits)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,15 @@ a set adds to E[g_i e^{-tS}], i in A and then i kept,
 Who is never dropped is in the product as E[e^{-t(z - r)}] alone, so their number does not matter. For the mean squared error, as in `shares`,
 E[(v_i^2 - z_i^2)/S^2]: -(r - g_i)^2 for those of A, -r^2 - 2r (z_i - r) for those who are kept, v^2 - (r + tau_i)^2 at the edge.
 
+**Who and which sets.** If j is never dropped, the shift r' depends on the others alone; j is dropped where z_j <= r' + tau_j, and since all others move one
+way, all shares together move by at most 2 (tau_j + |z_j - r'|)/S. With u_l a place that r' passes with a chance of e^-l at most,
+
+    sum_l e^-l F_j(u_{l+1}) 2 (2 tau_j + a_j)
+
+bounds what j adds, in units of the noise. k r <= sum_j (z_j)_-, whose transform is at most prod (1 + E[e^{-sz}]): Chernoff's bound has the u_l. Where all of A and
+perhaps others are dropped, the chance is at most e^-l + prod_A F_j(u_l) for every l: sets are listed from the empty one on, and where that is too small
+neither A nor anything that contains it is looked at.
+
 **Errors.** What the last level changed; the chance that somebody is dropped, and E[r/S], which must be the mean of Gamma, both known another way: no
 step knows either; the stand-in for 1/S (Cauchy and Schwarz); rounding of everything that was added; what was left out, which at r has |g| <= Y_A
 + tau_A, times 1/S where S is least.
@@ -25,7 +34,9 @@ step knows either; the stand-in for 1/S (Cauchy and Schwarz); rounding of everyt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -36,19 +47,18 @@ from fairpost.engines.exact.pos.separated import of_square, unclipped
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.threshold.sets import (
     GROWTH,
+    LARGEST,
     LEFT_OUT,
     LEVELS,
-    MOST,
     OUTLOOK,
     ROUGH,
     ROUNDING,
     WORK,
     Dropped,
-    Level,
     Side,
     affordable,
     chosen,
-    subsets,
+    dropped,
 )
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
@@ -56,6 +66,12 @@ from fairpost.parallel import over_slices
 
 LEAST = 0.25
 """Where S is below this part of its mean, the stand-in for 1/S has its own bound."""
+DEEP = np.append(np.arange(0.0, 12.0, 1.0), np.arange(12.0, 61.0, 3.0))
+"""Levels l of the shells of r."""
+SMALL = 1e-2
+"""Who may be dropped, and which sets: those that add more than this part of the tolerance (over their number)."""
+LISTED = 600
+"""The most sets."""
 
 
 @dataclass(frozen=True)
@@ -67,114 +83,211 @@ class Sums:
     left: float
 
 
+def heights(side: Side, dropped: int) -> Floats:
+    """The u_l, where so many are dropped at most."""
+    t = np.geomspace(1e-3, 20.0, 60) / float(np.max(side.a))
+    t = t[t * float(np.max(side.a)) < 0.999 * side.noise.strip]
+    log = np.asarray(side.noise.cgf(np.multiply.outer(t, side.a))) - np.multiply.outer(t, side.a * side.x)
+    total = np.sum(np.logaddexp(0.0, log), axis=1)
+    return np.asarray(np.min((DEEP[:, None] + total) / t, axis=1) / (side.n - dropped))
+
+
 @dataclass(frozen=True)
-class Few:
-    """Those who may be dropped, and their sets; the others through their number and their transform."""
+class Near:
+    """Who may be dropped, each by itself and in units of the noise; the others through their number and their transform."""
 
     problem: Problem
     side: Side
     pairs: Counted
     """The pair of each."""
-    sets: list[Dropped]
+    cdf: Floats
+    """F_j at the u_l."""
+    top: float
+    """The last u_l."""
     some: float
     """The chance that anybody is dropped."""
+    room: float
+    """What need not be listed."""
+    missed: float
+    """What others can add to all the g_i together, in units of the noise."""
+    unseen: Floats
+    """The chance that one of a pair is dropped, where it is taken to be 0."""
+
+    def log_far(self, inverse: Inverse) -> Floats:
+        """log E[e^{-tz}] of the others together."""
+        times = self.problem.times - np.bincount(self.pairs, minlength=self.problem.c.size)
+        log = self.problem.tilted(inverse.t)[0] @ times
+        return np.asarray(log - inverse.t * float(np.sum(times * self.problem.c)))
+
+
+def near_of(problem: Problem, tau: float, rtol: float, most: int) -> Near:
+    """Who may be dropped; refused where they are too many."""
+    unit, noise = problem.mechanism.spread, problem.mechanism.scaled(1.0)
+    x = problem.c / problem.a / unit
+    chance = np.minimum(noise.cdf(tau / unit - x), 1 - 1e-16)
+    some = -float(np.expm1(np.sum(problem.times * np.log1p(-chance))))
+    each = np.repeat(np.arange(x.size), problem.times)
+    side = Side(noise, problem.a[each], x[each], tau / unit, some)
+    reach = side.a * (2 * side.tau + 1)
+    room = SMALL * rtol * float(np.max(chance[each] * side.a))
+    may, found = np.zeros(0, dtype=np.int64), -1
+    while found < may.size <= min(most, side.n - 1):
+        found = may.size
+        u = heights(side, found)
+        cdf = np.asarray(side.noise.cdf(side.cut(u)))
+        adds = 2 * reach * (np.append(np.exp(-DEEP[:-1]), 0.0) @ np.append(cdf[1:], cdf[-1:], axis=0) + np.exp(-DEEP[-1]))
+        order = np.argsort(adds)
+        may = np.sort(order[np.searchsorted(np.cumsum(adds[order]), room) :])
+    if not 0 < may.size <= min(most, side.n - 1):
+        raise ToleranceError(
+            f"pos-threshold: few share the shift, and of {side.n} entities {may.size} may be dropped, more than the {most} that are looked at"
+        )
+    near = replace(side, a=side.a[may], x=side.x[may], far=side.n - may.size)
+    missed = float(np.sum(np.delete(adds, may)))
+    unseen = np.zeros(x.size)
+    unseen[np.delete(each, may)] = np.delete(adds / (2 * reach), may)
+    return Near(problem, near, each[may], cdf[:, may], float(u[-1]), some, room, missed, unseen)
+
+
+@dataclass(frozen=True)
+class Few:
+    """Those who may be dropped, and the sets of them that matter."""
+
+    near: Near
+    sets: list[Dropped]
+    missed: float
+    levels: int = len(LEVELS)
 
     def bound(self, one: Dropped, order: int, size: float) -> tuple[Floats, Floats, Floats]:
         """Nodes, weights, and bounds of what each adds to Gamma."""
-        r, weight, bound = one.nodes(order)
-        jump = self.side.tau * float(np.sum(self.side.a[one.inside]))
-        return r, weight, bound * size * (np.abs(self.side.n * r) + 2 * jump)
+        v, (r, weight, bound) = self.near.side, one.nodes(order)
+        jump = v.tau * float(np.sum(v.a[one.inside]))
+        return r, weight, bound * size * (np.abs(v.n * r) + 2 * jump)
 
-    def evaluated(self, level: Level, inverse: Inverse, room: float | None, limit: float) -> Sums:
-        """One level, with room for what is left out."""
+    def evaluated(self, at: int, inverse: Inverse, room: float | None) -> Sums:
+        """One level."""
         from fairpost.engines.exact.threshold.kernels.sure import add_gamma
 
-        unit, v = self.problem.mechanism.spread, self.side
-        t, omega = inverse.t * unit, inverse.omega * unit
-        size = float(inverse(np.array([LEAST * self.problem.mean]))[0]) * unit
-        rules = [self.bound(one, level.order, size) for one in self.sets]
+        problem, v, level = self.near.problem, self.near.side, LEVELS[at]
+        unit = problem.mechanism.spread
+        t, omega, log_far = inverse.t * unit, inverse.omega * unit, self.near.log_far(inverse)
+        rules = [self.bound(one, level.order, largest(problem, inverse)) for one in self.sets]
         if room is None:
             room = 1e-9 * sum(float(np.sum(b)) for _, _, b in rules)
         nodes, left = chosen(rules, room)
-        affordable(self.sets, nodes, level, limit)
-        times = self.problem.times - np.bincount(self.pairs, minlength=self.problem.c.size)
-        log_far = self.problem.tilted(inverse.t)[0] @ times - inverse.t * float(np.sum(times * self.problem.c))
+        affordable(self.sets, nodes, level, WORK if at > 1 else WORK / GROWTH)
         parts, common = np.zeros((len(nodes), 4, v.a.size)), np.zeros((len(nodes), t.size, 3))
 
         def some(which: slice) -> None:
-            for at in range(*which.indices(len(nodes))):
+            for i in range(*which.indices(len(nodes))):
                 cancel.check()
-                one, (r, weight) = self.sets[at], nodes[at]
+                one, (r, weight) = self.sets[i], nodes[i]
                 if r.size:
                     add_gamma(
                         v.gaussian, v.a, v.x, v.tau, one.inside, one.others, r, weight, one.limit, one.limits, level.step, level.quiet,
-                        t, omega, v.far, log_far, parts[at], common[at],
+                        t, omega, v.far, log_far, parts[i], common[i],
                     )  # fmt: skip
 
         over_slices(some, len(nodes), None)
         return Sums(parts.sum(axis=0), common.sum(axis=0), left)
 
 
-def few_of(problem: Problem, tau: float) -> Few:
-    """Who may be dropped; refused where they are too many."""
-    unit, noise = problem.mechanism.spread, problem.mechanism.scaled(1.0)
-    x = problem.c / problem.a / unit
-    some = -float(np.expm1(np.sum(problem.times * np.log1p(-np.minimum(noise.cdf(tau / unit - x), 1 - 1e-16)))))
-    each = np.repeat(np.arange(x.size), problem.times)
-    side = Side(noise, problem.a[each], x[each], tau / unit, some)
-    may = side.droppable()
-    if may.size > MOST:
-        raise ToleranceError(
-            f"pos-threshold: few share the shift, and sets of dropped entities are listed for at most {MOST}, got {may.size}"
-        )
-    near = replace(side, a=side.a[may], x=side.x[may], far=side.n - may.size)
-    return Few(problem, near, each[may], subsets(near, np.arange(may.size)), some)
+def largest(problem: Problem, inverse: Inverse) -> float:
+    """The stand-in for 1/S where S is least, in units of the noise."""
+    return float(inverse(np.array([LEAST * problem.mean]))[0]) * problem.mechanism.spread
+
+
+def few_of(near: Near) -> Few:
+    """The sets that matter; refused where they are too many."""
+    v, lost = near.side, near.missed
+    listed = [(np.zeros(0, dtype=np.int64), np.ones(DEEP.size))]
+    whole = 2 * float(np.sum(v.a)) * (2 * v.tau + 1)
+    found: list[Counted] = []
+    while listed:
+        own, product = listed.pop()
+        for j in range(int(own[-1]) + 1 if own.size else 0, v.a.size):
+            here = product * near.cdf[:, j]
+            bound = whole * float(np.min((1 + DEEP) * np.exp(-DEEP) + here))
+            if bound * LISTED < near.room:
+                lost += bound
+            else:
+                listed.append((np.append(own, j), here))
+                found.append(listed[-1][0])
+        if len(found) > LISTED:
+            raise ToleranceError(
+                f"pos-threshold: few share the shift, and more than {LISTED} sets of {v.a.size} that may be dropped of {v.n} matter"
+            )
+    return Few(near, [dropped(v, own) for own in found], lost)
+
+
+class Way(Protocol):
+    """How Gamma is found."""
+
+    @property
+    def near(self) -> Near:
+        """Who may be dropped."""
+
+    @property
+    def missed(self) -> float:
+        """What was not looked at can add to all the g_i together, in units of the noise."""
+
+    @property
+    def levels(self) -> int:
+        """How many there are."""
+
+    def evaluated(self, at: int, inverse: Inverse, room: float | None) -> Sums:
+        """One level, with room for what is left out; refused where it is too much work."""
 
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     """Moments of `pos-threshold` where S > 0 is all but certain and few may be dropped."""
+    return refined(problem, rtol, lambda: few_of(near_of(problem, tau, rtol, LARGEST)))
+
+
+def refined(problem: Problem, rtol: float, plan: Callable[[], Way]) -> Moments:
+    """Levels until two agree to the tolerance."""
     inverse = inverse_of(problem, 0.02 * rtol)
     if inverse is None:
         raise ToleranceError("pos-threshold: the sum of noisy counts may come near 0; the exact integral needs S > 0")
-    few, negative = few_of(problem, tau), chance_negative(problem)
-    p, unit = problem.shares, problem.mechanism.spread
+    way, negative = plan(), chance_negative(problem)
+    p, unit, near = problem.shares, problem.mechanism.spread, way.near
     before: tuple[Floats, Floats, Floats] | None = None
     room: float | None = None
-    levels = LEVELS if rtol > ROUGH else LEVELS[1:]
-    for at, level in enumerate(levels):
+    for at in range(0 if rtol > ROUGH else 1, way.levels):
         cancel.check()
-        found = few.evaluated(level, inverse, room, WORK / GROWTH if at == 0 else WORK)
+        found = way.evaluated(at, inverse, room)
         gamma, zero, size = np.zeros((3, p.size))
-        gamma[few.pairs], zero[few.pairs], size[few.pairs] = found.parts[0], found.parts[2], found.parts[3]
+        gamma[near.pairs], zero[near.pairs], size[near.pairs] = found.parts[0], found.parts[2], found.parts[3]
         bias0, mse0 = unclipped(problem, inverse)
         mean = float(np.sum(problem.times * gamma)) / problem.n
         bias = bias0 + gamma - mean
         # who is never dropped: r^2 - 2 r z
         twice, first = inverse.omega * inverse.t * unit, problem.c + problem.tilted(inverse.t)[1]
         square = unit * float(twice @ found.common[:, 2]) - 2 * (twice * found.common[:, 1]) @ first
-        square[few.pairs] = found.parts[1]
+        square[near.pairs] = found.parts[1]
         mse = np.maximum(mse0 + square - 2 * p * (gamma - mean), bias**2)
         if before is not None:
             root = unit * float(inverse.omega @ found.common[:, 1])
-            off = abs(found.common[0, 0] / (few.some - negative) - 1)
+            off = abs(found.common[0, 0] / (near.some - negative) - 1)
             rule = moved(bias, before[0], np.abs(gamma) + abs(mean)) + off * (np.abs(gamma) + abs(mean)) + abs(root - mean)
             rounding = ROUNDING * (np.abs(bias0) + size + float(np.sum(problem.times * size)) / problem.n)
-            error = rule + rounding + np.sqrt(mse) * inverse.rms + inverse.tail + found.left
+            left = found.left + way.missed * largest(problem, inverse)
+            error = rule + rounding + np.sqrt(mse) * inverse.rms + inverse.tail + left
             if reached(bias, error, p, rtol):
-                lost = off * few.some + negative + found.left + inverse.tail
-                spread = SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * p * error + lost * (mse + np.abs(square))
-                change = SAFETY * moved(zero, before[2], zero) + lost + ROUNDING * zero
+                lost = off * near.some + negative + inverse.tail
+                spread = SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * p * error
+                change = SAFETY * moved(zero, before[2], zero) + lost + near.unseen + ROUNDING * zero
                 return Moments(
                     bias,
                     error,
                     mse,
                     np.clip(zero, 0.0, 1.0),
                     degenerate=negative,
-                    mse_error=np.asarray(spread),
+                    mse_error=np.asarray(spread + lost * (mse + np.abs(square))),
                     zero_error=np.minimum(change, 1.0),
                 )
             alpha, slack = range_error(bias, error)
-            if slack > rtol * alpha * OUTLOOK ** min(len(levels) - 1 - at, 2):
+            if slack > rtol * alpha * OUTLOOK ** min(way.levels - 1 - at, 2):
                 break
         alpha = range_error(bias, 0 * bias)[0]
         room, before = LEFT_OUT * rtol * alpha, (bias, mse, zero)
