@@ -1,11 +1,12 @@
-"""`pos-threshold` under continuous noise where S > 0 is all but certain and few entities may be dropped: set by set, without a difference.
+"""`pos-threshold` under continuous noise where S > 0 is all but certain and few entities share the shift, without a difference of shares.
 
-`sets` finds the shares themselves, to some 1e-13 of each; where one entity has nearly all, alpha may be smaller than that. But as in `shares`
+`sets` finds the shares themselves, to some 1e-13 of each; where one entity has nearly all, alpha may be smaller than that. But as in
+`shares`
 
     E[v_i/S] - P_i = E[(z_i - P_i S)/S] + Gamma_i - mean(Gamma),   Gamma_i = E[g_i/S],   g_i = v_i - (z_i - r),
 
-and g_i = 0 where i is kept: each term has the size of the bias. 1/S is a sum of few e^{-tS} (`pos.inverse`). In the symbols of `sets`, with A
-dropped at r, g_i = w_i - tau_i for those of A, v - tau_e at the edge of e, and Y_A - v = sum_A w as there. With
+and g_i = 0 where i is kept: each term has the size of the bias. 1/S is a sum of few e^{-tS} (`pos.inverse`). In the symbols of `sets`, with
+A dropped at r, g_i = w_i - tau_i for those of A and v - tau_e at the edge of e. With
 
     Q^i_m(A, Y) = (1/2 pi i) int e^{sY} E[(w_i - tau_i) e^{-s w_i}] prod_{A - i} p_j(s) / (s + t)^m ds
 
@@ -15,26 +16,26 @@ a set adds to E[g_i e^{-tS}], i in A and then i kept,
                               - sum_{e in K} f_e e^{-t tau_e} prod_{K-e} U Q^i_1(A, Y_A),
     - f_i e^{-t tau_i} prod_{K-i} U Q_2(A, Y_A).
 
-Who is never dropped is in the product as E[e^{-t(z - r)}] alone, so their number does not matter. For the mean squared error, as in `shares`,
-E[(v_i^2 - z_i^2)/S^2]: -(r - g_i)^2 for those of A, -r^2 - 2r (z_i - r) for those who are kept, v^2 - (r + tau_i)^2 at the edge.
+Who is never dropped is in the product as E[e^{-t(z - r)}] alone, so their number does not matter. For the mean squared error, as in
+`shares`, E[(v_i^2 - z_i^2)/S^2]: -(r - g_i)^2 for those of A, -r^2 - 2r (z_i - r) for those who are kept, v^2 - (r + tau_i)^2 at the edge.
 
-**Who and which sets.** If j is never dropped, the shift r' depends on the others alone; j is dropped where z_j <= r' + tau_j, and since all others move one
-way, all shares together move by at most 2 (tau_j + |z_j - r'|)/S. With u_l a place that r' passes with a chance of e^-l at most,
+**Who and which sets.** If j is never dropped, the shift r' depends on the others alone; j is dropped where z_j <= r' + tau_j, and since
+all others move one way, all shares together move by at most 2 (tau_j + |z_j - r'|)/S. With u_l a place that r' passes with a chance of
+e^-l at most
 
     sum_l e^-l F_j(u_{l+1}) 2 (2 tau_j + a_j)
 
-bounds what j adds, in units of the noise. k r <= sum_j (z_j)_-, whose transform is at most prod (1 + E[e^{-sz}]): Chernoff's bound has the u_l. Where all of A and
-perhaps others are dropped, the chance is at most e^-l + prod_A F_j(u_l) for every l: sets are listed from the empty one on, and where that is too small
-neither A nor anything that contains it is looked at.
+bounds what j adds, in units of the noise. k r <= sum_j (z_j)_-, whose transform is at most prod (1 + E[e^{-sz}]): Chernoff's bound has
+the u_l. Where all of A and perhaps others are dropped, the chance is at most e^-l + prod_A F_j(u_l) for every l: sets are listed from the
+empty one on, and where that is too small neither A nor anything that contains it is looked at.
 
-**Errors.** What the last level changed; the chance that somebody is dropped, and E[r/S], which must be the mean of Gamma, both known another way: no
-step knows either; the stand-in for 1/S (Cauchy and Schwarz); rounding of everything that was added; what was left out, which at r has |g| <= Y_A
-+ tau_A, times 1/S where S is least.
+**Errors.** What the last level changed; the chance that somebody is dropped, and E[r/S], which must be the mean of Gamma, both known
+another way: no step knows either; the stand-in for 1/S (Cauchy and Schwarz); rounding of everything that was added; what was left out,
+which at r has |g| <= Y_A + tau_A, times 1/S where S is least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -47,7 +48,6 @@ from fairpost.engines.exact.pos.separated import of_square, unclipped
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.threshold.sets import (
     GROWTH,
-    LARGEST,
     LEFT_OUT,
     LEVELS,
     OUTLOOK,
@@ -70,8 +70,14 @@ DEEP = np.append(np.arange(0.0, 12.0, 1.0), np.arange(12.0, 61.0, 3.0))
 """Levels l of the shells of r."""
 SMALL = 1e-2
 """Who may be dropped, and which sets: those that add more than this part of the tolerance (over their number)."""
+ASTRAY = 0.02
+"""By what part a level may miss the chance that anybody is dropped; those that go on to a tolerance miss it by 1e-4."""
 LISTED = 600
 """The most sets."""
+UNKNOWN = 1e-12
+"""Before alpha is known so small a part of all bounds may be left out."""
+MOST = 4000
+"""The most entities that may be dropped."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,9 @@ class Sums:
 
     parts: Floats
     common: Floats
-    left: float
+    left: float = 0.0
+    chance: float = 0.0
+    """Of what was left out."""
 
 
 def heights(side: Side, dropped: int) -> Floats:
@@ -120,7 +128,7 @@ class Near:
         return np.asarray(log - inverse.t * float(np.sum(times * self.problem.c)))
 
 
-def near_of(problem: Problem, tau: float, rtol: float, most: int) -> Near:
+def near_of(problem: Problem, tau: float, rtol: float) -> Near:
     """Who may be dropped; refused where they are too many."""
     unit, noise = problem.mechanism.spread, problem.mechanism.scaled(1.0)
     x = problem.c / problem.a / unit
@@ -131,16 +139,19 @@ def near_of(problem: Problem, tau: float, rtol: float, most: int) -> Near:
     reach = side.a * (2 * side.tau + 1)
     room = SMALL * rtol * float(np.max(chance[each] * side.a))
     may, found = np.zeros(0, dtype=np.int64), -1
-    while found < may.size <= min(most, side.n - 1):
+    while found < may.size <= min(MOST, side.n - 1):
         found = may.size
         u = heights(side, found)
         cdf = np.asarray(side.noise.cdf(side.cut(u)))
-        adds = 2 * reach * (np.append(np.exp(-DEEP[:-1]), 0.0) @ np.append(cdf[1:], cdf[-1:], axis=0) + np.exp(-DEEP[-1]))
+        adds = (
+            2 * reach * (np.append(np.exp(-DEEP[:-1]), 0.0) @ np.append(cdf[1:], cdf[-1:], axis=0) + np.exp(-DEEP[-1]))
+        )
         order = np.argsort(adds)
         may = np.sort(order[np.searchsorted(np.cumsum(adds[order]), room) :])
-    if not 0 < may.size <= min(most, side.n - 1):
+    if not 0 < may.size <= min(MOST, side.n - 1):
         raise ToleranceError(
-            f"pos-threshold: few share the shift, and of {side.n} entities {may.size} may be dropped, more than the {most} that are looked at"
+            f"pos-threshold: few share the shift, and of {side.n} entities {may.size} may be dropped; the exact integral looks at "
+            f"{min(MOST, side.n - 1)} at most"
         )
     near = replace(side, a=side.a[may], x=side.x[may], far=side.n - may.size)
     missed = float(np.sum(np.delete(adds, may)))
@@ -156,25 +167,26 @@ class Few:
     near: Near
     sets: list[Dropped]
     missed: float
+    chance: float
+    """Of the sets that are not listed."""
     levels: int = len(LEVELS)
 
-    def bound(self, one: Dropped, order: int, size: float) -> tuple[Floats, Floats, Floats]:
-        """Nodes, weights, and bounds of what each adds to Gamma."""
-        v, (r, weight, bound) = self.near.side, one.nodes(order)
-        jump = v.tau * float(np.sum(v.a[one.inside]))
-        return r, weight, bound * size * (np.abs(v.n * r) + 2 * jump)
-
-    def evaluated(self, at: int, inverse: Inverse, room: float | None) -> Sums:
+    def evaluated(self, at: int, inverse: Inverse, rtol: float, alpha: float | None) -> Sums:
         """One level."""
         from fairpost.engines.exact.threshold.kernels.sure import add_gamma
 
         problem, v, level = self.near.problem, self.near.side, LEVELS[at]
         unit = problem.mechanism.spread
         t, omega, log_far = inverse.t * unit, inverse.omega * unit, self.near.log_far(inverse)
-        rules = [self.bound(one, level.order, largest(problem, inverse)) for one in self.sets]
-        if room is None:
-            room = 1e-9 * sum(float(np.sum(b)) for _, _, b in rules)
-        nodes, left = chosen(rules, room)
+        rules, chances, size = [], [], largest(problem, inverse)
+        for one in self.sets:
+            r, weight, bound = one.nodes(level.order)
+            rise = np.abs(v.n * r) + 2 * v.tau * float(np.sum(v.a[one.inside]))
+            rules.append((r, weight, bound * size * rise))
+            chances.append(bound)
+        whole = sum(float(np.sum(bound)) for _, _, bound in rules) if alpha is None else alpha
+        both = [(r, w, b + whole / self.near.some * c) for (r, w, b), c in zip(rules, chances, strict=True)]
+        nodes, left = chosen(both, whole * (UNKNOWN if alpha is None else LEFT_OUT * rtol))
         affordable(self.sets, nodes, level, WORK if at > 1 else WORK / GROWTH)
         parts, common = np.zeros((len(nodes), 4, v.a.size)), np.zeros((len(nodes), t.size, 3))
 
@@ -189,7 +201,7 @@ class Few:
                     )  # fmt: skip
 
         over_slices(some, len(nodes), None)
-        return Sums(parts.sum(axis=0), common.sum(axis=0), left)
+        return Sums(parts.sum(axis=0), common.sum(axis=0), left, left / whole * self.near.some + self.chance)
 
 
 def largest(problem: Problem, inverse: Inverse) -> float:
@@ -217,7 +229,7 @@ def few_of(near: Near) -> Few:
             raise ToleranceError(
                 f"pos-threshold: few share the shift, and more than {LISTED} sets of {v.a.size} that may be dropped of {v.n} matter"
             )
-    return Few(near, [dropped(v, own) for own in found], lost)
+    return Few(near, [dropped(v, own) for own in found], lost, (lost - near.missed) / whole)
 
 
 class Way(Protocol):
@@ -235,27 +247,19 @@ class Way(Protocol):
     def levels(self) -> int:
         """How many there are."""
 
-    def evaluated(self, at: int, inverse: Inverse, room: float | None) -> Sums:
-        """One level, with room for what is left out; refused where it is too much work."""
+    def evaluated(self, at: int, inverse: Inverse, rtol: float, alpha: float | None) -> Sums:
+        """One level; what adds little to alpha, as far as that is known, may be left out. Refused where it is too much work."""
 
 
-def shares(problem: Problem, tau: float, rtol: float) -> Moments:
-    """Moments of `pos-threshold` where S > 0 is all but certain and few may be dropped."""
-    return refined(problem, rtol, lambda: few_of(near_of(problem, tau, rtol, LARGEST)))
-
-
-def refined(problem: Problem, rtol: float, plan: Callable[[], Way]) -> Moments:
+def refined(way: Way, inverse: Inverse, rtol: float) -> Moments:
     """Levels until two agree to the tolerance."""
-    inverse = inverse_of(problem, 0.02 * rtol)
-    if inverse is None:
-        raise ToleranceError("pos-threshold: the sum of noisy counts may come near 0; the exact integral needs S > 0")
-    way, negative = plan(), chance_negative(problem)
-    p, unit, near = problem.shares, problem.mechanism.spread, way.near
+    near, problem = way.near, way.near.problem
+    p, unit, negative = problem.shares, problem.mechanism.spread, chance_negative(problem)
     before: tuple[Floats, Floats, Floats] | None = None
-    room: float | None = None
+    alpha: float | None = None
     for at in range(0 if rtol > ROUGH else 1, way.levels):
         cancel.check()
-        found = way.evaluated(at, inverse, room)
+        found = way.evaluated(at, inverse, rtol, alpha)
         gamma, zero, size = np.zeros((3, p.size))
         gamma[near.pairs], zero[near.pairs], size[near.pairs] = found.parts[0], found.parts[2], found.parts[3]
         bias0, mse0 = unclipped(problem, inverse)
@@ -266,15 +270,21 @@ def refined(problem: Problem, rtol: float, plan: Callable[[], Way]) -> Moments:
         square = unit * float(twice @ found.common[:, 2]) - 2 * (twice * found.common[:, 1]) @ first
         square[near.pairs] = found.parts[1]
         mse = np.maximum(mse0 + square - 2 * p * (gamma - mean), bias**2)
+        off = abs(found.common[0, 0] / (near.some - negative) - 1)
+        if not off < ASTRAY:
+            raise ToleranceError(
+                f"pos-threshold: the first rules miss the chance that anybody is dropped by {off:.2g} of itself"
+            )
         if before is not None:
             root = unit * float(inverse.omega @ found.common[:, 1])
-            off = abs(found.common[0, 0] / (near.some - negative) - 1)
-            rule = moved(bias, before[0], np.abs(gamma) + abs(mean)) + off * (np.abs(gamma) + abs(mean)) + abs(root - mean)
+            rule = (
+                moved(bias, before[0], np.abs(gamma) + abs(mean)) + off * (np.abs(gamma) + abs(mean)) + abs(root - mean)
+            )
             rounding = ROUNDING * (np.abs(bias0) + size + float(np.sum(problem.times * size)) / problem.n)
             left = found.left + way.missed * largest(problem, inverse)
             error = rule + rounding + np.sqrt(mse) * inverse.rms + inverse.tail + left
             if reached(bias, error, p, rtol):
-                lost = off * near.some + negative + inverse.tail
+                lost = off * near.some + negative + inverse.tail + found.chance
                 spread = SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * p * error
                 change = SAFETY * moved(zero, before[2], zero) + lost + near.unseen + ROUNDING * zero
                 return Moments(
@@ -283,14 +293,14 @@ def refined(problem: Problem, rtol: float, plan: Callable[[], Way]) -> Moments:
                     mse,
                     np.clip(zero, 0.0, 1.0),
                     degenerate=negative,
-                    mse_error=np.asarray(spread + lost * (mse + np.abs(square))),
+                    mse_error=np.asarray(spread + lost * (mse + np.abs(square)) + 4 * left * np.sqrt(mse)),
                     zero_error=np.minimum(change, 1.0),
                 )
             alpha, slack = range_error(bias, error)
-            if slack > rtol * alpha * OUTLOOK ** min(way.levels - 1 - at, 2):
+            if slack > rtol * alpha * OUTLOOK ** min(way.levels - 1 - at, 3):
                 break
         alpha = range_error(bias, 0 * bias)[0]
-        room, before = LEFT_OUT * rtol * alpha, (bias, mse, zero)
+        before = (bias, mse, zero)
         enough = 0.1 * rtol * alpha / float(np.sqrt(np.max(mse)))
         if enough < inverse.rms:
             inverse = inverse_of(problem, max(enough, ROUNDING)) or inverse

@@ -13,22 +13,25 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 ROOT = math.sqrt(2.0 * math.pi)
-NEAR, TERMS = 0.5, 18
+NEAR, TERMS = 0.5, 14
 """Below this |z| the integrals of y^k e^{zy} are series."""
+DEAD = 1e-24
+"""Where the density at the edge is below this, an entity is dropped for sure or kept for sure."""
 
 
 @kernel(error_model="numpy")
-def _ramp(z: Any) -> Any:
-    """int_0^1 y^k e^{zy} dy, k = 0, 1, 2."""
-    if abs(z) < NEAR:
+def _ramp(z: Any, e: Any) -> Any:
+    """int_0^1 y^k e^{zy} dy, k = 0, 1, 2; e is e^z."""
+    size = z.real * z.real + z.imag * z.imag
+    if size < NEAR * NEAR:
         i0, i1, i2, term = 0j, 0j, 0j, 1.0 + 0j
-        for m in range(TERMS):
-            i0 += term / (m + 1)
-            i1 += term / (m + 2)
-            i2 += term / (m + 3)
-            term *= z / (m + 1)
+        for m in range(TERMS if size > 1e-3 else 8 if size > 1e-8 else 4):
+            i0 += term * (1.0 / (m + 1))
+            i1 += term * (1.0 / (m + 2))
+            i2 += term * (1.0 / (m + 3))
+            term *= z * (1.0 / (m + 1))
         return i0, i1, i2
-    e, o = np.exp(z), 1.0 / z
+    o = complex(z.real / size, -z.imag / size)
     i0 = (e - 1.0) * o
     i1 = (e - i0) * o
     return i0, i1, (e - 2.0 * i1) * o
@@ -88,7 +91,8 @@ def add_product(
     for j in range(size):
         n += times[j]
     cosine, sine, least = math.cos(turn), math.sin(turn), math.exp(-quiet)
-    c, phi = np.empty(size, np.complex128), np.empty(size, np.complex128)
+    c, phi, rising = np.empty((3, size), np.complex128)
+    alive = np.empty(size, np.bool_)
     u0, u1 = np.empty((size, number), np.complex128), np.empty((size, number), np.complex128)
     d = np.empty((3, size), np.complex128)
     psi, eta, one, edge = np.empty((4, size), np.complex128)
@@ -102,6 +106,8 @@ def add_product(
         for j in range(size):
             c[j] = here / a[j] + tau - x[j]
             phi[j] = np.exp(-0.5 * c[j] * c[j]) / ROOT
+            alive[j] = abs(phi[j]) > DEAD
+            phi[j] = phi[j] if alive[j] else 0j
             for u in range(number):
                 k0, k1 = _kept(c[j], t[u] * a[j], phi[j])
                 fall = math.exp(-t[u] * a[j] * tau)
@@ -112,29 +118,48 @@ def add_product(
         while True:
             sh, ch = math.sinh(step * v), math.cosh(step * v)
             s = rho[place] * complex(foot - sine * (ch - 1.0), cosine * sh)
-            ds = rho[place] * complex(cosine * ch, sine * sh) * (step / math.pi * (0.5 if v == 0 else 1.0)) * weight[place]
+            ds = (
+                rho[place]
+                * complex(cosine * ch, sine * sh)
+                * (step / math.pi * (0.5 if v == 0 else 1.0))
+                * weight[place]
+            )
             turned, lead = np.exp(s * here), np.exp(s * here * far)
             for j in range(size):
+                if not alive[j] and c[j].real < 0.0:
+                    d[:, j] = 0.0
+                    continue
                 w = s * a[j]
-                q, top = w - c[j], phi[j] * np.exp(s * (here + a[j] * tau))
-                if q.real >= 0.0:
+                rising[j] = np.exp(w * tau)
+                q, top = w - c[j], phi[j] * turned * rising[j]
+                if alive[j] and q.real >= 0.0:
                     e0, e1, e2 = first_three(q)
                     d0, d1, d2 = top * e0, top * e1, top * e2
                 else:
-                    e0, e1, e2 = first_three(-q)
                     whole = np.exp(w * (x[j] + 0.5 * w))
-                    d0, d1, d2 = whole - top * e0, top * e1 - q * whole, (1.0 + q * q) * whole - top * e2
-                d[0, j], d[1, j], d[2, j] = d0, a[j] * (d1 - tau * d0), a[j] * a[j] * (d2 - 2.0 * tau * d1 + tau * tau * d0)
+                    d0, d1, d2 = whole, -q * whole, (1.0 + q * q) * whole
+                    if alive[j]:
+                        e0, e1, e2 = first_three(-q)
+                        d0, d1, d2 = d0 - top * e0, d1 + top * e1, d2 - top * e2
+                d[0, j], d[1, j], d[2, j] = (
+                    d0,
+                    a[j] * (d1 - tau * d0),
+                    a[j] * a[j] * (d2 - 2.0 * tau * d1 + tau * tau * d0),
+                )
             adds = 0.0
             for u in range(number):
                 pre[0, 0], pre[1, 0] = lead * tilt[u], far * lead * tilt[u]
                 for j in range(size):
-                    rise = a[j] * tau
-                    i0, i1, i2 = _ramp((s + t[u]) * rise)
-                    edge[j] = phi[j] / a[j] * math.exp(-t[u] * rise) * rise * turned
-                    jump[0, j], jump[1, j], jump[2, j] = i0, -rise * i1, rise * rise * i2
-                    psi[j] = turned * u0[j, u] + d[0, j]
-                    eta[j] = turned * u0[j, u] + edge[j] * i0
+                    eta[j] = turned * u0[j, u]
+                    psi[j] = eta[j] + d[0, j]
+                    edge[j] = 0.0
+                    if alive[j]:
+                        rise = a[j] * tau
+                        lift = math.exp(t[u] * rise)
+                        i0, i1, i2 = _ramp((s + t[u]) * rise, rising[j] * lift)
+                        edge[j] = phi[j] * (tau / lift) * turned
+                        jump[0, j], jump[1, j], jump[2, j] = i0, -rise * i1, rise * rise * i2
+                        eta[j] += edge[j] * i0
                     one[j] = _power(psi[j], times[j] - 1)
                     p0, p1 = one[j] * psi[j], times[j] * one[j] * eta[j]
                     pre[0, j + 1] = pre[0, j] * p0
@@ -150,23 +175,26 @@ def add_product(
                     # everybody but one of this pair
                     b0 = pre[0, j] * post[0, j + 1]
                     b1 = pre[1, j] * post[0, j + 1] + pre[0, j] * post[1, j + 1]
-                    two = one[j]
+                    same = one[j]
+                    p0, p1 = same * psi[j], times[j] * same * eta[j]
+                    b1 *= same
                     if times[j] > 1:
-                        b1 = b1 * two + b0 * ((times[j] - 1) * _power(psi[j], times[j] - 2) * eta[j])
-                    else:
-                        b1 = b1 * two
-                    b0 = b0 * two
-                    p0, p1 = two * psi[j], times[j] * two * eta[j]
+                        b1 += b0 * ((times[j] - 1) * _power(psi[j], times[j] - 2) * eta[j])
+                    b0 *= same
                     post[1, j] = post[1, j + 1] * p0 + post[0, j + 1] * p1
                     post[0, j] = post[0, j + 1] * p0
                     rise = a[j] * tau
-                    gain = (d[1, j] * b1 + edge[j] * jump[1, j] * b0) * ds
+                    gain = d[1, j] * b1 * ds
+                    if alive[j]:
+                        gain += edge[j] * jump[1, j] * b0 * ds
                     out[0, j] += omega[u] * gain.real
                     out[3, j] += omega[u] * abs(gain)
                     lost = -(here * here * d[0, j] - 2.0 * here * d[1, j] + d[2, j])
                     held = -turned * (here * here * u0[j, u] + 2.0 * here * u1[j, u])
-                    ends = -here * (here + 2.0 * rise) * jump[0, j] + 2.0 * rise * jump[1, j] + jump[2, j]
-                    square = (lost + held) * b1 + (held + edge[j] * ends) * b0
+                    square = (lost + held) * b1 + held * b0
+                    if alive[j]:
+                        ends = -here * (here + 2.0 * rise) * jump[0, j] + 2.0 * rise * jump[1, j] + jump[2, j]
+                        square += edge[j] * ends * b0
                     if nobody != 0.0:
                         square -= held * nobody / (turned * u0[j, u])
                     out[1, j] += omega[u] * t[u] * (square * ds).real

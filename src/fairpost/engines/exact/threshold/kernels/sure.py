@@ -96,7 +96,12 @@ def add_gamma(
     pre, post = np.empty((2, m + 1), np.complex128), np.empty((2, m + 1), np.complex128)
     terms = np.empty((5, m), np.complex128)
     cut, at, back = np.empty(m), np.empty(m), np.empty(m)
-    product, hazards, first, hazard = np.empty(number), np.empty(number), np.empty((near, number)), np.empty((near, number))
+    product, hazards, first, hazard = (
+        np.empty(number),
+        np.empty(number),
+        np.empty((near, number)),
+        np.empty((near, number)),
+    )
     # every: over 1, (s + t), (s + t)^2, (s + t)^3; edges over (s + t)
     q, qe, q0 = np.empty((3, number)), np.empty(number), 0.0
     # the set without i over (s + t)^m; g and g^2 of i, plain, over (s + t), and with an edge
@@ -129,7 +134,7 @@ def add_gamma(
             at[i] = density(gaussian, cut[i]) / a[j]
             back[i] = a[j] * max(cut[i], 0.0)
             total += back[i]
-            count += cut[i] > 0.0
+            count += 1 if cut[i] > 0.0 else 0
         twice, count = np.empty(count, np.int64), 0
         for i in range(m):
             if cut[i] > 0.0:
@@ -228,8 +233,8 @@ def add_gamma(
             g0[0], h0[0], size[0] = q0 * n * here, q0 * (n * here) ** 2, abs(q0 * n * here)
             if here < 0.0:
                 for u in range(number):
-                    w = math.exp(-t[u] * y)
-                    e[0, 0, u], e[1, 0, u], e[2, 0, u], qe[u] = w, y * w, 0.5 * y * y * w, at[0] * w
+                    fall = math.exp(-t[u] * y)
+                    e[0, 0, u], e[1, 0, u], e[2, 0, u], qe[u] = fall, y * fall, 0.5 * y * y * fall, at[0] * fall
         for u in range(number):
             o1 = mass * omega[u] * product[u]
             o2 = o1 * t[u]
@@ -255,6 +260,4 @@ def add_gamma(
                 out[0, j] -= o1 * z * q[1, u]
                 out[3, j] += abs(o1 * z * q[1, u])
                 out[1, j] -= o2 * here * (here + 2.0 * first[i, u]) * (all_of + q[0, u] * z)
-                out[1, j] -= o2 * z * (
-                    2.0 * (q[2, u] + rise * q[1, u]) - here * (here + 2.0 * rise) * q[0, u]
-                )
+                out[1, j] -= o2 * z * (2.0 * (q[2, u] + rise * q[1, u]) - here * (here + 2.0 * rise) * q[0, u])
