@@ -143,9 +143,9 @@ def add_gamma(
         left, own = total < y, here < limit
         if not left:
             ahead[0], size_b = y, 1
-            for i in twice:
+            for bit in range(count):
                 for b in range(size_b):
-                    ahead[size_b + b] = ahead[b] - back[i]
+                    ahead[size_b + b] = ahead[b] - back[twice[bit]]
                 size_b *= 2
         q0, q[:], qe[:], e[:], g[:], h[:], g0[:], h0[:], size[:] = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         rho = min(1.0 / big, 0.5 / (foot * y))
