@@ -21,13 +21,14 @@ Who is never dropped is in the product as E[e^{-t(z - r)}] alone, so their numbe
 
 **Who and which sets.** If j is never dropped, the shift r' depends on the others alone; j is dropped where z_j <= r' + tau_j, and since
 all others move one way, all shares together move by at most 2 (tau_j + |z_j - r'|)/S. With u_l a place that r' passes with a chance of
-e^-l at most
+e^-l at most and L_j(u) = E[(u + tau_j - z_j)_+]
 
-    sum_l e^-l F_j(u_{l+1}) 2 (2 tau_j + a_j)
+    sum_l e^-l 2 (2 tau_j F_j + L_j)(u_{l+1})
 
 bounds what j adds, in units of the noise. k r <= sum_j (z_j)_-, whose transform is at most prod (1 + E[e^{-sz}]): Chernoff's bound has
-the u_l. Where all of A and perhaps others are dropped, the chance is at most e^-l + prod_A F_j(u_l) for every l: sets are listed from the
-empty one on, and where that is too small neither A nor anything that contains it is looked at.
+the u_l. Where all of A and perhaps others are dropped, the chance is at most e^-l + prod_A F_j(u_l) for every l, and all |g| together have a
+mean of M_l = sum_j 2 tau_j + L_j/F_j or so: sets are listed from the empty one on, and where that is too small neither A nor anything
+that contains it is looked at.
 
 **Errors.** What the last level changed; the chance that somebody is dropped, and E[r/S], which must be the mean of Gamma, both known
 another way: no step knows either; the stand-in for 1/S (Cauchy and Schwarz); rounding of everything that was added; what was left out,
@@ -36,6 +37,7 @@ which at r has |g| <= Y_A + tau_A, times 1/S where S is least.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -68,6 +70,8 @@ LEAST = 0.25
 """Where S is below this part of its mean, the stand-in for 1/S has its own bound."""
 DEEP = np.append(np.arange(0.0, 12.0, 1.0), np.arange(12.0, 61.0, 3.0))
 """Levels l of the shells of r."""
+SHELLS = np.append(0.0, np.exp(-DEEP[:-1])) + np.append(np.zeros(DEEP.size - 1), math.exp(-DEEP[-1]))
+"""The chance of the shell that ends at each u_l, at most; what is beyond the last is counted there."""
 SMALL = 1e-2
 """Who may be dropped, and which sets: those that add more than this part of the tolerance (over their number)."""
 ASTRAY = 0.02
@@ -110,6 +114,8 @@ class Near:
     """The pair of each."""
     cdf: Floats
     """F_j at the u_l."""
+    size: Floats
+    """What all |g| together come to at most there, on an average: twice M_l."""
     top: float
     """The last u_l."""
     some: float
@@ -136,16 +142,14 @@ def near_of(problem: Problem, tau: float, rtol: float) -> Near:
     some = -float(np.expm1(np.sum(problem.times * np.log1p(-chance))))
     each = np.repeat(np.arange(x.size), problem.times)
     side = Side(noise, problem.a[each], x[each], tau / unit, some)
-    reach = side.a * (2 * side.tau + 1)
     room = SMALL * rtol * float(np.max(chance[each] * side.a))
     may, found = np.zeros(0, dtype=np.int64), -1
     while found < may.size <= min(MOST, side.n - 1):
         found = may.size
         u = heights(side, found)
-        cdf = np.asarray(side.noise.cdf(side.cut(u)))
-        adds = (
-            2 * reach * (np.append(np.exp(-DEEP[:-1]), 0.0) @ np.append(cdf[1:], cdf[-1:], axis=0) + np.exp(-DEEP[-1]))
-        )
+        cut = side.cut(u)
+        cdf, fall = np.asarray(noise.cdf(cut)), np.asarray(-noise.lower(cut, 0.0, 1).real)
+        adds = 2 * side.a * (SHELLS @ (2 * side.tau * cdf + fall))
         order = np.argsort(adds)
         may = np.sort(order[np.searchsorted(np.cumsum(adds[order]), room) :])
     if not 0 < may.size <= min(MOST, side.n - 1):
@@ -156,8 +160,10 @@ def near_of(problem: Problem, tau: float, rtol: float) -> Near:
     near = replace(side, a=side.a[may], x=side.x[may], far=side.n - may.size)
     missed = float(np.sum(np.delete(adds, may)))
     unseen = np.zeros(x.size)
-    unseen[np.delete(each, may)] = np.delete(adds / (2 * reach), may)
-    return Near(problem, near, each[may], cdf[:, may], float(u[-1]), some, room, missed, unseen)
+    unseen[np.delete(each, may)] = np.delete(SHELLS @ cdf, may)
+    ratio = fall[:, may] / np.maximum(cdf[:, may], np.finfo(float).tiny)
+    size = 2 * np.sum(side.a[may] * (2 * side.tau + ratio), axis=1)
+    return Near(problem, near, each[may], cdf[:, may], size, float(u[-1]), some, room, missed, unseen)
 
 
 @dataclass(frozen=True)
@@ -213,15 +219,17 @@ def few_of(near: Near) -> Few:
     """The sets that matter; refused where they are too many."""
     v, lost = near.side, near.missed
     listed = [(np.zeros(0, dtype=np.int64), np.ones(DEEP.size))]
-    whole = 2 * float(np.sum(v.a)) * (2 * v.tau + 1)
+    beyond = np.array([SHELLS[at + 1 :] @ near.size[at + 1 :] for at in range(DEEP.size)])
     found: list[Counted] = []
+    chance = 0.0
     while listed:
         own, product = listed.pop()
         for j in range(int(own[-1]) + 1 if own.size else 0, v.a.size):
             here = product * near.cdf[:, j]
-            bound = whole * float(np.min((1 + DEEP) * np.exp(-DEEP) + here))
+            bound = float(np.min(beyond + here * near.size))
             if bound * LISTED < near.room:
                 lost += bound
+                chance += float(np.min(np.exp(-DEEP) + here))
             else:
                 listed.append((np.append(own, j), here))
                 found.append(listed[-1][0])
@@ -229,7 +237,7 @@ def few_of(near: Near) -> Few:
             raise ToleranceError(
                 f"pos-threshold: few share the shift, and more than {LISTED} sets of {v.a.size} that may be dropped of {v.n} matter"
             )
-    return Few(near, [dropped(v, own) for own in found], lost, (lost - near.missed) / whole)
+    return Few(near, [dropped(v, own) for own in found], lost, chance)
 
 
 class Way(Protocol):
@@ -283,7 +291,10 @@ def refined(way: Way, inverse: Inverse, rtol: float) -> Moments:
             rounding = ROUNDING * (np.abs(bias0) + size + float(np.sum(problem.times * size)) / problem.n)
             left = found.left + way.missed * largest(problem, inverse)
             error = rule + rounding + np.sqrt(mse) * inverse.rms + inverse.tail + left
-            if reached(bias, error, p, rtol):
+            alpha, slack = range_error(bias, error)
+            last = slack > rtol * alpha * OUTLOOK ** min(way.levels - 1 - at, 3)
+            # what `reached` takes for rounding of the shares is none here, as long as there is a level to come
+            if reached(bias, error, p if last or p.size == 1 else 0 * p, rtol):
                 lost = off * near.some + negative + inverse.tail + found.chance
                 spread = SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * p * error
                 change = SAFETY * moved(zero, before[2], zero) + lost + near.unseen + ROUNDING * zero
@@ -296,8 +307,7 @@ def refined(way: Way, inverse: Inverse, rtol: float) -> Moments:
                     mse_error=np.asarray(spread + lost * (mse + np.abs(square)) + 4 * left * np.sqrt(mse)),
                     zero_error=np.minimum(change, 1.0),
                 )
-            alpha, slack = range_error(bias, error)
-            if slack > rtol * alpha * OUTLOOK ** min(way.levels - 1 - at, 3):
+            if last:
                 break
         alpha = range_error(bias, 0 * bias)[0]
         before = (bias, mse, zero)
