@@ -84,7 +84,9 @@ def jobs() -> list[Job]:
     label = "pos-threshold, uneven weights"
     found.append(Job("shares", label, partial(_audit, uneven, noises[0], "pos-threshold", exact)))
     for mechanism in noises[:2]:
-        found.append(Job("shares", f"a giant, {mechanism.name}", partial(_audit, giant, mechanism, "pos-threshold", exact)))
+        found.append(
+            Job("shares", f"a giant, {mechanism.name}", partial(_audit, giant, mechanism, "pos-threshold", exact))
+        )
     found.append(Job("shares", "pos, uneven weights", partial(_audit, turned, noises[0], "pos", exact)))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "shares", "releases", "laws", "simulations")
