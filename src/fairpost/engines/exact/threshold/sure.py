@@ -32,7 +32,8 @@ that contains it is looked at.
 
 **Errors.** What the last level changed; the chance that somebody is dropped, and E[r/S], which must be the mean of Gamma, both known
 another way: no step knows either; the stand-in for 1/S (Cauchy and Schwarz); rounding of everything that was added; what was left out,
-which at r has |g| <= Y_A + tau_A, times 1/S where S is least.
+which at r has |g| <= Y_A + tau_A, times 1/S where S is least. In the mean squared error S times the stand-in for 1/S^2 meets that for 1/S in
+2 P_i (v_i - z_i), which over S has a root mean square of at most sqrt(mse) and that without a threshold together.
 """
 
 from __future__ import annotations
@@ -96,12 +97,12 @@ class Sums:
 
 
 def heights(side: Side, dropped: int) -> Floats:
-    """The u_l, where so many are dropped at most."""
+    """The u_l, where so many are dropped at most; one is kept, since S > 0."""
     t = np.geomspace(1e-3, 20.0, 60) / float(np.max(side.a))
     t = t[t * float(np.max(side.a)) < 0.999 * side.noise.strip]
     log = np.asarray(side.noise.cgf(np.multiply.outer(t, side.a))) - np.multiply.outer(t, side.a * side.x)
     total = np.sum(np.logaddexp(0.0, log), axis=1)
-    return np.asarray(np.min((DEEP[:, None] + total) / t, axis=1) / (side.n - dropped))
+    return np.asarray(np.min((DEEP[:, None] + total) / t, axis=1) / max(side.n - dropped, 1))
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def near_of(problem: Problem, tau: float, rtol: float) -> Near:
     side = Side(noise, problem.a[each], x[each], tau / unit, some)
     room = SMALL * rtol * float(np.max(chance[each] * side.a))
     may, found = np.zeros(0, dtype=np.int64), -1
-    while found < may.size <= min(MOST, side.n - 1):
+    while found < may.size <= MOST:
         found = may.size
         u = heights(side, found)
         cut = side.cut(u)
@@ -152,10 +153,10 @@ def near_of(problem: Problem, tau: float, rtol: float) -> Near:
         adds = 2 * side.a * (SHELLS @ (2 * side.tau * cdf + fall))
         order = np.argsort(adds)
         may = np.sort(order[np.searchsorted(np.cumsum(adds[order]), room) :])
-    if not 0 < may.size <= min(MOST, side.n - 1):
+    if not 0 < may.size <= MOST:
         raise ToleranceError(
             f"pos-threshold: few share the shift, and of {side.n} entities {may.size} may be dropped; the exact integral looks at "
-            f"{min(MOST, side.n - 1)} at most"
+            f"{MOST} at most"
         )
     near = replace(side, a=side.a[may], x=side.x[may], far=side.n - may.size)
     missed = float(np.sum(np.delete(adds, may)))
@@ -297,6 +298,7 @@ def refined(way: Way, inverse: Inverse, rtol: float) -> Moments:
             if reached(bias, error, p if last or p.size == 1 else 0 * p, rtol):
                 lost = off * near.some + negative + inverse.tail + found.chance
                 spread = SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * p * error
+                spread += 2 * p * (np.sqrt(mse) + np.sqrt(mse0)) * (inverse.rms + inverse.square)
                 change = SAFETY * moved(zero, before[2], zero) + lost + near.unseen + ROUNDING * zero
                 return Moments(
                     bias,
