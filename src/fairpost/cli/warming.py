@@ -51,6 +51,7 @@ def jobs() -> list[Job]:
     alike = fp.Counts(spread)
     close = fp.Counts([3.0, 0.0, 5.0, 2.0, 8.0, 1.0])
     uneven = fp.Counts([3.0, 1.0, 8.0], weights=[1.0, 100.0, 1e4])
+    giant = fp.Counts([3.0, 1.0, 8.0, 0.0, 5.0, 1e9])
     noises = (
         fp.Laplace(scale=10.0),
         fp.Gaussian(sigma=10.0),
@@ -82,6 +83,10 @@ def jobs() -> list[Job]:
         found.append(Job("simulations", label, job))
     label = "pos-threshold, uneven weights"
     found.append(Job("shares", label, partial(_audit, uneven, noises[0], "pos-threshold", exact)))
+    for mechanism in noises[:2]:
+        found.append(
+            Job("shares", f"a giant, {mechanism.name}", partial(_audit, giant, mechanism, "pos-threshold", exact))
+        )
     found.append(Job("shares", "pos, uneven weights", partial(_audit, turned, noises[0], "pos", exact)))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "shares", "releases", "laws", "simulations")

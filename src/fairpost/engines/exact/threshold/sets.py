@@ -99,11 +99,15 @@ class Side:
     a: Floats
     x: Floats
     tau: float
+    rare: float = 1.0
+    """The chance that anybody is dropped: what is less likely by NEVER does not matter."""
+    far: int = 0
+    """So many more are never dropped."""
 
     @property
     def n(self) -> int:
         """How many there are."""
-        return int(self.a.size)
+        return int(self.a.size) + self.far
 
     @property
     def gaussian(self) -> bool:
@@ -122,7 +126,7 @@ class Side:
         t = np.geomspace(0.05, 20.0, 40) / math.sqrt(float(np.sum(a * a)))
         t = t[t * np.max(a) < self.noise.strip]
         log = np.asarray(self.noise.cgf(np.multiply.outer(t, a))).sum(axis=1)
-        return float(np.min((SURE + log) / t))
+        return float(np.min((SURE - math.log(self.rare) + log) / t))
 
     def limit(self, some: Counted) -> float:
         """Beyond this r those are not dropped alone: their sum would have to be -k r."""
@@ -138,7 +142,7 @@ class Side:
                 return found
             low = float(np.sum(np.minimum(self.a * self.x, 0.0)[found]))
             top = (self.reach(found) - low) / k
-            more = np.flatnonzero(self.noise.cdf(self.cut(np.array([top]))[0]) > NEVER)
+            more = np.flatnonzero(self.noise.cdf(self.cut(np.array([top]))[0]) > NEVER * self.rare)
             if more.size == found.size:
                 return more
             found = more
@@ -184,7 +188,7 @@ class Dropped:
         at = v.noise.density(c) / v.a
         chance = np.exp(np.sum(np.log(below[:, own]), axis=1) + np.sum(np.log(above[:, rest]), axis=1))
         peak = float(v.noise.density(0.0))
-        regular = rest.size * np.min(peak / v.a[own] / below[:, own], axis=1) * (r < self.limit)
+        regular = (v.n - own.size) * np.min(peak / v.a[own] / below[:, own], axis=1) * (r < self.limit)
         edge = np.sum(at[:, own] / below[:, own] * (r[:, None] <= self.limits), axis=1)
         after = np.sum(at[:, rest] / above[:, rest], axis=1) * (r < self.limit)
         return r, weight, weight * chance * (regular + edge + after)
@@ -208,19 +212,18 @@ def panels(low: float, high: float, marks: Floats, places: Floats, widths: Float
 def sets(side: Side) -> list[Dropped]:
     """Every set of those who may be dropped; refused where they are too many."""
     may = side.droppable()
-    if may.size > MOST or side.n > LARGEST:
+    if may.size > MOST or side.a.size > LARGEST:
         raise ToleranceError(
             f"pos-threshold: the sum of noisy counts may come near 0 or few share the shift, and with uneven weights sets of dropped "
             f"entities are listed for at most {MOST} of {LARGEST}, got {may.size} of {side.n}"
         )
-    found = []
-    limits = {0: 0.0}
-    for mask in range(1, 1 << may.size):
-        own = may[(mask >> np.arange(may.size)) & 1 == 1]
-        limits[mask] = side.limit(own)
-        without = np.array([limits[mask & ~(1 << i)] for i in range(may.size) if mask >> i & 1])
-        found.append(Dropped(side, own, np.setdiff1d(np.arange(side.n), own), limits[mask], without))
-    return found
+    return [dropped(side, may[(mask >> np.arange(may.size)) & 1 == 1]) for mask in range(1, 1 << may.size)]
+
+
+def dropped(side: Side, own: Counted) -> Dropped:
+    """The set of these."""
+    limits = np.array([side.limit(np.delete(own, i)) if own.size > 1 else 0.0 for i in range(own.size)])
+    return Dropped(side, own, np.setdiff1d(np.arange(side.a.size), own), side.limit(own), limits)
 
 
 @dataclass(frozen=True)
@@ -232,33 +235,41 @@ class Sums:
     left: float
 
 
+def chosen(rules: list[tuple[Floats, Floats, Floats]], room: float) -> tuple[list[tuple[Floats, Floats]], float]:
+    """Nodes and weights without those that add least, as far as there is room; and what is left out."""
+    bounds = np.sort(np.concatenate([b for _, _, b in rules])) if rules else np.zeros(0)
+    small = int(np.searchsorted(np.cumsum(bounds), room))
+    least = bounds[small] if small < bounds.size else math.inf
+    return [(r[b >= least], weight[b >= least]) for r, weight, b in rules], float(np.sum(bounds[:small]))
+
+
+def affordable(every: list[Dropped], nodes: list[tuple[Floats, Floats]], level: Level, limit: float) -> None:
+    """Refuse what is too much work."""
+    work = sum(r.size * (1 + 2.0**one.inside.size / 20) for one, (r, _) in zip(every, nodes, strict=True))
+    if (work := STEPS / level.step * work) > limit:
+        raise ToleranceError(
+            f"pos-threshold: {len(every)} sets of dropped entities need {work:.2g} steps, which would take too long"
+        )
+
+
 def evaluated(sides: list[Side], lists: list[list[Dropped]], level: Level, room: float, limit: float = WORK) -> Sums:
     """One level; what adds least is left out as far as there is room. Refused where it is too much work."""
     from fairpost.engines.exact.threshold.kernels.sets import add_none, add_set
 
     every = [one for some in lists for one in some]
-    rules = [one.nodes(level.order) for one in every]
-    bounds = np.sort(np.concatenate([b for _, _, b in rules])) if rules else np.zeros(0)
-    small = int(np.searchsorted(np.cumsum(bounds), room))
-    least = bounds[small] if small < bounds.size else math.inf
-    counts = [np.count_nonzero(bound >= least) for _, _, bound in rules]
-    work = STEPS / level.step * sum(m * (1 + 2.0**one.inside.size / 20) for one, m in zip(every, counts, strict=True))
-    if work > limit:
-        raise ToleranceError(
-            f"pos-threshold: {len(every)} sets of dropped entities need {work:.2g} steps, which would take too long"
-        )
+    nodes, missed = chosen([one.nodes(level.order) for one in every], room)
+    affordable(every, nodes, level, limit)
     n = sides[0].n
     parts, chances = np.zeros((len(every), 3, n)), np.zeros(len(every))
 
     def some(which: slice) -> None:
         for at in range(*which.indices(len(every))):
             cancel.check()
-            one, (r, weight, bound) = every[at], rules[at]
-            keep = bound >= least
+            one, (r, weight) = every[at], nodes[at]
             v = one.side
-            if np.any(keep):
+            if r.size:
                 chances[at] = add_set(
-                    v.gaussian, v.a, v.x, v.tau, one.inside, one.others, r[keep], weight[keep], one.limit, one.limits,
+                    v.gaussian, v.a, v.x, v.tau, one.inside, one.others, r, weight, one.limit, one.limits,
                     level.step, level.tilt, level.quiet, parts[at],
                 )  # fmt: skip
 
@@ -266,7 +277,7 @@ def evaluated(sides: list[Side], lists: list[list[Dropped]], level: Level, room:
     whole, chance = parts.sum(axis=0), float(chances.sum())
     for v in sides:
         chance += add_none(v.gaussian, v.a, v.x, v.tau, level.tilt, level.quiet, whole)
-    return Sums(whole, chance, float(np.sum(bounds[:small])))
+    return Sums(whole, chance, missed)
 
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:

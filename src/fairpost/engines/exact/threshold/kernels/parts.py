@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_two, of_real
+from fairpost.engines.exact.kernels.mills import first_three, first_two, of_real
 
 ROOT = math.sqrt(2.0 * math.pi)
 NEAR = 0.5
@@ -81,3 +81,32 @@ def _mills(q: Any) -> Any:
     if q.real >= 0.0:
         return first_two(q)[0]
     return ROOT * np.exp(0.5 * q * q) - first_two(-q)[0]
+
+
+@kernel(error_model="numpy")
+def fallen(gaussian: bool, c: float, s: Any) -> Any:
+    """E[(c - eta)^k e^{-s(c - eta)}; eta < c], k = 0, 1, 2, as in `dropped`: three times whole, three times edge."""
+    f = density(gaussian, c)
+    if gaussian:
+        if c > 0.0:
+            m, d = np.exp(0.5 * s * s), c - s
+            e0, e1, e2 = _mills_three(d)
+            return m, d * m, (d * d + 1.0) * m, -f * e0, f * e1, -f * e2
+        e0, e1, e2 = _mills_three(s - c)
+        return 0j, 0j, 0j, f * e0, f * e1, f * e2
+    if c > 0.0:
+        m, o = 1.0 / (1.0 - s * s), 1.0 / (1.0 - s)
+        m1, m2 = 2.0 * s * m * m, 2.0 * m * m * (1.0 + 4.0 * s * s * m)
+        return m, c * m - m1, c * (c * m - 2.0 * m1) + m2, -f * o, f * o * o, -2.0 * f * o * o * o
+    o = 1.0 / (1.0 + s)
+    return 0j, 0j, 0j, f * o, f * o * o, 2.0 * f * o * o * o
+
+
+@kernel(error_model="numpy")
+def _mills_three(q: Any) -> Any:
+    """int_0^inf v^k e^{-v^2/2 - qv} dv of any complex q, k = 0, 1, 2."""
+    if q.real >= 0.0:
+        return first_three(q)
+    whole = ROOT * np.exp(0.5 * q * q)
+    e0, e1, e2 = first_three(-q)
+    return whole - e0, e1 - q * whole, (1.0 + q * q) * whole - e2
