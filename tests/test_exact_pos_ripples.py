@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import fairpost as fp
 from fairpost.engines.exact.pos import ripples, separated
@@ -111,7 +112,8 @@ def test_the_larger_defect_of_two_stages_is_stated(monkeypatch, risk):
     assert len(calls) == 2
     size = float(np.ptp(found.bias))
     assert np.max(found.error) > np.max(fair.error) + 1e-5 * size
-    assert np.ptp(found.zero_error[found.zero_error > 0.9 * np.max(found.zero_error)]) < np.max(found.zero_error)
+    some = (found.zero > 1e-3) & (found.zero < 0.5)
+    assert np.min(fair.zero_error[some]) > 0.8 * np.max(fair.zero_error)
 
 
 def test_cells_have_the_moments_of_the_steps_and_a_bell_between():
@@ -124,15 +126,28 @@ def test_cells_have_the_moments_of_the_steps_and_a_bell_between():
     squares = cells @ (middle**2 + wide**2 / 12) + bent @ (2 * middle * wide)
     whole = [part.sum(), part @ y, part @ y**2]
     assert [cells.sum(), cells @ middle + wide * bent.sum(), squares] == pytest.approx(whole, abs=1e-12)
-    from scipy.special import ndtr
-
     for place in (-1.3, 0.2, 0.777):
         ramp = np.maximum(ends - place, 0.0)
         mean = np.diff(0.5 * ramp**2) / wide
         exact = np.exp(-0.5 * place**2) / np.sqrt(2 * np.pi) - place * ndtr(-place)
         assert cells @ mean + bent @ np.diff(ramp) == pytest.approx(exact, abs=1e-7)
-        step = np.diff(ramp) / wide
-        assert cells @ step == pytest.approx(ndtr(-place), abs=3e-4)
+        assert cells @ (np.diff(ramp) / wide) == pytest.approx(ndtr(-place), abs=3e-4)
+
+
+def test_cells_are_of_the_fourth_order():
+    """100 cells, a seventh of a deviation wide: the second order would be off by 3e-4."""
+    y = np.linspace(-6.5, 6.5, 27)
+    part = 0.5 * np.exp(-0.5 * y**2) / np.sqrt(2 * np.pi)
+    ends = np.linspace(-7.0, 7.0, 101)
+    cells, bent = ripples._cells(ripples.Steps(y, np.ones(27), y), ends, part)
+    for place in (-1.3, 0.2, 0.777):
+        short = (ends - place) * ndtr(4 * (ends - place)) + np.exp(-8 * (ends - place) ** 2) / np.sqrt(32 * np.pi)
+        fine = np.linspace(-7, 7, 20001)
+        smooth = (fine - place) * ndtr(4 * (fine - place)) + np.exp(-8 * (fine - place) ** 2) / np.sqrt(32 * np.pi)
+        exact = np.trapezoid(smooth * np.exp(-0.5 * fine**2), fine) / np.sqrt(2 * np.pi)
+        integral = np.concatenate([[0.0], np.cumsum(0.5 * (smooth[1:] + smooth[:-1]) * np.diff(fine))])[::200]
+        got = cells @ (np.diff(integral) / (ends[1] - ends[0])) + bent @ np.diff(short)
+        assert got == pytest.approx(exact, abs=1e-5)
 
 
 def test_polynomials_through_neighbours():

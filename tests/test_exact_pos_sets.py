@@ -127,13 +127,34 @@ def test_what_the_chances_and_the_shares_miss_is_stated(monkeypatch):
 
 
 def test_a_sign_that_is_left_out_is_stated(monkeypatch):
-    p = problem([4.0, 3.0, 5.0], [1.0, 1.1, 1.3])
+    p = problem([1.4, 1.5, 2.0], [1.0, 1.1, 1.3])
     whole = sets.shares(p, 1e-6)
-    monkeypatch.setattr(sets, "NEVER", 1e-3)
-    found = sets.shares(p, 1e-2)
-    assert 0 < found.degenerate < 1e-9
-    assert np.all(found.error >= found.degenerate)
+    monkeypatch.setattr(sets, "NEVER", 0.1)
+    found = sets.shares(p, 0.9)
+    assert 1e-3 < found.degenerate < 1e-2
+    for stated in (found.error, found.mse_error, found.zero_error):
+        assert np.all(stated >= found.degenerate)
+    assert np.all(found.error < 1.1 * found.degenerate)
+    assert np.max(np.abs(found.bias - whole.bias)) > 0.01 * found.degenerate
     assert np.all(np.abs(found.bias - whole.bias) <= found.error + whole.error)
+
+
+def test_a_level_that_is_off_is_seen_by_the_next_one(monkeypatch):
+    """Shares moved from one entity to another by 1e-5 at every second level: their sum does not tell."""
+    p, calls = problem(*CASES[1]), []
+    right = sets.shares(p, 1e-6)
+
+    def moved(parts, chance):
+        calls.append(chance)
+        fault = np.zeros_like(parts)
+        fault[:, 0], fault[:, 1] = 1e-5, -1e-5
+        return parts + fault * (len(calls) == 1), chance
+
+    _changed(monkeypatch, moved)
+    found = sets.shares(p, 1e-2)
+    assert np.all(np.abs(found.bias - right.bias) <= found.error + right.error)
+    for stated in (found.error, found.mse_error, found.zero_error):
+        assert np.max(stated) > 0.9e-5
 
 
 def test_orders_between_the_weights_are_answered_at_once():
