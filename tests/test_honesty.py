@@ -32,6 +32,7 @@ from fairpost.engines.exact.pos import opposite as pos_opposite
 from fairpost.engines.exact.pos import pair as pos_pair
 from fairpost.engines.exact.pos import problem as pos_problem
 from fairpost.engines.exact.pos import separated as pos_separated
+from fairpost.engines.exact.pos import sets as pos_sets
 from fairpost.engines.exact.pos import side as pos_side
 from fairpost.engines.exact.ratio import integrate
 from fairpost.engines.exact.simplex import few as simplex_few
@@ -299,6 +300,13 @@ def test_pair_errors_are_never_below_rounding() -> None:
         assert result.half_width.min() >= 1e-14
 
 
+@pytest.fixture
+def no_sets(monkeypatch):
+    """Few Gaussian values are summed set by set: here `general` is meant."""
+    monkeypatch.setattr(pos_sets, "served", lambda problem: False)
+
+
+@pytest.mark.usefixtures("no_sets")
 def test_general_sides_whose_shares_miss_their_chance_tell_their_error(monkeypatch) -> None:
     """Everything that a contour gives is off by 1e-2 at every stage: the sum of the shares is not P(S > 0)."""
     for module, part in ((pos_side, "_plain"), (pos_opposite, "_values")):
@@ -316,6 +324,7 @@ def test_general_sides_whose_shares_miss_their_chance_tell_their_error(monkeypat
     assert result.half_width.max() < 0.02
 
 
+@pytest.mark.usefixtures("no_sets")
 def test_general_a_side_that_is_not_looked_at_counts_with_its_chance() -> None:
     """A loose tolerance leaves S < 0 out, of chance 6e-3: true errors of that size, stated as no less than it."""
     x, a, noise = (0.0, 6.0, 25.0), (1.0, 2.0, 0.7), G(5.0)
@@ -328,6 +337,7 @@ def test_general_a_side_that_is_not_looked_at_counts_with_its_chance() -> None:
     assert result.half_width.max() <= 1.5 * chance
 
 
+@pytest.mark.usefixtures("no_sets")
 def test_general_a_stage_that_is_off_is_seen_by_the_next_one(monkeypatch) -> None:
     """Shares moved from one entity to another by 1e-5, at every second stage: their sum does not tell."""
     plain, calls = pos_side.Side.evaluate, [0]

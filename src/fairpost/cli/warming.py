@@ -62,6 +62,10 @@ def jobs() -> list[Job]:
         np.arange(MANY) / MANY, weights=1.0 + np.arange(MANY) / MANY
     )  # under the noises below S may be negative
     turned = fp.Counts(np.arange(20.0) / 20, weights=2.0 ** np.arange(20))  # more than sets are summed over where S < 0
+    rippled = fp.Counts(  # a bell of thousands, and a few with weights so small that each is seen in it
+        np.append(np.repeat(np.linspace(1.0, 120.0, 40), 100), np.linspace(1e3, 5e4, 20)),
+        weights=np.append(np.ones(4000), np.full(20, 1e-3)),
+    )
     exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
     found: list[Job] = []
     for mechanism in noises:
@@ -76,6 +80,9 @@ def jobs() -> list[Job]:
         found.append(
             Job("shares", f"a sum of either sign, {mechanism.name}", partial(_audit, unsure, mechanism, "pos", exact))
         )
+        if not mechanism.discrete:
+            noisy = mechanism.scaled(60.0)
+            found.append(Job("shares", f"thousands, {mechanism.name}", partial(_audit, rippled, noisy, "pos", exact)))
         found.append(Job("releases", f"a small total, {mechanism.name}", partial(_small, close, mechanism)))
         found.append(Job("laws", f"laws, {mechanism.name}", partial(_laws, mechanism)))
         found.append(Job("hierarchies", f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))

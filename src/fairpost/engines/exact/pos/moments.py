@@ -22,12 +22,13 @@ The contour. The line in s goes through the saddle point of the integrand and th
 decays: the trapezoidal rule along it converges geometrically whether thousands are clipped (a bell) or one in
 a million (an exponential). So one method serves dense and rare clipping.
 
-What remains are five ways of taking 1/S and the sign of S:
+What remains are six ways of taking 1/S and the sign of S:
 
     one         one entity alone may be clipped: a sum over its own law
     lattice     whole-number noise: equal weights and many entities that may be clipped (`lattice.shares`), or n = 2 (`lattice.two`)
     separated   P(S <= 0) is negligible (Chernoff): biases of any size to full relative accuracy; few nodes t
     pair        n = 2: integrals of one dimension
+    sets        few Gaussian values, either sign of S: a sum over who is clipped
     general     the rest: both signs of S, all nodes t; and where that fails, the lines of `pos-threshold` without a threshold
 """
 
@@ -42,6 +43,7 @@ from fairpost.engines.exact.lattice import shares as lattice
 from fairpost.engines.exact.lattice import signed
 from fairpost.engines.exact.lattice.listed import Listing, listed, listing
 from fairpost.engines.exact.lattice.two import two
+from fairpost.engines.exact.pos import sets
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.pair import pair
@@ -78,7 +80,7 @@ def pos(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rt
     if problem.n == 2:
         return pair(problem, rtol)
     try:
-        return symmetric(general(problem, rtol))
+        return symmetric(sets.shares(problem, rtol) if sets.served(problem) else general(problem, rtol))
     except ToleranceError as error:
         if not problem.alike:
             raise

@@ -34,6 +34,7 @@ from fairpost.engines.exact.pos.nodes import (
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
+from fairpost.engines.exact.pos.ripples import Narrow, Steps, even_steps
 from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
@@ -74,6 +75,8 @@ class _Clipping:
     zero: Floats
     common: Floats
     nodes: int
+    rippled: bool = False
+    """Equal steps among many: what they miss is left of ripples (`pos.ripples`), a number that is small by accident now and then."""
 
 
 def separated(problem: Problem, rtol: float) -> Moments | None:
@@ -118,6 +121,7 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
     risk = _at_risk(problem, rtol)
     exact = -np.expm1(_log_none_clipped(risk.problem))
     previous: tuple[Floats, Floats, Floats] | None = None
+    last = 0.0
     for at, stage in enumerate(STAGES):
         clipping = _integrate(risk, inverse, stage)
         fallen = np.zeros_like(bias0)
@@ -133,20 +137,23 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
                 f"pos: the first rules miss the chance that somebody is clipped by {defect:.2g}, and finer ones would not reach the tolerance"
             )
         if previous is not None:
-            rule = moved(bias, previous[0], fallen + mean) + defect * (fallen + mean) + ROUNDING * np.abs(bias0)
+            lost = max(defect, last) if clipping.rippled else defect
+            rule = moved(bias, previous[0], fallen + mean) + lost * (fallen + mean) + ROUNDING * np.abs(bias0)
             error = rule + np.sqrt(mse) * inverse.rms + inverse.tail + risk.missed
             if reached(bias, error, problem.shares, rtol):
                 zero = np.zeros_like(bias)
                 zero[risk.index] = np.clip(clipping.zero, 0.0, 1.0)
                 spread = SAFETY * moved(mse, previous[1], mse) + of_square(inverse, mse) + 2 * risk.missed
                 chance = np.full_like(bias, min(risk.unseen, 1.0))
-                chance[risk.index] = SAFETY * moved(clipping.zero, previous[2], clipping.zero)
-                chance[risk.index] += (defect + ROUNDING) * clipping.zero
+                change = moved(clipping.zero, previous[2], clipping.zero)
+                # (of steps at any place between two nodes one may be hit by accident, not the worst of all)
+                chance[risk.index] = SAFETY * (np.max(change) if clipping.rippled else change)
+                chance[risk.index] += (lost + ROUNDING) * clipping.zero
                 stated: dict[str, Any] = {"mse_error": spread, "zero_error": chance}
                 return Moments(bias, error, mse, zero, nodes=clipping.nodes, **stated)
             if reached(bias, rule, problem.shares, 0.1 * rtol):
                 return None
-        previous = bias, mse, clipping.zero
+        previous, last = (bias, mse, clipping.zero), defect
     raise refusal("pos", bias, error, rtol)
 
 
@@ -228,6 +235,10 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
     far_log = log @ risk.others.times - inverse.t * risk.others.mean
     tilts = (inverse.t, inverse.omega, far_log)
     step = late_step(risk.problem, stage)
+    if risk.problem.n > MANY:
+        even = even_steps(risk.problem, float(risk.others.n), risk.profile, stage)
+        if even is not None:
+            return _among_many(risk, even, step, tilts, stage)
     near = SaddlePoint.of(risk.problem, float(risk.others.n), risk.profile, stage.drop)
     stand_in = near if risk.problem.n > FEW else lambda r: _untilted(risk, step, r)
     r, weight = threshold_rule(risk.profile, stand_in, None if near.c.size == 0 else np.empty(0), stage)
@@ -250,6 +261,28 @@ def _integrate(risk: _AtRisk, inverse: Inverse, stage: Fineness) -> _Clipping:
         one.common + two.common,
         one.nodes + two.nodes,
     )
+
+
+def _among_many(risk: _AtRisk, even: Steps, step: float, tilts: tuple[Floats, ...], stage: Fineness) -> _Clipping:
+    """Equal steps of y, each by itself, and what they miss of narrow entities."""
+    r, weight = even.r, even.weight
+
+    def some(part: slice) -> list[_Clipping]:
+        return [_accumulated(risk, (r[i : i + 1], weight[i : i + 1], step), tilts) for i in range(r.size)[part]]
+
+    each = [one for found in over_slices(some, r.size) for one in found]
+    first, square, zero, common = (
+        np.sum([getattr(one, name) for one in each], axis=0) for name in ("first", "square", "zero", "common")
+    )
+    narrow = Narrow.of(risk.problem, risk.profile, stage.drop)
+    if narrow.index.size > 0:
+        n = float(risk.problem.n + risk.others.n)
+        heights = np.array([one.common[:, 0] for one in each])
+        plain, once, twice = narrow.missed(even, n, heights[:, 0], heights @ tilts[1], heights @ (tilts[0] * tilts[1]))
+        zero[narrow.index] += plain[0]
+        first[narrow.index] += once[1]
+        square[narrow.index] -= twice[2]
+    return _Clipping(first, square, zero, common, sum(one.nodes for one in each), rippled=True)
 
 
 def _accumulated(risk: _AtRisk, rule: tuple[Floats, Floats, float], tilts: tuple[Floats, ...]) -> _Clipping:

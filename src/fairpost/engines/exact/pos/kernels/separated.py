@@ -40,6 +40,14 @@ def shortfalls(noise: Any, c: Floats, scale: Floats, r: float, out: Floats) -> N
 
 
 @kernel(error_model="numpy")
+def moments_below(noise: Any, c: Floats, scale: Floats, r: Floats, out: Floats) -> None:
+    """out[k, i, j] = E[(r_i - z_j)^k; z_j < r_i] for k = 0, 1, 2."""
+    for i in range(r.size):
+        for j in range(c.size):
+            out[0, i, j], out[1, i, j], out[2, i, j] = below(noise, r[i] - c[j], scale[j], 0.0)
+
+
+@kernel(error_model="numpy")
 def room(noise: Any, c: Floats, scale: Floats, r: float, s0: float, low: float) -> float:
     """How far to the left of s0 the transforms behave.
 
