@@ -61,6 +61,7 @@ def jobs() -> list[Job]:
         np.arange(MANY) / MANY, weights=1.0 + np.arange(MANY) / MANY
     )  # under the noises below S may be negative
     turned = fp.Counts(np.arange(20.0) / 20, weights=2.0 ** np.arange(20))  # more than sets are summed over where S < 0
+    both = fp.Counts(np.arange(10.0) / 10, weights=2.0 ** np.arange(10))  # more than whose sets are listed, S of either sign
     exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
     found: list[Job] = []
     for mechanism in noises:
@@ -82,6 +83,7 @@ def jobs() -> list[Job]:
         found.append(Job("simulations", label, job))
     label = "pos-threshold, uneven weights"
     found.append(Job("shares", label, partial(_audit, uneven, noises[0], "pos-threshold", exact)))
+    found.append(Job("shares", label, partial(_audit, both, noises[1], "pos-threshold", exact)))
     found.append(Job("shares", "pos, uneven weights", partial(_audit, turned, noises[0], "pos", exact)))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "shares", "releases", "laws", "simulations")
