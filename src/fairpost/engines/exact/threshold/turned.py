@@ -249,13 +249,22 @@ def _size(problem: Problem, unit: float, tau: float, both: bool) -> float:
     return 1.0 if both else min(1.0, unit * float(np.sum((problem.times * problem.a)[low])) / problem.mean)
 
 
+def _changed(now: Floats, before: Floats, size: Floats) -> Floats:
+    """How far each value moved, and as far again as the one that moved farthest for its size, or farthest of all.
+
+    A value may cross from one level to the next by accident, and small shares are as inexact, for their size, as large ones.
+    """
+    change = np.abs(now - before)
+    return np.asarray(change + np.minimum(size * np.max(change / size), np.max(change)))
+
+
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     """Moments of `pos-threshold` under Gaussian noise for three or more entities."""
     unit, negative = problem.mechanism.spread, chance_negative(problem)
     x, both = problem.c / problem.a / unit, negative > 1e-14
     sides = [Side(problem.a, sign * x, problem.times, tau / unit) for sign in ((1.0, -1.0) if both else (1.0,))]
     chances = (1 - negative, negative)[: len(sides)]
-    need = math.log(10 / (rtol * _size(problem, unit, tau, both))) + FIRST
+    need = FIRST - math.log(0.1 * rtol * max(_size(problem, unit, tau, both), 1e-300))
     levels = [level for level in (need + STEP * k for k in range(-1, LEVELS - 1)) if level < FINEST]
     if len(levels) < 2:
         raise ToleranceError(
@@ -288,7 +297,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         if before is not None:
             lost = sum(abs(one.chance - sure) for one, sure in zip(found, chances, strict=True)) + abs(mass - chance)
             lost += 2 * negative * (not both) + ROUNDING * problem.n * sum(one.size for one in found)
-            error = GAIN * moved(bias, before[1], now[0]) + lost * (p + now[0])
+            error = GAIN * _changed(bias, before[1], p + now[0]) + lost * (p + now[0])
             if reached(bias, error, p, rtol):
                 return Moments(
                     bias,
