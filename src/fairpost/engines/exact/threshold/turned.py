@@ -22,10 +22,12 @@ They are taken off under the integral and added as what they are: n e^{snr} is n
 alone; and (1/2 pi i) int e^{sy}/(s+t)^{k+1} ds is y^k/k! e^{-ty} for y = nr > 0 and 0 for r < 0, an integral over the real r of its ray. (In
 place of 1/(s+t), which has its pole at 0 for t = 0, stands 1/(s+t+kappa) with as many terms of its series as leave 1/s^4.)
 
-**Nodes.** log |r|, log |s| and log t in equal steps, their lower ends and that of large t drawn out doubly exponentially: structure at every
-scale costs the logarithm of the weights' ratio. The integrand is analytic and bounded while each ray turns as far as the next limit: s and r by
-alpha each for r < 0, by beta for r > 0, and t by 90 degrees, since e^{-tS} is bounded wherever Re t > 0. So a step 2 pi d/L, d that angle,
-leaves e^-L. For r < 0 a Gaussian density at r + tau_j, c = (r + tau_j)/a_j - x_j, grows up to exp(c_0^2/2 sin^2(3 alpha)/cos(6 alpha)), where
+**Nodes.** log |r|, log |s| and log t in equal steps, their lower ends drawn out doubly exponentially: structure at every scale costs the
+logarithm of the weights' ratio. The integrand is analytic and bounded while each ray turns as far as the next limit: s and r by alpha each for
+r < 0, by beta for r > 0, and t, since e^{-tS} is bounded wherever Re t > 0, by 90 degrees less alpha or beta, where it meets -s. So a step
+2 pi d/L, d that angle, leaves e^-L. Where t is large S is below 1/t: what the nodes from t on add falls like 1/t, and a step 2 pi d/(L - log t)
+is enough.
+For r < 0 a Gaussian density at r + tau_j, c = (r + tau_j)/a_j - x_j, grows up to exp(c_0^2/2 sin^2(3 alpha)/cos(6 alpha)), where
 c_0 = tau - x_j, at the end of r's strip, 3 alpha; for x_j < 0 whole transforms grow as much, with x_j for c_0, at the end of s's, 2 beta.
 alpha and beta keep what all factors together grow by at one scale below e^GROWTH. Where counts lie many deviations above 0 the edges of r > 0
 are narrow in log r, and Gauss-Legendre on panels that are short there takes the place of equal steps.
@@ -53,14 +55,14 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.parallel import over_slices
 
-FIRST, STEP, LEVELS, FINEST = 4.0, 5.0, 4, 36.0
+FIRST, STEP, LEVELS, FINEST = 2.5, 5.0, 4, 36.0
 """Level L aims at e^-L. The second of LEVELS levels, STEP apart, aims at e^-FIRST times what is needed; beyond FINEST is rounding."""
 GAIN = math.exp(-2.0)
 """What of the last change is the error of the last level. It should be e^-5; e^-2 holds if strips are 0.4 times as wide as they are made."""
 GROWTH, MOST = 4.0, math.radians(42.0)
 """How far a density may grow (in its logarithm) at the end of r's strip, and the most that strip may turn."""
-ROOM = 8.0
-"""What is left out is smaller by e^-ROOM."""
+ROOM, SLOW = 8.0, 4.0
+"""What is left out is smaller by e^-ROOM; steps of log t grow by (level + ROOM + SLOW)/SLOW at the most."""
 NEAR = 3.0
 """Edges up to so many deviations are smooth in log r."""
 WORK, VISITED, CROWD = 1.1e9, 0.4, 20
@@ -136,15 +138,21 @@ class Side:
     def tilts(self, level: float) -> tuple[Floats, Floats]:
         """t and its weights; 0 first, without a weight."""
         size = math.hypot(float(np.sum(self.times * self.a * self.x)), self.deviation)
-        low, high = math.log(0.05 / size), max(math.log(1 / self.smallest), math.log(1 / self.deviation) + 3.0)
-        t, weight = equal_steps(low, high, math.pi**2 / level, level, True)
-        return np.append(0.0, t), np.append(0.0, weight)
+        step = 2 * math.pi * (0.5 * math.pi - max(self.alpha, self.beta)) / level
+        most = level + ROOM + SLOW
+        low = math.log(0.05 * self.deviation / size)
+        low -= 0.5 * low * low / most
+        high = 0.5 * (most - SLOW * SLOW / most)
+        y = np.arange(low - math.log(level + ROOM), high + step, step)
+        root, down = np.sqrt(1 - 2 * np.minimum(y, high) / most), np.exp(low - y)
+        t = np.exp(most * (1 - root) - down) / self.deviation
+        return np.append(0.0, t), np.append(0.0, t * (1 / root + down) * step)
 
     def contour(self, turn: float, top: float, level: float) -> tuple[Complexes, Complexes]:
         """s and ds/pi for r up to a top."""
         low = math.log(0.02 / (self.n * top + self.tau * float(np.sum(self.times * self.a)) + self.deviation))
         high = math.log((level + ROOM) / (self.smallest * math.sin(turn)))
-        size, weight = equal_steps(low, high, 2 * math.pi * turn / level, level, False)
+        size, weight = equal_steps(low, high, 2 * math.pi * turn / level, level)
         ray = np.exp(1j * (math.pi / 2 + turn))
         return size * ray, weight * ray / math.pi
 
@@ -155,26 +163,25 @@ class Side:
         if back:
             wide = reach / math.sqrt(math.cos(4 * self.alpha))
             top = max(float(np.max(self.a * (self.tau + wide) - m)), self.smallest)
-            r, weight = equal_steps(low, math.log(top), 2 * math.pi * self.alpha / level, level, False)
+            r, weight = equal_steps(low, math.log(top), 2 * math.pi * self.alpha / level, level)
             ray = np.exp(-2j * self.alpha)
             return -r * ray, weight * ray, top
         top = reach * self.deviation + float(np.sum(self.times * np.maximum(-m, 0.0)))
         edges = m - self.tau * self.a
         if np.max((self.x - self.tau)[edges < top], initial=0.0) <= NEAR:
-            r, weight = equal_steps(low, math.log(top), 2 * math.pi * self.beta / level, level, False)
+            r, weight = equal_steps(low, math.log(top), 2 * math.pi * self.beta / level, level)
         else:
             ends = panels(0.0, top, edges, np.append(edges, 0.0), np.append(self.a, math.exp(low)))
             r, weight = on_panels(ends, round(level / 2))
         return r.astype(np.complex128), weight.astype(np.complex128), top
 
 
-def equal_steps(low: float, high: float, step: float, level: float, drawn: bool) -> tuple[Floats, Floats]:
-    """Equal steps of log u, and du; the lower end, and the upper one if so wanted, drawn out doubly exponentially."""
-    more = math.log(level + ROOM)
-    y = np.arange(low - more, high + (more if drawn else 0.0) + step, step)
-    down, up = np.exp(low - y), np.exp(y - high) if drawn else np.zeros(y.size)
-    u = np.exp(y - down + up)
-    return u, u * (1 + down + up) * step
+def equal_steps(low: float, high: float, step: float, level: float) -> tuple[Floats, Floats]:
+    """Equal steps of log u, and du; the lower end drawn out doubly exponentially."""
+    y = np.arange(low - math.log(level + ROOM), high + step, step)
+    down = np.exp(low - y)
+    u = np.exp(y - down)
+    return u, u * (1 + down) * step
 
 
 @dataclass(frozen=True)
