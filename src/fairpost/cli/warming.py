@@ -66,6 +66,7 @@ def jobs() -> list[Job]:
         np.append(np.repeat(np.linspace(1.0, 120.0, 40), 100), np.linspace(1e3, 5e4, 20)),
         weights=np.append(np.ones(4000), np.full(20, 1e-3)),
     )
+    both = fp.Counts(np.arange(10.0) / 10, weights=2.0 ** np.arange(10))  # more than whose sets are listed, S of either sign
     exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
     found: list[Job] = []
     for mechanism in noises:
@@ -94,6 +95,7 @@ def jobs() -> list[Job]:
         found.append(
             Job("shares", f"a giant, {mechanism.name}", partial(_audit, giant, mechanism, "pos-threshold", exact))
         )
+    found.append(Job("shares", label, partial(_audit, both, noises[1], "pos-threshold", exact)))
     found.append(Job("shares", "pos, uneven weights", partial(_audit, turned, noises[0], "pos", exact)))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "shares", "releases", "laws", "simulations")

@@ -16,7 +16,7 @@ from fairpost.engines.exact.registry import EXACT, continuous, whole
 from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.sums.one import one as cut_one
-from fairpost.engines.exact.threshold import counted, erlang, few, lines, product, sets, two
+from fairpost.engines.exact.threshold import counted, erlang, few, lines, product, sets, turned, two
 from fairpost.engines.exact.threshold import release as jump
 from fairpost.engines.exact.threshold.shares import shares
 from fairpost.engines.moments import Counted, Floats, Moments
@@ -97,6 +97,8 @@ def pos_threshold(
             problem.alike and problem.n <= FEW and not problem.gaussian
         ):  # corners of a low order: lines would have to go far up
             ways = [product, sets, lines]
+        if problem.gaussian:
+            ways.append(turned)
         return otherwise(error, *(partial(way.shares, problem, rule.level, rtol) for way in ways))
 
 
