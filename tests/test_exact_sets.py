@@ -330,6 +330,22 @@ def test_a_share_that_moved_is_in_its_error_and_in_that_of_its_square(monkeypatc
     assert np.max(found.error) < 10 * d
 
 
+def test_a_share_that_did_not_move_by_accident_is_as_inexact_as_others_for_its_size(monkeypatch):
+    d = 1e-4
+    found, p = made(monkeypatch, (FIRST + np.array([d, -d, 0]), SECOND, ZERO, 1.0), (FIRST, SECOND, ZERO, 1.0))
+    size = p + FIRST
+    assert found.error[2] >= size[2] * d / size[1]
+
+
+def test_a_set_that_was_left_out_may_be_about_a_small_share(monkeypatch):
+    level = sets.Sums(np.array([FIRST, SECOND, ZERO]), 1.0, 1e-4)
+    monkeypatch.setattr(sets, "evaluated", lambda *_: level)
+    found = sets.shares(problem([0.4, 0.2, 3.0], [1.0, 0.1, 1e-3], NOISES[0]), 0.9, 1e-2)
+    assert np.all(found.error >= 1e-4)
+    assert np.all(found.mse_error >= 1e-4)
+    assert np.all(found.zero_error >= 1e-4)
+
+
 @pytest.mark.parametrize(("shares", "chance"), [(1, 1), (1, 0), (0, 1)])
 def test_what_all_levels_miss_alike_is_in_every_error(monkeypatch, shares, chance):
     """Nothing moves; either the chance is not 1, or the shares are not the chance, or both miss the same and agree."""

@@ -658,3 +658,10 @@ def test_where_clipping_is_rare_the_spread_has_a_window_of_its_own(monkeypatch):
     found = evaluate(np.full(60, 2000.0) + np.arange(60), Gaussian(100.0))
     assert [win.spread for win in seen] == [False, True]
     assert found.mse == pytest.approx(np.full(60, 1e4 * 59 / 60), rel=1e-9)  # nobody is clipped to speak of
+
+
+def test_two_counts_far_above_the_window():
+    """A total of hundreds of scales: nobody is near the lower end, and e^{low - x} is 0."""
+    result = fp.audit(fp.Counts([2.0, 25.0]), fp.Laplace(0.143972), "simplex", total=135.0, engine=fp.Exact())
+    assert result.alpha.value == 0
+    assert 0 <= result.alpha.high < 1e-12

@@ -823,3 +823,11 @@ def test_a_projection_that_misses_its_equalities_is_not_handed_out(monkeypatch) 
 )
 def test_when_a_solution_is_accurate(residual, gap, accurate) -> None:
     assert _dual.Solution(np.zeros(1), np.zeros(1), residual, gap, 1).accurate is accurate
+
+
+def test_a_window_of_r_that_is_no_window_is_refused(monkeypatch):
+    """Three Gaussian values whose weights differ by 4e5, left to `general`: one line, no traceback."""
+    monkeypatch.setattr(pos_sets, "served", lambda problem: False)
+    counts = fp.Counts([0.38655533, 0.65654139, 1.52164967], weights=[8.42796761e05, 1.49693009, 2.07532020])
+    with pytest.raises(fp.ToleranceError, match="pos: "):
+        fp.audit(counts, fp.Gaussian(10.668198605152142), "pos", engine=fp.Exact())

@@ -66,7 +66,9 @@ def jobs() -> list[Job]:
         np.append(np.repeat(np.linspace(1.0, 120.0, 40), 100), np.linspace(1e3, 5e4, 20)),
         weights=np.append(np.ones(4000), np.full(20, 1e-3)),
     )
-    both = fp.Counts(np.arange(10.0) / 10, weights=2.0 ** np.arange(10))  # more than whose sets are listed, S of either sign
+    both = fp.Counts(
+        np.arange(10.0) / 10, weights=2.0 ** np.arange(10)
+    )  # more than whose sets are listed, S of either sign
     exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
     found: list[Job] = []
     for mechanism in noises:

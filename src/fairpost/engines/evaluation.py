@@ -196,19 +196,32 @@ def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Momen
 
     `rtol` of the largest alpha is reached because each group reaches its own.
 
-    Groups are independent: they are dealt to the threads in order, and inside a thread the kernels do not split again.
+    Groups are independent: they are dealt to the threads in order, and inside a thread the kernels do not split again. Where one is refused
+    so are all, and the others are not gone on with.
     """
     arrays: dict[str, Any] = {name: np.empty(n) for name in ("bias", "error", "mse", "zero", "mse_error", "zero_error")}
     convention, nodes = 0.0, 0
+    ours, refused = cancel.part(), list[Exception]()
 
     def some(part: slice) -> list[Moments]:
         found = []
         for _, work in works[part]:
             cancel.check()
-            found.append(work())
+            try:
+                found.append(work())
+            except REFUSALS as error:
+                refused.append(error)
+                ours.cancel()
+                raise
         return found
 
-    answers = [m for part in over_slices(some, len(works)) for m in part]
+    try:
+        with cancel.by(ours):
+            answers = [m for part in over_slices(some, len(works)) for m in part]
+    except Cancelled:
+        if not refused or cancel.requested():
+            raise
+        raise refused[0] from None
     for (who, _), answer in zip(works, answers, strict=True):
         found = _stated(answer)
         for name, values in arrays.items():

@@ -41,6 +41,15 @@ def moved(now: Floats, before: Floats, size: Floats) -> Floats:
     return np.asarray(change + np.max(change) * np.abs(size) / max(float(np.max(np.abs(size))), np.finfo(float).tiny))
 
 
+def changed(now: Floats, before: Floats, size: Floats) -> Floats:
+    """How far each value moved, and as far again as the one that moved farthest for its size, or farthest of all.
+
+    A value may cross from one level to the next by accident, and small shares are as inexact, for their size, as large ones.
+    """
+    change = np.abs(now - before)
+    return np.asarray(change + np.minimum(size * np.max(change / size), np.max(change)))
+
+
 def reached(bias: Floats, error: Floats, shares: Floats, rtol: float) -> bool:
     """Whether alpha's error is below rtol * alpha, or is rounding of the shares themselves.
 

@@ -12,6 +12,7 @@ from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.quadrature import Rule, legendre, on_panels
 from fairpost.engines.moments import Floats
+from fairpost.errors import ToleranceError
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,8 @@ def threshold_rule(shape: Profile, stand_in: StandIn, kinks: Floats | None, stag
         count = int(np.ceil((high - low) / (stage.spacing * deviation)))
         step = (high - low) / count
         return low + step * (np.arange(count, dtype=np.float64) + 0.5), np.full(count, step, dtype=np.float64)
+    if not low < high:
+        raise ToleranceError("pos: the density of the threshold is too narrow for the scale of the counts")
     breaks = shape.breaks() if kinks is None else np.append(kinks, shape.breaks())
     ends = _halved(stand_in, np.unique(np.clip(np.append(breaks, [low, high]), low, high)), stage)
     return on_panels(ends, stage.order)

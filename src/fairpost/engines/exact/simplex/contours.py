@@ -193,7 +193,8 @@ def _below(win: Window, law: Reduced, level: Level) -> tuple[Floats, Floats, int
         return np.zeros(law.x.size), np.zeros(2), 0
     tau, width, _ = mark(law, win.low, -1.0, win.skip)
     # the polynomial's terms cancel where tau is far from 0 and many counts are near: then stay close to 0
-    tau = max(tau, -1.0 / float(np.sum(law.weight * np.exp(win.low - law.x))))
+    near = float(np.sum(law.weight * np.exp(win.low - law.x)))
+    tau = max(tau, -1.0 / near) if near > 0 else tau
     path = below.Contour(tau, min(1.0 / width, -tau), LEAN[0], level.step / 4, level.cutoff)
     few = below.Few(win.low, law.x, law.weight.astype(np.int64), law.giants, law.rest)
     if win.deficits:

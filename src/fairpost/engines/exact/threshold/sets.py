@@ -42,7 +42,7 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
+from fairpost.engines.exact.shares import SAFETY, changed, moved, range_error, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law
@@ -304,10 +304,11 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         bias = now[0] - p * mass
         mse = np.maximum(now[1] - 2 * p * now[0] + p * p, bias**2)
         if before is not None:
-            lost = abs(found.chance - sure) + abs(mass - found.chance) + 2 * negative * (not both) + found.left
+            lost = abs(found.chance - sure) + abs(mass - found.chance) + 2 * negative * (not both)
             sizes = problem.times * (p + now[0])  # whose share moves by more than its own, others move by as much
-            error = moved(bias, before[1], now[0]) + lost * np.minimum(p + now[0], np.sum(sizes) - (p + now[0]))
-            error += ROUNDING * (p + now[0])
+            error = changed(bias, before[1], p + now[0]) + lost * np.minimum(p + now[0], np.sum(sizes) - (p + now[0]))
+            error += ROUNDING * (p + now[0]) + found.left  # a set that was left out may be about a small share
+            lost += found.left
             if reached(bias, error, p, rtol):
                 change = SAFETY * moved(now[2], before[0][2], now[2]) + lost + ROUNDING
                 spread = SAFETY * moved(now[1], before[0][1], now[1]) + 2 * p * error + lost + ROUNDING

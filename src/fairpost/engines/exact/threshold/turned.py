@@ -48,7 +48,7 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
+from fairpost.engines.exact.shares import SAFETY, changed, moved, range_error, reached, refusal
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.sets import panels
 from fairpost.engines.moments import Counted, Floats, Moments
@@ -65,8 +65,8 @@ ROOM, SLOW = 8.0, 4.0
 """What is left out is smaller by e^-ROOM; steps of log t grow by (level + ROOM + SLOW)/SLOW at the most."""
 NEAR = 3.0
 """Edges up to so many deviations are smooth in log r."""
-WORK, VISITED, CROWD = 1.1e9, 0.4, 20
-"""The most (r, s, t, pair) values on the second level, some 10 ns each. About VISITED of all matter, and less than that, by the root of their
+WORK, VISITED, CROWD = 5e8, 0.4, 20
+"""The most (r, s, t, pair) values on the second level, some 15 ns each. About VISITED of all matter, and less than that, by the root of their
 number, where there are more pairs than CROWD."""
 LARGEST = 400
 """The most pairs."""
@@ -251,18 +251,10 @@ class Sums:
 
 
 def _size(problem: Problem, unit: float, tau: float, both: bool) -> float:
-    """What alpha may be: where S > 0 is sure, at most what those who may be dropped are to it, and 1 otherwise."""
+    """What alpha may be: where S > 0 is sure, at most what those who may be dropped are to it; else by and large 2/sqrt(n)."""
     low = problem.c < (tau + LOW * unit) * problem.a
-    return 1.0 if both else min(1.0, unit * float(np.sum((problem.times * problem.a)[low])) / problem.mean)
-
-
-def _changed(now: Floats, before: Floats, size: Floats) -> Floats:
-    """How far each value moved, and as far again as the one that moved farthest for its size, or farthest of all.
-
-    A value may cross from one level to the next by accident, and small shares are as inexact, for their size, as large ones.
-    """
-    change = np.abs(now - before)
-    return np.asarray(change + np.minimum(size * np.max(change / size), np.max(change)))
+    known = 2 / math.sqrt(problem.n) if both else unit * float(np.sum((problem.times * problem.a)[low])) / problem.mean
+    return min(1.0, known)
 
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
@@ -271,7 +263,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     x, both = problem.c / problem.a / unit, negative > 1e-14
     sides = [Side(problem.a, sign * x, problem.times, tau / unit) for sign in ((1.0, -1.0) if both else (1.0,))]
     chances = (1 - negative, negative)[: len(sides)]
-    need = FIRST - math.log(0.1 * rtol * max(_size(problem, unit, tau, both), 1e-300))
+    need = FIRST + math.log1p(problem.n / CROWD) - math.log(0.1 * rtol * max(_size(problem, unit, tau, both), 1e-300))
     levels = [level for level in (need + STEP * k for k in range(-1, LEVELS - 1)) if level < FINEST]
     if len(levels) < 2:
         raise ToleranceError(
@@ -304,7 +296,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
         if before is not None:
             lost = sum(abs(one.chance - sure) for one, sure in zip(found, chances, strict=True)) + abs(mass - chance)
             lost += 2 * negative * (not both) + ROUNDING * problem.n * sum(one.size for one in found)
-            error = GAIN * _changed(bias, before[1], p + now[0]) + lost * (p + now[0])
+            error = GAIN * changed(bias, before[1], p + now[0]) + lost * (p + now[0])
             if reached(bias, error, p, rtol):
                 return Moments(
                     bias,
