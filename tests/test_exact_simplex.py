@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
 
+import fairpost as fp
 import oracles
 from fairpost.engines.exact.simplex import contours as simplex_rule
 from fairpost.engines.exact.simplex import law as simplex_law
