@@ -138,6 +138,14 @@ LONG = {
     ),
     "test_paper_numbers": ("test_figures_have_one_style", "test_allocation_proposition_3_numbers"),
     "test_exact_few": tuple(f"test_two_shares_under_a_threshold[x{k}-a{k}-noise{k}]" for k in (0, 2, 4)),
+    "test_exact_threshold_turned": (
+        "test_uneven_weights_and_draws",
+        "test_one_product_is_the_sum_over_sets[6-100000.0-0.3-3.0]",
+        "test_one_product_is_the_sum_over_sets[5-1000.0-2.5-0.75]",
+        "test_many_of_equal_weights_have_upright_lines",
+        "test_counts_far_above_the_noise_have_panels_of_r",
+    ),
+    "test_exact_pos_turned": ("test_the_only_one_above_r_is_never_below",),
     "test_exact_pos_many": (
         "test_a_few_pairs_stand_for_all",
         "test_hundreds_of_pairs_with_equal_weights",

@@ -160,12 +160,13 @@ def test_stated_errors_hold(seed):
 
 
 def changed(monkeypatch, change):
-    """Sums of the second level, changed."""
-    real, first = turned.Plan.sums, []
+    """Sums of the level that decides, changed: after the one that shows alpha, and the first."""
+    real, seen = turned.Plan.sums, []
 
     def sums(self):
-        first.append(self.level)
-        return change(real(self)) if self.level > first[0] else real(self)
+        if self.level not in seen:
+            seen.append(self.level)
+        return change(real(self)) if seen.index(self.level) > 1 else real(self)
 
     monkeypatch.setattr(turned.Plan, "sums", sums)
 
@@ -332,8 +333,15 @@ def test_refusals_come_before_the_work(monkeypatch):
         raise AssertionError("the work has begun")
 
     monkeypatch.setattr(turned.Plan, "sums", never)
-    with pytest.raises(ToleranceError, match=r"has .* nodes, which would take too long"):
-        turned.shares(drawn(390, 1e6, 0.1, 1), 0.75, 1e-6)
+    with pytest.raises(ToleranceError, match=r"\(r, s, t\) would take too long"):
+        turned.shares(drawn(390, 1e9, 0.1, 1), 0.75, 1e-6)
+    with monkeypatch.context() as patch:
+        patch.setattr(turned, "_first", lambda *_: 0.05)
+        with pytest.raises(ToleranceError, match=r"has .* nodes, which would take too long"):
+            turned.shares(drawn(200, 1e6, 0.1, 1), 0.75, 1e-6)
+        patch.setattr(turned, "_first", lambda *_: 1e-9)
+        with pytest.raises(ToleranceError, match="alpha is too small for contours"):
+            turned.shares(drawn(4, 10.0, 0.1, 1), 0.75, 1e-6)
     with pytest.raises(ToleranceError, match=r"at most 400 pairs.*got 401 pairs"):
         turned.shares(drawn(401, 1e6, 0.1, 1), 0.75, 1e-6)
     with pytest.raises(ToleranceError, match="where their sum may be negative; got 3 pairs and 60 deviations"):
@@ -344,6 +352,7 @@ def test_a_level_that_goes_astray_is_refused(monkeypatch):
     changed(monkeypatch, lambda one: turned.Sums(one.parts * 1.2, one.chance, one.size))
     with pytest.raises(ToleranceError, match=r"is known to .* only"):
         turned.shares(drawn(3, 2.0, 0.5, 1), 0.75, 1e-4)
+    monkeypatch.setattr(turned, "_first", lambda *_: 0.1)
     monkeypatch.setattr(turned.Plan, "sums", lambda self: turned.Sums(np.full((3, 3), np.nan), 0.5, 1.0))
     with pytest.raises(ToleranceError, match="too large"):
         turned.shares(drawn(3, 2.0, 0.5, 1), 0.75, 1e-4)

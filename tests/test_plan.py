@@ -95,6 +95,7 @@ def test_refusals_are_listed_with_their_reason(monkeypatch):
         raise fp.ToleranceError("no sets")
 
     monkeypatch.setattr(thresholds.sets, "shares", none)
+    monkeypatch.setattr(thresholds.product, "shares", none)
     found = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "pos-threshold"], engine=no_simulation())
     refused = found.refused
     assert [p.postprocess for p in found.points] == ["simplex"]

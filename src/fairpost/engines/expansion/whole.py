@@ -52,7 +52,7 @@ LEAST = 4.0
 """The least scale."""
 TOLERANCE = 1e-4
 """Of the integrals for continuous noise."""
-DRAWS, SURE = 1e5, 1.5
+DRAWS, SURE = 4e5, 1.2
 """So many noises are drawn to see how large alpha is; whose error would be above SURE times PART of it is refused before the work."""
 PART = 0.02
 """The largest part of alpha that alpha's error may be."""

@@ -59,7 +59,7 @@ from fairpost.parallel import over_slices
 
 CLOSE, FEW = 0.5, 10
 """More distinct counts than FEW, within CLOSE noise scales, are carried by Chebyshev nodes."""
-WORK, MOST = 1.2e8, 4e8
+WORK, MOST = 1.2e8, 1.2e9
 """The most (r, s, t, count) values (some 6 ns each) for the two levels that a refusal needs, and for one level after them."""
 ASTRAY = 0.05
 """By how much a level may miss the chance of a positive sum; those that go on to a tolerance miss it by 1e-6."""

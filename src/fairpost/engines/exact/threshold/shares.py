@@ -80,7 +80,10 @@ def shares(x: Floats, a: Floats, times: Counted, truth: Floats, noise: Law, tau:
                     mse,
                     zero,
                     degenerate=chance_negative(problem),
-                    mse_error=np.abs(mse - before[1]) + (1e-8 + 4 * inverse.rms) * mse + 1e-13 * problem.shares**2,
+                    mse_error=np.abs(mse - before[1])
+                    + (1e-8 + 4 * inverse.rms) * mse
+                    + 2 * problem.shares * (np.sqrt(mse) + np.sqrt(mse0)) * (inverse.rms + inverse.square)
+                    + 1e-13 * problem.shares**2,
                     zero_error=np.abs(zero - before[2]) + 1e-12,
                 )
         before = (bias, mse, zero)

@@ -191,9 +191,11 @@ class Few:
             rise = np.abs(v.n * r) + 2 * v.tau * float(np.sum(v.a[one.inside]))
             rules.append((r, weight, bound * size * rise))
             chances.append(bound)
-        whole = sum(float(np.sum(bound)) for _, _, bound in rules) if alpha is None else alpha
+        whole = alpha or sum(float(np.sum(bound)) for _, _, bound in rules)  # all alike: alpha is 0
+        if not whole > 0:
+            raise ToleranceError("pos-threshold: the chance that anybody is dropped is too small for a float")
         both = [(r, w, b + whole / self.near.some * c) for (r, w, b), c in zip(rules, chances, strict=True)]
-        nodes, left = chosen(both, whole * (UNKNOWN if alpha is None else LEFT_OUT * rtol))
+        nodes, left = chosen(both, whole * (LEFT_OUT * rtol if alpha else UNKNOWN))
         affordable(self.sets, nodes, level, WORK if at > 1 else WORK / GROWTH)
         parts, common = np.zeros((len(nodes), 4, v.a.size)), np.zeros((len(nodes), t.size, 3))
 

@@ -55,8 +55,11 @@ from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.parallel import over_slices
 
-FIRST, STEP, LEVELS, FINEST = 2.5, 5.0, 4, 36.0
-"""Level L aims at e^-L. The second of LEVELS levels, STEP apart, aims at e^-FIRST times what is needed; beyond FINEST is rounding."""
+FIRST, STEP, LEVELS, FINEST = 4.4, 5.0, 4, 36.0
+"""Level L aims at e^-L. The second of LEVELS levels, STEP apart, aims at e^-FIRST times what is needed: it states 4 GAIN e^STEP e^-L or so.
+Beyond FINEST is rounding."""
+ROUGHLY, ROUGHLY_WORK = 7.0, 0.06
+"""A level that shows alpha, and the part of WORK that it may take."""
 GAIN = math.exp(-2.0)
 """What of the last change is the error of the last level. It should be e^-5; e^-2 holds if strips are 0.4 times as wide as they are made."""
 GROWTH, MOST = 4.0, math.radians(42.0)
@@ -65,7 +68,7 @@ ROOM, SLOW = 8.0, 4.0
 """What is left out is smaller by e^-ROOM; steps of log t grow by (level + ROOM + SLOW)/SLOW at the most."""
 NEAR = 3.0
 """Edges up to so many deviations are smooth in log r."""
-WORK, VISITED, CROWD = 5e8, 0.4, 20
+WORK, VISITED, CROWD = 8e8, 0.4, 20
 """The most (r, s, t, pair) values on the second level, some 15 ns each. About VISITED of all matter, and less than that, by the root of their
 number, where there are more pairs than CROWD."""
 LARGEST = 400
@@ -250,11 +253,18 @@ class Sums:
         return Sums(self.parts + other.parts, self.chance + other.chance, self.size + other.size)
 
 
-def _size(problem: Problem, unit: float, tau: float, both: bool) -> float:
-    """What alpha may be: where S > 0 is sure, at most what those who may be dropped are to it; else by and large 2/sqrt(n)."""
+def _size(problem: Problem, unit: float, tau: float) -> float:
+    """What alpha may be where S > 0 is sure: what those who may be dropped are to it."""
     low = problem.c < (tau + LOW * unit) * problem.a
-    known = 2 / math.sqrt(problem.n) if both else unit * float(np.sum((problem.times * problem.a)[low])) / problem.mean
-    return min(1.0, known)
+    return min(1.0, unit * float(np.sum((problem.times * problem.a)[low])) / problem.mean)
+
+
+def _first(sides: list[Side], p: Floats) -> float:
+    """Alpha from a level that takes next to no time: what it says how far to go is worth more."""
+    plans = [Plan.of(side, ROUGHLY) for side in sides]
+    if sum(plan.work for plan in plans) > ROUGHLY_WORK * WORK:
+        raise ToleranceError("pos-threshold: the integral over (r, s, t) would take too long")
+    return max(float(np.ptp(sum(plan.sums().parts[0] for plan in plans) - p)), math.exp(-ROUGHLY))
 
 
 def shares(problem: Problem, tau: float, rtol: float) -> Moments:
@@ -263,23 +273,24 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
     x, both = problem.c / problem.a / unit, negative > 1e-14
     sides = [Side(problem.a, sign * x, problem.times, tau / unit) for sign in ((1.0, -1.0) if both else (1.0,))]
     chances = (1 - negative, negative)[: len(sides)]
-    need = FIRST + math.log1p(problem.n / CROWD) - math.log(0.1 * rtol * max(_size(problem, unit, tau, both), 1e-300))
-    levels = [level for level in (need + STEP * k for k in range(-1, LEVELS - 1)) if level < FINEST]
-    if len(levels) < 2:
-        raise ToleranceError(
-            "pos-threshold: alpha is too small for contours in the complex plane, which give shares and not differences"
-        )
     if problem.c.size > LARGEST or min(min(side.alpha, side.beta) for side in sides) < LEAST:
         raise ToleranceError(
             f"pos-threshold: contours in the complex plane need at most {LARGEST} pairs, and counts within some 20 noise deviations where "
             f"their sum may be negative; got {problem.c.size} pairs and {float(np.max(x)):.3g} deviations"
+        )
+    p = problem.shares
+    alpha = _size(problem, unit, tau) if len(sides) == 1 else _first(sides, p)
+    need = FIRST + math.log1p(problem.n / CROWD) - math.log(rtol * max(alpha, 1e-300))
+    levels = [level for level in (need + STEP * k for k in range(-1, LEVELS - 1)) if level < FINEST]
+    if len(levels) < 2:
+        raise ToleranceError(
+            "pos-threshold: alpha is too small for contours in the complex plane, which give shares and not differences"
         )
     last = sum(Plan.of(side, levels[1]).work for side in sides)
     if last > WORK:
         raise ToleranceError(
             f"pos-threshold: the integral over (r, s, t) has {last:.2g} nodes, which would take too long"
         )
-    p = problem.shares
     before: tuple[Floats, Floats] | None = None
     error = np.full(p.size, np.inf)
     for at, level in enumerate(levels):
@@ -311,7 +322,7 @@ def shares(problem: Problem, tau: float, rtol: float) -> Moments:
             if not 0 < slack / max(alpha, 1e-300) < 1:
                 break
             more = math.ceil(math.log(slack / (rtol * alpha)) / OUTLOOK)
-            if at + more >= len(levels) or sum(Plan.of(side, levels[at + more]).work for side in sides) > WORK:
+            if at + more >= len(levels) or sum(Plan.of(side, levels[at + more]).work for side in sides) > 3 * WORK:
                 break
         before = now, bias
     raise refusal("pos-threshold", bias, error, rtol)
