@@ -23,6 +23,8 @@ from fairpost.errors import ToleranceError
 ROUNDING = 1e-13
 WORK = 2e8
 """The most steps (one entity at one node, about 30 ns) that one evaluation may take: some seconds."""
+BEGUN = 2.5
+"""By how much more where the first of them have been taken: an answer that is late is better than a refusal that is late."""
 FIRST = 2000.0
 """Refinement does not begin where the first two stages differ by so many times the tolerance (a usual one: COMMON): the next three gain less,
 and are dear ..."""
@@ -48,7 +50,7 @@ class _Budget:
     def __call__(self, cost: float, ahead: float) -> None:
         """Spend `cost`, or refuse before anything is computed; `ahead` is what will be needed in the end, by all stages."""
         ahead = max(cost, self.part * ahead)
-        if self.spent + ahead > WORK:
+        if self.spent + ahead > (WORK if self.spent == 0 else BEGUN * WORK):
             raise _TooMuch(
                 f"pos: a sum of noisy counts that may be negative needs about {self.spent + ahead:.1g} steps here, "
                 f"above the {WORK:.0g} that are allowed"

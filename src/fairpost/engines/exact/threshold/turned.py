@@ -58,7 +58,7 @@ from fairpost.parallel import over_slices
 FIRST, STEP, LEVELS, FINEST = 4.4, 5.0, 4, 36.0
 """Level L aims at e^-L. The second of LEVELS levels, STEP apart, aims at e^-FIRST times what is needed: it states 4 GAIN e^STEP e^-L or so.
 Beyond FINEST is rounding."""
-ROUGHLY, ROUGHLY_WORK = 7.0, 0.06
+ROUGHLY, ROUGHLY_WORK = 6.0, 0.02
 """A level that shows alpha, and the part of WORK that it may take."""
 GAIN = math.exp(-2.0)
 """What of the last change is the error of the last level. It should be e^-5; e^-2 holds if strips are 0.4 times as wide as they are made."""
