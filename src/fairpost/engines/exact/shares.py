@@ -46,7 +46,7 @@ def changed(now: Floats, before: Floats, size: Floats) -> Floats:
 
     A value may cross from one level to the next by accident, and small shares are as inexact, for their size, as large ones.
     """
-    change = np.abs(now - before)
+    change, size = np.abs(now - before), np.maximum(np.abs(size), np.finfo(float).tiny)
     return np.asarray(change + np.minimum(size * np.max(change / size), np.max(change)))
 
 

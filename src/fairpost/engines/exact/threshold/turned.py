@@ -122,15 +122,16 @@ class Side:
 
     def _bounded(self, growth: Callable[[float], Floats]) -> float:
         """The largest angle at which the factors, each where it grows, together grow by less than e^GROWTH."""
+
+        def fits(turn: float) -> bool:
+            return bool(np.max(np.maximum(growth(turn), 0.0) @ self.times) <= GROWTH)
+
+        if fits(MOST):
+            return MOST
         low, high = 0.0, MOST
         while high - low > 1e-3:
-            turn = 0.5 * (low + high) if low > 0 else high
-            if np.max(np.maximum(growth(turn), 0.0) @ self.times) <= GROWTH:
-                low = turn
-                if turn == MOST:
-                    break
-            else:
-                high, low = turn, max(low, 1e-9)
+            turn = 0.5 * (low + high)
+            low, high = (turn, high) if fits(turn) else (low, turn)
         return low
 
     @cached_property
