@@ -146,6 +146,8 @@ LONG = {
         "test_counts_far_above_the_noise_have_panels_of_r",
     ),
     "test_exact_pos_turned": ("test_the_only_one_above_r_is_never_below",),
+    "test_exact_pos_sets": ("test_chances_at_one_r[0.02-x0-1.0]", "test_chances_at_one_r[0.02-x1-1.0]"),
+    "test_honesty": ("test_general_sides_whose_shares_miss_their_chance_tell_their_error",),
     "test_exact_pos_many": (
         "test_a_few_pairs_stand_for_all",
         "test_hundreds_of_pairs_with_equal_weights",

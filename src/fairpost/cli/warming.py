@@ -99,6 +99,7 @@ def jobs() -> list[Job]:
         )
     found.append(Job("shares", label, partial(_audit, both, noises[1], "pos-threshold", exact)))
     found.append(Job("shares", "pos, uneven weights", partial(_audit, turned, noises[0], "pos", exact)))
+    found.append(Job("releases", "simplex-threshold, lines", partial(_lines, noises[1])))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "shares", "releases", "laws", "simulations")
     return sorted(found, key=lambda job: longest.index(job.part))
@@ -164,6 +165,14 @@ def _audit(counts: fp.Counts, mechanism: Any, rule: Any, engine: Any, **more: An
     """An answer or a refusal: both have called their kernels."""
     with contextlib.suppress(fp.FairpostError):
         fp.audit(counts, mechanism, rule, engine=engine, **more)
+
+
+def _lines(mechanism: Any) -> None:
+    """Upright lines of a release, which other ways mostly forestall."""
+    from fairpost.engines.exact.threshold import few
+
+    with contextlib.suppress(fp.ToleranceError):
+        few.release(np.array([0.0, 3.0, 3.5]), np.ones(3, dtype=np.int64), mechanism.scaled(1.0), 9.0, 1.2, ROUGH)
 
 
 def _small(counts: fp.Counts, mechanism: Any) -> None:
