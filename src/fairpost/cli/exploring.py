@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from contextlib import suppress
 from functools import cache
+from types import FrameType
 from typing import Any, cast
 
 import click
@@ -152,4 +154,12 @@ def _serve(uvicorn: Any, session: Any, listening: socket.socket, host: str, open
     click.echo("The link works once. Ctrl-C ends it.", err=True)
     if opened:
         webbrowser.open(link(keys.token))
-    uvicorn.Server(config).run(sockets=[listening])
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+    class Server(uvicorn.Server):  # type: ignore[misc]
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """A signal that whoever started us has set to be ignored (a job in the background of a script) stays ignored."""
+            if before[signal.Signals(sig)] is not signal.SIG_IGN:
+                super().handle_exit(sig, frame)
+
+    Server(config).run(sockets=[listening])

@@ -27,14 +27,14 @@ RARE = 1e-12
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[..., None]]:
-    """A bar with rate and time left, on a terminal: call it with (done, most), and a new label where there is one.
+    """A bar with rate and time left, on a terminal that can redraw: call it with (done, most), and a new label where there is one.
 
     `most` None: nobody knows.
     """
-    from rich.console import Console
-
-    screen = Console(stderr=True)
-    if not screen.is_terminal:  # not even a bar that is off: one of an older Rich ends with an empty line
+    screen = console(stderr=True)
+    if (
+        not screen.file.isatty() or screen.is_dumb_terminal
+    ):  # not even a bar that is off: one of an older Rich ends with an empty line
         yield lambda done, most, label=what: None
         return
     from rich.progress import (

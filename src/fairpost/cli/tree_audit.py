@@ -91,7 +91,7 @@ def audit_levels(file: str, given: o.Given) -> int:
     if outputs.to_stdout == "html":
         to_stdout(page())
     elif outputs.to_stdout:
-        click.echo(as_json(data()), nl=False)
+        to_stdout(as_json(data()))
     _write(outputs, results, histograms, leaves.ids, data, page)
     return 130 if any(r.interrupted for r in results) else 0
 
