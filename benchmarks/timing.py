@@ -75,6 +75,8 @@ def districts(column: str = "poor_5_17", groups: str | None = None, base: str | 
         return "synthetic stand-in", fp.Counts(made.values, ids=made.ids, groups=states, base=public)
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    found = {name: [row[name] for row in rows] for name in ("leaid", column, groups, base) if name is not None}
-    given = {"groups": found.get(groups), "base": None if base is None else np.array(found[base], dtype=float)}
-    return f"SAIPE 2019 {column}", fp.Counts(np.array(found[column], dtype=float), ids=found["leaid"], **given)
+    table = {name: [row[name] for row in rows] for name in rows[0]}
+    states = None if groups is None else table[groups]
+    public = None if base is None else np.array(table[base], dtype=float)
+    values = np.array(table[column], dtype=float)
+    return f"SAIPE 2019 {column}", fp.Counts(values, ids=table["leaid"], groups=states, base=public)
