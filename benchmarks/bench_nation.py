@@ -123,7 +123,7 @@ def memory(counts: np.ndarray, tree: Hierarchy) -> None:
         assert isinstance(tree.labels, Prefixes)
         np.save(paths[0], tree.labels.bytes_of(tree.depth))
         np.save(paths[1], counts)
-        done = subprocess.run([sys.executable, "-c", ALONE, *paths], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", ALONE, *paths], check=True, capture_output=True, encoding="utf-8")
         used = float(done.stdout)
         line("  peak memory of an audit, input and all", f"{used:,.0f} MiB", "below 1 GB", used < 953)
 
