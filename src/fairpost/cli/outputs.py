@@ -29,19 +29,17 @@ Content = Callable[[], str]
 class Outputs:
     """Where JSON, CSV and HTML go: to files, and one of them, if wanted, to stdout, which is then not for the screen.
 
-    Files are for their owner alone; `public` is for what is made from noisy counts, which have been published. With `table`
-    the CSV goes to stdout where nothing else was asked to.
+    Files are for their owner alone; `public` is for what is made from noisy counts, which have been published.
     """
 
-    def __init__(self, given: Given, inputs: list[str], *, public: bool = False, table: bool = False) -> None:
+    def __init__(self, given: Given, inputs: list[str], *, public: bool = False) -> None:
         self.public = public
         options = {"json": "json_", "csv": "csv_", "csv-groups": "csv_groups", "html": "html"}
         paths = {kind: given.get(option) for kind, option in options.items()}
         piped = [kind for kind, path in paths.items() if path == STDOUT]
         if len(piped) > 1:
             raise ParameterError(f"one output can go to stdout, got {' and '.join(f'--{k} -' for k in piped)}")
-        by_default = ["csv"] if table and paths["csv"] is None else []
-        self.to_stdout = next(iter(piped + by_default), None)
+        self.to_stdout = piped[0] if piped else None
         self.paths: dict[str, str] = {k: p for k, p in paths.items() if p is not None and p != STDOUT}
         self.force = bool(given.get("force"))
         self.safe = bool(given.get("csv_safe"))

@@ -10,7 +10,7 @@ import click
 from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli.layout import remark
-from fairpost.cli.outputs import Outputs, now
+from fairpost.cli.outputs import Outputs, now, to_stdout, without_formulas
 from fairpost.cli.recipes import project_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
@@ -75,11 +75,14 @@ def project(file: str, **given: Any) -> int:
                 raise ParameterError(f"--{name} is for projections without --levels, got both")
         return project_levels(file, given)
     hierarchies.need_levels(given)
-    outputs = Outputs(given, [file], public=True, table=True)
+    outputs = Outputs(given, [file], public=True)
     noisy = read_rows(file, **o.columns(given), total=given["group_total"], **o.names(given))
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
         _summary(found, given)
+    if "csv" not in outputs.paths and not outputs.to_stdout:
+        text = columns_csv(found.columns())
+        to_stdout(without_formulas(text) if outputs.safe else text)
     outputs.write(
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),

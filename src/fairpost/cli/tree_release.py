@@ -32,7 +32,7 @@ def project_levels(file: str, given: o.Given) -> int:
         name = "blue-down"
     if name not in RULES:
         raise ParameterError(f"--postprocess with --levels must be one of {', '.join(RULES)}, got {name!r}")
-    outputs = Outputs(given, [file], table=True)
+    outputs = Outputs(given, [file])
     rows = read(file, given, least=None)
     tree, y = _measured(rows, levels, given)
     noise = noise_of(tree, given)
@@ -63,6 +63,8 @@ def project_levels(file: str, given: o.Given) -> int:
             "entities": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         }
 
+    if "csv" not in outputs.paths and not outputs.to_stdout:
+        click.echo(columns_csv(columns), nl=False)
     outputs.write(json=data, csv=lambda: columns_csv(columns))
     negative = int(np.count_nonzero(y < 0))
     click.echo(
