@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-KINDS = ("open", "charge", "done")
+KINDS = ("open", "rows", "values", "charge", "done", "copy")
+"""rows: parts that were appended to the list of rows; values: of invariants, fixed; copy: another place of what is done."""
 
 
 def canonical(data: Any) -> str:
