@@ -137,6 +137,26 @@ def test_budget_and_release_from_the_shell(place, run):
     assert failed.stderr.count("\n") == 1
 
 
+def test_what_was_published_twice_or_changed_is_told(place):
+    """`budget history` shows the second folder; `budget verify` finds the changed count, by folder and by statement."""
+    words = ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out")
+    assert [call(*words, out, cwd=place).returncode for out in ("o", "p", "p")] == [0, 0, 0]
+    history = call("budget", "history", "l", cwd=place).stdout.splitlines()
+    assert [line.split()[2] for line in history] == ["open", "charge", "done", "copy"]
+    assert history[-1].endswith(f"published again in {place / 'p'}")
+    good = call("budget", "verify", "l", "o", "p/statement.json", cwd=place)
+    assert (good.returncode, good.stderr) == (0, "")
+    table = place / "p" / "table.csv"
+    table.write_text(table.read_text().replace("town2,", "town2,9"))
+    for given in ("p", "p/statement.json"):
+        bad = call("budget", "verify", "l", "o", given, cwd=place)
+        assert bad.returncode == 5
+        assert (
+            bad.stderr
+            == "fairpost: l: the check fails: p/table.csv: must be as it was published (entry 3), and was changed\n"
+        )
+
+
 def test_a_plan_and_words_for_the_registry(place, run):
     (place / "plan.toml").write_text(
         'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\ntotal = 28012317\ntotal-source = "Yearbook"\nround = true\n'

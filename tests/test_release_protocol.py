@@ -37,9 +37,12 @@ from fairpost.release import (
     release_noisy,
     release_plan,
     rules,
+    seals,
     selftest,
     statement,
+    store,
 )
+from fairpost.release.ledger import Ledger
 from fairpost.release.reading import stated
 from fairpost.release.request import Publication
 from release_cases import TOWNS, ledger, quick
@@ -65,7 +68,7 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert done.table["count"].sum() == 1085
     assert done.table["count"].min() >= 0
     assert done.table["id"].to_list() == list(TOWNS.ids)
-    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(statement.FILES)
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(seals.FILES)
     text = (tmp_path / "o" / "statement.json").read_text()
     assert json.loads(text) == done.statement
     about = done.statement["table"]
@@ -246,6 +249,108 @@ def test_several_tables_are_charged_together_or_not_at_all(tmp_path):
         release_plan([tables[0], {**tables[0], "name": "copy"}], book, tmp_path / "p")
     with pytest.raises(ParameterError, match="'epsilom'"):
         release_plan([{"name": "t", "file": tmp_path / "t.csv", "epsilom": "1"}], book, tmp_path / "p")
+
+
+# ------------------------------------------------------------------------------------------------ seals
+
+
+def edited(folder, name, old, new):
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1))
+
+
+def forged(folder):
+    """Another table, and a statement that gives its digest."""
+    before = hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest()
+    edited(folder, "table.csv", "Birk,", "Birk,1")
+    edited(folder, "statement.json", before, hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest())
+
+
+def mixed(folder):
+    """The statement of this release beside the files of another one."""
+    for name in set(seals.FILES) - {"statement.json"}:
+        (folder / name).write_bytes((folder.parent / "other" / name).read_bytes())
+
+
+TAMPERED = {
+    "a count": (lambda o: edited(o, "table.csv", "Birk,", "Birk,1"), ["table.csv"]),
+    "a count and its digest": (forged, ["table.csv", "statement.json"]),
+    "the promise": (lambda o: edited(o, "statement.json", '"epsilon": "1/10"', '"epsilon": "1/99"'), ["statement.json"]),
+    "no statement": (lambda o: (o / "statement.json").write_bytes(b"\xff[" * 9), ["statement.json"]),
+    "a deep statement": (lambda o: (o / "statement.json").write_text("[" * 99_999), ["statement.json"]),
+    "an endless statement": (lambda o: edited(o, "statement.json", '"entry": 2', '"entry": Infinity'), ["statement.json"]),
+    "the record": (lambda o: edited(o, "registry.yaml", "Towns", "Villages"), ["registry.yaml"]),
+    "the description": (lambda o: edited(o, "dataset.jsonld", "Towns", "Villages"), ["dataset.jsonld"]),
+    "files of another release": (mixed, ["table.csv", "registry.yaml", "dataset.jsonld"]),
+    **{f"no {name}": (lambda o, name=name: (o / name).unlink(), [name]) for name in seals.FILES},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_release_is_verified_as_a_whole(tmp_path, how):
+    """Each file that was changed or is missing is named, and no other."""
+    book, place = ledger(tmp_path), tmp_path / "o"
+    fp.release(TOWNS, book, epsilon="0.1", round=True, out=place)
+    fp.release(TOWNS, book, epsilon="0.05", round=True, out=tmp_path / "other")
+    tamper, named = TAMPERED[how]
+    places = [place, tmp_path / "other"]
+    assert not book.verify(published=places).problems + book.verify(published=places).notes
+    tamper(place)
+    assert [p.partition(":")[0] for p in book.verify(published=places).problems] == [str(place / n) for n in named]
+
+
+def test_a_statement_is_verified_with_the_table_beside_it(tmp_path):
+    book, place = ledger(tmp_path), tmp_path / "o"
+    fp.release(TOWNS, book, epsilon="0.1", out=place)
+    path = place / "statement.json"
+    assert not book.verify(published=[path]).problems
+    (place / "notes.txt").touch()
+    assert book.verify(published=[place]).notes == [f"{place / 'notes.txt'}: is no file of the release"]
+    edited(place, "table.csv", "Birk,", "Birk,1")
+    (problem,) = book.verify(published=[path]).problems
+    assert problem == f"{place / 'table.csv'}: must be as it was published (entry 3), and was changed"
+    (tmp_path / "lone.json").write_bytes(path.read_bytes())
+    assert not book.verify(published=[tmp_path / "lone.json"]).problems
+    with pytest.raises(InputError, match=r"nowhere: cannot be read"):
+        book.verify(published=[tmp_path / "nowhere"])
+
+
+def test_every_place_of_a_release_is_in_the_ledger_once(tmp_path):
+    book = ledger(tmp_path)
+    for name in ("a", "b", "a", "b", "c"):
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / name)
+    fp.release(TOWNS, book, epsilon="0.1", postprocess="none", out=tmp_path / "none")
+    found = book.entries()[1:]
+    assert [e.kind for e in found] == ["charge", "done", "copy", "copy", "done"]
+    assert [e.body["folder"] for e in found[1:]] == [str(tmp_path / n) for n in ("a", "b", "c", "none")]
+    assert {e.body["publication"] for e in found[2:4]} == {found[1].key}
+    for entry in found[1:]:
+        written = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in Path(entry.body["folder"]).iterdir()}
+        assert entry.body["files"] == written
+        assert entry.body["of"] == found[0].key
+    assert not book.verify(published=[tmp_path / n for n in ("a", "b", "c", "none")]).problems
+
+
+def test_a_ledger_of_fairpost_0_1_keeps_two_digests_and_no_copies(tmp_path, monkeypatch):
+    with monkeypatch.context() as old:
+        old.setattr(store, "SCHEMA", store.OLD_SCHEMA)
+        old.setattr(store, "VERSION", store.OLD)
+        book = ledger(tmp_path)
+        record = Ledger.done
+        old.setattr(
+            Ledger, "done", lambda self, key, body: record(self, key, {k: body[k] for k in body if k != "files"})
+        )
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "a")
+    fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "b")
+    assert [e.kind for e in book.entries()] == ["open", "charge", "done"]
+    found = book.verify(published=[tmp_path / "b"])
+    assert not found.problems
+    assert [note.partition(":")[0] for note in found.notes] == [
+        str(tmp_path / "b" / name) for name in ("registry.yaml", "dataset.jsonld")
+    ]
+    edited(tmp_path / "b", "table.csv", "Birk,", "Birk,1")
+    assert len(book.verify(published=[tmp_path / "b"]).problems) == 1
 
 
 # ------------------------------------------------------------------------------------------------ crashes

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from fairpost.errors import InputError, LedgerError
+from fairpost.errors import LedgerError
 from fairpost.release import Ledger
 from fairpost.release.amounts import rounded, text
 from fairpost.release.ledger import MEASURES, NEIGHBOURS
@@ -56,8 +55,7 @@ def create(ledger: str, **given: Any) -> int:
 
 def overview(ledger: Ledger) -> dict[str, Any]:
     """What `show` says."""
-    t, found = ledger.terms, ledger.verify()
-    _fail(str(ledger.path), found.problems)
+    t, found = ledger.terms, ledger.demand()
     spent = ledger.spent
     return {
         "dataset": t.dataset,
@@ -109,12 +107,6 @@ def _exact(ratio: str, shown: str) -> str:
     return "" if ratio == shown else f"  (exactly {ratio})"
 
 
-def _fail(ledger: str, problems: list[str]) -> None:
-    if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise LedgerError(f"{ledger}: the ledger fails its check: {problems[0]}{more}")
-
-
 @budget.command()
 @LEDGER
 @TO_STDOUT
@@ -138,6 +130,7 @@ def history(ledger: str, json_: str | None) -> int:
             "open": lambda b=b: f"limit {b['limit']}, {b['dataset']}",
             "charge": lambda b=b: f"{b['loss']} for {b['request']['name'] or 'a table'}, spent {b['spent']}",
             "done": lambda b=b: f"published{'' if b['folder'] is None else ' in ' + b['folder']}",
+            "copy": lambda b=b: f"published again in {b['folder']}",
         }[e.kind]()
         again = f" (again: {b['request']['again']})" if e.kind == "charge" and b["request"]["again"] else ""
         key = e.key[:12] if e.kind == "charge" else b.get("of", "")[:12]
@@ -147,26 +140,23 @@ def history(ledger: str, json_: str | None) -> int:
 
 @budget.command()
 @LEDGER
-@click.argument("statements", nargs=-1, type=click.Path(path_type=str))
-def verify(ledger: str, statements: tuple[str, ...]) -> int:
-    """Check the chain and the sums, and that every published STATEMENT is in it.
+@click.argument("published", nargs=-1, type=click.Path(path_type=str), metavar="[FOLDER|STATEMENT]...")
+def verify(ledger: str, published: tuple[str, ...]) -> int:
+    """Check the chain and the sums, and that all that was published is as it was.
 
-    Statements find what a chain alone cannot: a tail that was cut, an old copy that was restored.
+    Of the FOLDER of a release every file is checked, of a STATEMENT itself and the table beside it. They also find what a
+    chain alone cannot: a tail that was cut, an old copy that was restored.
 
     \b
     Example: the ledger alone
       fairpost budget verify poverty.ledger
     """
-    texts = {}
-    for name in statements:
-        try:
-            texts[name] = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    found = Ledger.open(ledger).verify(texts)
+    found = Ledger.open(ledger).verify(published=published)
     for line in (*found.problems[1:], *found.notes):
         click.echo(line)
-    _fail(ledger, found.problems)
-    said = f" and {len(texts)} statements" if texts else ""
-    click.echo(f"{ledger}: {found.entries} entries{said}: the chain and the sums hold")
+    if found.problems:
+        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+        raise LedgerError(f"{ledger}: the check fails: {found.problems[0]}{more}")
+    said = f"; what was published is as it was ({len(published)})" if published else ""
+    click.echo(f"{ledger}: {found.entries} entries: the chain and the sums hold{said}")
     return 0

@@ -15,8 +15,8 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -27,8 +27,9 @@ from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError
 from fairpost.noise.conversion import rho_of
 from fairpost.release import store
 from fairpost.release.amounts import amount, rounded, text
-from fairpost.release.chain import Entry, Findings, check_chain, check_statement, digest, hash_of
+from fairpost.release.chain import Entry, Findings, check_chain, digest, hash_of
 from fairpost.release.places import create_private, private_folder, refuse_network
+from fairpost.release.seals import check_published, check_statement
 from fairpost.whole import sync_folder
 
 NEIGHBOURS = ("add-remove", "replace")
@@ -209,9 +210,17 @@ class Ledger:
 
     def done(self, key: str, body: Mapping[str, Any]) -> None:
         """Record what was published; once."""
+        self._record("done", key, body)
+
+    def copied(self, key: str, body: Mapping[str, Any]) -> None:
+        """Record another place of what was published; once, and not in a ledger of fairpost 0.1, which has no such entries."""
+        self._record("copy", key, body)
+
+    def _record(self, kind: str, key: str, body: Mapping[str, Any]) -> None:
         with store.opened(self.path) as link, store.writing(link):
-            if next(store.rows(link, "WHERE kind = 'done' AND key = ?", (key,)), None) is None:
-                store.insert(link, Entry.after(_last(link), "done", key, {**body, "time": _now()}))
+            known = next(store.rows(link, "WHERE kind = ? AND key = ?", (kind, key)), None)
+            if known is None and store.takes(link, kind):
+                store.insert(link, Entry.after(_last(link), kind, key, {**body, "time": _now()}))
 
     def fingerprint(self, *parts: bytes) -> str:
         """A keyed digest of the data: without the ledger's secret nobody can test a guess of the counts."""
@@ -223,8 +232,20 @@ class Ledger:
             mac.update(part)
         return mac.hexdigest()
 
-    def verify(self, statements: Mapping[str, str] | None = None) -> Findings:
-        """The chain, the sums, the schema, the kept noise, and that every published statement (name to text) is there."""
+    def verify(
+        self, statements: Mapping[str, str] | None = None, published: Iterable[str | os.PathLike[str]] = ()
+    ) -> Findings:
+        """The chain, the sums, the schema, the kept noise, and what was published.
+
+        Parameters
+        ----------
+        statements
+            Statements, name to text: their charges and digests must be in the ledger.
+        published
+            Folders of releases, each of whose files must be as it was published; or files with statements, which are
+            checked with the table beside them.
+
+        """
         # kept noise first: whatever is kept before the entries are read was charged before
         kept = {p.name.removesuffix(".noisy") for p in self.folder.glob("*.noisy")}
         with store.opened(self.path) as link:
@@ -248,14 +269,19 @@ class Ledger:
                 found.notes.append(f"entry {entry.seq} is finished, but its noise is no longer kept")
         for name, statement in (statements or {}).items():
             found.problems += check_statement(name, statement, entries)
+        for place in published:
+            one = check_published(place, entries)
+            found.problems += one.problems
+            found.notes += one.notes
         return found
 
-    def demand(self) -> None:
+    def demand(self) -> Findings:
         """The ledger verifies, or an error says what is wrong."""
         found = self.verify()
         if found.problems:
             more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
             raise LedgerError(f"{self.path}: the ledger fails its check: {found.problems[0]}{more}")
+        return found
 
     def _refusal(self, charges: Sequence[Entry], spent: Fraction, asked: Fraction) -> BudgetError:
         listed = "; ".join(e.label for e in charges[-LISTED:]) or "no entry"
@@ -298,17 +324,13 @@ def _fill(path: Path, terms: Terms) -> None:
         "secret": digest(secret),
         "time": _now(),
     }
-    link = store.connect(path)
-    try:
-        with store.writing(link):
-            for statement in store.SCHEMA:
-                link.execute(statement)
-            link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (secret,))
-            store.insert(link, Entry.after(None, "open", secrets.token_hex(32), body))
-            link.execute(f"PRAGMA application_id = {store.APPLICATION}")
-            link.execute(f"PRAGMA user_version = {store.VERSION}")
-    finally:
-        link.close()
+    with store.told(path), closing(store.connect(path)) as link, store.writing(link):
+        for statement in store.SCHEMA:
+            link.execute(statement)
+        link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (secret,))
+        store.insert(link, Entry.after(None, "open", secrets.token_hex(32), body))
+        link.execute(f"PRAGMA application_id = {store.APPLICATION}")
+        link.execute(f"PRAGMA user_version = {store.VERSION}")
 
 
 def _last(link: Any, where: str = "") -> Entry | None:

@@ -12,7 +12,8 @@ from fairpost.release.amounts import rounded, text
 from fairpost.release.chain import Entry
 from fairpost.release.ledger import Ledger
 from fairpost.release.request import EXACT
-from fairpost.release.statement import FILES, TOTALS, Facts, statement
+from fairpost.release.seals import FILES
+from fairpost.release.statement import TOTALS, Facts, statement
 
 
 @dataclass(frozen=True)

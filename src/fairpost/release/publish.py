@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairpost.errors import InputError, LedgerError, UnfinishedError
+from fairpost.errors import FairpostError, InputError, LedgerError, UnfinishedError
 from fairpost.release import registry, rules, tree_rules
-from fairpost.release.chain import Entry, digest
+from fairpost.release.chain import Entry, canonical, digest
 from fairpost.release.kept import Kept
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Law
 from fairpost.release.request import Publication
-from fairpost.release.statement import DATASET, REGISTRY, STATEMENT, TABLE, About, Facts, as_text, statement
+from fairpost.release.seals import DATASET, REGISTRY, STATEMENT, TABLE
+from fairpost.release.statement import About, Facts, as_text, statement
 from fairpost.whole import sync_folder
 
 if TYPE_CHECKING:
@@ -119,19 +120,28 @@ def check_place(out: Path, *, again: bool) -> None:
 
 
 def publish(ledger: Ledger, release: Release, files: Mapping[str, str], publication: str, out: Path | None) -> Release:
-    """Write the files, whole or none, and record the statement's digest; the second time find them there."""
-    stated = digest(files[STATEMENT])
+    """Write the files, whole or none, and record their digests; the second time find them there, or record another place."""
+    sealed = {name: digest(content) for name, content in files.items()}
     known = ledger.find("done", publication)
-    if known is not None and known.body["statement"] != stated:
+    if known is not None and known.body["statement"] != sealed[STATEMENT]:
         raise LedgerError(
             f"{ledger.path}: this release was published with another statement (entry {known.seq}); the published one "
             "stands (was another version of fairpost at work?)"
         )
     if out is not None:
         _place(out, files, publication)
-    if known is None:
-        body = {"of": release.key, "statement": stated, "table": release.statement["table"]["sha256"]}
-        ledger.done(publication, {**body, "folder": None if out is None else str(out)})
+    body = {"of": release.key, "files": sealed, "folder": None if out is None else str(out)}
+    try:
+        if known is None:
+            ledger.done(publication, {**body, "statement": sealed[STATEMENT], "table": sealed[TABLE]})
+        elif out is not None and known.body["folder"] != str(out):
+            ledger.copied(digest(canonical([publication, str(out)])), {**body, "publication": publication})
+    except LedgerError:
+        raise
+    except FairpostError as error:
+        raise UnfinishedError(
+            f"{error}; the release is whole, and only its entry is missing: the same command makes it at no cost"
+        ) from None
     return Release(release.table, release.statement, release.key, out, release.fresh)
 
 

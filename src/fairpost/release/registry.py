@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fairpost.release.statement import STATEMENT, TABLE, About
+from fairpost.release.seals import STATEMENT, TABLE
+from fairpost.release.statement import About
 
 OPEN = "To be filled in by the publisher."
 VARIANTS = {"pure": "Pure DP", "zcdp": "Zero-concentrated DP"}

@@ -22,10 +22,9 @@ from fairpost.release.ledger import Terms
 from fairpost.release.noise import Law
 from fairpost.release.request import Publication, Shape
 from fairpost.release.rules import Outcome
+from fairpost.release.seals import TABLE
 
 KIND = "fairpost release statement 1"
-TABLE, STATEMENT, REGISTRY, DATASET = "table.csv", "statement.json", "registry.yaml", "dataset.jsonld"
-FILES = (TABLE, STATEMENT, REGISTRY, DATASET)
 DEFINITIONS = {"pure": "epsilon-differential privacy", "zcdp": "rho-zero-concentrated differential privacy"}
 COMPOSITION = {
     "pure": "sum of epsilon over all releases of the ledger, below a limit fixed in advance",

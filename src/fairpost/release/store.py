@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -76,21 +76,24 @@ def connect(path: Path) -> sqlite3.Connection:
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """The ledger, checked to be one, owner-only and on a local disk; errors of SQLite in one line."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such ledger (`fairpost budget create` makes one)")
+    refuse_network(path)
+    refuse_wide(path)
+    with told(path), closing(connect(path)) as link:
+        marks = tuple(link.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        if marks not in ((APPLICATION, VERSION), (APPLICATION, OLD)):
+            raise InputError(f"{path}: must be a ledger of fairpost, got another file")
+        yield link
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Errors of SQLite in one line."""
     import sqlite3
 
     try:
-        if not path.is_file():
-            raise InputError(f"{path}: no such ledger (`fairpost budget create` makes one)")
-        refuse_network(path)
-        refuse_wide(path)
-        link = connect(path)
-        try:
-            marks = tuple(link.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-            if marks not in ((APPLICATION, VERSION), (APPLICATION, OLD)):
-                raise InputError(f"{path}: must be a ledger of fairpost, got another file")
-            yield link
-        finally:
-            link.close()
+        yield
     except sqlite3.Error as error:
         raise failed(path, error) from None
 
@@ -161,6 +164,12 @@ def rows(link: sqlite3.Connection, where: str = "", given: tuple[str, ...] = ())
     """The entries, in order."""
     for row in link.execute(f"SELECT seq, kind, key, body, prev, hash FROM ledger {where}", given):
         yield entry_of(row)
+
+
+def takes(link: sqlite3.Connection, kind: str) -> bool:
+    """Whether the schema of this ledger knows entries of a kind."""
+    (version,) = link.execute("PRAGMA user_version").fetchone()
+    return f"'{kind}'" in (OLD_SCHEMA if version == OLD else SCHEMA)[0]
 
 
 def schema_problems(link: sqlite3.Connection) -> list[str]:
