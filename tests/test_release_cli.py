@@ -137,6 +137,39 @@ def test_budget_and_release_from_the_shell(place, run):
     assert failed.stderr.count("\n") == 1
 
 
+NOTHING = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+"""As `ulimit -f` does, after the streams are there; what is said goes through a pipe."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "words", "code", "says"),
+    [
+        (0, ("budget", "create", "new", "--dataset", "d", "--unit", "u", "--neighbours", "replace", "--measure", "pure",
+             "--limit", "1"), 3, "new: the ledger could not be used: disk I/O error"),
+        (0, ("release", "towns.csv", "--ledger", "l", "--epsilon", "1/9", "--out", "new"), 3,
+         "there must be room for the noisy counts"),
+        (0, ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "new"), 4, "could not be written: File too large"),
+        (8192, ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "whole"), 4, "only its entry is missing"),
+    ],
+)  # fmt: skip
+def test_a_limit_on_files_is_one_line_and_no_defect(place, limit, words, code, says):
+    """`ulimit -f`: SQLite, the lock, the noisy file and the folder each end in the system's words, and nothing is half-written."""
+    assert call("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place).returncode == 0
+    before, entries = fp.Ledger.open(place / "l").spent, len(fp.Ledger.open(place / "l").entries())
+    program = f"{NOTHING.format(limit=limit)}from fairpost.__main__ import run\nrun()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
+    assert says in done.stderr
+    book = fp.Ledger.open(place / "l")
+    assert (book.spent, len(book.entries()), book.verify().problems) == (before, entries, [])
+    assert not list(place.glob("new*")) + list(place.rglob("*.lock")) + [p for p in place.rglob(".*") if p.is_file()]
+    if code == 4:
+        assert call(*words, cwd=place).returncode == 0
+        assert [e.kind for e in book.entries()][entries:] == ["copy"]
+
+
 def test_what_was_published_twice_or_changed_is_told(place):
     """`budget history` shows the second folder; `budget verify` finds the changed count, by folder and by statement."""
     words = ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out")

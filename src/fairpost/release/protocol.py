@@ -132,9 +132,9 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
     if not new:
         return
     _fits(ledger, new)
-    for job in new:
-        reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
     try:
+        for job in new:
+            reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
         laws = [level.law for job in new for level in job.request.levels]
         selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
     except BaseException:
