@@ -1,5 +1,6 @@
 """`fairpost budget` and `fairpost release` as processes: exit codes, one line for every error, and no true count anywhere."""
 
+import hashlib
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,6 +20,7 @@ import fairpost as fp
 from commands import call
 from fairpost.cli import main
 from fairpost.release import guard, protocol, rules
+from fairpost.release.statement import schema
 from release_cases import ledger, with_selftest
 
 SENTINELS = (7391846, 8264917, 5938271, 6417283)
@@ -135,6 +138,41 @@ def test_budget_and_release_from_the_shell(place, run):
     failed = run("budget", "verify", "b", "cut.json", cwd=place)
     assert failed.returncode == 5
     assert failed.stderr.count("\n") == 1
+
+
+def test_ids_that_a_spreadsheet_would_take_for_formulas(place):
+    """--csv-safe is a publication of its own, of kept noise too; the digests are of the bytes as they are published."""
+    (place / "towns.csv").write_text("id,count\n=1+2,5\n@x,7\n-3,9\nplain,11\n")
+    words = ("release", "towns.csv", "--ledger", "l", "--epsilon", "1/10", "--postprocess", "none")
+    for more, ids in (([], ["=1+2", "@x", "-3", "plain"]), (["--csv-safe"], ["'=1+2", "'@x", "-3", "plain"])):
+        out = f"o{len(more)}"
+        done = call(*words, *more, "--out", out, "--json", "-", cwd=place)
+        assert done.returncode == 0, done.stderr
+        made = json.loads(done.stdout)["tables"][0]
+        again = call(
+            "release",
+            "--from-noisy",
+            made["key"],
+            "--ledger",
+            "l",
+            "--postprocess",
+            "none",
+            *more,
+            "--out",
+            f"{out}x",
+            cwd=place,
+        )
+        assert again.returncode == 0, again.stderr
+        for name in (out, f"{out}x"):
+            table = (place / name / "table.csv").read_bytes()
+            assert [line.partition(",")[0] for line in table.decode().splitlines()[1:]] == ids
+            stated = json.loads((place / name / "statement.json").read_text())["table"]
+            assert stated["sha256"] == hashlib.sha256(table).hexdigest()
+            assert ("formula" in stated.get("text", "")) == bool(more)
+            jsonschema.validate(json.loads((place / name / "statement.json").read_text()), schema())
+    history = call("budget", "history", "l", cwd=place).stdout.splitlines()
+    assert [line.split()[2] for line in history] == ["open", "charge", "done", "copy", "done", "copy"]
+    assert call("budget", "verify", "l", "o0", "o1", "o0x", "o1x", cwd=place).returncode == 0
 
 
 NOTHING = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"

@@ -50,6 +50,7 @@ PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
 @click.option(
     "--out", type=click.Path(path_type=str), metavar="DIR", help="The folder to make, with table and statement."
 )
+@o.CSV_SAFE
 @click.option("--again", default="", metavar="LABEL", help="A second, independent draw; it has its own charge.")
 @click.option("--from-noisy", metavar="KEY", help="Publish noise that is kept with another rule; no charge, no FILE.")
 @click.option(
@@ -124,6 +125,7 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
             release_noisy(
                 given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),
                 by_group=given["by_group"], chosen_from=given["chosen_from"], out=given["out"], about=about,
+                csv_safe=given["csv_safe"],
             )
         ]  # fmt: skip
         return _said(book, done)
@@ -139,7 +141,16 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
 def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protocol.Job:
     words = {
         k: given[k]
-        for k in ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")
+        for k in (
+            "epsilon",
+            "rho",
+            "mechanism",
+            "entities_per_person",
+            "postprocess",
+            "by_group",
+            "chosen_from",
+            "csv_safe",
+        )
     }
     total: Any = given["total_source"] if given["group_total"] else _public(given)
     if given["group_total"] and not given["total_source"]:

@@ -44,6 +44,7 @@ def release(
     by_group: bool = False,
     chosen_from: str | None = None,
     out: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
     again: str = "",
     name: str | None = None,
     about: About | None = None,
@@ -77,8 +78,9 @@ def release(
         ledger with neighbours "replace" and is listed as unprotected. By group: one for each group.
     chosen_from
         What the parameters were chosen from: "policy", "public-data" or "these-data".
-    out
-        The folder to make, with table.csv, statement.json, registry.yaml and dataset.jsonld. None: no files.
+    out, csv_safe
+        The folder to make, with table.csv, statement.json, registry.yaml and dataset.jsonld. None: no files. `csv_safe`: in
+        table.csv a ' stands before text that a spreadsheet would take for a formula.
     again
         The label of a second, independent draw of the same request, which is charged again.
     name, about
@@ -97,6 +99,7 @@ def release(
         "total": total,
         "by_group": by_group,
         "chosen_from": chosen_from,
+        "csv_safe": csv_safe,
     }
 
     def work() -> Release:
@@ -117,6 +120,7 @@ def release_noisy(
     by_group: bool = False,
     chosen_from: str | None = None,
     out: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
     about: About | None = None,
 ) -> Release:
     """Publish noise that is kept once more, with another rule. Post-processing is free: nothing is charged."""
@@ -126,7 +130,7 @@ def release_noisy(
 
     def work() -> Release:
         usual = "simplex" if postprocess is not None else protocol.usual_rule(book, key)
-        shape = Publication(postprocess or usual, round, by_group, chosen=chosen_of(chosen_from))
+        shape = Publication(postprocess or usual, round, by_group, chosen=chosen_of(chosen_from), csv_safe=csv_safe)
         if total is not None:
             totals = tuple(total.of(_kept_labels(book, key) if by_group else None))
             shape = replace(shape, totals=totals, total_kind="public", source=total.source)
@@ -182,7 +186,7 @@ def plan_jobs(
 COLUMNS = ("id", "count", "weight", "group", "format", "group_total")
 REQUEST = (
     "epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "round", "total", "by_group", "chosen_from",
-    "levels", "split", "sigmas", "exact",
+    "levels", "split", "sigmas", "exact", "csv_safe",
 )  # fmt: skip
 
 
@@ -227,6 +231,7 @@ def job_of(
 def _publication(book: Ledger, given: Mapping[str, Any], source: Source) -> Publication:
     by_group, total = bool(given.get("by_group", False)), given.get("total")
     base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": chosen_of(given.get("chosen_from"))}
+    base["csv_safe"] = bool(given.get("csv_safe"))
     name = str(given.get("postprocess") or "simplex")
     if source.totals is not None:
         if not isinstance(total, str) or total == EXACT:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpost.errors import FairpostError, InputError, LedgerError, UnfinishedError
+from fairpost.io.rows import without_formula
 from fairpost.release import registry, rules, tree_rules
 from fairpost.release.chain import Entry, canonical, digest
 from fairpost.release.kept import Kept
@@ -59,7 +60,7 @@ def prepare(
     import fairpost
 
     outcome, frame = (_one if "hierarchy" not in kept.request else tree_rules.apply)(publication, kept)
-    table = frame.write_csv()
+    table = (_safe(frame) if publication.csv_safe else frame).write_csv()
     software = {**kept.software, "published_with": f"fairpost {fairpost.__version__}"}
     facts = Facts(
         terms=ledger.terms,
@@ -97,6 +98,13 @@ def _one(publication: Publication, kept: Kept) -> tuple[rules.Outcome, pl.DataFr
         columns["group"] = pl.Series("group", kept.groups, dtype=pl.String)
     columns[outcome.name] = pl.Series(outcome.name, _whole(outcome.values))
     return outcome, pl.DataFrame(columns)
+
+
+def _safe(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table whose text no spreadsheet takes for a formula."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).map_elements(without_formula, return_dtype=pl.String))
 
 
 def _whole(values: Any) -> Any:

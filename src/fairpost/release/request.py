@@ -224,10 +224,13 @@ class Publication:
     """public, exact or noisy."""
     source: str | None = None
     chosen: str = NOT_STATED
+    csv_safe: bool = False
+    """Whether text in the table that a spreadsheet would take for a formula has a ' in front."""
 
     def public(self) -> dict[str, Any]:
-        """What tells two publications apart."""
-        return {
+        """What tells two publications apart; what came later is named only where it is asked for, so that old names stay."""
+        later = {"csv_safe": True} if self.csv_safe else {}
+        return later | {
             "postprocess": self.postprocess,
             "round": self.round,
             "by_group": self.by_group,

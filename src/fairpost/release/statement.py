@@ -25,6 +25,7 @@ from fairpost.release.rules import Outcome
 from fairpost.release.seals import TABLE
 
 KIND = "fairpost release statement 1"
+SAFE = "a ' stands before text that a spreadsheet would take for a formula"
 DEFINITIONS = {"pure": "epsilon-differential privacy", "zcdp": "rho-zero-concentrated differential privacy"}
 COMPOSITION = {
     "pure": "sum of epsilon over all releases of the ledger, below a limit fixed in advance",
@@ -102,6 +103,7 @@ def statement(facts: Facts) -> dict[str, Any]:
             "rows": facts.rows,
             "columns": list(facts.columns),
             "entities": "the list of rows is public and does not depend on the counts; rows with a true count of 0 stay",
+            **({"text": SAFE} if facts.publication.csv_safe else {}),
         },
         "privacy": _privacy(facts),
         "unprotected": unprotected(facts),

@@ -60,6 +60,7 @@ def tree_job(
         total_kind="noisy" if total is None else "public",
         source=None if total is None else total.source,
         chosen=chosen_of(given.get("chosen_from")),
+        csv_safe=bool(given.get("csv_safe")),
     )
     tree_rules.check(publication, None)
     tree_rules.total_kind(request.public(), publication)
