@@ -196,7 +196,7 @@ def test_a_limit_on_files_is_one_line_and_no_defect(place, limit, words, code, s
     before, entries = fp.Ledger.open(place / "l").spent, len(fp.Ledger.open(place / "l").entries())
     program = f"{NOTHING.format(limit=limit)}from fairpost.__main__ import run\nrun()\n"
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=place, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *words], cwd=place, capture_output=True, text=True, check=False, timeout=100
     )
     assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
     assert says in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +29,9 @@ class Stated:
     total: float | None
     """The public or exact total; None: the rule kept the noisy sum, or group totals."""
     note: str
+    table_sha256: str
+    scales: Mapping[str, float]
+    """Of each level that has noise; of a single table the one above."""
     levels: str | None = None
     """Of a release of levels: the option --levels."""
     level_sigma: str | None = None
@@ -80,6 +84,8 @@ def _stated(data: dict[str, Any]) -> Stated:
         by_group=bool(rule["by_group"]),
         total=float(rule["total_value"]) if known else None,
         note=note,
+        table_sha256=str(data["table"]["sha256"]),
+        scales={str(level["name"]): float(level["scale"]) for level in privacy["levels"]},
         levels=None if shape is None else _levels(shape),
         level_sigma=None if shape is None else _sigmas(shape, privacy["levels"]),
         whole=any(step["rule"] == "rounding" for step in data["postprocessing"]),
