@@ -217,6 +217,10 @@ def test_what_was_published_twice_or_changed_is_told(place):
     assert history[-1].endswith(f"published again in {place / 'p'}")
     good = call("budget", "verify", "l", "o", "p/statement.json", cwd=place)
     assert (good.returncode, good.stderr) == (0, "")
+    Path(os.fsdecode(b"%s/o/\xff\x1b[2J\n" % os.fsencode(place))).touch()
+    good = call("budget", "verify", "l", "o", "p/statement.json", cwd=place)
+    assert (good.returncode, good.stdout.count("\n")) == (0, 2)
+    assert "\ufffd[2J\ufffd: is no file of the release" in good.stdout
     table = place / "p" / "table.csv"
     table.write_text(table.read_text().replace("town2,", "town2,9"))
     for given in ("p", "p/statement.json"):

@@ -11,6 +11,7 @@ from fairpost.errors import LedgerError
 from fairpost.release import Ledger
 from fairpost.release.amounts import rounded, text
 from fairpost.release.ledger import MEASURES, NEIGHBOURS
+from fairpost.report.text import clean
 
 LEDGER = click.argument("ledger", type=click.Path(path_type=str))
 TO_STDOUT = click.option("--json", "json_", type=click.Choice(["-"]), help="As JSON, to stdout.")
@@ -134,7 +135,7 @@ def history(ledger: str, json_: str | None) -> int:
         }[e.kind]()
         again = f" (again: {b['request']['again']})" if e.kind == "charge" and b["request"]["again"] else ""
         key = e.key[:12] if e.kind == "charge" else b.get("of", "")[:12]
-        click.echo(f"{e.seq:>5}  {b['time']}  {e.kind:<6}  {key:<12}  {what}{again}")
+        click.echo(clean(f"{e.seq:>5}  {b['time']}  {e.kind:<6}  {key:<12}  {what}{again}"))
     return 0
 
 
@@ -153,7 +154,7 @@ def verify(ledger: str, published: tuple[str, ...]) -> int:
     """
     found = Ledger.open(ledger).verify(published=published)
     for line in (*found.problems[1:], *found.notes):
-        click.echo(line)
+        click.echo(clean(line))  # the names of files that anybody may have put there
     if found.problems:
         more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
         raise LedgerError(f"{ledger}: the check fails: {found.problems[0]}{more}")

@@ -96,7 +96,7 @@ def check_statement(name: str, text: str | bytes, entries: Sequence[Entry]) -> l
     if charge is None or charge.kind != "charge" or charge.hash != known:
         return [f"{name}: its charge (entry {seq}) is not in the ledger: cut, rewritten or an old copy"]
     if charge.body.get("spent") != spent:
-        return [f"{name}: says that {spent[:60]} was spent after it, the ledger says {charge.body.get('spent')}"]
+        return [f"{name}: says that {spent[:60]!r} was spent after it, the ledger says {charge.body.get('spent')}"]
     wanted = digest(text)
     if not any(e.kind == "done" and e.body.get("statement") == wanted for e in entries):
         return [
