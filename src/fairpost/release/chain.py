@@ -18,6 +18,9 @@ from typing import Any
 KINDS = ("open", "rows", "values", "charge", "done", "copy")
 """rows: parts that were appended to the list of rows; values: of invariants, fixed; copy: another place of what is done."""
 
+SAID = {"rows": "parts", "values": "values"}
+"""Entries that fix something for each part, and where; it is said once."""
+
 
 def canonical(data: Any) -> str:
     """JSON with one spelling: sorted keys, no blanks, ASCII."""
@@ -83,15 +86,18 @@ def check_chain(entries: Iterable[Entry]) -> Findings:
     last: Entry | None = None
     limit, spent = Fraction(0), Fraction(0)
     charged: set[str] = set()
+    said: dict[str, set[str]] = {"rows": set(), "values": set()}
     for entry in entries:
         found.entries += 1
         try:
-            problem = _broken(entry, last, limit, spent, charged)
+            problem = _broken(entry, last, limit, spent, charged, said)
             if entry.kind == "open":
                 limit = Fraction(entry.body["limit"])
             elif entry.kind == "charge":
                 spent += entry.loss
                 charged.add(entry.key)
+            elif entry.kind in SAID:
+                said[entry.kind] |= set(entry.body[SAID[entry.kind]])
         except (KeyError, ValueError, TypeError, ZeroDivisionError, AttributeError):
             problem = "its body does not have the form of an entry"
         if problem:
@@ -102,7 +108,9 @@ def check_chain(entries: Iterable[Entry]) -> Findings:
     return found
 
 
-def _broken(entry: Entry, last: Entry | None, limit: Fraction, spent: Fraction, charged: set[str]) -> str:
+def _broken(
+    entry: Entry, last: Entry | None, limit: Fraction, spent: Fraction, charged: set[str], said: Mapping[str, set[str]]
+) -> str:
     """The rule that an entry breaks, or an empty text."""
     before, prev = (0, "") if last is None else (last.seq, last.hash)
     rules = [
@@ -120,6 +128,12 @@ def _broken(entry: Entry, last: Entry | None, limit: Fraction, spent: Fraction, 
             (entry.loss > 0, "a loss must be above 0"),
             (entry.spent == spent + entry.loss, "its running sum is not the sum of the losses"),
             (spent + entry.loss <= limit, f"the sum of the losses is above the limit of {limit}"),
+        ]
+    if entry.kind in SAID:
+        here = set(entry.body[SAID[entry.kind]])
+        rules += [
+            (not here & said[entry.kind], "it says again what an earlier entry has fixed"),
+            (entry.kind == "rows" or here <= said["rows"], "it has the value of a part that is not bound"),
         ]
     if entry.kind == "done":
         rules.append((entry.body["of"] in charged, "it finishes a release that was never charged"))

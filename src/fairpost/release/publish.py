@@ -68,7 +68,6 @@ def prepare(
         outcome=outcome,
         columns=frame.columns,
         rows=frame.height,
-        weighted=kept.weights is not None,
         table_sha256=digest(table),
         software=software,
     )
