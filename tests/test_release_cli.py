@@ -79,6 +79,8 @@ def test_budget_and_release_from_the_shell(place, run):
         "pure",
         "--limit",
         "1",
+        "--other-ledgers",
+        "none",
         cwd=place,
     )
     assert made.returncode == 0, made.stderr
@@ -139,7 +141,7 @@ def test_budget_and_release_from_the_shell(place, run):
 
 def test_a_plan_and_words_for_the_registry(place, run):
     (place / "plan.toml").write_text(
-        'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\ntotal = 28012317\ntotal-source = "Yearbook"\nround = true\n'
+        'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\nround = true\nchosen-from = "policy"\n'
         '[[table]]\nname = "second"\nfile = "towns.csv"\nepsilon = "1/20"\npostprocess = "nonnegative"\n'
     )
     (place / "about.toml").write_text('title = "Towns"\ncurator = "Office"\nauthors = ["A. Clerk"]\n')
@@ -211,7 +213,7 @@ def test_no_true_count_leaves_on_any_path(place, run):
     note(*words, "--out", "o", "--round")
     note(*words, "--out", "o", "--round")
     note(*words, "--out", "p", "--postprocess", "none", "--json", "-")
-    note(*words[:-1], "9", "--out", "q")
+    note(*words[:-1], "1.05", "--out", "q")
     note(*words, "--out", "tmp/x/y")
     note(*words, "--out", "r", "--again", "two", "--postprocess", "sum", "--round")
     for given in (["show", "l"], ["history", "l", "--json", "-"], ["verify", "l", "o/statement.json"]):
@@ -330,11 +332,9 @@ def test_the_self_test_from_the_shell(monkeypatch):
         (["towns.csv"], "needs --ledger"),
         (["towns.csv", "--ledger", "l"], "needs --out"),
         (["towns.csv", "--ledger", "l", "--out", "o"], "one of epsilon and rho"),
-        (
-            ["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"],
-            "--total and --total-source together",
-        ),
-        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total"], "neighbours replace"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"], "nothing is exact"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total-source", "s"], "got it alone"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total"], "nothing is exact"),
         (
             [
                 "towns.csv",
@@ -352,7 +352,7 @@ def test_the_self_test_from_the_shell(monkeypatch):
             ],
             "got both",
         ),
-        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--group-total", "id"], "--total-source"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--group-total", "t"], "lists as public"),
         (["--from-noisy", "abcdef0123", "--ledger", "l", "--out", "o", "--epsilon", "1"], "have no part"),
         (["--plan", "none.toml", "--ledger", "l", "--out", "o"], "cannot be read as TOML"),
         (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--seed", "1"], "No such option"),

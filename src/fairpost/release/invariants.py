@@ -159,7 +159,10 @@ def bound_rows(
         return f"the totals of the parts of {by}", parts_of(found.ids, found.labels[by]), (by,)
     if shape is None:
         return "the total of all rows", parts_of(found.ids, None), ()
-    tree = tree_of(found.ids, [found.labels[c] for c in names], shape, id, found.name)
+    import polars as pl
+
+    columns = [pl.Series(found.labels[c], dtype=pl.String) for c in names]
+    tree = tree_of(pl.Series(found.ids, dtype=pl.String), columns, shape, id, found.name)
     level = tree.names[tree.level(str(exact))]
     if level == tree.names[-1]:
         raise ParameterError(f"the level of the leaves, {level!r}, must have noise, got it as exact")

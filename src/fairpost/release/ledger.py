@@ -375,6 +375,8 @@ def demand_new(ledger: Ledger) -> None:
 
 
 def _only_noise(done: Mapping[str, Any]) -> bool:
+    if "exact" in done:  # since version 2
+        return not done["exact"]
     try:
         said = (Path(str(done["folder"])) / "statement.json").read_bytes()
         items = json.loads(said)["unprotected"]

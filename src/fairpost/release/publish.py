@@ -129,7 +129,8 @@ def publish(ledger: Ledger, release: Release, files: Mapping[str, str], publicat
     if out is not None:
         _place(out, files, publication)
     if known is None:
-        body = {"of": release.key, "statement": stated, "table": release.statement["table"]["sha256"]}
+        exact = release.statement["postprocessing"][0]["total"] in ("public", "exact")
+        body = {"of": release.key, "statement": stated, "table": release.statement["table"]["sha256"], "exact": exact}
         ledger.done(publication, {**body, "folder": None if out is None else str(out)})
     return Release(release.table, release.statement, release.key, out, release.fresh)
 
