@@ -45,15 +45,15 @@ from fairpost.release import (
 from fairpost.release.ledger import Ledger
 from fairpost.release.reading import stated
 from fairpost.release.request import Publication
-from release_cases import TOWNS, ledger, quick
+from release_cases import GROUPS, PARTS, TOTAL, TOWNS, YEARBOOK, ledger, quick
 from torture import request_of
 
-PUBLIC = fp.PublicTotal(1085, "Yearbook of towns, 2019")
+PUBLIC = fp.PublicTotal(1085, YEARBOOK)
 X = TOWNS.values.astype(np.int64)
 
 
 def test_a_release_from_start_to_statement(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, **TOTAL, other_ledgers="none")
     done = fp.release(
         TOWNS,
         book,
@@ -77,7 +77,16 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert (about["rows"], about["columns"]) == (6, data.partition(b"\n")[0].decode().strip().split(","))
     assert about["entities"].startswith("the list of rows is public")
     assert done.statement["budget"]["spent_after"] == "1/10"
-    assert done.statement["privacy"]["scale"] == "10"
+    assert done.statement["privacy"]["scale"] == "20"
+    assert done.statement["privacy"]["relation"] == (
+        "two data sets are neighbours if they differ in the records of one person and agree in every invariant of the ledger: "
+        "the total of all rows"
+    )
+    assert done.statement["parameters_chosen"] == {"loss": "policy", "rule": "policy"}
+    assert done.statement["budget"]["other_ledgers"] == "none"
+    assert {"what": "a total that is public elsewhere", "value": "1085", "source": YEARBOOK} in done.statement[
+        "unprotected"
+    ]
     assert book.spent == Fraction(1, 10)
     assert not book.verify({"s": text}).problems
     assert not book.verify({"s": text}).notes
@@ -87,7 +96,7 @@ def test_a_release_from_start_to_statement(tmp_path):
 
 
 def test_the_same_request_never_draws_again(tmp_path):
-    book, words = ledger(tmp_path), {"epsilon": "0.1", "round": True, "total": PUBLIC}
+    book, words = ledger(tmp_path, **TOTAL), {"epsilon": "0.1", "round": True, "total": PUBLIC}
     first = fp.release(TOWNS, book, out=tmp_path / "o", **words)
     for out in (tmp_path / "o", tmp_path / "elsewhere", None):
         again = fp.release(TOWNS, str(book.path), out=out, name="renamed", **words | {"epsilon": "1/10"})
@@ -153,10 +162,12 @@ def test_what_does_not_fit_charges_nothing(tmp_path):
         ({"epsilon": "0.1", "postprocess": "magic"}, "`postprocess` must be one of"),
         ({"epsilon": "0.1", "postprocess": "pos", "total": PUBLIC}, "keeps no total"),
         ({"epsilon": "0.1", "postprocess": "sum", "round": True}, "rounding"),
-        ({"epsilon": "0.1", "total": 1085}, "a PublicTotal with its source"),
-        ({"epsilon": "0.1", "total": "exact"}, "neighbours replace"),
+        ({"epsilon": "0.1", "total": 1085}, "a PublicTotal, or"),
+        ({"epsilon": "0.1", "total": "exact"}, "nothing is exact"),
+        ({"epsilon": "0.1", "total": PUBLIC}, "nothing is exact"),
         ({"epsilon": "0.1", "by_group": True}, "has none"),
         ({"epsilon": "0.1", "chosen_from": "hearsay"}, "`chosen_from`"),
+        ({"epsilon": "0.1", "chosen_from": {"colour": "policy"}}, "is about loss, rule, levels, split, partition"),
         ({"epsilon": "1e-20"}, r"at most 2\^40"),
     ],
 )
@@ -167,8 +178,8 @@ def test_rules_are_checked_before_anything_is_charged(tmp_path, words, says):
     assert book.spent == 0
 
 
-def test_a_public_total_needs_its_source_and_is_whole():
-    for value, source in ((1, ""), (1, None), (1.5, "s"), (1.0, "s"), (-1, "s"), ("x", "s"), (2**60, "s"), (True, "s")):
+def test_a_public_total_is_whole_and_its_source_a_text():
+    for value, source in ((1, ""), (1, 7), (1.5, "s"), (1.0, "s"), (-1, "s"), ("x", "s"), (2**60, "s"), (True, "s")):
         with pytest.raises(ParameterError):
             fp.PublicTotal(value, source)
 
@@ -186,7 +197,7 @@ def test_totals_are_one_or_one_for_each_group_in_the_order_of_the_groups():
 
 
 def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
-    book = ledger(tmp_path, ("discrete-laplace", 20.0), neighbours="replace")
+    book = ledger(tmp_path, **TOTAL)
     done = fp.release(TOWNS, book, epsilon="0.1", total="exact", round=True)
     assert done.table["count"].sum() == 1085
     assert done.statement["privacy"]["neighbours"] == "replace"
@@ -195,19 +206,20 @@ def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
     assert {
         "what": "the exact total of the true counts",
         "value": "1085",
-        "source": "computed from the true counts, without noise",
+        "source": f"computed from the true counts, without noise; an invariant of the ledger; {YEARBOOK}",
     } in done.statement["unprotected"]
     with pytest.raises(ParameterError, match="needs the true counts"):
         protocol.from_noisy(book, done.key, Publication("simplex", totals=(1,), total_kind="exact"), None)
 
 
 def test_totals_by_group(tmp_path):
-    towns = fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=list("aabbba"))
-    book = ledger(tmp_path)
-    total = fp.PublicTotal({"a": 910, "b": 175}, "Yearbook")
+    towns = fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=GROUPS)
+    book = ledger(tmp_path, **PARTS)
+    total = fp.PublicTotal({"a": 910, "b": 175}, YEARBOOK)
     done = fp.release(towns, book, epsilon="0.1", by_group=True, total=total, round=True)
     assert dict(done.table.group_by("group").agg(pl.col("count").sum()).iter_rows()) == {"a": 910, "b": 175}
     assert [u["what"] for u in done.statement["unprotected"][1:]] == [
+        "the group of the rows (group)",
         "a total that is public elsewhere, group a",
         "a total that is public elsewhere, group b",
     ]
@@ -579,13 +591,13 @@ REGISTRY = yaml.safe_load((Path(__file__).parent / "registry_schema.yaml").read_
 
 @pytest.mark.parametrize("case", ["pure", "zcdp", "groups", "exact", "share"])
 def test_the_statement_and_the_registry_record_keep_their_schemas(tmp_path, case):
-    terms = (
-        {"measure": "zcdp", "limit_delta": "1e-10"}
-        if case == "zcdp"
-        else {"neighbours": "replace"}
-        if case == "exact"
-        else {}
-    )
+    terms = {
+        "pure": TOTAL,
+        "zcdp": {"measure": "zcdp", "limit_delta": "1e-10"},
+        "groups": {"public": ["group", "weight"]},
+        "exact": TOTAL,
+        "share": {"public": ["group", "weight"]},
+    }[case]
     book = ledger(tmp_path, ("discrete-gaussian", 10.0), **terms)
     words = {
         "pure": {"epsilon": "1/10", "round": True, "total": PUBLIC, "chosen_from": "these-data"},
@@ -633,12 +645,12 @@ def test_the_published_schema_is_the_shipped_one():
 
 
 def test_a_statement_read_back_says_what_was_released(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, **TOTAL)
     fp.release(TOWNS, book, epsilon="0.1", total=PUBLIC, round=True, out=tmp_path / "o")
     found = stated(tmp_path / "o" / "statement.json")
     assert (found.mechanism, found.scale, found.postprocess, found.total) == (
         "discrete-laplace",
-        10.0,
+        20.0,
         "simplex",
         1085.0,
     )
@@ -679,7 +691,7 @@ def test_millions_of_counts_can_be_rounded():
 
 
 def test_a_preview_charges_nothing_and_hides_an_exact_total(tmp_path):
-    book = ledger(tmp_path, neighbours="replace")
+    book = ledger(tmp_path, **TOTAL)
     job = api.job_of(book, TOWNS, {"epsilon": "0.1", "total": "exact"}, out=None)
     seen = api.preview(book, job)
     assert (seen.loss, seen.fits, seen.charged_before) == ("1/10", True, False)
@@ -718,17 +730,3 @@ def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_p
     holder.wait(10)
     assert protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)[0].fresh
     assert not list(book.folder.glob("*.lock"))
-
-
-def test_what_tells_two_publications_apart():
-    """Part of a publication's name in the ledger, which later versions must find again."""
-    made = Publication(
-        "simplex", round=True, totals=(1083, 7), total_kind="public", source="yearbook", chosen="a plan"
-    ).public()
-    assert made == {
-        "postprocess": "simplex", "round": True, "by_group": False, "totals": [1083, 7], "total": "public", "source": "yearbook",
-        "chosen": "a plan",
-    }  # fmt: skip
-    assert Publication("none").public() | {"chosen": ""} == {
-        "postprocess": "none", "round": False, "by_group": False, "totals": None, "total": "noisy", "source": None, "chosen": "",
-    }  # fmt: skip

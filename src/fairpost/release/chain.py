@@ -19,6 +19,9 @@ from typing import Any
 KINDS = ("open", "rows", "values", "charge", "done", "copy")
 """rows: parts that were appended to the list of rows; values: of invariants, fixed; copy: another place of what is done."""
 
+SAID = {"rows": "parts", "values": "values"}
+"""Entries that fix something for each part, and where; it is said once."""
+
 
 def canonical(data: Any) -> str:
     """JSON with one spelling: sorted keys, no blanks, ASCII."""
@@ -84,14 +87,17 @@ def check_chain(entries: Iterable[Entry]) -> Findings:
     last: Entry | None = None
     limit, spent = Fraction(0), Fraction(0)
     known: defaultdict[str, set[str]] = defaultdict(set)
+    said: dict[str, set[str]] = {"rows": set(), "values": set()}
     for entry in entries:
         found.entries += 1
         try:
-            problem = _broken(entry, last, limit, spent, known)
+            problem = _broken(entry, last, limit, spent, known, said)
             if entry.kind == "open":
                 limit = Fraction(entry.body["limit"])
             elif entry.kind == "charge":
                 spent += entry.loss
+            elif entry.kind in SAID:
+                said[entry.kind] |= set(entry.body[SAID[entry.kind]])
             known[entry.kind].add(entry.key)
         except (KeyError, ValueError, TypeError, ZeroDivisionError, AttributeError):
             problem = "its body does not have the form of an entry"
@@ -104,7 +110,12 @@ def check_chain(entries: Iterable[Entry]) -> Findings:
 
 
 def _broken(
-    entry: Entry, last: Entry | None, limit: Fraction, spent: Fraction, known: defaultdict[str, set[str]]
+    entry: Entry,
+    last: Entry | None,
+    limit: Fraction,
+    spent: Fraction,
+    known: Mapping[str, set[str]],
+    said: Mapping[str, set[str]],
 ) -> str:
     """The rule that an entry breaks, or an empty text."""
     before, prev = (0, "") if last is None else (last.seq, last.hash)
@@ -123,6 +134,12 @@ def _broken(
             (entry.loss > 0, "a loss must be above 0"),
             (entry.spent == spent + entry.loss, "its running sum is not the sum of the losses"),
             (spent + entry.loss <= limit, f"the sum of the losses is above the limit of {limit}"),
+        ]
+    if entry.kind in SAID:
+        here = set(entry.body[SAID[entry.kind]])
+        rules += [
+            (not here & said[entry.kind], "it says again what an earlier entry has fixed"),
+            (entry.kind == "rows" or here <= said["rows"], "it has the value of a part that is not bound"),
         ]
     if entry.kind == "done":
         rules.append((entry.body["of"] in known["charge"], "it finishes a release that was never charged"))

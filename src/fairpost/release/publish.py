@@ -70,7 +70,6 @@ def prepare(
         outcome=outcome,
         columns=frame.columns,
         rows=frame.height,
-        weighted=kept.weights is not None,
         table_sha256=digest(table),
         software=software,
     )
@@ -141,7 +140,8 @@ def publish(ledger: Ledger, release: Release, files: Mapping[str, str], publicat
     body = {"of": release.key, "files": sealed, "folder": None if out is None else str(out)}
     try:
         if known is None:
-            ledger.done(publication, {**body, "statement": sealed[STATEMENT], "table": sealed[TABLE]})
+            exact = release.statement["postprocessing"][0]["total"] in ("public", "exact")
+            ledger.done(publication, {**body, "statement": sealed[STATEMENT], "table": sealed[TABLE], "exact": exact})
         elif out is not None and known.body["folder"] != str(out):
             ledger.copied(digest(canonical([publication, str(out)])), {**body, "publication": publication})
     except LedgerError:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.errors import InputError
-from fairpost.release.statement import KIND
+from fairpost.release.statement import KIND, OLD
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def stated(path: str | os.PathLike[str]) -> Stated:
     except ValueError:
         raise InputError(f"{path}: must be a statement of a release (JSON), got another file") from None
     try:
-        if data["statement"] != KIND:
+        if data["statement"] not in (KIND, OLD):
             raise KeyError
         return _stated(data)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):
