@@ -495,7 +495,10 @@ def test_what_is_charged_and_cannot_be_published_is_unfinished(tmp_path):
 def test_the_storm_in_small(tmp_path):
     """`make torture` in little: 16 processes, killed at random, ledger and protocol, a full disk, tampering."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]
-    for words in (["--attempts", "60", "--kills", "8", "--pause", "0.02", "ledger", "protocol"], ["disk", "tamper"]):
+    for words in (
+        ["--attempts", "60", "--kills", "8", "--pause", "0.02", "ledger", "protocol"],
+        ["--ledgers", "15", "disk", "tamper", "exact"],
+    ):
         done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "all hold" in done.stdout

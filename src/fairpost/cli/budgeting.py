@@ -95,8 +95,13 @@ def append(ledger: str, **given: Any) -> int:
     """Bind new rows to LEDGER, in parts of their own; rows that are there stay in their parts.
 
     \b
-    Example: the districts of a new state
-      fairpost budget append other.ledger --rows new.csv --exact-by state
+    Example: a ledger with exact totals of states, and a new state
+      fairpost budget create states.ledger --unit child \\
+          --dataset "Poor children by district, 2020" \\
+          --neighbours replace --measure pure --limit 1 \\
+          --other-ledgers none --exact-by state --rows list.csv \\
+          --exact-source "SAIPE 2020, state estimates"
+      fairpost budget append states.ledger --rows new.csv --exact-by state
     """
     rows, by = given.pop("rows"), given.pop("exact_by")
     if rows is None:

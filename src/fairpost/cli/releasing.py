@@ -13,6 +13,7 @@ from fairpost.cli.hierarchies import LEVELS
 from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
 from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, protocol, release_noisy
 from fairpost.release.amounts import rounded
+from fairpost.release.ledger import NOT_STATED
 from fairpost.release.request import CHOICES, CHOSEN
 from fairpost.release.rules import RULES
 from fairpost.release.tree_rules import RULES as TREE_RULES
@@ -75,13 +76,12 @@ def release(file: str | None, **given: Any) -> int:
 
     The ledger is charged first, then OpenDP draws the noise; the same command again never draws again. DIR gets
     table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts, but for
-    what --exact or --exact-total name.
+    what the ledger lists as exact.
 
     \b
-    Example: districts that keep the published national total, in whole numbers
+    Example: districts with a noisy total, in whole numbers
       fairpost release districts.csv --id leaid --count poor_5_17 \\
-          --ledger poverty.ledger --epsilon 0.1 --total 8507055 \\
-          --total-source "SAIPE 2019, national" --round \\
+          --ledger poverty.ledger --epsilon 0.1 --round \\
           --chosen-from policy --out release
     """
     guard.harden()
@@ -237,6 +237,7 @@ def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]
             else f"no charge: the noise of entry {budget['entry']} was drawn before"
         )
         lines.append(f"{r.statement['table']['rows']:,} rows in {r.folder}; key {r.key}")
+        lines += _unsaid(r.statement)
     tables = [
         {
             "key": r.key,
@@ -247,6 +248,12 @@ def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]
         for r in done
     ]
     return lines, {"left": str(left), "tables": tables}
+
+
+def _unsaid(statement: dict[str, Any]) -> list[str]:
+    """The choices of which nobody said what they were made from."""
+    names = [name for name, word in statement["parameters_chosen"].items() if word == NOT_STATED]
+    return [f"the statement says 'not stated' of: {', '.join(names)} (--chosen-from)"] if names else []
 
 
 def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[str, Any]]:
@@ -274,6 +281,7 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
                 for s in seen.statement["postprocessing"]
             ),
             *(f"  unprotected: {u['what']}: {u['source']}" for u in seen.statement["unprotected"]),
+            *_unsaid(seen.statement),
         ]
         tables.append({**vars(seen), "fits": fits})
     return [*lines, "dry run: nothing was charged, drawn or written"], {"tables": tables}

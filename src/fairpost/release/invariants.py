@@ -143,7 +143,7 @@ def bound_rows(
     rows: Any, *, id: str, public: Sequence[str], by: str | None, levels: Any, exact: str | None
 ) -> tuple[str, dict[str, Part], tuple[str, ...]]:
     """What is exact in words, the parts of a list of rows, and the columns that say so."""
-    from fairpost.io import read_labels
+    from fairpost.io.tables import read_labels
     from fairpost.release.tree_source import levels_of, tree_of
 
     shape = None if levels is None else levels_of(levels)
