@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from fairpost.errors import InputError
-from fairpost.release.statement import KIND
+from fairpost.release.statement import KIND, OLD
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Stated:
     total: float | None
     """The public or exact total; None: the rule kept the noisy sum, or group totals."""
     note: str
+    table_sha256: str
+    scales: Mapping[str, float]
+    """Of each level that has noise; of a single table the one above."""
     levels: str | None = None
     """Of a release of levels: the option --levels."""
     level_sigma: str | None = None
@@ -50,7 +54,7 @@ def stated(path: str | os.PathLike[str]) -> Stated:
     except ValueError:
         raise InputError(f"{path}: must be a statement of a release (JSON), got another file") from None
     try:
-        if data["statement"] != KIND:
+        if data["statement"] not in (KIND, OLD):
             raise KeyError
         return _stated(data)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):
@@ -80,6 +84,8 @@ def _stated(data: dict[str, Any]) -> Stated:
         by_group=bool(rule["by_group"]),
         total=float(rule["total_value"]) if known else None,
         note=note,
+        table_sha256=str(data["table"]["sha256"]),
+        scales={str(level["name"]): float(level["scale"]) for level in privacy["levels"]},
         levels=None if shape is None else _levels(shape),
         level_sigma=None if shape is None else _sigmas(shape, privacy["levels"]),
         whole=any(step["rule"] == "rounding" for step in data["postprocessing"]),
