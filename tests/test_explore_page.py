@@ -26,7 +26,7 @@ from test_report import BROWSER, browser  # noqa: F401
 def lines(n=120, noise=None):
     x = datasets.synthetic_districts(n).values
     y = x if noise is None else x + np.round(np.random.default_rng(1).laplace(0, noise, n))
-    rows = (f"{i // 24:02d}{i:03d},{int(v)},g{i % 5},Place <b>{i:03d}</b>" for i, v in enumerate(y))
+    rows = (f"{i // 24:02d}{i:03d},{int(v)},g{i % 5},Place <b hurt>{i:03d}</b>" for i, v in enumerate(y))
     return "\n".join(["code,poor,state,name", *rows]) + "\n"
 
 
@@ -71,7 +71,7 @@ def server():
 
 @pytest.fixture
 def enter(browser, server):  # noqa: F811
-    """A page that has entered; at the end: no error in it, and no request that left this server."""
+    """A page that has entered; at the end: no error in it, no element out of the table, and no request that left this server."""
     contexts, bad, asked = [], [], []
 
     def go(**context):
@@ -90,6 +90,7 @@ def enter(browser, server):  # noqa: F811
 
     yield go
     for context in contexts:
+        bad += [page.url for page in context.pages if page.evaluate("document.querySelector('[hurt]') !== null")]
         context.close()
     assert bad == []
     outside = [u for u in asked if not u.startswith((server.home, "data:", f"blob:{server.home}"))]
@@ -162,7 +163,7 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     assert serious(page) == []
     load(page, folder, lines())
     assert page.locator("table.preview tbody tr").count() == 10
-    assert "Place <b>003</b>" in page.inner_text("table.preview")
+    assert "Place <b hurt>003</b>" in page.inner_text("table.preview")
     assert serious(page) == []
     page.click("text=Words and levels")
     page.fill("#unit", "children")
@@ -193,9 +194,9 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     page.click("#units >> text=% of what is due")
     assert page.locator("#plot-size .limit").count() == 1
     # search by name finds one; its group alone
-    page.fill("#search", "place <b>007")
+    page.fill("#search", "place <b hurt>007")
     page.wait_for_selector("#one:not([hidden])")
-    assert "Place <b>007</b>" in page.inner_text("#one h3")
+    assert "Place <b hurt>007</b>" in page.inner_text("#one h3")
     assert "1 of 120 match" in page.inner_text("#matches")
     page.fill("#search", "")
     end = time.monotonic() + 30
