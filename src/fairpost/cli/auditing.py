@@ -12,6 +12,7 @@ from fairpost.budgets import Budget
 from fairpost.cli import hierarchies, screen, tree_words
 from fairpost.cli import options as o
 from fairpost.cli.laws import law_of
+from fairpost.cli.notes import note
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import audit_lines
 from fairpost.errors import ParameterError
@@ -173,7 +174,7 @@ def with_statement(given: o.Given) -> o.Given:
         raise ParameterError(f"the noise is given by --statement or by --{typed[0]}, got both")
     found = stated(given["statement"])
     if found.note:
-        click.echo(found.note, err=True)
+        note(found.note)
     total = found.total if given["total"] is None else given["total"]
     if found.levels is not None:
         return tree_words.with_statement(given, found)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
-from fairpost.errors import InputError, LedgerError
+from fairpost.errors import LedgerError
 from fairpost.release import Ledger
 from fairpost.release.amounts import rounded, text
 from fairpost.release.ledger import MEASURES, NEIGHBOURS
+from fairpost.release.reading import text_of
 
 LEDGER = click.argument("ledger", type=click.Path(path_type=str))
 TO_STDOUT = click.option("--json", "json_", type=click.Choice(["-"]), help="As JSON, to stdout.")
@@ -157,12 +157,7 @@ def verify(ledger: str, statements: tuple[str, ...]) -> int:
     Example: the ledger alone
       fairpost budget verify poverty.ledger
     """
-    texts = {}
-    for name in statements:
-        try:
-            texts[name] = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    texts = {name: text_of(name) for name in statements}
     found = Ledger.open(ledger).verify(texts)
     for line in (*found.problems[1:], *found.notes):
         click.echo(line)
