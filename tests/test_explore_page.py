@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,8 @@ from fairpost import datasets
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `explore` is not installed")
-import uvicorn
-
 from fairpost.explore import app as application
+from fairpost.explore import serving
 from fairpost.explore.between import POINTS
 from fairpost.explore.safety import Keys
 from fairpost.explore.session import Session
@@ -39,8 +39,7 @@ class Server:
         self.socket.bind(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         app = application.create(self.session, self.keys, self.port)
-        quiet = dict(log_level="error", access_log=False, ws="none", lifespan="on", timeout_graceful_shutdown=1)
-        self.server = uvicorn.Server(uvicorn.Config(app, **quiet))
+        self.server = serving.server(app, log_level="error")
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
         end = time.monotonic() + 20
@@ -529,3 +528,28 @@ def test_without_the_link_there_is_no_page(browser, server):  # noqa: F811
     page.goto(f"{server.home}start?token=wrong")
     assert "works once" in page.inner_text("main")
     context.close()
+
+
+def test_connections_that_send_no_header_lock_nobody_out(server, monkeypatch):
+    """Half a line each, more of them than the server has places; the owner enters at once, and they are gone in time."""
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.5)
+    held = []
+    for k in range(2 * serving.MOST):
+        held.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        held[-1].sendall(b"GET / HTTP/1.1\r\nX: "[: k % 20])
+    try:
+        begun = time.monotonic()
+        with urllib.request.urlopen(server.link, timeout=20) as entered:
+            assert entered.status == 200
+        assert time.monotonic() - begun < 1
+        assert {one.recv(1) for one in held} == {b""}  # closed, and nothing was said
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_request_may_take_its_time_after_the_header(server, monkeypatch):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
+        one.sendall(b"POST /api/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+        assert one.recv(9) == b"HTTP/1.1 "  # refused: no key; and the connection lives on
