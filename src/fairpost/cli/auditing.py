@@ -119,8 +119,6 @@ def audit(file: str, **given: Any) -> int:
         if given["frontier"]:
             report(0, None, "fairness against accuracy")
             results = replace(results, frontier=_frontier(results, given, budget))
-    if not outputs.to_stdout:
-        show(results, given["currency"])
     lines = audit_lines(file, given, mechanism, rules, law)
     write(outputs, results, given, source=o.source_of(file), lines=lines, shapes=areas)
     return 130 if any(r.interrupted for r in results) else 0
@@ -263,6 +261,7 @@ def write(outputs: Outputs, results: Comparison, given: o.Given, **page: Any) ->
     from fairpost.report import audit_page
 
     outputs.write(
+        lambda: show(results, given["currency"]),
         json=lambda: results.to_dict(entities=given["entities"], neighbours=o.neighbours_of(given)),
         csv=lambda: entities_csv(results),
         csv_groups=lambda: columns_csv(results.group_columns()),

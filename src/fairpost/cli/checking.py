@@ -78,10 +78,11 @@ def check(**given: Any) -> int:
     counts = read_counts(true, **o.columns(given), label=given["label"])
     rows, columns = zip(*(_released(path, given) for path in released), strict=True)
     found = checked(counts, rows, mechanism, names=released, confidence=given["confidence"])
-    if not outputs.to_stdout:
-        _show(found)
     outputs.write(
-        json=found.to_dict, csv=lambda: columns_csv(found.columns()), html=lambda: _page(found, given, columns)
+        lambda: _show(found),
+        json=found.to_dict,
+        csv=lambda: columns_csv(found.columns()),
+        html=lambda: _page(found, given, columns),
     )
     return 0
 
