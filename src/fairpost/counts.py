@@ -60,7 +60,7 @@ def index_of(given: Any, **beside: Any) -> list[Any] | None:
     """The index of a pandas Series, which are its ids; a Series `beside` it must have the same. None of anything else."""
     if not _indexed(given):
         return None
-    found = given.index.tolist()
+    found: list[Any] = given.index.tolist()
     if not given.index.is_unique:
         raise CountsError(
             "the index of a Series has the ids, which must be unique: give `ids`, or number it (reset_index(drop=True))"

@@ -39,7 +39,8 @@ def _checked(parse: Callable[[], T]) -> T:
     for _ in range(DEEPEST + 1):
         if any(isinstance(v, (int, float)) and not -LARGEST <= v <= LARGEST for v in level):
             raise ValueError("numbers must be finite, got one that is not, or that no float holds")
-        level = [v for c in level if isinstance(c, (dict, list)) for v in (c.values() if isinstance(c, dict) else c)]
-        if not level:
+        inside = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, (dict, list))]
+        if not inside:
             return found
+        level = [v for one in inside for v in one]
     raise ValueError(deep)

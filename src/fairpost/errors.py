@@ -27,7 +27,7 @@ LONGEST = 60
 
 def value(given: object) -> str:
     """A value as it stands in a message: quoted where it is text, shortened, on one line."""
-    text = repr(given)
+    text = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 

@@ -6,7 +6,7 @@ And how much fairness costs: alpha against the error as the threshold of `pos-th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Unpack, overload
 
@@ -19,8 +19,8 @@ from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.counts import Counts
 from fairpost.engines import Engine, Exact, Expansion, FirstOf
 from fairpost.engines.base import Refusal
-from fairpost.errors import Cancelled, ParameterError, value
-from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism
+from fairpost.errors import Cancelled, ParameterError
+from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
 from fairpost.results.audit import Audit
 from fairpost.results.curves import Basis, Curve
 from fairpost.results.frontier import Frontier, Tradeoff
@@ -61,10 +61,7 @@ def sweep(
     """
     if "targets" in asked:
         raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
-    if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, str):
-        raise ParameterError(f"`mechanisms` must be a list of noises, got {value(mechanisms)}")
-    mechanisms = [as_mechanism(one, "every one of `mechanisms`") for one in mechanisms]
-    x = Counts.of(counts)
+    x, mechanisms = Counts.of(counts), as_mechanisms(mechanisms)
     points: list[Point] = []
     refused: list[Refused] = []
     budgets: GroupBudgets | None = None

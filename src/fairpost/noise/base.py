@@ -15,6 +15,7 @@ for Re s <= 0, `lower` for Re s >= 0, which is where the engines use them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -189,16 +190,19 @@ def as_mechanism(given: object, what: str = "`mechanism`") -> Mechanism:
     if isinstance(given, Mechanism):
         return given
     raise ParameterError(
-        f"{what} must be a noise such as fp.Laplace(scale=10) or fp.Laplace.from_epsilon(0.1), got {_found(given)}"
+        f"{what} must be a noise such as fp.Laplace(scale=10) or fp.Laplace.from_epsilon(0.1), got {value(given)}"
     )
+
+
+def as_mechanisms(given: object) -> list[Mechanism]:
+    """`given`, where it is a list of mechanisms."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ParameterError(f"`mechanisms` must be a list of noises, got {value(given)}")
+    return [as_mechanism(one, "each of `mechanisms`") for one in given]
 
 
 def as_kind(given: object) -> type[Mechanism]:
     """`given`, where it is a class of mechanisms."""
     if isinstance(given, type) and issubclass(given, Mechanism):
         return given
-    raise ParameterError(f"`kind` must be a class of noise such as fp.Laplace, got {_found(given)}")
-
-
-def _found(given: object) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else value(given)
+    raise ParameterError(f"`kind` must be a class of noise such as fp.Laplace, got {value(given)}")
