@@ -11,6 +11,12 @@ from fairpost.release import noise, selftest
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 TOWNS = fp.Counts([2, 8, 15, 40, 120, 900], ids=["Ashby", "Birk", "Corve", "Dunmere", "Elton", "Fairfield"])
+YEARBOOK = "Yearbook of towns, 2019"
+GROUPS = list("aabbba")
+TOTAL = {"neighbours": "replace", "exact_total": True, "exact_source": YEARBOOK, "rows": {"id": list(TOWNS.ids)}}
+"""Terms of a ledger whose releases keep the total exactly."""
+PARTS = TOTAL | {"exact_total": False, "exact_by": "group", "rows": {"id": list(TOWNS.ids), "group": GROUPS}}
+"""And of one whose releases keep the total of each group."""
 RNG = np.random.default_rng(7)
 
 

@@ -1,6 +1,7 @@
 """Releases against the truth: every p-value in two ways (its law and simulation), every difference by hand."""
 
 import csv
+import hashlib
 import html
 import io
 import json
@@ -25,6 +26,7 @@ from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
 from fairpost.release.statement import KIND
+from release_cases import ledger
 from workbooks import xlsx
 
 NOISES = [fp.Laplace(7.0), fp.Gaussian(6.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(4.0)]
@@ -426,6 +428,48 @@ def test_errors_are_one_line_and_nothing_is_written(cli, tmp_path):
         assert not (tmp_path / "o.json").exists()
 
 
+CHANGED = {
+    "a count": lambda text: text.replace("b,", "b,1"),
+    "the order": lambda text: "".join([text.splitlines(True)[k] for k in (0, 2, 1, 3, 4, 5, 6)]),
+    "saved anew": lambda text: text.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_a_table_that_its_statement_does_not_state_is_refused(cli, tmp_path, how):
+    """Its name plays no part, its bytes do: a changed table is not checked by the promise of another one."""
+    plain = fp.Counts(TRUE.values, ids=TRUE.ids)
+    fp.release(plain, ledger(tmp_path), epsilon="0.1", postprocess="none", out=tmp_path / "o")
+    (tmp_path / "renamed.csv").write_bytes((tmp_path / "o" / "table.csv").read_bytes())
+    (tmp_path / "changed.csv").write_text(CHANGED[how]((tmp_path / "o" / "table.csv").read_text()), newline="")
+    done = cli("check", "true.csv", "renamed.csv", "--statement", "o/statement.json", "--json", "-")
+    assert json.loads(done.stdout)["mechanism"] == fp.DiscreteLaplace(10.0).describe()
+    done = cli("check", "true.csv", "changed.csv", "--statement", "o/statement.json", "--json", "o.json")
+    assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert done.stderr.startswith("fairpost: changed.csv: must be the table of o/statement.json, byte by byte")
+    assert "--mechanism discrete-laplace --scale" in done.stderr
+    assert not (tmp_path / "o.json").exists()
+
+
+def test_a_release_of_levels_is_checked_level_by_level(cli, tmp_path):
+    """Each level has its own noise: the statement's scale for the level whose rows are there, b = 20 and 5."""
+    blocks = fp.Counts([30, 4, 0, 900], ids=["a1", "a2", "b1", "b2"])
+    book = ledger(tmp_path)
+    fp.release(blocks, book, levels={"county": 1, "block": 2}, epsilon="1/4", split=["1/5", "4/5"], out=tmp_path / "o")
+    (tmp_path / "counties.csv").write_text("id,count\na,34\nb,900\n")
+    (tmp_path / "blocks.csv").write_text("id,count\na1,30\na2,4\nb1,0\nb2,900\n")
+    words = ["o/table.csv", "--statement", "o/statement.json", "--json", "-", "--released-where"]
+    for true, level, scale in (("counties.csv", "county", 20.0), ("blocks.csv", "block", 5.0)):
+        done = cli("check", true, *words, f"level = {level}")
+        assert done.exit_code == 0, done.stderr
+        assert json.loads(done.stdout)["mechanism"] == fp.DiscreteLaplace(scale).describe()
+    (tmp_path / "all.csv").write_text("id,count\nall,934\n")
+    for where, says in (("level != all", "one level is checked at a time"), ("level = all", "released without noise")):
+        done = cli("check", "all.csv", *words, where)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert says in done.stderr
+
+
 def test_a_kept_sum_under_noise_is_pointed_out(cli):
     done = cli("check", "true.csv", "one.csv", "--mechanism", "discrete-laplace", "--scale", 5)
     said = " ".join(done.stdout.split())
@@ -552,17 +596,28 @@ def released(cli, tmp_path):
     assert looked(cli, "--released-count", "z", released=["r.csv"]) is None
 
 
+LEVEL = {"name": "table", "scale": "5"}
+
+
 def statement(cli, tmp_path):
     (tmp_path / "no.json").write_text("{}")
     done = cli("check", "true.csv", "one.csv", "--statement", "no.json")
     assert (done.exit_code, "no.json: must be a statement" in done.stderr) == (2, True)
-    privacy = {"mechanism": "discrete-laplace", "scale": "5", "levels": [1], "delta": "0"}
+    privacy = {"mechanism": "discrete-laplace", "scale": "5", "levels": [LEVEL], "delta": "0"}
     privacy["sensitivity"] = {"value": "1", "norm": "L1"}
     rule = {"rule": "simplex", "total": None, "by_group": False}
-    said = {"statement": KIND, "privacy": privacy, "postprocessing": [rule]}
-    (tmp_path / "s.json").write_text(json.dumps(said))
-    assert looked(cli, "--statement", "s.json")["mechanism"] == fp.DiscreteLaplace(5.0).describe()
-    assert looked(cli, "--statement", "s.json", "--scale", 3) is None
+    for name in ("one", "two"):
+        table = {"sha256": hashlib.sha256((tmp_path / f"{name}.csv").read_bytes()).hexdigest()}
+        said = {"statement": KIND, "table": table, "privacy": privacy, "postprocessing": [rule]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(said))
+    assert looked(cli, "--statement", "one.json")["mechanism"] == fp.DiscreteLaplace(5.0).describe()
+    assert looked(cli, "--statement", "one.json", "--scale", 3) is None
+    both = ["--statement", "one.json", "--statement", "two.json"]
+    assert looked(cli, *both, released=["one.csv", "two.csv"])["mechanism"] == fp.DiscreteLaplace(5.0).describe()
+    assert looked(cli, *both, released=["two.csv", "one.csv"]) is None
+    assert looked(cli, "--statement", "one.json", released=["one.csv", "two.csv"]) is None
+    (tmp_path / "two.json").write_text(json.dumps(said | {"privacy": privacy | {"levels": [LEVEL | {"scale": "6"}]}}))
+    assert looked(cli, *both, released=["one.csv", "two.csv"]) is None
 
 
 def confidence(cli, tmp_path):

@@ -1,5 +1,6 @@
 """`fairpost budget` and `fairpost release` as processes: exit codes, one line for every error, and no true count anywhere."""
 
+import hashlib
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,6 +20,7 @@ import fairpost as fp
 from commands import call
 from fairpost.cli import main
 from fairpost.release import guard, protocol, rules
+from fairpost.release.statement import schema
 from release_cases import ledger, with_selftest
 
 SENTINELS = (7391846, 8264917, 5938271, 6417283)
@@ -79,6 +82,8 @@ def test_budget_and_release_from_the_shell(place, run):
         "pure",
         "--limit",
         "1",
+        "--other-ledgers",
+        "none",
         cwd=place,
     )
     assert made.returncode == 0, made.stderr
@@ -137,9 +142,99 @@ def test_budget_and_release_from_the_shell(place, run):
     assert failed.stderr.count("\n") == 1
 
 
+def test_ids_that_a_spreadsheet_would_take_for_formulas(place):
+    """--csv-safe is a publication of its own, of kept noise too; the digests are of the bytes as they are published."""
+    (place / "towns.csv").write_text("id,count\n=1+2,5\n@x,7\n-3,9\nplain,11\n")
+    words = ("release", "towns.csv", "--ledger", "l", "--epsilon", "1/10", "--postprocess", "none")
+    for more, ids in (([], ["=1+2", "@x", "-3", "plain"]), (["--csv-safe"], ["'=1+2", "'@x", "-3", "plain"])):
+        out = f"o{len(more)}"
+        done = call(*words, *more, "--out", out, "--json", "-", cwd=place)
+        assert done.returncode == 0, done.stderr
+        made = json.loads(done.stdout)["tables"][0]
+        again = call(
+            "release",
+            "--from-noisy",
+            made["key"],
+            "--ledger",
+            "l",
+            "--postprocess",
+            "none",
+            *more,
+            "--out",
+            f"{out}x",
+            cwd=place,
+        )
+        assert again.returncode == 0, again.stderr
+        for name in (out, f"{out}x"):
+            table = (place / name / "table.csv").read_bytes()
+            assert [line.partition(",")[0] for line in table.decode().splitlines()[1:]] == ids
+            stated = json.loads((place / name / "statement.json").read_text())["table"]
+            assert stated["sha256"] == hashlib.sha256(table).hexdigest()
+            assert ("formula" in stated.get("text", "")) == bool(more)
+            jsonschema.validate(json.loads((place / name / "statement.json").read_text()), schema())
+    assert call("budget", "verify", "l", "o0", "o1", "o0x", "o1x", cwd=place).returncode == 0
+
+
+NOTHING = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+"""As `ulimit -f` does, after the streams are there; what is said goes through a pipe."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "words", "code", "says"),
+    [
+        (0, ("budget", "create", "new", "--dataset", "d", "--unit", "u", "--neighbours", "replace", "--measure", "pure",
+             "--limit", "1", "--other-ledgers", "none"), 3, "new: the ledger could not be used: disk I/O error"),
+        (0, ("release", "towns.csv", "--ledger", "l", "--epsilon", "1/9", "--out", "new"), 3,
+         "there must be room for the noisy counts"),
+        (0, ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "new"), 4, "could not be written: File too large"),
+        (8192, ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "whole"), 4, "only its entry is missing"),
+    ],
+)  # fmt: skip
+def test_a_limit_on_files_is_one_line_and_no_defect(place, limit, words, code, says):
+    """`ulimit -f`: SQLite, the lock, the noisy file and the folder each end in the system's words, and nothing is half-written."""
+    assert call("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out", "o", cwd=place).returncode == 0
+    before, entries = fp.Ledger.open(place / "l").spent, len(fp.Ledger.open(place / "l").entries())
+    program = f"{NOTHING.format(limit=limit)}from fairpost.__main__ import run\nrun()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=place, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
+    assert says in done.stderr
+    book = fp.Ledger.open(place / "l")
+    assert (book.spent, len(book.entries()), book.verify().problems) == (before, entries, [])
+    assert not list(place.glob("new*")) + list(place.rglob("*.lock")) + [p for p in place.rglob(".*") if p.is_file()]
+    if code == 4:
+        assert call(*words, cwd=place).returncode == 0
+        assert [e.kind for e in book.entries()][entries:] == ["copy"]
+
+
+def test_what_was_published_twice_or_changed_is_told(place):
+    """`budget history` shows the second folder; `budget verify` finds the changed count, by folder and by statement."""
+    words = ("release", "towns.csv", "--ledger", "l", "--epsilon", TINY, "--out")
+    assert [call(*words, out, cwd=place).returncode for out in ("o", "p", "p")] == [0, 0, 0]
+    history = call("budget", "history", "l", cwd=place).stdout.splitlines()
+    assert [line.split()[2] for line in history] == ["open", "charge", "done", "copy"]
+    assert history[-1].endswith(f"published again in {place / 'p'}")
+    good = call("budget", "verify", "l", "o", "p/statement.json", cwd=place)
+    assert (good.returncode, good.stderr) == (0, "")
+    Path(os.fsdecode(b"%s/o/\xff\x1b[2J\n" % os.fsencode(place))).touch()
+    good = call("budget", "verify", "l", "o", "p/statement.json", cwd=place)
+    assert (good.returncode, good.stdout.count("\n")) == (0, 2)
+    assert "\ufffd[2J\ufffd: is no file of the release" in good.stdout
+    table = place / "p" / "table.csv"
+    table.write_text(table.read_text().replace("town2,", "town2,9"))
+    for given in ("p", "p/statement.json"):
+        bad = call("budget", "verify", "l", "o", given, cwd=place)
+        assert bad.returncode == 5
+        assert (
+            bad.stderr
+            == "fairpost: l: the check fails: p/table.csv: must be as it was published (entry 3), and was changed\n"
+        )
+
+
 def test_a_plan_and_words_for_the_registry(place, run):
     (place / "plan.toml").write_text(
-        'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\ntotal = 28012317\ntotal-source = "Yearbook"\nround = true\n'
+        'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\nround = true\nchosen-from = "policy"\n'
         '[[table]]\nname = "second"\nfile = "towns.csv"\nepsilon = "1/20"\npostprocess = "nonnegative"\n'
     )
     (place / "about.toml").write_text('title = "Towns"\ncurator = "Office"\nauthors = ["A. Clerk"]\n')
@@ -211,7 +306,7 @@ def test_no_true_count_leaves_on_any_path(place, run):
     note(*words, "--out", "o", "--round")
     note(*words, "--out", "o", "--round")
     note(*words, "--out", "p", "--postprocess", "none", "--json", "-")
-    note(*words[:-1], "9", "--out", "q")
+    note(*words[:-1], "1.05", "--out", "q")
     note(*words, "--out", "tmp/x/y")
     note(*words, "--out", "r", "--again", "two", "--postprocess", "sum", "--round")
     for given in (["show", "l"], ["history", "l", "--json", "-"], ["verify", "l", "o/statement.json"]):
@@ -330,11 +425,9 @@ def test_the_self_test_from_the_shell(monkeypatch):
         (["towns.csv"], "needs --ledger"),
         (["towns.csv", "--ledger", "l"], "needs --out"),
         (["towns.csv", "--ledger", "l", "--out", "o"], "one of epsilon and rho"),
-        (
-            ["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"],
-            "--total and --total-source together",
-        ),
-        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total"], "neighbours replace"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total", "5"], "nothing is exact"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--total-source", "s"], "got it alone"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--exact-total"], "nothing is exact"),
         (
             [
                 "towns.csv",
@@ -352,7 +445,7 @@ def test_the_self_test_from_the_shell(monkeypatch):
             ],
             "got both",
         ),
-        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--group-total", "id"], "--total-source"),
+        (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--group-total", "t"], "lists as public"),
         (["--from-noisy", "abcdef0123", "--ledger", "l", "--out", "o", "--epsilon", "1"], "have no part"),
         (["--plan", "none.toml", "--ledger", "l", "--out", "o"], "cannot be read as TOML"),
         (["towns.csv", "--ledger", "l", "--out", "o", "--epsilon", "1", "--seed", "1"], "No such option"),

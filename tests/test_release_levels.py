@@ -42,6 +42,12 @@ def no_self_test(monkeypatch):
     monkeypatch.setattr(selftest, "demand", lambda *given: False)
 
 
+def keeping(exact="state", **more):
+    """Terms of a ledger whose releases keep the levels down to one of them, or the total."""
+    given = {"exact_source": TOTAL.source, "rows": {"id": IDS}, "smallest_part": 2}
+    return given | ({"exact_total": True} if exact == "all" else {"levels": LEVELS, "exact": exact}) | more
+
+
 def ledger(folder, **terms):
     given = {"dataset": "Blocks", "measure": "zcdp", "limit": "2", "neighbours": "replace"} | terms
     return fp.Ledger.create(folder / "l", **given)
@@ -74,7 +80,8 @@ TOTALS = {
 @pytest.mark.parametrize("rule", tree_rules.RULES)
 @pytest.mark.parametrize("kind", TOTALS)
 def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
-    book = ledger(tmp_path, limit_delta="1e-10", limit="10")
+    exact = {"exact": keeping(), "public": keeping("all")}.get(kind, {})
+    book = ledger(tmp_path, limit_delta="1e-10", limit="10", **exact)
     words = WORDS | TOTALS[kind]
     done = fp.release(BLOCKS, book, **words, postprocess=rule, round=True, chosen_from="policy", out=tmp_path / "o")
     assert done.fresh
@@ -101,7 +108,9 @@ def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
     assert kind != "public" or part(done.table, "all") == [130]
     if kind == "exact":
         assert part(done.table, "state") == part(done.table, "state", "noisy_count") == [56, 73]
-        assert privacy["neighbours"] == "replace, inside a node of level state"
+        assert privacy["relation"].endswith(
+            "agree in every invariant of the ledger: the levels of the tree down to state (state)"
+        )
         assert "state" in record["deployment"]["dp_variant"]["unprotected_quantities"]
 
 
@@ -192,9 +201,9 @@ def test_sigmas_that_are_typed_are_charged_as_they_are_typed():
 
 
 def test_one_charge_and_one_noise_for_a_request(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, **keeping("all"))
     first = fp.release(BLOCKS, book, **WORDS, round=True, out=tmp_path / "a")
-    assert [e.kind for e in book.entries()] == ["open", "charge", "done"]
+    assert [e.kind for e in book.entries()] == ["open", "rows", "charge", "done"]
     same = fp.release(
         BLOCKS, str(book.path), **WORDS | {"rho": "0.5", "split": "0.1,.4,.5"}, round=True, out=tmp_path / "b"
     )
@@ -238,7 +247,7 @@ def test_what_the_key_depends_on(tmp_path):
 
 
 def test_levels_by_columns_and_by_paths(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, public=["state", "county"])
     frame = pl.DataFrame({"id": IDS, "count": X, "state": [i[:2] for i in IDS], "county": [i[2:4] for i in IDS]})
     frame.write_csv(tmp_path / "blocks.csv")
     words = {"rho": "1/5", "split": SPLIT, "round": True}
@@ -330,12 +339,13 @@ def test_what_is_refused_before_anything_is_charged(tmp_path, case):
 
 
 def test_exact_levels_need_neighbours_that_replace(tmp_path):
-    with pytest.raises(ParameterError, match=r"level 'state' are not hidden .* neighbours replace"):
-        fp.release(BLOCKS, ledger(tmp_path, neighbours="add-remove"), **WORDS, exact=["state"])
+    with pytest.raises(ParameterError, match=r"adds or removes a unit: they need neighbours replace, got add-remove"):
+        ledger(tmp_path, neighbours="add-remove", **keeping())
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_of_the_reading_name_a_row_and_no_value(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, public=["state"])
     bad = {
         "short": ("id,count\n010101,7391846\n0102,8264917\n", "row 2: every id must have the 6 ASCII characters"),
         "real": ("id,count\n010101,7391846.5\n", "row 1: every count must be a whole number"),
@@ -383,7 +393,7 @@ def test_a_plan_of_levels_and_a_table_is_one_transaction(tmp_path):
 
 
 def test_a_preview_of_levels_shows_the_charge_and_no_exact_count(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, **keeping())
     job = api.job_of(book, BLOCKS, WORDS | {"exact": "state", "round": True}, out=None)
     seen = api.preview(book, job)
     assert (seen.loss, seen.fits) == ("9/20", True)
@@ -422,7 +432,7 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
 
     from fairpost.cli import main
 
-    book = ledger(tmp_path, limit="9")
+    book = ledger(tmp_path, limit="9", **keeping())
     pl.DataFrame({"geoid": IDS, "pop": X}).write_csv(tmp_path / "blocks.csv")
     columns = {"id": "geoid", "count": "pop"}
     words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2"], "exact": "state", "postprocess": "top-down", "round": True}

@@ -37,20 +37,23 @@ from fairpost.release import (
     release_noisy,
     release_plan,
     rules,
+    seals,
     selftest,
     statement,
+    store,
 )
+from fairpost.release.ledger import Ledger
 from fairpost.release.reading import stated
 from fairpost.release.request import Publication
-from release_cases import TOWNS, ledger, quick
+from release_cases import GROUPS, PARTS, TOTAL, TOWNS, YEARBOOK, ledger, quick
 from torture import request_of
 
-PUBLIC = fp.PublicTotal(1085, "Yearbook of towns, 2019")
+PUBLIC = fp.PublicTotal(1085, YEARBOOK)
 X = TOWNS.values.astype(np.int64)
 
 
 def test_a_release_from_start_to_statement(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, **TOTAL, other_ledgers="none")
     done = fp.release(
         TOWNS,
         book,
@@ -65,7 +68,7 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert done.table["count"].sum() == 1085
     assert done.table["count"].min() >= 0
     assert done.table["id"].to_list() == list(TOWNS.ids)
-    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(statement.FILES)
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(seals.FILES)
     text = (tmp_path / "o" / "statement.json").read_text()
     assert json.loads(text) == done.statement
     about = done.statement["table"]
@@ -74,7 +77,16 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert (about["rows"], about["columns"]) == (6, data.partition(b"\n")[0].decode().strip().split(","))
     assert about["entities"].startswith("the list of rows is public")
     assert done.statement["budget"]["spent_after"] == "1/10"
-    assert done.statement["privacy"]["scale"] == "10"
+    assert done.statement["privacy"]["scale"] == "20"
+    assert done.statement["privacy"]["relation"] == (
+        "two data sets are neighbours if they differ in the records of one person and agree in every invariant of the ledger: "
+        "the total of all rows"
+    )
+    assert done.statement["parameters_chosen"] == {"loss": "policy", "rule": "policy"}
+    assert done.statement["budget"]["other_ledgers"] == "none"
+    assert {"what": "a total that is public elsewhere", "value": "1085", "source": YEARBOOK} in done.statement[
+        "unprotected"
+    ]
     assert book.spent == Fraction(1, 10)
     assert not book.verify({"s": text}).problems
     assert not book.verify({"s": text}).notes
@@ -84,7 +96,7 @@ def test_a_release_from_start_to_statement(tmp_path):
 
 
 def test_the_same_request_never_draws_again(tmp_path):
-    book, words = ledger(tmp_path), {"epsilon": "0.1", "round": True, "total": PUBLIC}
+    book, words = ledger(tmp_path, **TOTAL), {"epsilon": "0.1", "round": True, "total": PUBLIC}
     first = fp.release(TOWNS, book, out=tmp_path / "o", **words)
     for out in (tmp_path / "o", tmp_path / "elsewhere", None):
         again = fp.release(TOWNS, str(book.path), out=out, name="renamed", **words | {"epsilon": "1/10"})
@@ -150,10 +162,12 @@ def test_what_does_not_fit_charges_nothing(tmp_path):
         ({"epsilon": "0.1", "postprocess": "magic"}, "`postprocess` must be one of"),
         ({"epsilon": "0.1", "postprocess": "pos", "total": PUBLIC}, "keeps no total"),
         ({"epsilon": "0.1", "postprocess": "sum", "round": True}, "rounding"),
-        ({"epsilon": "0.1", "total": 1085}, "a PublicTotal with its source"),
-        ({"epsilon": "0.1", "total": "exact"}, "neighbours replace"),
+        ({"epsilon": "0.1", "total": 1085}, "a PublicTotal, or"),
+        ({"epsilon": "0.1", "total": "exact"}, "nothing is exact"),
+        ({"epsilon": "0.1", "total": PUBLIC}, "nothing is exact"),
         ({"epsilon": "0.1", "by_group": True}, "has none"),
         ({"epsilon": "0.1", "chosen_from": "hearsay"}, "`chosen_from`"),
+        ({"epsilon": "0.1", "chosen_from": {"colour": "policy"}}, "is about loss, rule, levels, split, partition"),
         ({"epsilon": "1e-20"}, r"at most 2\^40"),
     ],
 )
@@ -164,8 +178,8 @@ def test_rules_are_checked_before_anything_is_charged(tmp_path, words, says):
     assert book.spent == 0
 
 
-def test_a_public_total_needs_its_source_and_is_whole():
-    for value, source in ((1, ""), (1, None), (1.5, "s"), (1.0, "s"), (-1, "s"), ("x", "s"), (2**60, "s"), (True, "s")):
+def test_a_public_total_is_whole_and_its_source_a_text():
+    for value, source in ((1, ""), (1, 7), (1.5, "s"), (1.0, "s"), (-1, "s"), ("x", "s"), (2**60, "s"), (True, "s")):
         with pytest.raises(ParameterError):
             fp.PublicTotal(value, source)
 
@@ -183,7 +197,7 @@ def test_totals_are_one_or_one_for_each_group_in_the_order_of_the_groups():
 
 
 def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
-    book = ledger(tmp_path, ("discrete-laplace", 20.0), neighbours="replace")
+    book = ledger(tmp_path, **TOTAL)
     done = fp.release(TOWNS, book, epsilon="0.1", total="exact", round=True)
     assert done.table["count"].sum() == 1085
     assert done.statement["privacy"]["neighbours"] == "replace"
@@ -192,19 +206,20 @@ def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
     assert {
         "what": "the exact total of the true counts",
         "value": "1085",
-        "source": "computed from the true counts, without noise",
+        "source": f"computed from the true counts, without noise; an invariant of the ledger; {YEARBOOK}",
     } in done.statement["unprotected"]
     with pytest.raises(ParameterError, match="needs the true counts"):
         protocol.from_noisy(book, done.key, Publication("simplex", totals=(1,), total_kind="exact"), None)
 
 
 def test_totals_by_group(tmp_path):
-    towns = fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=list("aabbba"))
-    book = ledger(tmp_path)
-    total = fp.PublicTotal({"a": 910, "b": 175}, "Yearbook")
+    towns = fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=GROUPS)
+    book = ledger(tmp_path, **PARTS)
+    total = fp.PublicTotal({"a": 910, "b": 175}, YEARBOOK)
     done = fp.release(towns, book, epsilon="0.1", by_group=True, total=total, round=True)
     assert dict(done.table.group_by("group").agg(pl.col("count").sum()).iter_rows()) == {"a": 910, "b": 175}
     assert [u["what"] for u in done.statement["unprotected"][1:]] == [
+        "the group of the rows (group)",
         "a total that is public elsewhere, group a",
         "a total that is public elsewhere, group b",
     ]
@@ -246,6 +261,108 @@ def test_several_tables_are_charged_together_or_not_at_all(tmp_path):
         release_plan([tables[0], {**tables[0], "name": "copy"}], book, tmp_path / "p")
     with pytest.raises(ParameterError, match="'epsilom'"):
         release_plan([{"name": "t", "file": tmp_path / "t.csv", "epsilom": "1"}], book, tmp_path / "p")
+
+
+# ------------------------------------------------------------------------------------------------ seals
+
+
+def edited(folder, name, old, new):
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1))
+
+
+def forged(folder):
+    """Another table, and a statement that gives its digest."""
+    before = hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest()
+    edited(folder, "table.csv", "Birk,", "Birk,1")
+    edited(folder, "statement.json", before, hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest())
+
+
+def mixed(folder):
+    """The statement of this release beside the files of another one."""
+    for name in set(seals.FILES) - {"statement.json"}:
+        (folder / name).write_bytes((folder.parent / "other" / name).read_bytes())
+
+
+TAMPERED = {
+    "a count": (lambda o: edited(o, "table.csv", "Birk,", "Birk,1"), ["table.csv"]),
+    "a count and its digest": (forged, ["table.csv", "statement.json"]),
+    "the promise": (lambda o: edited(o, "statement.json", '"epsilon": "1/10"', '"epsilon": "1/99"'), ["statement.json"]),
+    "no statement": (lambda o: (o / "statement.json").write_bytes(b"\xff[" * 9), ["statement.json"]),
+    "a deep statement": (lambda o: (o / "statement.json").write_text("[" * 99_999), ["statement.json"]),
+    "an endless statement": (lambda o: edited(o, "statement.json", '"entry": 2', '"entry": Infinity'), ["statement.json"]),
+    "the record": (lambda o: edited(o, "registry.yaml", "Towns", "Villages"), ["registry.yaml"]),
+    "the description": (lambda o: edited(o, "dataset.jsonld", "Towns", "Villages"), ["dataset.jsonld"]),
+    "files of another release": (mixed, ["table.csv", "registry.yaml", "dataset.jsonld"]),
+    **{f"no {name}": (lambda o, name=name: (o / name).unlink(), [name]) for name in seals.FILES},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_release_is_verified_as_a_whole(tmp_path, how):
+    """Each file that was changed or is missing is named, and no other."""
+    book, place = ledger(tmp_path), tmp_path / "o"
+    fp.release(TOWNS, book, epsilon="0.1", round=True, out=place)
+    fp.release(TOWNS, book, epsilon="0.05", round=True, out=tmp_path / "other")
+    tamper, named = TAMPERED[how]
+    places = [place, tmp_path / "other"]
+    assert not book.verify(published=places).problems + book.verify(published=places).notes
+    tamper(place)
+    assert [p.partition(":")[0] for p in book.verify(published=places).problems] == [str(place / n) for n in named]
+
+
+def test_a_statement_is_verified_with_the_table_beside_it(tmp_path):
+    book, place = ledger(tmp_path), tmp_path / "o"
+    fp.release(TOWNS, book, epsilon="0.1", out=place)
+    path = place / "statement.json"
+    assert not book.verify(published=[path]).problems
+    (place / "notes.txt").touch()
+    assert book.verify(published=[place]).notes == [f"{place / 'notes.txt'}: is no file of the release"]
+    edited(place, "table.csv", "Birk,", "Birk,1")
+    (problem,) = book.verify(published=[path]).problems
+    assert problem == f"{place / 'table.csv'}: must be as it was published (entry 3), and was changed"
+    (tmp_path / "lone.json").write_bytes(path.read_bytes())
+    assert not book.verify(published=[tmp_path / "lone.json"]).problems
+    with pytest.raises(InputError, match=r"nowhere: cannot be read"):
+        book.verify(published=[tmp_path / "nowhere"])
+
+
+def test_every_place_of_a_release_is_in_the_ledger_once(tmp_path):
+    book = ledger(tmp_path)
+    for name in ("a", "b", "a", "b", "c"):
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / name)
+    fp.release(TOWNS, book, epsilon="0.1", postprocess="none", out=tmp_path / "none")
+    found = book.entries()[1:]
+    assert [e.kind for e in found] == ["charge", "done", "copy", "copy", "done"]
+    assert [e.body["folder"] for e in found[1:]] == [str(tmp_path / n) for n in ("a", "b", "c", "none")]
+    assert {e.body["publication"] for e in found[2:4]} == {found[1].key}
+    for entry in found[1:]:
+        written = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in Path(entry.body["folder"]).iterdir()}
+        assert entry.body["files"] == written
+        assert entry.body["of"] == found[0].key
+    assert not book.verify(published=[tmp_path / n for n in ("a", "b", "c", "none")]).problems
+
+
+def test_a_ledger_of_fairpost_0_1_keeps_two_digests_and_no_copies(tmp_path, monkeypatch):
+    with monkeypatch.context() as old:
+        old.setattr(store, "SCHEMA", store.OLD_SCHEMA)
+        old.setattr(store, "VERSION", store.OLD)
+        book = ledger(tmp_path)
+        record = Ledger.done
+        old.setattr(
+            Ledger, "done", lambda self, key, body: record(self, key, {k: body[k] for k in body if k != "files"})
+        )
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "a")
+    fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "b")
+    assert [e.kind for e in book.entries()] == ["open", "charge", "done"]
+    found = book.verify(published=[tmp_path / "b"])
+    assert not found.problems
+    assert [note.partition(":")[0] for note in found.notes] == [
+        str(tmp_path / "b" / name) for name in ("registry.yaml", "dataset.jsonld")
+    ]
+    edited(tmp_path / "b", "table.csv", "Birk,", "Birk,1")
+    assert len(book.verify(published=[tmp_path / "b"]).problems) == 1
 
 
 # ------------------------------------------------------------------------------------------------ crashes
@@ -378,7 +495,10 @@ def test_what_is_charged_and_cannot_be_published_is_unfinished(tmp_path):
 def test_the_storm_in_small(tmp_path):
     """`make torture` in little: 16 processes, killed at random, ledger and protocol, a full disk, tampering."""
     command = [sys.executable, str(Path(__file__).parents[1] / "tools" / "torture.py"), "--folder", str(tmp_path)]
-    for words in (["--attempts", "60", "--kills", "8", "--pause", "0.02", "ledger", "protocol"], ["disk", "tamper"]):
+    for words in (
+        ["--attempts", "60", "--kills", "8", "--pause", "0.02", "ledger", "protocol"],
+        ["--ledgers", "15", "disk", "tamper", "exact"],
+    ):
         done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "all hold" in done.stdout
@@ -474,13 +594,13 @@ REGISTRY = yaml.safe_load((Path(__file__).parent / "registry_schema.yaml").read_
 
 @pytest.mark.parametrize("case", ["pure", "zcdp", "groups", "exact", "share"])
 def test_the_statement_and_the_registry_record_keep_their_schemas(tmp_path, case):
-    terms = (
-        {"measure": "zcdp", "limit_delta": "1e-10"}
-        if case == "zcdp"
-        else {"neighbours": "replace"}
-        if case == "exact"
-        else {}
-    )
+    terms = {
+        "pure": TOTAL,
+        "zcdp": {"measure": "zcdp", "limit_delta": "1e-10"},
+        "groups": {"public": ["group", "weight"]},
+        "exact": TOTAL,
+        "share": {"public": ["group", "weight"]},
+    }[case]
     book = ledger(tmp_path, ("discrete-gaussian", 10.0), **terms)
     words = {
         "pure": {"epsilon": "1/10", "round": True, "total": PUBLIC, "chosen_from": "these-data"},
@@ -528,12 +648,12 @@ def test_the_published_schema_is_the_shipped_one():
 
 
 def test_a_statement_read_back_says_what_was_released(tmp_path):
-    book = ledger(tmp_path)
+    book = ledger(tmp_path, **TOTAL)
     fp.release(TOWNS, book, epsilon="0.1", total=PUBLIC, round=True, out=tmp_path / "o")
     found = stated(tmp_path / "o" / "statement.json")
     assert (found.mechanism, found.scale, found.postprocess, found.total) == (
         "discrete-laplace",
-        10.0,
+        20.0,
         "simplex",
         1085.0,
     )
@@ -574,7 +694,7 @@ def test_millions_of_counts_can_be_rounded():
 
 
 def test_a_preview_charges_nothing_and_hides_an_exact_total(tmp_path):
-    book = ledger(tmp_path, neighbours="replace")
+    book = ledger(tmp_path, **TOTAL)
     job = api.job_of(book, TOWNS, {"epsilon": "0.1", "total": "exact"}, out=None)
     seen = api.preview(book, job)
     assert (seen.loss, seen.fits, seen.charged_before) == ("1/10", True, False)
@@ -613,17 +733,3 @@ def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_p
     holder.wait(10)
     assert protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)[0].fresh
     assert not list(book.folder.glob("*.lock"))
-
-
-def test_what_tells_two_publications_apart():
-    """Part of a publication's name in the ledger, which later versions must find again."""
-    made = Publication(
-        "simplex", round=True, totals=(1083, 7), total_kind="public", source="yearbook", chosen="a plan"
-    ).public()
-    assert made == {
-        "postprocess": "simplex", "round": True, "by_group": False, "totals": [1083, 7], "total": "public", "source": "yearbook",
-        "chosen": "a plan",
-    }  # fmt: skip
-    assert Publication("none").public() | {"chosen": ""} == {
-        "postprocess": "none", "round": False, "by_group": False, "totals": None, "total": "noisy", "source": None, "chosen": "",
-    }  # fmt: skip

@@ -7,6 +7,7 @@ to what nobody means (other types, nests of thousands, numbers that no float hol
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import random
@@ -14,14 +15,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from attackers import damaged, run
+from attackers import damaged
 
 TABLE = b"id,count,base,weight,state,last,area\n" + b"".join(
     b"%02d%d,%d,%d,%s,%s,%d,z%d\n"
     % (k // 2, k % 2, x, 9 * x + k, b"1.5" if k % 3 else b"1", b"ns"[k % 2 : k % 2 + 1], 3 * x, k % 3)
     for k, x in enumerate((30, 4000, 9, 500, 0, 77, 250, 12))
 )
-NOISY = b"id,count\n" + b"".join(b"%02d%d,%d\n" % (k // 2, k % 2, 40 * k - 7) for k in range(8))
+NOISY = b"id,count,level\n" + b"".join(b"%02d%d,%d,place\n" % (k // 2, k % 2, 40 * k - 7) for k in range(8))
 IDS = [f"{k // 2:02d}{k % 2}" for k in range(8)]
 DEEP = "@deep"
 """A text that stands for a nest; how deep is chosen for each case."""
@@ -215,35 +216,39 @@ def drawn(rng: random.Random) -> list[str]:
     return [*words, "--html", "out.html", "--json", "out.json"]
 
 
-def kept() -> list[Any]:
-    """A ledger, and statements of what would be published from it: of a table, of groups with a total, of levels."""
-    if not Path("../statements.json").exists():
-        for name, data in (("../in.csv", TABLE), ("plan.toml", as_toml(PLAN).encode())):
-            Path(name).write_bytes(data)
-        terms = ["--dataset", "D", "--unit", "child", "--neighbours", "add-remove", "--measure", "pure", "--limit", "1"]
-        for words in (
-            ["budget", "create", "../ledger", *terms],
-            ["release", "--plan", "plan.toml", "--ledger", "../ledger", "--dry-run"],
-        ):
-            code, said = run(words)
-            assert code == 0, said
-        from fairpost.release import Ledger, api
+CREATED = [
+    "--dataset", "D", "--unit", "child", "--neighbours", "replace", "--measure", "pure", "--limit", "1", "--other-ledgers", "none",
+    "--public", "state", "--public", "weight", "--public", "area", "--exact-total", "--exact-source", "a yearbook",
+    "--rows", "rows.csv",
+]  # fmt: skip
 
-        book = Ledger.open("../ledger")
-        tables = [
-            {key.replace("-", "_"): value for key, value in (PLAN | table).items() if key != "table"}
-            for table in PLAN["table"]
-        ]  # type: ignore[operator]
-        for table in tables:
-            table.pop("total_source", None), table.pop("total", None)
-            if "level_sigma" in table:
-                table["sigmas"] = table.pop("level_sigma").split(",")
-        found = [api.preview(book, job).statement for job in api.plan_jobs(book, tables, None, None)]
+
+def kept() -> list[Any]:
+    """A ledger, and statements of what would be published from it: of a table, of groups, of levels."""
+    from click.testing import CliRunner
+
+    from fairpost.cli import main
+
+    if not Path("../statements.json").exists():
+        rows = b"".join(line.split(b",")[0] + b"\n" for line in TABLE.splitlines())
+        for name, data in (("../in.csv", TABLE), ("rows.csv", rows), ("plan.toml", as_toml(PLAN).encode())):
+            Path(name).write_bytes(data)
+        made = CliRunner().invoke(main, ["budget", "create", "../ledger", *CREATED])
+        assert made.exit_code == 0, made.output
+        seen = CliRunner().invoke(
+            main, ["release", "--plan", "plan.toml", "--ledger", "../ledger", "--dry-run", "--json", "-"]
+        )
+        assert seen.exit_code == 0, seen.output
+        found = [table["statement"] for table in json.loads(seen.stdout)["tables"]]
         for statement in found:
             statement["budget"] |= {"entry": 1, "hash": "0" * 64}
-        os.unlink("plan.toml")
-        Path("../statements.json").write_text(json.dumps(found))
-    statements: list[Any] = json.loads(Path("../statements.json").read_text())
+            step = statement["postprocessing"][0]
+            step["total_value"] = 5000 if step["total"] in ("exact", "public") else step["total_value"]
+            statement["table"]["sha256"] = hashlib.sha256(NOISY).hexdigest()
+        Path("../statements.json").write_text(json.dumps(found), encoding="utf-8")
+        for name in ("rows.csv", "plan.toml"):
+            os.unlink(name)
+    statements: list[Any] = json.loads(Path("../statements.json").read_text(encoding="utf-8"))
     return statements
 
 

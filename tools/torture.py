@@ -29,15 +29,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fairpost.counts import Counts
-from fairpost.errors import BudgetError, LedgerError, UnfinishedError
+from fairpost.errors import BudgetError, FairpostError, LedgerError, UnfinishedError
 from fairpost.release import api, noise, protocol, rules, selftest, tree_rules
 from fairpost.release import kept as keeping
 from fairpost.release.ledger import Ask, Ledger
-from fairpost.release.request import Publication, Request, Sensitivity, level_of
+from fairpost.release.request import Publication, PublicTotal, Request, Sensitivity, level_of
 from fairpost.release.source import Source
 
 PROCESSES = 16
@@ -491,6 +492,190 @@ def tampering(root: Path) -> list[tuple[str, bool]]:
     return checks
 
 
+# ------------------------------------------------------------------------------------------------ exact numbers
+
+
+def exact_numbers(root: Path, ledgers: int, seed: int) -> dict[str, int]:
+    """Random sequences of releases with random invariants: what do all published exact numbers of a ledger tell together?
+
+    The numbers are taken from the published files alone (statements and tables), each with the rows that it is the sum of. The
+    least and the largest value of every row, by integer programming, must be at least 2 apart.
+    """
+    chance = random.Random(seed)
+    tally = dict.fromkeys(
+        (
+            "ledgers",
+            "releases",
+            "of them with exact numbers",
+            "refused",
+            "exact numbers",
+            "rows told",
+            "contradictions",
+        ),
+        0,
+    )
+    for r in range(ledgers):
+        folder = root / f"exact-{r}"
+        folder.mkdir()
+        book = _any_ledger(chance, folder)
+        if book is None:
+            continue
+        tally["ledgers"] += 1
+        tested(book, *(noise.Law("discrete-laplace", float(b)) for b in (20, 40)))
+        known: list[tuple[frozenset[str], int]] = []
+        ids, world = _rows(chance)
+        for k in range(6):
+            if chance.random() < 0.4:  # somebody comes or goes
+                world[chance.choice(ids)] += 1
+            try:
+                words = _any_release(chance, folder, ids, world, book.terms.public[-1])
+                job = api.job_of(
+                    book,
+                    folder / "t.csv",
+                    words["given"],
+                    out=folder / f"out{k}",
+                    again=str(k),
+                    columns=words["columns"],
+                )
+                (done,) = protocol.run(book, [job], sampler=noise.in_process)
+            except FairpostError:
+                tally["refused"] += 1
+                continue
+            found = _told_by(done)
+            tally["releases"] += 1
+            tally["of them with exact numbers"] += bool(found)
+            known += found
+        tally["exact numbers"] += len(set(known))
+        told = _determined(known)
+        tally["contradictions"] += told is None
+        tally["rows told"] += told or 0
+    return tally
+
+
+IDS = [f"{s}{c}{b}" for s in "12" for c in "12" for b in "1234"]
+COLUMNS = ("s", "c", "odd", "one")
+
+
+def _rows(chance: random.Random) -> tuple[list[str], dict[str, int]]:
+    return list(IDS), {i: chance.choice((0, 0, 1, 2, 30)) for i in IDS}
+
+
+def _labels(i: str) -> list[str]:
+    return [i[:1], i[:2], str(int(i) % 2), i]
+
+
+def _any_ledger(chance: random.Random, folder: Path) -> Ledger | None:
+    rows = {"id": IDS, **dict(zip(COLUMNS, zip(*map(_labels, IDS), strict=True), strict=True))}
+    exact: dict[str, Any] = chance.choice(
+        [
+            {},
+            {"exact_total": True},
+            *({"exact_by": c} for c in COLUMNS),
+            {"levels": {"s": 1, "c": 2, "b": 3}, "exact": chance.choice("sc")},
+        ]
+    )
+    if exact:
+        exact |= {"rows": rows, "exact_source": "a table", "smallest_part": 2}
+    try:
+        return Ledger.create(
+            folder / "l", dataset="t", neighbours="replace", limit="1e9", public=_own_last(exact), **exact
+        )
+    except FairpostError:
+        return None
+
+
+def _own_last(exact: dict[str, Any]) -> list[str]:
+    own = exact.get("exact_by", "s")
+    return ["tot", *(c for c in COLUMNS if c != own), own]
+
+
+def _any_release(
+    chance: random.Random, folder: Path, ids: list[str], world: dict[str, int], own: str
+) -> dict[str, Any]:
+    """A file and a request: any rows, any groups, totals that are typed or true, a tree; now and then two rows change places."""
+    group = own if chance.random() < 0.5 else chance.choice(COLUMNS)
+    place = dict(zip(ids, ids, strict=True))
+    if chance.random() < 0.3:  # with equal counts no total changes
+        one = chance.choice(ids)
+        two = chance.choice([i for i in ids if world[i] == world[one]])
+        place |= {one: two, two: one}
+    of = {i: _labels(place[i])[COLUMNS.index(group)] for i in ids}
+    lines = ["id,count,tot," + ",".join(COLUMNS)]
+    for i in ids:
+        total = sum(world[j] for j in ids if of[j] == of[i])
+        lines.append(",".join([i, str(world[i]), str(total), *_labels(place[i])]))
+    (folder / "t.csv").write_text("\n".join(lines), encoding="utf-8")
+    given: dict[str, Any] = {"epsilon": "1/10", "round": True}
+    columns: dict[str, Any] = {}
+    if chance.random() < 0.3:
+        columns["where"] = [f"{chance.choice(COLUMNS)} = {chance.choice('12')}"]
+    way = chance.choice(("total", "typed", "parts", "column", "tree", "noisy"))
+    if way == "total":
+        given["total"] = "exact"
+    elif way == "typed":
+        given["total"] = PublicTotal(sum(world.values()) + chance.choice((0, 0, 1)))
+    elif way == "parts":
+        given |= {"by_group": True, "total": "exact"}
+        columns["group"] = group
+    elif way == "column":
+        columns |= {"group": group, "group_total": "tot"}
+    elif way == "tree":
+        given |= {
+            "levels": {"s": 1, "c": 2, "b": 3},
+            "split": ["1/4", "1/4", "1/2"],
+            "exact": chance.choice(("all", "s", "c")),
+        }
+    return {"given": given, "columns": columns}
+
+
+def _told_by(done: Any) -> list[tuple[frozenset[str], int]]:
+    """Exact numbers of a release and their rows, out of its table and statement."""
+    table = done.table.rows(named=True)
+    hierarchy = done.statement["privacy"].get("hierarchy")
+    if hierarchy is not None:
+        names = ["all", *hierarchy["names"]]
+        if hierarchy["exact"] is None:
+            return []
+        exact = names[: names.index(hierarchy["exact"]) + 1]
+        leaves = [row["id"] for row in table if row["level"] == names[-1]]
+        above = [row for row in table if row["level"] in exact]
+        return [
+            (frozenset(i for i in leaves if row["id"] == "all" or i.startswith(row["id"])), int(row["count"]))
+            for row in above
+        ]
+    found = []
+    for item in done.statement["unprotected"]:
+        if item["value"] is not None and "total" in item["what"]:
+            group = item["what"].partition(", group ")[2]
+            found.append(
+                (frozenset(row["id"] for row in table if not group or row["group"] == group), int(item["value"]))
+            )
+    return found
+
+
+def _determined(known: list[tuple[frozenset[str], int]]) -> int | None:
+    """How many rows the numbers tell: their values are less than 2 apart. None: no table has all these numbers."""
+    from scipy.optimize import linprog
+
+    ids = sorted(set().union(*(rows for rows, _ in known)))
+    if not ids:
+        return 0
+    A = [[float(i in rows) for i in ids] for rows, _ in known]
+    b = [total for _, total in known]
+    told = 0
+    for k in range(len(ids)):
+        ends = []
+        for sign in (1.0, -1.0):
+            c = np.zeros(len(ids))
+            c[k] = sign
+            best = linprog(c, A_eq=A, b_eq=b, integrality=np.ones(len(ids)), method="highs")
+            if best.status != 0:
+                return None
+            ends.append(sign * best.fun)
+        told += round(ends[1]) - round(ends[0]) < 2
+    return told
+
+
 # ------------------------------------------------------------------------------------------------ the table
 
 
@@ -499,10 +684,12 @@ def main() -> None:
     words.add_argument("--attempts", type=int, default=10_000)
     words.add_argument("--kills", type=int, default=400)
     words.add_argument("--pause", type=float, default=0.05, help="mean seconds between kills")
+    words.add_argument("--ledgers", type=int, default=200, help="of the part exact")
+    words.add_argument("--seed", type=int, default=0, help="of the part exact")
     words.add_argument("--folder", type=Path, help="where; default a new temporary folder")
-    words.add_argument("parts", nargs="*", choices=["ledger", "protocol", "levels", "disk", "tamper", []])
+    words.add_argument("parts", nargs="*", choices=["ledger", "protocol", "levels", "disk", "tamper", "exact", []])
     given = words.parse_args()
-    parts = given.parts or ["ledger", "protocol", "levels", "disk", "tamper"]
+    parts = given.parts or ["ledger", "protocol", "levels", "disk", "tamper", "exact"]
     root = Path(tempfile.mkdtemp(prefix="torture-", dir=given.folder))
     bad = 0
     try:
@@ -524,6 +711,15 @@ def main() -> None:
                 for what, holds in table(root):
                     bad += not holds
                     print(f"  {what:<64} {'yes' if holds else 'NO'}", flush=True)
+        if "exact" in parts:
+            found = exact_numbers(root, given.ledgers, given.seed)
+            bad += found["rows told"] + found["contradictions"] + (found["exact numbers"] == 0)
+            print("\nexact numbers: random releases, what all of a ledger tell together", flush=True)
+            for what, number in found.items():
+                print(
+                    f"  {what:<28} {number:>8,}  {'must be 0' if what in ('rows told', 'contradictions') else ''}",
+                    flush=True,
+                )
     finally:
         shutil.rmtree(root, ignore_errors=True)
     print(f"\n{'all hold' if not bad else f'{bad} DO NOT HOLD'}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -23,10 +24,15 @@ from fairpost.results import Check
 from fairpost.results.base import number
 from fairpost.results.check import chance, expected_words, kept_words, parts_table
 
+if TYPE_CHECKING:
+    from fairpost.release.reading import Stated
+
 TOP = 5
 """Entities on the screen, of those that gained and of those that lost."""
 MOST_GROUPS = 15
 """Groups on the screen."""
+LEVEL = "level"
+"""The column of a release of levels that says of which one a row is."""
 
 
 @click.command()
@@ -47,9 +53,11 @@ MOST_GROUPS = 15
 @o.NOISE
 @click.option(
     "--statement",
+    "statements",
+    multiple=True,
     type=click.Path(path_type=str),
     metavar="FILE",
-    help="Instead: the statement of a release, with its noise.",
+    help="Instead: the statement of a release, with its noise; RELEASED must be its table, unchanged. Once for each RELEASED.",
 )
 @click.option(
     "--confidence", type=float, default=0.95, show_default=True, help="Of intervals, all rows of a table together."
@@ -73,10 +81,14 @@ def check(**given: Any) -> int:
     Laplace noise of scale 10
       fairpost check true.csv noisy.csv second.csv --scale 10
     """
-    true, released, mechanism = given["true"], given["released"], _noise(given)
-    outputs = Outputs(given, [true, *released])
+    true, released, stated = given["true"], given["released"], _stated(given)
+    outputs = Outputs(given, [true, *released, *given["statements"]])
+    keep = () if stated is None or stated.levels is None else (LEVEL,)
+    mechanism = o.maybe_noise(given)
     counts = read_counts(true, **o.columns(given), label=given["label"])
-    rows, columns = zip(*(_released(path, given) for path in released), strict=True)
+    rows, columns = zip(*(_released(path, given, keep) for path in released), strict=True)
+    if stated is not None:
+        mechanism = _noise_of(stated, rows, given)
     found = checked(counts, rows, mechanism, names=released, confidence=given["confidence"])
     outputs.write(
         lambda: _show(found),
@@ -87,19 +99,54 @@ def check(**given: Any) -> int:
     return 0
 
 
-def _noise(given: o.Given) -> Law | None:
-    if given["statement"] is None:
-        return o.maybe_noise(given)
+def _stated(given: o.Given) -> Stated | None:
+    """What the statements say of the noise, all of them the same; each RELEASED must be the table of its own, byte by byte."""
+    paths, released = given["statements"], given["released"]
+    if not paths:
+        return None
     from fairpost.release.reading import stated
+    from fairpost.release.seals import digest_of
 
     typed = [name for name in ("epsilon", "scale", "sigma", "rho") if given[name] is not None]
     if typed:
         raise ParameterError(f"the noise is given by --statement or by --{typed[0]}, got both")
-    found = stated(given["statement"])
-    return o.noise_of(given | {"mechanism": found.mechanism, found.parameter: found.scale})
+    if len(paths) != len(released):
+        raise ParameterError(
+            f"--statement must be given once for each RELEASED, in their order, got {len(paths)} for {len(released)}"
+        )
+    found = [stated(path) for path in paths]
+    for path, file, one in zip(paths, released, found, strict=True):
+        if digest_of(Path(file)) != one.table_sha256:
+            raise InputError(
+                f"{file}: must be the table of {path}, byte by byte, and is another or was changed; take the file as it was "
+                f"published (for one that was only saved anew, state the noise: --mechanism {one.mechanism} --{one.parameter})"
+            )
+        if (one.mechanism, one.scales) != (found[0].mechanism, found[0].scales):
+            raise InputError(
+                f"{path}: the releases of one check must have the same noise, got other noise than in {paths[0]}"
+            )
+    return found[0]
 
 
-def _released(path: str, given: o.Given) -> tuple[Rows, dict[str, Any]]:
+def _noise_of(stated: Stated, rows: Sequence[Rows], given: o.Given) -> Law:
+    """The noise that a statement gives; of a release of levels that of the one level whose rows are checked."""
+    scale = stated.scale
+    if stated.levels is not None:
+        there = list(dict.fromkeys(label for one in rows for label in one.kept[LEVEL]))
+        if len(there) != 1:
+            names = ", ".join(stated.scales)
+            raise InputError(
+                f'one level is checked at a time, with --released-where "{LEVEL} = NAME" (of {names}), got {len(there)}'
+            )
+        if there[0] not in stated.scales:
+            raise InputError(
+                f"level {there[0]!r} was released without noise, so no statement explains differences in it"
+            )
+        scale = stated.scales[there[0]]
+    return o.noise_of(given | {"mechanism": stated.mechanism, stated.parameter: scale})
+
+
+def _released(path: str, given: o.Given, keep: Sequence[str]) -> tuple[Rows, dict[str, Any]]:
     """The rows of a release and how they were read: its columns are named as in TRUE, or as a release names them."""
     how = {"decimal": given["decimal"], "where": given["released_where"]}
     ids = [given["released_id"]] if given["released_id"] else [given["id"] or "id", "id"]
@@ -108,7 +155,7 @@ def _released(path: str, given: o.Given) -> tuple[Rows, dict[str, Any]]:
     for id, count in dict.fromkeys(product(ids, counts)):
         said: list[str] = []
         try:
-            found = read_rows(path, id=id, count=count, say=said.append, **how)
+            found = read_rows(path, id=id, count=count, keep=keep, say=said.append, **how)
         except InputError as error:
             first = first or error
             continue

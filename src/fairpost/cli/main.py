@@ -63,8 +63,8 @@ Once on a machine:
 Exit codes: 0 done; 2 the input or an option breaks a rule, which one line
 on stderr names, or no command was given; 3 no answer (an engine refuses, no
 epsilon meets the target, a release does not fit its budget); 4 a release is
-charged and not finished; 5 a ledger fails its check; 130 interrupted;
-141 nobody reads stdout.
+charged and not finished; 5 a ledger or its release fails its check;
+130 interrupted; 141 nobody reads stdout.
 """
 
 

@@ -191,13 +191,14 @@ FORCE = click.option("--force", is_flag=True, help="Overwrite outputs that exist
 JSON = click.option(
     "--json", "json_", type=click.Path(path_type=str), metavar="PATH|-", help="Results as JSON; -: to stdout."
 )
+CSV_SAFE = click.option(
+    "--csv-safe", is_flag=True, help="For spreadsheets: a ' before text in the CSV that begins like a formula."
+)
 CSV = together(
     click.option(
         "--csv", "csv_", type=click.Path(path_type=str), metavar="PATH|-", help="One row per entity; -: to stdout."
     ),
-    click.option(
-        "--csv-safe", is_flag=True, help="For spreadsheets: a ' before text in the CSV that begins like a formula."
-    ),
+    CSV_SAFE,
 )
 HTML = click.option(
     "--html", type=click.Path(path_type=str), metavar="PATH|-", help="A report to read: one file; -: to stdout."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv as csv_module
-import io
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -17,12 +15,10 @@ from fairpost.cli import screen
 from fairpost.cli.options import Given, command_line
 from fairpost.errors import ParameterError
 from fairpost.io import check_free, write_whole
+from fairpost.io.rows import without_formulas
 
 STDOUT = "-"
 """The name that means the standard output; the input of this name is the standard input."""
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a field begins that a spreadsheet may take for a formula (OWASP, CSV injection)."""
 
 OTHERS = frozenset([".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".parquet", ".gz", ".zip", ".pdf"])
 """Endings of formats that are written nowhere."""
@@ -102,25 +98,6 @@ def _check_ending(kind: str, path: str, parquet: bool) -> None:
         form = kind.partition("-")[0]
         also = " or .parquet" if parquet else ""
         raise ParameterError(f"--{kind} writes {form.upper()} into a file that ends in .{form}{also}, got {path!r}")
-
-
-def without_formulas(text: str) -> str:
-    """A table in which no field begins like a formula: those that do, and are no numbers, get a ' in front."""
-    out = io.StringIO()
-    writer = csv_module.writer(out, lineterminator="\n")
-    for row in csv_module.reader(io.StringIO(text, newline="")):
-        writer.writerow(["'" + field if _formula(field) else field for field in row])
-    return out.getvalue()
-
-
-def _formula(field: str) -> bool:
-    if not field.startswith(FORMULA):
-        return False
-    try:
-        float(field)
-    except ValueError:
-        return True
-    return False
 
 
 def to_stdout(text: str) -> None:

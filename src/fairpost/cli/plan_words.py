@@ -37,6 +37,7 @@ def _levels(given: Any) -> bool:
 
 TEXT: Kind = ("a text", _text)
 AMOUNT: Kind = ('an amount: a number, or a text such as "1/3"', _amount)
+FLAG: Kind = ("true or false", lambda given: isinstance(given, bool))
 KINDS: dict[str, Kind] = {
     "name": ("a text or a whole number", _amount),
     "again": ("a text or a whole number", _amount),
@@ -44,8 +45,14 @@ KINDS: dict[str, Kind] = {
     "rho": AMOUNT,
     "total": AMOUNT,
     "entities-per-person": ("a whole number", _whole),
-    "round": ("true or false", lambda given: isinstance(given, bool)),
-    "by-group": ("true or false", lambda given: isinstance(given, bool)),
+    "round": FLAG,
+    "by-group": FLAG,
+    "csv-safe": FLAG,
+    "accept-weak-protection": FLAG,
+    "chosen-from": (
+        "a text or a table of texts",
+        lambda given: _text(given) or (isinstance(given, dict) and _texts(list(given.values()))),
+    ),
     "levels": ("a text, a list of columns or a table of lengths", _levels),
     "split": ("a text, a list or a table of amounts", _amounts),
     "level-sigma": ("a text, a list or a table of amounts", _amounts),

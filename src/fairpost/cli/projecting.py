@@ -10,12 +10,12 @@ import click
 from fairpost.cli import hierarchies
 from fairpost.cli import options as o
 from fairpost.cli.layout import remark
-from fairpost.cli.outputs import Outputs, now, to_stdout, without_formulas
+from fairpost.cli.outputs import Outputs, now, to_stdout
 from fairpost.cli.recipes import project_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Rows, read_rows
-from fairpost.io.rows import columns_csv
+from fairpost.io.rows import columns_csv, without_formulas
 from fairpost.project import RELEASES
 from fairpost.project import project as projection_of
 from fairpost.results import Projection

@@ -15,7 +15,8 @@ from fairpost.documents import toml_of
 from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
 from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, protocol, release_noisy
 from fairpost.release.amounts import rounded
-from fairpost.release.request import CHOSEN
+from fairpost.release.ledger import NOT_STATED
+from fairpost.release.request import CHOICES, CHOSEN
 from fairpost.release.rules import RULES
 from fairpost.release.tree_rules import RULES as TREE_RULES
 
@@ -27,7 +28,9 @@ PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
 @click.argument("file", required=False, type=click.Path(path_type=str))
 @click.option("--ledger", type=click.Path(path_type=str), help="The budget; `fairpost budget create` makes one.")
 @o.COLUMNS
-@click.option("--group-total", metavar="COL", help="Column with the public total of each group; needs --total-source.")
+@click.option(
+    "--group-total", metavar="COL", help="Column with the exact total of each group, an invariant of the ledger."
+)
 @click.option("--epsilon", help="The loss, kept by discrete Laplace noise: 0.1, 1/3.")
 @click.option("--rho", help="The loss, kept by discrete Gaussian noise; for a ledger of zcdp.")
 @click.option(
@@ -44,14 +47,20 @@ PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
     help=f"The rule: {', '.join(RULES)}; with --levels {', '.join(TREE_RULES)}.  [default: simplex; blue-down]",
 )
 @click.option("--round", "whole", is_flag=True, help="Whole numbers with all totals kept exactly, without bias.")
-@click.option("--total", help="A total that is public elsewhere, with --total-source.  [default: the noisy sum]")
-@click.option("--total-source", metavar="TEXT", help="Where the total is published; goes into the statement.")
-@click.option("--exact-total", is_flag=True, help="Disclose the true total; for a ledger with neighbours replace.")
+@click.option("--total", help="The total, typed; an invariant of the ledger.  [default: the noisy sum]")
+@click.option("--total-source", metavar="TEXT", help="Where the total is published: the words of the ledger, if any.")
+@click.option("--exact-total", is_flag=True, help="The true total (--by-group: totals), an invariant of the ledger.")
 @click.option("--by-group", is_flag=True, help="Each group keeps its own total, or shares 1.")
-@click.option("--chosen-from", type=click.Choice(CHOSEN), help="What epsilon and the rule were chosen from; published.")
+@click.option(
+    "--chosen-from",
+    metavar="WORD|NAME=WORD,...",
+    help=f"What was chosen from what, published: {', '.join(CHOSEN)}; names: {', '.join(CHOICES)}.",
+)
+@click.option("--accept-weak-protection", is_flag=True, help="Release although most counts come out true.")
 @click.option(
     "--out", type=click.Path(path_type=str), metavar="DIR", help="The folder to make, with table and statement."
 )
+@o.CSV_SAFE
 @click.option("--again", default="", metavar="LABEL", help="A second, independent draw; it has its own charge.")
 @click.option("--from-noisy", metavar="KEY", help="Publish noise that is kept with another rule; no charge, no FILE.")
 @click.option(
@@ -69,13 +78,12 @@ def release(file: str | None, **given: Any) -> int:
 
     The ledger is charged first, then OpenDP draws the noise; the same command again never draws again. DIR gets
     table.csv, statement.json, registry.yaml and dataset.jsonld, and nothing in them is computed from true counts, but for
-    what --exact or --exact-total name.
+    what the ledger lists as exact.
 
     \b
-    Example: districts that keep the published national total, in whole numbers
+    Example: districts with a noisy total, in whole numbers
       fairpost release districts.csv --id leaid --count poor_5_17 \\
-          --ledger poverty.ledger --epsilon 0.1 --total 8507055 \\
-          --total-source "SAIPE 2019, national" --round \\
+          --ledger poverty.ledger --epsilon 0.1 --round \\
           --chosen-from policy --out release
     """
     guard.harden()
@@ -126,6 +134,7 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
             release_noisy(
                 given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),
                 by_group=given["by_group"], chosen_from=given["chosen_from"], out=given["out"], about=about,
+                csv_safe=given["csv_safe"],
             )
         ]  # fmt: skip
         return _said(book, done)
@@ -139,13 +148,9 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
 
 
 def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protocol.Job:
-    words = {
-        k: given[k]
-        for k in ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")
-    }
+    names = ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")
+    words = {k: given[k] for k in (*names, "accept_weak_protection", "csv_safe")}
     total: Any = given["total_source"] if given["group_total"] else _public(given)
-    if given["group_total"] and not given["total_source"]:
-        raise ParameterError("--group-total needs --total-source, which says where the totals are published")
     if given["exact_total"]:
         if given["total"] is not None or given["group_total"] is not None:
             raise ParameterError("a total is public or exact, got both")
@@ -162,8 +167,8 @@ def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protoc
 
 
 def _public(given: o.Given) -> PublicTotal | None:
-    if (given["total"] is None) != (given["total_source"] is None) and not given["group_total"]:
-        raise ParameterError("a public total is given by --total and --total-source together, got one of them")
+    if given["total_source"] is not None and given["total"] is None and not given["group_total"]:
+        raise ParameterError("--total-source is of --total or --group-total, got it alone")
     return None if given["total"] is None else PublicTotal(given["total"], given["total_source"])
 
 
@@ -233,6 +238,7 @@ def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]
             else f"no charge: the noise of entry {budget['entry']} was drawn before"
         )
         lines.append(f"{r.statement['table']['rows']:,} rows in {r.folder}; key {r.key}")
+        lines += _unsaid(r.statement)
     tables = [
         {
             "key": r.key,
@@ -243,6 +249,12 @@ def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]
         for r in done
     ]
     return lines, {"left": str(left), "tables": tables}
+
+
+def _unsaid(statement: dict[str, Any]) -> list[str]:
+    """The choices of which nobody said what they were made from."""
+    names = [name for name, word in statement["parameters_chosen"].items() if word == NOT_STATED]
+    return [f"the statement says 'not stated' of: {', '.join(names)} (--chosen-from)"] if names else []
 
 
 def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[str, Any]]:
@@ -270,6 +282,7 @@ def _foreseen(book: Ledger, jobs: list[protocol.Job]) -> tuple[list[str], dict[s
                 for s in seen.statement["postprocessing"]
             ),
             *(f"  unprotected: {u['what']}: {u['source']}" for u in seen.statement["unprotected"]),
+            *_unsaid(seen.statement),
         ]
         tables.append({**vars(seen), "fits": fits})
     return [*lines, "dry run: nothing was charged, drawn or written"], {"tables": tables}

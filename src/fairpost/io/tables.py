@@ -64,6 +64,39 @@ class Rows:
         return f"Rows(n={len(self)}, sum={float(np.sum(self.values)):g})"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Labels:
+    """A list of rows without counts: ids, columns of labels as text, and what else the source has."""
+
+    name: str
+    id: str
+    """The column of the ids, as the source spells it."""
+    ids: tuple[str, ...]
+    labels: Mapping[str, tuple[str, ...]]
+    """By the names that were asked for."""
+    columns: tuple[str, ...]
+    """Every column of the source."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read_labels(source: Any, *, id: str = "id", columns: Sequence[str] = (), **reading: Unpack[Options]) -> Labels:
+    """Unique ids and columns of labels, none of them empty, from a file, a data frame or a mapping of columns."""
+    if isinstance(source, Mapping):
+        import polars as pl
+
+        source = pl.DataFrame({name: [str(v) for v in column] for name, column in source.items()})
+    roles: Roles = {"id": id, **{f"{KEEP}{column}": column for column in columns}}
+    table, found = _table(source, roles, Reading.of(**reading))
+    with translated(table.name):
+        at = str(found["id"])
+        ids = texts(table, at, "id")
+        unique(table, at, ids)
+        labels = {c: tuple(texts(table, str(found[f"{KEEP}{c}"]), "label").to_list()) for c in columns}
+        return Labels(table.name, at, tuple(ids.to_list()), labels, tuple(table.columns))
+
+
 def read_counts(
     source: Any,
     *,

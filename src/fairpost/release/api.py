@@ -12,14 +12,15 @@ import numpy as np
 from fairpost.errors import ParameterError
 from fairpost.release import protocol, rules
 from fairpost.release.guard import hardened, refuse_dask, silently, stoppable
+from fairpost.release.invariants import Claim, parts_of
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Sampler, sample
 from fairpost.release.preview import Preview, preview
 from fairpost.release.publish import Release
 from fairpost.release.request import EXACT, Publication, PublicTotal, Request, Sensitivity, chosen_of, level_of
-from fairpost.release.source import Source, name_of, read_source
+from fairpost.release.source import Source, declared, name_of, read_source, undeclared
 from fairpost.release.statement import About
-from fairpost.release.tree_job import tree_job
+from fairpost.release.tree_job import stated_source, tree_job
 
 __all__ = ["COLUMNS", "EXACT", "REQUEST", "Preview", "job_of", "preview", "release", "release_noisy", "release_plan"]
 Total = PublicTotal | str | None
@@ -42,8 +43,10 @@ def release(
     round: bool = False,
     total: Total = None,
     by_group: bool = False,
-    chosen_from: str | None = None,
+    chosen_from: str | Mapping[str, str] | None = None,
+    accept_weak_protection: bool = False,
     out: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
     again: str = "",
     name: str | None = None,
     about: About | None = None,
@@ -66,26 +69,30 @@ def release(
     levels, split, sigmas, exact, noise
         A release of all levels of a hierarchy, in one charge. `levels`: prefixes of the ids (`{"state": 2, "county": 5}`),
         columns (names), or a `Hierarchy`. Its noise: each level's share of epsilon or rho (`split`), or its sigma or b
-        (`sigmas`), top first, with one entry more where the root is measured too; texts. `exact`: levels that are
-        published without noise, which needs a ledger with neighbours "replace". Instead of all of these `noise`, a
+        (`sigmas`), top first, with one entry more where the root is measured too; texts. `exact`: the level down to which
+        the ledger lets the counts be published without noise. Instead of all of these `noise`, a
         `LevelNoise` whose amounts are texts.
     postprocess, round
         The rule, by its name in an audit ("simplex"; of levels "blue-down"), and whether to round to whole numbers (totals
         and all sums of a hierarchy kept, no bias).
     total, by_group
-        None: the sum of the noisy counts. A `PublicTotal`. Or "exact", the true total, which is then disclosed: it needs a
-        ledger with neighbours "replace" and is listed as unprotected. By group: one for each group.
+        None: the sum of the noisy counts. A `PublicTotal`, a total that is typed. Or "exact", the true total. Both only where
+        the ledger was made with that total (by group: with those groups) as an invariant.
     chosen_from
-        What the parameters were chosen from: "policy", "public-data" or "these-data".
-    out
-        The folder to make, with table.csv, statement.json, registry.yaml and dataset.jsonld. None: no files.
+        What was chosen from what: "policy", "public-data" or "these-data" for all of loss, rule, levels, split and partition,
+        or a mapping from some of these to one of the words.
+    accept_weak_protection
+        Release although the noise is 0 more often than not, so that most counts come out true; the statement says so.
+    out, csv_safe
+        The folder to make, with table.csv, statement.json, registry.yaml and dataset.jsonld. None: no files. `csv_safe`: in
+        table.csv a ' stands before text that a spreadsheet would take for a formula.
     again
         The label of a second, independent draw of the same request, which is charged again.
     name, about
         The name of the table in the ledger, and words for the registry.
     **columns
-        `id`, `count`, `weight`, `group`, `format` of a file, and `group_total`, a column of public totals (then `total` is
-        the text that says where they are published).
+        `id`, `count`, `weight`, `group`, `format`, `where` of a file, and `group_total`, a column of totals of the groups. All
+        but the ids and counts must be columns that the ledger lists as public.
 
     """
     book = opened(ledger)
@@ -97,6 +104,8 @@ def release(
         "total": total,
         "by_group": by_group,
         "chosen_from": chosen_from,
+        "accept_weak_protection": accept_weak_protection,
+        "csv_safe": csv_safe,
     }
 
     def work() -> Release:
@@ -115,8 +124,9 @@ def release_noisy(
     round: bool = False,
     total: PublicTotal | None = None,
     by_group: bool = False,
-    chosen_from: str | None = None,
+    chosen_from: str | Mapping[str, str] | None = None,
     out: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
     about: About | None = None,
 ) -> Release:
     """Publish noise that is kept once more, with another rule. Post-processing is free: nothing is charged."""
@@ -126,11 +136,15 @@ def release_noisy(
 
     def work() -> Release:
         usual = "simplex" if postprocess is not None else protocol.usual_rule(book, key)
-        shape = Publication(postprocess or usual, round, by_group, chosen=chosen_of(chosen_from))
-        if total is not None:
-            totals = tuple(total.of(_kept_labels(book, key) if by_group else None))
-            shape = replace(shape, totals=totals, total_kind="public", source=total.source)
-        return protocol.from_noisy(book, key, shape, protocol.place(out), about)
+        shape = Publication(postprocess or usual, round, by_group, chosen=chosen_of(chosen_from), csv_safe=csv_safe)
+        if total is None:
+            return protocol.from_noisy(book, key, shape, protocol.place(out), about)
+        kept = protocol.kept_of(book, key)
+        totals = tuple(total.of(rules.labels_of(kept.groups, True) if by_group else None))
+        source = stated_source(book, total.source)
+        shape = replace(shape, totals=totals, total_kind="public", source=source)
+        claim = claim_of(shape, kept.ids[0], kept.groups)
+        return protocol.from_noisy(book, key, shape, protocol.place(out), about, claim)
 
     with hardened():
         return silently(work)
@@ -182,7 +196,7 @@ def plan_jobs(
 COLUMNS = ("id", "count", "weight", "group", "format", "group_total")
 REQUEST = (
     "epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "round", "total", "by_group", "chosen_from",
-    "levels", "split", "sigmas", "exact",
+    "levels", "split", "sigmas", "exact", "accept_weak_protection", "csv_safe",
 )  # fmt: skip
 
 
@@ -208,47 +222,58 @@ def job_of(
     lone = next((k for k in ("split", "sigmas", "exact") if given.get(k)), None)
     if lone is not None:
         raise ParameterError(f"`{lone}` is about the levels of a hierarchy and needs `levels`, got none")
-    # amounts first, so that a float is refused before the file is read
+    # amounts and columns first, so that what is refused is refused before the file is read
     losses = {k: given.get(k) for k in ("epsilon", "rho", "mechanism")}
     level_of(book.terms, sensitivity, "table", 1, **losses)
     columns = dict(columns or {})
+    used = declared(book.terms.public, columns)
     column_of_totals = columns.pop("group_total", None)
     if column_of_totals is not None:
         columns["total"] = column_of_totals
     source = read_source(counts, **columns)
-    shape = _publication(book, given, source)
+    undeclared(book.terms.public, source, used)
+    shape = replace(_publication(book, given, source), columns=used)
     rules.check(shape, source.groups)
     level = level_of(book.terms, sensitivity, "table", int(source.x.size), **losses)
     label = name if name is not None else name_of(counts)
-    request = Request(label, (level,), sensitivity, again)
-    return protocol.job_of(request, shape, source, protocol.place(out), about)
+    request = Request(label, (level,), sensitivity, again, columns=used)
+    job = protocol.job_of(
+        request, shape, source, protocol.place(out), about, claim_of(shape, source.ids, source.groups)
+    )
+    return replace(job, weak=bool(given.get("accept_weak_protection")))
+
+
+def claim_of(p: Publication, ids: Sequence[str], groups: Sequence[str] | None) -> Claim | None:
+    """What a publication keeps exactly: its totals, and the rows that they are totals of."""
+    if p.totals is None:
+        return None
+    parts = parts_of(ids, groups if p.by_group else None)
+    return Claim(parts, dict(zip(parts, p.totals, strict=True)))
 
 
 def _publication(book: Ledger, given: Mapping[str, Any], source: Source) -> Publication:
     by_group, total = bool(given.get("by_group", False)), given.get("total")
     base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": chosen_of(given.get("chosen_from"))}
+    base["csv_safe"] = bool(given.get("csv_safe"))
     name = str(given.get("postprocess") or "simplex")
     if source.totals is not None:
-        if not isinstance(total, str) or total == EXACT:
+        if not isinstance(total, str | None) or total == EXACT:
             raise ParameterError("totals out of a column need their source, as a text")
-        return _from_column(name, base, source, total)
+        return _from_column(book, name, base, source, total)
     if total is None:
         return Publication(name, by_group=by_group, **base)
     if isinstance(total, PublicTotal):
         values = tuple(total.of(rules.labels_of(source.groups, by_group)))
-        return Publication(name, by_group=by_group, totals=values, total_kind="public", source=total.source, **base)
+        why = stated_source(book, total.source)
+        return Publication(name, by_group=by_group, totals=values, total_kind="public", source=why, **base)
     if total != EXACT:
-        raise ParameterError(f'`total` must be None, a PublicTotal with its source, or "exact", got {total!r}')
-    if book.terms.neighbours != "replace":
-        raise ParameterError(
-            "an exact total is not hidden from anyone who adds or removes a unit: it needs a ledger with neighbours "
-            f"replace, got one with {book.terms.neighbours}"
-        )
+        raise ParameterError(f'`total` must be None, a PublicTotal, or "exact", got {total!r}')
     values = rules.group_sums(source.x, source.groups, by_group)
-    return Publication(name, by_group=by_group, totals=values, total_kind="exact", **base)
+    why = stated_source(book, None)
+    return Publication(name, by_group=by_group, totals=values, total_kind="exact", source=why, **base)
 
 
-def _from_column(name: str, base: Mapping[str, Any], source: Source, why: str) -> Publication:
+def _from_column(book: Ledger, name: str, base: Mapping[str, Any], source: Source, why: str | None) -> Publication:
     """Public totals out of a column: whole, the same in each group."""
     assert source.totals is not None
     if not np.all(source.totals == np.floor(source.totals)):
@@ -258,16 +283,10 @@ def _from_column(name: str, base: Mapping[str, Any], source: Source, why: str) -
     seen: dict[str, int] = {}
     for label, value in zip(source.groups or ("all",) * len(source.ids), source.totals, strict=True):
         seen.setdefault(label, int(value))
-    shown = PublicTotal({g: seen[g] for g in firsts} if by_group else seen["all"], why)
+    shown = PublicTotal({g: seen[g] for g in firsts} if by_group else seen["all"])
     values = tuple(shown.of(tuple(firsts) if by_group else None))
-    return Publication(name, by_group=by_group, totals=values, total_kind="public", source=why, **base)
-
-
-def _kept_labels(book: Ledger, key: str) -> tuple[str, ...] | None:
-    from fairpost.release.kept import read
-
-    found = sorted(book.folder.glob(f"{key}*.noisy"))
-    return rules.labels_of(read(found[0], found[0].name.removesuffix(".noisy")).groups, True) if found else None
+    stated = stated_source(book, why)
+    return Publication(name, by_group=by_group, totals=values, total_kind="public", source=stated, **base)
 
 
 def opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:

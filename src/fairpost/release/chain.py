@@ -3,19 +3,24 @@
     hash = SHA-256(canonical JSON of seq, kind, key, body, prev)        prev = the hash of the entry before, "" for the first
 
 The first entry opens the ledger. A charge carries its loss and the sum of all losses so far, so the next charge needs
-one row only. A done says which statement was published from which charge.
+one row only. A done says what was published from which charge: the digest of every file, and where; a copy, where else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-KINDS = ("open", "charge", "done")
+KINDS = ("open", "rows", "values", "charge", "done", "copy")
+"""rows: parts that were appended to the list of rows; values: of invariants, fixed; copy: another place of what is done."""
+
+SAID = {"rows": "parts", "values": "values"}
+"""Entries that fix something for each part, and where; it is said once."""
 
 
 def canonical(data: Any) -> str:
@@ -81,16 +86,19 @@ def check_chain(entries: Iterable[Entry]) -> Findings:
     found = Findings()
     last: Entry | None = None
     limit, spent = Fraction(0), Fraction(0)
-    charged: set[str] = set()
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    said: dict[str, set[str]] = {"rows": set(), "values": set()}
     for entry in entries:
         found.entries += 1
         try:
-            problem = _broken(entry, last, limit, spent, charged)
+            problem = _broken(entry, last, limit, spent, known, said)
             if entry.kind == "open":
                 limit = Fraction(entry.body["limit"])
             elif entry.kind == "charge":
                 spent += entry.loss
-                charged.add(entry.key)
+            elif entry.kind in SAID:
+                said[entry.kind] |= set(entry.body[SAID[entry.kind]])
+            known[entry.kind].add(entry.key)
         except (KeyError, ValueError, TypeError, ZeroDivisionError, AttributeError):
             problem = "its body does not have the form of an entry"
         if problem:
@@ -101,7 +109,14 @@ def check_chain(entries: Iterable[Entry]) -> Findings:
     return found
 
 
-def _broken(entry: Entry, last: Entry | None, limit: Fraction, spent: Fraction, charged: set[str]) -> str:
+def _broken(
+    entry: Entry,
+    last: Entry | None,
+    limit: Fraction,
+    spent: Fraction,
+    known: Mapping[str, set[str]],
+    said: Mapping[str, set[str]],
+) -> str:
     """The rule that an entry breaks, or an empty text."""
     before, prev = (0, "") if last is None else (last.seq, last.hash)
     rules = [
@@ -120,28 +135,14 @@ def _broken(entry: Entry, last: Entry | None, limit: Fraction, spent: Fraction, 
             (entry.spent == spent + entry.loss, "its running sum is not the sum of the losses"),
             (spent + entry.loss <= limit, f"the sum of the losses is above the limit of {limit}"),
         ]
-    if entry.kind == "done":
-        rules.append((entry.body["of"] in charged, "it finishes a release that was never charged"))
-    return next((text for holds, text in rules if not holds), "")
-
-
-def check_statement(name: str, text: str, entries: Sequence[Entry]) -> list[str]:
-    """A published statement must be in the chain: its charge by number and hash, its digest in a done."""
-    try:
-        budget = json.loads(text)["budget"]
-        seq, known = int(budget["entry"]), str(budget["hash"])
-        spent = Fraction(budget["spent_after"])
-    except (ValueError, KeyError, TypeError, ZeroDivisionError):
-        return [f"{name}: is no statement of a release"]
-    charge = entries[seq - 1] if 1 <= seq <= len(entries) else None
-    if charge is None or charge.kind != "charge" or charge.hash != known:
-        return [f"{name}: its charge (entry {seq}) is not in the ledger: cut, rewritten or an old copy"]
-    if charge.spent != spent:
-        return [f"{name}: says that {spent} was spent after it, the ledger says {charge.spent}"]
-    wanted = digest(text)
-    if not any(e.kind == "done" and e.body.get("statement") == wanted for e in entries):
-        return [
-            f"{name}: its charge is there, but no entry says that this statement was published: the statement was "
-            "edited, the ledger was cut, or a crash came between (then the same release command records it)"
+    if entry.kind in SAID:
+        here = set(entry.body[SAID[entry.kind]])
+        rules += [
+            (not here & said[entry.kind], "it says again what an earlier entry has fixed"),
+            (entry.kind == "rows" or here <= said["rows"], "it has the value of a part that is not bound"),
         ]
-    return []
+    if entry.kind == "done":
+        rules.append((entry.body["of"] in known["charge"], "it finishes a release that was never charged"))
+    if entry.kind == "copy":
+        rules.append((entry.body["publication"] in known["done"], "it is a copy of what was never published"))
+    return next((text for holds, text in rules if not holds), "")

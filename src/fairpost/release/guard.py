@@ -133,9 +133,18 @@ def place_of(error: BaseException) -> str:
     return f"{type(error).__name__} at {place}"
 
 
+def refusal_of(error: Exception) -> str:
+    """What the system refuses, by its number and the file's name; an empty text for every other error."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return ""
+    place = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+    return f"the system refuses to read or write: {os.strerror(error.errno)}{place}"
+
+
 def silently(work: Callable[[], T]) -> T:
     """The work, where an error that nobody planned becomes its type and place: its message and its locals stay here.
 
+    What the system refuses (a full disk, a quota, a limit on the size of files) is said in the system's words.
     A function and not a context manager, because what is raised by the latter carries the old error along.
     """
     try:
@@ -143,5 +152,5 @@ def silently(work: Callable[[], T]) -> T:
     except (FairpostError, MemoryError):
         raise
     except Exception as error:
-        place = place_of(error)
-    raise FairpostError(f"the release failed on an error that is a defect of fairpost: {place}")
+        refused, place = refusal_of(error), place_of(error)
+    raise FairpostError(refused or f"the release failed on an error that is a defect of fairpost: {place}")

@@ -76,6 +76,35 @@ class Law:
             return self.scale
         return float(1 / (np.sqrt(2.0) * np.sinh(0.5 / self.scale))) if self.scale > 1e-3 else 0.0
 
+    @property
+    def chance_of_zero(self) -> float:
+        """P(noise = 0): tanh(1/(2b)) of the Laplace, 1 over the sum of e^{-k^2/(2 sigma^2)} of the Gaussian."""
+        if self.mechanism == "discrete-laplace":
+            return float(np.tanh(0.5 / self.scale))
+        if self.scale > 10:
+            return float(1 / (np.sqrt(2 * np.pi) * self.scale))
+        k = np.arange(1, 200) / self.scale
+        return float(1 / (1 + 2 * np.sum(np.exp(-k * k / 2))))
+
+
+WEAK = 0.5
+"""A chance of noise 0 above which most counts come out true."""
+REACH = 60.0
+"""Noise beyond so many scales has a chance of some e^-60."""
+
+
+def demand_noise(law: Law, rows: int, what: str, *, accept_weak: bool) -> None:
+    """The noise hides counts, unless the contrary is accepted, and stays in the range in which sums are exact."""
+    if rows * REACH * law.scale >= EDGE:
+        raise ParameterError(
+            f"the noise of {what} must stay below 2^52 over all {rows:,} rows together, and scale {law.scale:g} would not"
+        )
+    if law.chance_of_zero > WEAK and not accept_weak:
+        raise ParameterError(
+            f"the noise of {what} is 0 with probability {law.chance_of_zero:.3g}, so most counts would come out true: spend less, "
+            "or say --accept-weak-protection, and the statement says so"
+        )
+
 
 Sampler = Callable[[Law, int], Whole]
 """N draws from a law. The protocol uses `sample`; tests put another one in its place."""

@@ -144,8 +144,9 @@ def _acquired(path: Path, wait: bool, say: Callable[[str], None] | None) -> int 
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _same(fd, path):
-                os.truncate(fd, 0)
-                os.pwrite(fd, str(os.getpid()).encode(), 0)
+                with suppress(OSError):  # a full disk, which is found where it matters
+                    os.truncate(fd, 0)
+                    os.pwrite(fd, str(os.getpid()).encode(), 0)
                 return fd
             os.close(fd)
             continue

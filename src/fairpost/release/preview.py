@@ -12,7 +12,8 @@ from fairpost.release.amounts import rounded, text
 from fairpost.release.chain import Entry
 from fairpost.release.ledger import Ledger
 from fairpost.release.request import EXACT
-from fairpost.release.statement import FILES, TOTALS, Facts, statement
+from fairpost.release.seals import FILES
+from fairpost.release.statement import TOTALS, Facts, statement
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Preview:
 def preview(book: Ledger, job: protocol.Job) -> Preview:
     """For `--dry-run`. An exact total is not shown."""
     book.demand()
+    protocol.demand(book, job)
     key = protocol.key_of(book, job)
     known = book.find("charge", key)
     spent, loss = book.spent, job.request.loss
@@ -57,7 +59,6 @@ def preview(book: Ledger, job: protocol.Job) -> Preview:
         outcome=outcome,
         columns=columns,
         rows=rows,
-        weighted=job.source.weights is not None,
         table_sha256="known after the draw",
         software=protocol.software(),
     )

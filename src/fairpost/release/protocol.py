@@ -30,11 +30,13 @@ import numpy as np
 from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
 from fairpost.release import kept as keeping
 from fairpost.release import rules, selftest, tree_rules
-from fairpost.release.chain import Entry
+from fairpost.release.amounts import text
+from fairpost.release.chain import Entry, digest
 from fairpost.release.guard import Stopped, place_of, undisturbed
-from fairpost.release.kept import Kept, packed
-from fairpost.release.ledger import Ask, Ledger
-from fairpost.release.noise import Sampler, Whole, add_noise, check_counts, opendp_version, sample
+from fairpost.release.invariants import Claim, demand_claim
+from fairpost.release.kept import Floats, Kept, packed
+from fairpost.release.ledger import Ask, Ledger, demand_new
+from fairpost.release.noise import REACH, Sampler, Whole, add_noise, check_counts, demand_noise, opendp_version, sample
 from fairpost.release.places import locked, private_folder, reserve
 from fairpost.release.publish import Release, check_place, prepare, publish
 from fairpost.release.request import Publication, Request
@@ -62,6 +64,12 @@ class Job:
     fresh: bool = False
     nodes: int = 0
     """Of a hierarchy: how many rows its table has."""
+    claim: Claim | None = None
+    """What is kept exactly."""
+    weak: bool = False
+    """Whether noise that is mostly 0 is accepted."""
+    weights: Floats | None = None
+    """Those of the source: the same noise may be published with others."""
 
     def forget(self) -> None:
         """Let the true counts go as soon as the noise is kept; what is published comes from the kept file."""
@@ -69,11 +77,24 @@ class Job:
 
 
 def job_of(
-    request: Request, publication: Publication, source: Source, out: Path | None, about: About | None = None
+    request: Request,
+    publication: Publication,
+    source: Source,
+    out: Path | None,
+    about: About | None = None,
+    claim: Claim | None = None,
 ) -> Job:
     """A job with one level: the counts of the source. Their ids are packed here and let go."""
     labels = [packed(source.ids), *([] if source.groups is None else [packed(source.groups)])]
-    return Job(request, publication, replace(source, ids=()), (source.x,), labels, out, about or About())
+    shape = weighed(publication, source.weights)
+    left = replace(source, ids=())
+    words = about or About()
+    return Job(request, shape, left, (source.x,), labels, out, words, claim=claim, weights=source.weights)
+
+
+def weighed(publication: Publication, weights: Floats | None) -> Publication:
+    """The publication with the digest of its weights, which tells it from one with others."""
+    return publication if weights is None else replace(publication, weights=digest(weights.tobytes()))
 
 
 def key_of(ledger: Ledger, job: Job) -> str:
@@ -87,6 +108,7 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
     with ExitStack() as locks:
         _check(ledger, jobs, locks, sampler, say)
         try:
+            _fix(ledger, jobs)
             _charge_draw_keep(ledger, jobs, sampler, say)
             for job in jobs:
                 job.forget()
@@ -105,7 +127,7 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
     private_folder(ledger.folder)
     ledger.demand()
     for job in jobs:
-        (rules if job.request.shape is None else tree_rules).check(job.publication, job.source.groups)
+        demand(ledger, job)
         check_counts(job.x)
         job.key = key_of(ledger, job)
     if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
@@ -133,8 +155,10 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         return
     _fits(ledger, new)
     for job in new:
-        reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
+        rehearse(ledger, job)
     try:
+        for job in new:
+            reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
         laws = [level.law for job in new for level in job.request.levels]
         selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
     except BaseException:
@@ -142,6 +166,36 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
             with suppress(OSError):
                 _temporary(ledger, job.key).unlink()
         raise
+
+
+def _fix(ledger: Ledger, jobs: Sequence[Job]) -> None:
+    """The exact numbers are those of every release before; a crash after this has fixed them, and published nothing."""
+    for job in jobs:
+        if job.claim is not None:
+            ledger.fix(job.claim.values)
+
+
+def demand(ledger: Ledger, job: Job) -> None:
+    """What a release must keep whatever the noise will be: the rule's own conditions, and those of the ledger."""
+    (rules if job.request.shape is None else tree_rules).check(job.publication, job.source.groups)
+    demand_new(ledger)
+    if job.claim is not None:
+        demand_claim(str(ledger.path), job.claim, ledger.terms.invariants, ledger.parts())
+        ledger.fix(job.claim.values, only_check=True)
+    for level in job.request.levels:
+        what = "the counts" if job.request.shape is None else f"level {level.name!r}"
+        demand_noise(level.law, level.rows, what, accept_weak=job.weak)
+
+
+def rehearse(ledger: Ledger, job: Job) -> None:
+    """The rule, the statement and the record on made-up counts: what fails fails before the charge."""
+    made_up = []
+    for x, law in zip(job.x, job.request.laws, strict=True):
+        far = 0 if law is None else int(REACH * law.scale) + 1
+        made_up.append(x if law is None else np.resize(np.array([far, 0, 1, -far], dtype=np.int64), x.size))
+    loss = text(job.request.loss)
+    entry = Entry(0, "charge", job.key, {"loss": loss, "spent": loss, "time": "2000-01-01"}, "", "")
+    prepare(ledger, _kept(job, tuple(made_up), bytes(32)), entry, job.publication, job.about)
 
 
 def _fits(ledger: Ledger, new: Sequence[Job]) -> None:
@@ -174,16 +228,7 @@ def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
     try:
         laws = job.request.laws
         noisy = tuple(x if law is None else add_noise(x, law, sampler) for x, law in zip(job.x, laws, strict=True))
-        made = Kept(
-            key=job.key,
-            request=job.request.public(),
-            levels=noisy,
-            labels=tuple(job.labels[:-1] if job.source.groups is not None else job.labels),
-            groups=job.source.groups,
-            weights=job.source.weights,
-            rounding=secrets.token_bytes(32),
-            software=software(),
-        )
+        made = _kept(job, noisy, secrets.token_bytes(32))
         keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made, job.labels)
     except Exception as error:
         what = error.strerror if isinstance(error, OSError) else None
@@ -191,10 +236,24 @@ def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
     return ""
 
 
+def _kept(job: Job, levels: tuple[Whole, ...], rounding: bytes) -> Kept:
+    return Kept(
+        key=job.key,
+        request=job.request.public(),
+        levels=levels,
+        labels=tuple(job.labels[:-1] if job.source.groups is not None else job.labels),
+        groups=job.source.groups,
+        weights=job.weights,
+        rounding=rounding,
+        software=software(),
+    )
+
+
 def _finished(ledger: Ledger, job: Job) -> Release:
     """Step 4; what was charged just now and cannot be published is unfinished, whatever the reason."""
     try:
-        return finish(ledger, job.key, job.publication, job.out, job.about, fresh=job.fresh)
+        kept = replace(kept_of(ledger, job.key), weights=job.weights)
+        return finish(ledger, kept, job.publication, job.out, job.about, fresh=job.fresh)
     except (UnfinishedError, LedgerError):
         raise
     except Exception as error:
@@ -209,31 +268,51 @@ def _finished(ledger: Ledger, job: Job) -> Release:
 
 
 def finish(
-    ledger: Ledger, key: str, publication: Publication, out: Path | None, about: About, *, fresh: bool = False
+    ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About, *, fresh: bool = False
 ) -> Release:
-    """Step 4, out of the kept file; also all of `from_noisy`. The caller holds the key's lock."""
+    """Step 4, out of the kept noise; also all of `from_noisy`. The caller holds the key's lock."""
+    key = kept.key
     charge = ledger.find("charge", key)
     if charge is None:
         raise LedgerError(
             f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?"
         )
-    release, files = prepare(ledger, keeping.read(kept_path(ledger, key), key), charge, publication, about)
+    release, files = prepare(ledger, kept, charge, publication, about)
     made = Release(release.table, release.statement, key, None, fresh)
     return publish(ledger, made, files, publication.key(key, about.public()), out)
 
 
 def from_noisy(
-    ledger: Ledger, given: str, publication: Publication, out: Path | None, about: About | None = None
+    ledger: Ledger,
+    given: str,
+    publication: Publication,
+    out: Path | None,
+    about: About | None = None,
+    claim: Claim | None = None,
 ) -> Release:
     """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
     ledger.demand()
     key = kept_key(ledger, given)
     if publication.total_kind == "exact":
         raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
+    demand_new(ledger)
+    if claim is not None:
+        demand_claim(str(ledger.path), claim, ledger.terms.invariants, ledger.parts())
     if out is not None:
         check_place(out, again=True)
     with locked(ledger.folder / f"{key}.lock"):
-        return finish(ledger, key, publication, out, about or About())
+        kept = kept_of(ledger, key)
+        prepared = weighed(publication, kept.weights)
+        (rules if "hierarchy" not in kept.request else tree_rules).check(prepared, kept.groups)
+        if claim is not None:
+            ledger.fix(claim.values)
+        return finish(ledger, kept, prepared, out, about or About())
+
+
+def kept_of(ledger: Ledger, given: str) -> Kept:
+    """The noise that is kept under a key."""
+    key = given if len(given) == 64 else kept_key(ledger, given)
+    return keeping.read(kept_path(ledger, key), key)
 
 
 def kept_key(ledger: Ledger, given: str) -> str:

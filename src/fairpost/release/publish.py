@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairpost.errors import InputError, LedgerError, UnfinishedError
+from fairpost.errors import FairpostError, InputError, LedgerError, UnfinishedError
+from fairpost.io.rows import without_formula
 from fairpost.release import registry, rules, tree_rules
-from fairpost.release.chain import Entry, digest
+from fairpost.release.chain import Entry, canonical, digest
 from fairpost.release.kept import Kept
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Law
 from fairpost.release.request import Publication
-from fairpost.release.statement import DATASET, REGISTRY, STATEMENT, TABLE, About, Facts, as_text, statement
+from fairpost.release.seals import DATASET, REGISTRY, STATEMENT, TABLE
+from fairpost.release.statement import About, Facts, as_text, statement
 from fairpost.whole import sync_folder
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def prepare(
     import fairpost
 
     outcome, frame = (_one if "hierarchy" not in kept.request else tree_rules.apply)(publication, kept)
-    table = frame.write_csv()
+    table = (_safe(frame) if publication.csv_safe else frame).write_csv()
     software = {**kept.software, "published_with": f"fairpost {fairpost.__version__}"}
     facts = Facts(
         terms=ledger.terms,
@@ -68,7 +70,6 @@ def prepare(
         outcome=outcome,
         columns=frame.columns,
         rows=frame.height,
-        weighted=kept.weights is not None,
         table_sha256=digest(table),
         software=software,
     )
@@ -98,6 +99,13 @@ def _one(publication: Publication, kept: Kept) -> tuple[rules.Outcome, pl.DataFr
     return outcome, pl.DataFrame(columns)
 
 
+def _safe(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table whose text no spreadsheet takes for a formula."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).map_elements(without_formula, return_dtype=pl.String))
+
+
 def _whole(values: Any) -> Any:
     """Whole numbers as such, where all of them are."""
     if values.dtype.kind == "f" and bool(np.all((values == np.floor(values)) & (np.abs(values) < 2.0**52))):
@@ -119,19 +127,29 @@ def check_place(out: Path, *, again: bool) -> None:
 
 
 def publish(ledger: Ledger, release: Release, files: Mapping[str, str], publication: str, out: Path | None) -> Release:
-    """Write the files, whole or none, and record the statement's digest; the second time find them there."""
-    stated = digest(files[STATEMENT])
+    """Write the files, whole or none, and record their digests; the second time find them there, or record another place."""
+    sealed = {name: digest(content) for name, content in files.items()}
     known = ledger.find("done", publication)
-    if known is not None and known.body["statement"] != stated:
+    if known is not None and known.body["statement"] != sealed[STATEMENT]:
         raise LedgerError(
             f"{ledger.path}: this release was published with another statement (entry {known.seq}); the published one "
             "stands (was another version of fairpost at work?)"
         )
     if out is not None:
         _place(out, files, publication)
-    if known is None:
-        body = {"of": release.key, "statement": stated, "table": release.statement["table"]["sha256"]}
-        ledger.done(publication, {**body, "folder": None if out is None else str(out)})
+    body = {"of": release.key, "files": sealed, "folder": None if out is None else str(out)}
+    try:
+        if known is None:
+            exact = release.statement["postprocessing"][0]["total"] in ("public", "exact")
+            ledger.done(publication, {**body, "statement": sealed[STATEMENT], "table": sealed[TABLE], "exact": exact})
+        elif out is not None and known.body["folder"] != str(out):
+            ledger.copied(digest(canonical([publication, str(out)])), {**body, "publication": publication})
+    except LedgerError:
+        raise
+    except FairpostError as error:
+        raise UnfinishedError(
+            f"{error}; the release is whole, and only its entry is missing: the same command makes it at no cost"
+        ) from None
     return Release(release.table, release.statement, release.key, out, release.fresh)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from fairpost.documents import json_of
 from fairpost.errors import InputError, value
 from fairpost.release.amounts import amount, share
-from fairpost.release.statement import KIND
+from fairpost.release.statement import KIND, OLD
 
 PARAMETERS = {"discrete-laplace": "scale", "discrete-gaussian": "sigma"}
 """The mechanisms of releases, and the option that gives the scale of each."""
@@ -33,6 +33,9 @@ class Stated:
     total: float | None
     """The public or exact total; None: the rule kept the noisy sum, or group totals."""
     note: str
+    table_sha256: str
+    scales: Mapping[str, float]
+    """Of each level that has noise; of a single table the one above."""
     levels: str | None = None
     """Of a release of levels: the option --levels."""
     level_sigma: str | None = None
@@ -50,19 +53,9 @@ def stated(path: str | os.PathLike[str]) -> Stated:
     """The mechanism and the rule of a statement."""
     with _as_statement(path):
         data = json_of(_text(path))
-        if data["statement"] != KIND:
+        if data["statement"] not in (KIND, OLD):
             raise KeyError
         return _stated(data)
-
-
-def text_of(path: str | os.PathLike[str]) -> str:
-    """A statement as it stands, for a ledger's check: it says where it is in a ledger."""
-    with _as_statement(path):
-        text = _text(path)
-        budget = json_of(text)["budget"]
-        amount(budget["spent_after"], "spent_after")
-        int(budget["entry"])
-        return text
 
 
 def _text(path: str | os.PathLike[str]) -> str:
@@ -108,6 +101,8 @@ def _stated(data: dict[str, Any]) -> Stated:
         by_group=bool(rule["by_group"]),
         total=float(share(rule["total_value"], "total_value")) if known else None,
         note=note,
+        table_sha256=str(data["table"]["sha256"]),
+        scales={str(level["name"]): float(amount(level["scale"], "scale")) for level in privacy["levels"]},
         levels=None if shape is None else _levels(shape),
         level_sigma=None if shape is None else _sigmas(shape, privacy["levels"]),
         whole=any(step["rule"] == "rounding" for step in data["postprocessing"]),

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fairpost.release.statement import STATEMENT, TABLE, About
+from fairpost.release.seals import STATEMENT, TABLE
+from fairpost.release.statement import About
 
 OPEN = "To be filled in by the publisher."
 VARIANTS = {"pure": "Pure DP", "zcdp": "Zero-concentrated DP"}
@@ -42,7 +43,7 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
             },
             "privacy_loss": {
                 "privacy_unit": privacy["unit"],
-                "privacy_unit_details": f"Neighbours: {privacy['neighbours']}. One {privacy['unit']} is in at most "
+                "privacy_unit_details": f"{privacy['relation'][0].upper()}{privacy['relation'][1:]}. One {privacy['unit']} is in at most "
                 f"{privacy['entities_per_person']} of the {_rows(privacy)}, by 1 in each: sensitivity "
                 f"{privacy['sensitivity']['value']} ({privacy['sensitivity']['norm']}){_by_level(privacy)}.",
                 "privacy_parameters": _parameters(privacy, measure),
@@ -63,7 +64,9 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
                 f"{budget['spent_after']}.",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": f"The privacy parameters were chosen from: {made['parameters_chosen']}.",
+                "preprocessing_and_hyperparameter_tuning": "Chosen from: "
+                + "; ".join(f"{k}: {v}" for k, v in made["parameters_chosen"].items())
+                + f". Other ledgers of these data: {budget['other_ledgers']}.",
                 "mechanisms": f"{privacy['mechanism']} {_scales(privacy)} for whole counts; {privacy['sampler']}. "
                 f"No floating-point noise. Made by fairpost {made['software']['fairpost']}.",
                 "justification": OPEN,

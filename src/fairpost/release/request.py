@@ -13,7 +13,7 @@ several of those leaves, at worst all c of them in one node: L1 stays c, and L2^
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,8 @@ from fairpost.release.ledger import Terms
 from fairpost.release.noise import Law
 
 CHOSEN = ("policy", "public-data", "these-data")
-NOT_STATED = "not stated"
+CHOICES = ("loss", "rule", "levels", "split", "partition")
+"""What a release chooses, and may have chosen by looking at the true counts."""
 EXACT = "exact"
 
 
@@ -121,6 +122,8 @@ class Request:
     again: str = ""
     shape: Shape | None = None
     """Of a hierarchy."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """Which columns of the source play which part, and the conditions on rows."""
 
     @property
     def laws(self) -> tuple[Law | None, ...]:
@@ -141,12 +144,13 @@ class Request:
             "entities_per_person": self.sensitivity.entities_per_person,
             "neighbours": self.sensitivity.neighbours,
             "again": self.again,
+            "columns": dict(self.columns),
         }
         return made if self.shape is None else {**made, "hierarchy": self.shape.public()}
 
     def key(self, fingerprint: str) -> str:
-        """The request's name in the ledger; the name of the table is not part of it."""
-        asked = {k: v for k, v in self.public().items() if k != "name"}
+        """The request's name in the ledger; names of the table and of columns are not part of it."""
+        asked = {k: v for k, v in self.public().items() if k not in ("name", "columns")}
         return digest(canonical([asked, fingerprint]))
 
 
@@ -179,10 +183,12 @@ class PublicTotal:
     """
 
     value: int | str | Mapping[str, int | str]
-    source: str
+    source: str | None = None
+    """The ledger says where its exact numbers are published; what is given here must be the same words."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.source, str) or not self.source.strip() or not self.source.isprintable():
+        said = self.source
+        if said is not None and (not isinstance(said, str) or not said.strip() or not said.isprintable()):
             raise ParameterError(f"a public total must have its source, a text on one line, got {self.source!r}")
         for value in self.value.values() if isinstance(self.value, Mapping) else (self.value,):
             _total(value)
@@ -223,18 +229,28 @@ class Publication:
     total_kind: str = "noisy"
     """public, exact or noisy."""
     source: str | None = None
-    chosen: str = NOT_STATED
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """What each choice was made from."""
+    columns: Mapping[str, Any] | None = None
+    """Which columns play which part; None: those of the request."""
+    weights: str = ""
+    """The digest of the weights: they are applied anew to noise that is kept."""
+    csv_safe: bool = False
+    """Whether text in the table that a spreadsheet would take for a formula has a ' in front."""
 
     def public(self) -> dict[str, Any]:
-        """What tells two publications apart."""
-        return {
+        """What tells two publications apart; what came later is named only where it is asked for, so that old names stay."""
+        later = {"csv_safe": True} if self.csv_safe else {}
+        return later | {
             "postprocess": self.postprocess,
             "round": self.round,
             "by_group": self.by_group,
             "totals": None if self.totals is None else list(self.totals),
             "total": self.total_kind,
             "source": self.source,
-            "chosen": self.chosen,
+            "chosen": dict(self.chosen),
+            "columns": None if self.columns is None else dict(self.columns),
+            "weights": self.weights,
         }
 
     def key(self, request: str, about: Mapping[str, Any]) -> str:
@@ -242,10 +258,19 @@ class Publication:
         return digest(canonical([request, self.public(), dict(about)]))
 
 
-def chosen_of(given: str | None) -> str:
-    """What the parameters were chosen from, for the statement."""
+def chosen_of(given: str | Mapping[str, str] | None) -> dict[str, str]:
+    """What was chosen from what, for the statement: one word for all choices, or NAME=WORD for some of them."""
     if given is None:
-        return NOT_STATED
-    if given not in CHOSEN:
-        raise ParameterError(f"`chosen_from` must be one of {', '.join(CHOSEN)}, got {given!r}")
-    return given
+        return {}
+    if isinstance(given, str) and "=" not in given:
+        given = dict.fromkeys(CHOICES, given)
+    elif isinstance(given, str):
+        given = {name.strip(): word.strip() for name, _, word in (part.partition("=") for part in given.split(","))}
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"`chosen_from` must be a word or one for each choice, got the {type(given).__name__}")
+    for name, word in given.items():
+        if name not in CHOICES:
+            raise ParameterError(f"`chosen_from` is about {', '.join(CHOICES)}, got {name!r}")
+        if word not in CHOSEN:
+            raise ParameterError(f"`chosen_from` must be one of {', '.join(CHOSEN)}, got {word!r}")
+    return dict(given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.errors import CountsError, FairpostError, InputError
+from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
 from fairpost.release.guard import refuse_dask
 from fairpost.release.noise import EDGE, Whole
 
 Floats = NDArray[np.float64]
+ROLES = ("weight", "group", "group_total")
+"""What a column can be in a release, besides the ids, the counts and the levels of a tree."""
 RULES = (
     "no such file",
     "must be a file, got a directory",
@@ -77,6 +79,54 @@ class Source:
     weights: Floats | None
     totals: Floats | None
     """For each entity the public total of its group, out of a column."""
+
+
+def declared(public: Sequence[str], columns: Mapping[str, Any], levels: Sequence[str] = ()) -> dict[str, Any]:
+    """Which column plays which part, all of them public: what is published, weighed, grouped or filtered by is no secret.
+
+    A condition on another column, or the count's, would make the list of rows depend on the data, and so would rows that are
+    dropped because they lack a count.
+    """
+    from fairpost.io.where import condition
+
+    if columns.get("drop_missing"):
+        raise ParameterError(
+            "a release drops no row for what it lacks (the list of rows must not depend on the data), got --drop-missing"
+        )
+    given = columns.get("where") or ()
+    conditions = [condition(text) for text in ([given] if isinstance(given, str) else given)]
+    id, count = str(columns.get("id") or "id"), str(columns.get("count") or "count")
+    parts = {role: str(columns[role]) for role in ROLES if columns.get(role)}
+    asked = [(role.replace("_", "-"), name) for role, name in parts.items()]
+    asked += [("levels", name) for name in levels] + [("where", one.column) for one in conditions]
+    for role, name in [("id", id), *asked]:
+        if name.strip().casefold() == count.strip().casefold():
+            raise ParameterError(f"the column of the counts is not public, and --{role} names it: {name!r}")
+        if name not in public and name != id:
+            listed = ", ".join(map(repr, public)) or "none"
+            raise ParameterError(
+                f"--{role} must name a column that the ledger lists as public ({listed}; `fairpost budget create --public`), "
+                f"got {name!r}"
+            )
+    found: dict[str, Any] = {"id": id, **parts}
+    if levels:
+        found["levels"] = list(levels)
+    if conditions:
+        found["where"] = [one.text for one in conditions]
+    return found
+
+
+def undeclared(public: Sequence[str], source: Source, used: dict[str, Any]) -> None:
+    """Weights and groups that were there without being named, by their own names."""
+    for role, there in (("group", source.groups), ("weight", source.weights)):
+        if there is None or role in used:
+            continue
+        if role not in public:
+            raise ParameterError(
+                f"the counts come with a column {role!r}, which the ledger does not list as public: leave it out (the "
+                "ledger's list is made by `fairpost budget create --public`)"
+            )
+        used[role] = role
 
 
 def read_source(given: Any, **columns: Any) -> Source:
@@ -145,6 +195,8 @@ def _whole(values: Floats, name: str) -> Whole:
     ):
         if broken.any():
             raise CountsError(f"{name}, row {int(np.argmax(broken)) + 1}: {rule} (the value is not shown)")
+    if float(np.sum(values)) >= EDGE:
+        raise CountsError(f"{name}: the counts must be below 2^52 together, and are not (the sum is not shown)")
     return values.astype(np.int64)
 
 

@@ -18,14 +18,16 @@ from fairpost.noise.conversion import epsilon_of
 from fairpost.release import tree_rules
 from fairpost.release.amounts import decimal_of, text
 from fairpost.release.chain import Entry
-from fairpost.release.ledger import Terms
-from fairpost.release.noise import Law
+from fairpost.release.ledger import NOT_STATED, Terms
+from fairpost.release.noise import WEAK, Law
 from fairpost.release.request import Publication, Shape
 from fairpost.release.rules import Outcome
+from fairpost.release.seals import TABLE
 
-KIND = "fairpost release statement 1"
-TABLE, STATEMENT, REGISTRY, DATASET = "table.csv", "statement.json", "registry.yaml", "dataset.jsonld"
-FILES = (TABLE, STATEMENT, REGISTRY, DATASET)
+KIND = "fairpost release statement 2"
+OLD = "fairpost release statement 1"
+"""Of fairpost 0.1, which is still read."""
+SAFE = "a ' stands before text that a spreadsheet would take for a formula"
 DEFINITIONS = {"pure": "epsilon-differential privacy", "zcdp": "rho-zero-concentrated differential privacy"}
 COMPOSITION = {
     "pure": "sum of epsilon over all releases of the ledger, below a limit fixed in advance",
@@ -38,6 +40,7 @@ LEVELS = {
 }
 TOTALS = {"noisy": "the noisy sum", "public": "public", "exact": "exact", "measured": "measured"}
 ROOT = tree_rules.ROOT
+COMPUTED = "computed from the true counts, without noise; an invariant of the ledger"
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,6 @@ class Facts:
     outcome: Outcome
     columns: Sequence[str]
     rows: int
-    weighted: bool
     table_sha256: str
     software: Mapping[str, str]
 
@@ -78,6 +80,12 @@ class Facts:
         """The noise of the last level: of the table, or of the leaves of a hierarchy."""
         level = self.request["levels"][-1]
         return Law(level["mechanism"], float(level["scale"]))
+
+    @property
+    def used(self) -> Mapping[str, Any]:
+        """Which column of the source played which part."""
+        found = self.publication.columns
+        return self.request.get("columns", {}) if found is None else found
 
     @property
     def shape(self) -> Shape | None:
@@ -102,12 +110,13 @@ def statement(facts: Facts) -> dict[str, Any]:
             "sha256": facts.table_sha256,
             "rows": facts.rows,
             "columns": list(facts.columns),
-            "entities": "the list of rows is public and does not depend on the counts; rows with a true count of 0 stay",
+            "entities": _entities(facts),
+            **({"text": SAFE} if facts.publication.csv_safe else {}),
         },
         "privacy": _privacy(facts),
         "unprotected": unprotected(facts),
         "postprocessing": steps(facts),
-        "parameters_chosen": facts.publication.chosen,
+        "parameters_chosen": _chosen(facts),
         "budget": {
             "name": facts.terms.dataset,
             "composition": COMPOSITION[facts.terms.measure],
@@ -117,6 +126,7 @@ def statement(facts: Facts) -> dict[str, Any]:
             "spent_after": facts.charge.body["spent"],
             "entry": facts.charge.seq,
             "hash": facts.charge.hash,
+            "other_ledgers": facts.terms.others,
         },
         "software": dict(facts.software),
     }
@@ -140,7 +150,9 @@ def _privacy(facts: Facts) -> dict[str, Any]:
         "delta": delta,
         "rho": None if terms.measure == "pure" else text(rho),
         "unit": terms.unit,
-        "neighbours": neighbours(facts),
+        "neighbours": str(facts.request["neighbours"]),
+        "relation": facts.terms.relation,
+        "weak_protection": _weak(levels),
         "entities_per_person": c,
         "sensitivity": {"norm": "L2 squared" if gaussian else "L1", "value": str(2 * c if doubled else c)},
         "mechanism": facts.law.mechanism,
@@ -158,16 +170,29 @@ def _privacy(facts: Facts) -> dict[str, Any]:
     return {**made, "hierarchy": facts.shape.public(), "composition": LEVELS[terms.measure]}
 
 
-def neighbours(facts: Facts) -> str:
-    """The relation; an exact total holds the total (of each group, of each node of an exact level) fixed."""
+def _entities(facts: Facts) -> str:
+    """The list of rows: public, and cut by public columns alone."""
+    said = "the list of rows is public and does not depend on the counts; rows with a true count of 0 stay"
+    conditions = facts.used.get("where", ())
+    return f"{said}; rows used: {' and '.join(conditions)}" if conditions else said
+
+
+def _chosen(facts: Facts) -> dict[str, str]:
+    """What each choice was made from."""
+    names = ["loss", "rule"]
     if facts.shape is not None:
-        within = facts.shape.exact
-        return str(facts.request["neighbours"]) + (
-            "" if within in (None, ROOT) else f", inside a node of level {within}"
-        )
-    if facts.publication.total_kind != "exact":
-        return str(facts.request["neighbours"])
-    return "replace, inside the group" if facts.publication.by_group else "replace"
+        names += ["levels", "split"]
+    if facts.publication.by_group:
+        names.append("partition")
+    return {name: facts.publication.chosen.get(name, NOT_STATED) for name in names}
+
+
+def _weak(levels: Sequence[Mapping[str, Any]]) -> str | None:
+    """Noise that is 0 more often than not."""
+    chances = [Law(level["mechanism"], float(level["scale"])).chance_of_zero for level in levels]
+    if max(chances) <= WEAK:
+        return None
+    return f"the noise of a count is 0 with probability {max(chances):.4g}: most counts are published as they are"
 
 
 def unprotected(facts: Facts) -> list[dict[str, Any]]:
@@ -175,19 +200,20 @@ def unprotected(facts: Facts) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = [
         {"what": "the list of rows", "value": str(facts.rows), "source": "taken to be public by the publisher"}
     ]
-    if facts.weighted and facts.outcome.name == "share":
-        items.append(
-            {"what": "the weights of the rows", "value": None, "source": "taken to be public by the publisher"}
-        )
     p = facts.publication
+    for role, name in facts.used.items():
+        if role in ("id", "where") or (role == "weight" and facts.outcome.name != "share"):
+            continue
+        names = ", ".join(name) if isinstance(name, list) else name
+        source = "listed as public when the ledger was made"
+        items.append({"what": f"the {role.replace('_', ' ')} of the rows ({names})", "value": None, "source": source})
     if facts.shape is not None:
         items += _of_tree(facts, facts.shape)
     if p.totals is None:
         return items
+    what, source = "a total that is public elsewhere", str(p.source)
     if p.total_kind == "exact":
-        what, source = "the exact total of the true counts", "computed from the true counts, without noise"
-    else:
-        what, source = "a total that is public elsewhere", str(p.source)
+        what, source = "the exact total of the true counts", f"{COMPUTED}; {p.source}"
     if not p.by_group:
         return [*items, {"what": what, "value": str(p.totals[0]), "source": source}]
     groups = zip(facts.outcome.labels, p.totals, strict=True)
@@ -206,7 +232,7 @@ def _of_tree(facts: Facts, shape: Shape) -> list[dict[str, Any]]:
     if shape.exact is None:
         return items
     names = (ROOT, *shape.names)
-    source = "computed from the true counts, without noise"
+    source = f"{COMPUTED}; {facts.publication.source}"
     total = decimal_of(facts.outcome.totals[0]) if facts.outcome.totals is not None else None
     items.append({"what": "the exact total of the true counts", "value": total, "source": source})
     for name in names[1 : names.index(shape.exact) + 1]:

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x46505354
 """FPST, in the header of the file."""
-VERSION = 1
+VERSION = 2
+OLD = 1
+"""Ledgers of fairpost 0.1: no invariants, no public columns. They are shown, verified, and charged where `ledger` allows it."""
 PATIENCE = 120.0
 """Seconds to wait for the lock: SQLite is not fair, and one of many writers may wait long."""
 SCHEMA = (
-    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('open', 'charge', 'done')), "
+    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL "
+    "CHECK (kind IN ('open', 'rows', 'values', 'charge', 'done', 'copy')), "
     "key TEXT NOT NULL, body TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, UNIQUE (kind, key))",
     "CREATE TABLE secret (one INTEGER PRIMARY KEY CHECK (one = 1), value BLOB NOT NULL)",
     "CREATE TRIGGER entries_stay BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END",
@@ -43,6 +46,10 @@ SCHEMA = (
     "CREATE TRIGGER secret_remains BEFORE DELETE ON secret BEGIN SELECT RAISE(ABORT, 'the secret is never deleted'); END",
 )
 """The insert trigger also refuses INSERT OR REPLACE, which would delete a row without firing the trigger on deletes."""
+OLD_SCHEMA = (
+    SCHEMA[0].replace("'open', 'rows', 'values', 'charge', 'done', 'copy'", "'open', 'charge', 'done'"),
+    *SCHEMA[1:],
+)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -69,21 +76,24 @@ def connect(path: Path) -> sqlite3.Connection:
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """The ledger, checked to be one, owner-only and on a local disk; errors of SQLite in one line."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such ledger (`fairpost budget create` makes one)")
+    refuse_network(path)
+    refuse_wide(path)
+    with told(path), closing(connect(path)) as link:
+        marks = tuple(link.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        if marks not in ((APPLICATION, VERSION), (APPLICATION, OLD)):
+            raise InputError(f"{path}: must be a ledger of fairpost, got another file")
+        yield link
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Errors of SQLite in one line."""
     import sqlite3
 
     try:
-        if not path.is_file():
-            raise InputError(f"{path}: no such ledger (`fairpost budget create` makes one)")
-        refuse_network(path)
-        refuse_wide(path)
-        link = connect(path)
-        try:
-            marks = tuple(link.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-            if marks != (APPLICATION, VERSION):
-                raise InputError(f"{path}: must be a ledger of fairpost, got another file")
-            yield link
-        finally:
-            link.close()
+        yield
     except sqlite3.Error as error:
         raise failed(path, error) from None
 
@@ -156,10 +166,18 @@ def rows(link: sqlite3.Connection, where: str = "", given: tuple[str, ...] = ())
         yield entry_of(row)
 
 
+def takes(link: sqlite3.Connection, kind: str) -> bool:
+    """Whether the schema of this ledger knows entries of a kind."""
+    (version,) = link.execute("PRAGMA user_version").fetchone()
+    return f"'{kind}'" in (OLD_SCHEMA if version == OLD else SCHEMA)[0]
+
+
 def schema_problems(link: sqlite3.Connection) -> list[str]:
     """The tables and triggers must be those of the schema, and SQLite's own check must pass."""
+    (version,) = link.execute("PRAGMA user_version").fetchone()
+    schema = OLD_SCHEMA if version == OLD else SCHEMA
     there = {" ".join(sql.split()) for (sql,) in link.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     problems = [f"the schema is not the one that was made: {sql.split('(')[0].strip()[:60]}" for sql in
-                (*(s for s in SCHEMA if s not in there), *sorted(there - set(SCHEMA)))]  # fmt: skip
+                (*(s for s in schema if s not in there), *sorted(there - set(schema)))]  # fmt: skip
     (whole,) = link.execute("PRAGMA integrity_check(1)").fetchone()
     return problems if whole == "ok" else [*problems, f"SQLite finds damage: {' '.join(str(whole).split())[:120]}"]

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 from fairpost.errors import ParameterError
+from fairpost.hierarchy.tree import Hierarchy
 from fairpost.release import protocol, tree_rules
+from fairpost.release.invariants import WHOLE, Claim, parts_of, parts_of_tree
 from fairpost.release.ledger import Ledger
+from fairpost.release.noise import Whole
 from fairpost.release.request import EXACT, Publication, PublicTotal, Request, Sensitivity, chosen_of
-from fairpost.release.source import Source, name_of
+from fairpost.release.source import Source, declared, name_of
 from fairpost.release.statement import About
 from fairpost.release.tree_request import Split, check_neighbours, levels_of
+from fairpost.release.tree_source import levels_of as levels_of_columns
 from fairpost.release.tree_source import read_tree, stored
 
 
@@ -47,19 +51,23 @@ def tree_job(
     if noise is not None and levels is not None and levels is not noise.tree:
         raise ParameterError("the hierarchy is given by `noise` or by `levels`, got both")
     levels = noise.tree if noise is not None else levels
+    shown = [] if isinstance(levels, Hierarchy) else levels_of_columns(levels)
+    used = declared(book.terms.public, words, shown if isinstance(shown, list) else [])
     source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None})
     noisy, exact = levels_of(book.terms, sensitivity, source.tree, said)
     check_neighbours(noise, noisy)
     shape, labels = stored(source.tree, exact)
     label = name if name is not None else name_of(counts)
-    request = Request(label, noisy, sensitivity, again, shape)
+    request = Request(label, noisy, sensitivity, again, shape, columns=used)
     publication = Publication(
         str(given.get("postprocess") or tree_rules.USUAL),
         bool(given.get("round", False)),
         totals=None if total is None else tuple(total.of(None)),
         total_kind="noisy" if total is None else "public",
-        source=None if total is None else total.source,
+        source=stated_source(book, None if total is None else total.source),
         chosen=chosen_of(given.get("chosen_from")),
+        csv_safe=bool(given.get("csv_safe")),
+        columns=used,
     )
     tree_rules.check(publication, None)
     tree_rules.total_kind(request.public(), publication)
@@ -67,4 +75,25 @@ def tree_job(
     kept = tuple(nodes[source.tree.level(n)] for n in ([] if exact is None else [exact]) + [lv.name for lv in noisy])
     empty = Source(np.empty(0, np.int64), (), None, None, None)
     place, words_about = protocol.place(out), about or About()
-    return protocol.Job(request, publication, empty, kept, labels, place, words_about, nodes=source.tree.nodes)
+    tree = source.tree
+    made = protocol.Job(request, publication, empty, kept, labels, place, words_about, nodes=tree.nodes)
+    made.claim, made.weak = _claim(tree, publication, exact, kept), bool(given.get("accept_weak_protection"))
+    return made
+
+
+def _claim(tree: Hierarchy, p: Publication, exact: str | None, kept: tuple[Whole, ...]) -> Claim | None:
+    """What is exact: the nodes of the deepest exact level, or the public total."""
+    if exact is not None:
+        parts = parts_of_tree(tree, exact)
+        return Claim(parts, dict(zip(parts, kept[0].tolist(), strict=True)))
+    if p.totals is not None:
+        return Claim(parts_of(tree.ids(tree.depth), None), {WHOLE: p.totals[0]})
+    return None
+
+
+def stated_source(book: Ledger, given: str | None) -> str | None:
+    """Where exact numbers are published, as the ledger says; other words are refused."""
+    held = book.terms.invariants
+    if held is not None and given is not None and given != held.source:
+        raise ParameterError(f"the source of exact totals is the ledger's, {held.source!r}, got {given[:60]!r}")
+    return None if held is None else held.source

@@ -1,7 +1,7 @@
 """From what a user says about levels to the levels of a request: amounts stay ratios, and nothing is exact by silence.
 
 In an audit a level without noise is a model. In a release it is a disclosure of true counts, so here it must be named
-(`exact`), needs a ledger with neighbours `replace`, and is listed as unprotected; a share of 0 or a sigma of 0 for any other
+(`exact`), must be an invariant of the ledger, and is listed as unprotected; a share of 0 or a sigma of 0 for any other
 level is refused. The root alone may be left out: then it is not measured, and rules estimate it from the levels below, unless
 a public total is given.
 """
@@ -68,11 +68,6 @@ def levels_of(
     exact = max((tree.level(name) for name in said.exact), default=-1)
     if exact == tree.depth:
         raise ParameterError(f"the level of the leaves, {tree.names[-1]!r}, must have noise, got it as exact")
-    if exact >= 0 and terms.neighbours != "replace":
-        raise ParameterError(
-            f"exact counts of level {tree.names[exact]!r} are not hidden from anyone who adds or removes a unit: they need a "
-            f"ledger with neighbours replace, got one with {terms.neighbours}"
-        )
     found = (
         _by_loss(terms, sensitivity, tree, said) if said.sigmas is None else _by_scale(terms, sensitivity, tree, said)
     )

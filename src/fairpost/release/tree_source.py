@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fairpost.counts import Counts
-from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
+from fairpost.errors import FairpostError, InputError, ParameterError
 from fairpost.hierarchy.labels import Prefixes
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.release.guard import refuse_dask
 from fairpost.release.kept import packed, series, unpacked
-from fairpost.release.noise import EDGE, Whole
+from fairpost.release.noise import Whole
 from fairpost.release.request import Shape
 from fairpost.release.source import _told, _whole, read_source
 
@@ -35,9 +35,7 @@ class TreeSource:
     x: Whole
 
     def nodes(self) -> list[Whole]:
-        """The true counts of every level, root first, as whole numbers; their sums must be exact in floats."""
-        if float(self.x.sum(dtype=np.float64)) >= EDGE:
-            raise CountsError("the counts must be below 2^52 together, and are not (the sum is not shown)")
+        """The true counts of every level, root first, as whole numbers; sums are below 2^52, so exact in floats."""
         return [part.astype(np.int64) for part in self.tree.split(self.tree.sums(self.x))]
 
 
@@ -112,7 +110,7 @@ def _from_file(path: Any, levels: dict[str, int] | list[str], columns: Mapping[s
     named: dict[str, Any] = {"id": id, "count": columns.get("count") or "count", "labels": labels, "least": 0.0}
     leaves = _quietly(str(path), lambda: read_leaves(path, **named, **rest))
     x = _whole(leaves.values, str(path))
-    return TreeSource(_tree(leaves.ids, [leaves.labels[c] for c in labels], levels, id, str(path)), x)
+    return TreeSource(tree_of(leaves.ids, [leaves.labels[c] for c in labels], levels, id, str(path)), x)
 
 
 def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping[str, Any]) -> TreeSource:
@@ -129,10 +127,10 @@ def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping
         except Exception:  # a data frame library's own exception
             raise InputError(f"a level must be a column of the data frame, got {name!r}") from None
     ids = pl.Series(source.ids, dtype=pl.String)
-    return TreeSource(_tree(ids, labels, levels, columns.get("id") or "id", "the counts"), source.x)
+    return TreeSource(tree_of(ids, labels, levels, columns.get("id") or "id", "the counts"), source.x)
 
 
-def _tree(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id: str, name: str) -> Hierarchy:
+def tree_of(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id: str, name: str) -> Hierarchy:
     """The tree; a row that does not fit is named by its number, and nothing in it is shown."""
     if isinstance(levels, dict):
         width = list(levels.values())[-1]
