@@ -34,7 +34,7 @@ def test_a_document_is_read_or_refused_in_one_line(attacked, name, cases):
     counts, bad = attacked.attack(name, 11, 0, cases, math.inf)
     assert bad == []
     assert counts["read"] >= cases / 3
-    assert counts["exit 2"] >= cases / 5
+    assert counts["exit 2"] >= cases / 6
 
 
 def test_what_is_wrong_is_seen(attacked):
