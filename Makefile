@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := $(shell find src -name '*.py' '(' -path '*/kernels/*' -o -path '*/compiled/*' ')')
 
-.PHONY: demo test test-long test-lowest mutate torture attack attack-inputs attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
+.PHONY: demo test test-long test-lowest mutate torture attack attack-inputs attack-documents attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -44,6 +44,9 @@ attack: attack-inputs attack-numbers  # both, with what both take: make attack A
 
 attack-inputs: .venv/.test  # seeded nonsense in files, options, checkpoints, signals: make attack-inputs ARGS="--full --seed 3"
 	$(BIN)/python tools/attack.py $(ARGS)
+
+attack-documents: .venv/.test  # mutated laws, maps, statements and plans alone: make attack-documents ARGS="--cases 20000 --seed 3"
+	$(BIN)/python tools/attack.py --only laws maps statements plans $(ARGS)
 
 attack-numbers: .venv/.test  # the exact engine against an independent simulation: make attack-numbers ARGS="--cases 600 --seed 3"
 	$(BIN)/python tools/attack_numbers.py $(ARGS)

@@ -13,7 +13,7 @@ import fairpost as fp
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "lazy", "magnitudes", "roots", "whole", "cancel", "palette",
+    "errors", "lazy", "magnitudes", "roots", "whole", "documents", "cancel", "palette",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project", "check",
     "io", "report", "explore", "release", "paper", "__init__", "cli", "__main__",

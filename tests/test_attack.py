@@ -29,6 +29,14 @@ def test_nothing_breaks(attacked, name, cases):
     assert counts["exit 2"] > cases / 3
 
 
+@pytest.mark.parametrize(("name", "cases"), [("laws", 60), ("maps", 25), ("statements", 60), ("plans", 55)])
+def test_a_document_is_read_or_refused_in_one_line(attacked, name, cases):
+    counts, bad = attacked.attack(name, 11, 0, cases, math.inf)
+    assert bad == []
+    assert counts["read"] >= cases / 3
+    assert counts["exit 2"] >= cases / 6
+
+
 def test_what_is_wrong_is_seen(attacked):
     """Each kind of violation, made by hand."""
     Path("in.csv").write_text("id,count\na,1\n")

@@ -492,6 +492,35 @@ def test_allocate_project_and_demo_write_to_stdout_too(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["n.csv"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "t.csv", "--scale", "3", "--csv", "out.xlsx"],
+        ["audit", "t.csv", "--scale", "3", "--csv-groups", "out.XLS"],
+        ["project", "t.csv", "--csv", "out.parquet"],
+        ["allocate", "t.csv", "--html", "out.pdf"],
+        ["check", "t.csv", "t.csv", "--json", "out.json.gz"],
+        ["sweep", "t.csv", "--csv", "out.ods"],
+        ["audit", "t.csv", "--levels", "s:1,b:2", "--level-sigma", "0,1", "--csv", "out.xlsx"],
+    ],
+    ids=lambda words: words[-1],
+)
+def test_a_name_of_another_format_is_refused(tmp_path, words):
+    (tmp_path / "t.csv").write_text("id,count\naa,3\nab,40\n")
+    done = run(*words, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"got {words[-1]!r}" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_levels_go_to_stdout_as_the_table_that_was_asked_for(tmp_path):
+    (tmp_path / "t.csv").write_text("id,count\naa,3\nab,40\nba,9\n")
+    words = ["audit", "t.csv", "--levels", "s:1,b:2", "--level-sigma", "0,1", "--runs", "50", "--csv"]
+    done = run(*words, "-", cwd=tmp_path)
+    assert run(*words, "out.csv", cwd=tmp_path).returncode == 0
+    assert done.stdout == (tmp_path / "out.csv").read_text(encoding="utf-8")
+
+
 def test_two_outputs_to_stdout_are_refused(table):
     refused(run("audit", table, "--scale", 10, "--csv", "-", "--html", "-"), "one output", "--csv - and --html -")
     refused(run("sweep", table, "--json", "-", "--csv", "-"), "--json - and --csv -")

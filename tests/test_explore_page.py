@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,8 @@ from fairpost import datasets
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `explore` is not installed")
-import uvicorn
-
 from fairpost.explore import app as application
+from fairpost.explore import serving
 from fairpost.explore.between import POINTS
 from fairpost.explore.safety import Keys
 from fairpost.explore.session import Session
@@ -26,7 +26,7 @@ from test_report import BROWSER, browser  # noqa: F401
 def lines(n=120, noise=None):
     x = datasets.synthetic_districts(n).values
     y = x if noise is None else x + np.round(np.random.default_rng(1).laplace(0, noise, n))
-    rows = (f"{i // 24:02d}{i:03d},{int(v)},g{i % 5},Place <b>{i:03d}</b>" for i, v in enumerate(y))
+    rows = (f"{i // 24:02d}{i:03d},{int(v)},g{i % 5},Place <b hurt>{i:03d}</b>" for i, v in enumerate(y))
     return "\n".join(["code,poor,state,name", *rows]) + "\n"
 
 
@@ -41,8 +41,7 @@ class Server:
         self.socket.bind(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         app = application.create(self.session, self.keys, self.port)
-        quiet = dict(log_level="error", access_log=False, ws="none", lifespan="on", timeout_graceful_shutdown=1)
-        self.server = uvicorn.Server(uvicorn.Config(app, **quiet))
+        self.server = serving.server(app, log_level="error")
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
         end = time.monotonic() + 20
@@ -73,7 +72,7 @@ def server():
 
 @pytest.fixture
 def enter(browser, server):  # noqa: F811
-    """A page that has entered; at the end: no error in it, and no request that left this server."""
+    """A page that has entered; at the end: no error in it, no element out of the table, and no request that left this server."""
     contexts, bad, asked = [], [], []
 
     def go(**context):
@@ -92,6 +91,7 @@ def enter(browser, server):  # noqa: F811
 
     yield go
     for context in contexts:
+        bad += [page.url for page in context.pages if page.evaluate("document.querySelector('[hurt]') !== null")]
         context.close()
     assert bad == []
     outside = [u for u in asked if not u.startswith((server.home, "data:", f"blob:{server.home}"))]
@@ -165,7 +165,7 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     assert serious(page) == []
     load(page, folder, lines())
     assert page.locator("table.preview tbody tr").count() == 10
-    assert "Place <b>003</b>" in page.inner_text("table.preview")
+    assert "Place <b hurt>003</b>" in page.inner_text("table.preview")
     assert serious(page) == []
     page.click("text=Words and levels")
     page.fill("#unit", "children")
@@ -196,9 +196,9 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     page.click("#units >> text=% of what is due")
     assert page.locator("#plot-size .limit").count() == 1
     # search by name finds one; its group alone
-    page.fill("#search", "place <b>007")
+    page.fill("#search", "place <b hurt>007")
     page.wait_for_selector("#one:not([hidden])")
-    assert "Place <b>007</b>" in page.inner_text("#one h3")
+    assert "Place <b hurt>007</b>" in page.inner_text("#one h3")
     assert "1 of 120 match" in page.inner_text("#matches")
     page.fill("#search", "")
     end = time.monotonic() + 30
@@ -531,3 +531,28 @@ def test_without_the_link_there_is_no_page(browser, server):  # noqa: F811
     page.goto(f"{server.home}start?token=wrong")
     assert "works once" in page.inner_text("main")
     context.close()
+
+
+def test_connections_that_send_no_header_lock_nobody_out(server, monkeypatch):
+    """Half a line each, more of them than the server has places; the owner enters at once, and they are gone in time."""
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.5)
+    held = []
+    for k in range(2 * serving.MOST):
+        held.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        held[-1].sendall(b"GET / HTTP/1.1\r\nX: "[: k % 20])
+    try:
+        begun = time.monotonic()
+        with urllib.request.urlopen(server.link, timeout=20) as entered:
+            assert entered.status == 200
+        assert time.monotonic() - begun < 1
+        assert {one.recv(1) for one in held} == {b""}  # closed, and nothing was said
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_a_request_may_take_its_time_after_the_header(server, monkeypatch):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
+        one.sendall(b"POST /api/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+        assert one.recv(9) == b"HTTP/1.1 "  # refused: no key; and the connection lives on

@@ -1,5 +1,6 @@
 """Hard to break: faults, limits, hostile input."""
 
+import contextlib
 import csv
 import gzip
 import hashlib
@@ -18,7 +19,9 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from commands import call
 from fairpost import whole
+from fairpost.cli import main
 from fairpost.engines import Exact
 from fairpost.engines.base import Question
 from fairpost.engines.evaluation import Moments, _stated
@@ -570,6 +573,51 @@ def test_a_closed_pipe_ends_with_141(tmp_path):
     assert done.returncode == 141
     assert b"Traceback" not in done.stderr
     assert b"ignored" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        (
+            [
+                "sweep",
+                "c.csv",
+                "--epsilons",
+                "0.1",
+                "1",
+                "--points",
+                "2",
+                "--postprocess",
+                "simplex",
+                "--html",
+                "a.html",
+                "--csv",
+                "a.csv",
+            ],
+            ["a.html", "a.csv"],
+        ),
+        (["audit", "c.csv", *QUICK, "--json", "a.json", "--csv", "-"], ["a.json"]),
+        (["project", "c.csv", "--json", "a.json"], ["a.json"]),
+        (
+            ["audit", "t.csv", "--levels", "s:1,b:2", "--level-sigma", "0,1", "--runs", "50", "--csv", "a.csv"],
+            ["a.csv"],
+        ),
+    ],
+)
+def test_a_closed_stdout_stops_no_file(tmp_path, monkeypatch, words, files):
+    """`fairpost ... | head`: whoever reads the screen may leave; what was asked for as files is there, as without a screen."""
+    (tmp_path / "c.csv").write_text(COUNTS)
+    (tmp_path / "t.csv").write_text("id,count\naa,3\nab,40\nba,9\n")
+    monkeypatch.chdir(tmp_path)
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as gone, contextlib.redirect_stdout(gone), pytest.raises(SystemExit) as ended:
+        main(args=words, prog_name="fairpost")
+    assert ended.value.code == 141
+    made = {name: Path(name).read_text(encoding="utf-8") for name in files}
+    assert call(*words, "--force").returncode == 0
+    for name, text in made.items():
+        assert len(text.splitlines()) == len(Path(name).read_text(encoding="utf-8").splitlines()) > 1
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])

@@ -66,6 +66,15 @@ def test_no_line_of_help_is_longer_than_80_columns(words):
     assert max(map(len, help_of(words).splitlines())) <= 80
 
 
+@pytest.mark.parametrize("words", [(), ("budget",)], ids=" ".join)
+def test_a_group_without_a_command_says_its_help(words):
+    """All of it, line by line, to whoever reads stdout; the exit code is that of a command that is missing, as in click."""
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(main, list(words))
+    assert (done.exit_code, done.stderr) == (2, "")
+    assert done.stdout.rstrip("\n") == help_of(words).rstrip("\n")
+    assert len(done.stdout.splitlines()) > 10
+
+
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
 def test_help_ends_with_an_example_of_this_command(words):
     lines = example_of(words)
@@ -117,7 +126,7 @@ def test_the_example_runs(words, folder, tmp_path, monkeypatch):
         monkeypatch.setattr(warming, "together", lambda processes, report: [])
     if words == ("explore",):  # it would serve until Ctrl-C; the page itself is in test_explore_page
         pytest.importorskip("starlette")
-        monkeypatch.setattr(exploring, "_serve", lambda server, session, *_: print(session.mapped.name))
+        monkeypatch.setattr(exploring, "_serve", lambda session, *_: print(session.mapped.name))
     before = {p.name for p in tmp_path.iterdir()}
     for line in example_of(words):
         done = carried_out(line)

@@ -266,3 +266,61 @@ def test_a_sweep_takes_releases_and_allocations_with_one_budget():
         fp.sweep(x, [NOISE], ["simplex"], budget=100.0)
     with pytest.raises(ParameterError, match="`total` is for post-processings that keep one"):
         fp.sweep(x, [NOISE], ["pos"], total=3.0)
+
+
+# ---- what a mechanism is ------------------------------------------------------------------------------------------
+
+LAW = fp.Programme.named("title1-basic")
+TREE = fp.Hierarchy.from_geoids(["aa", "ab", "ba"], {"s": 1, "b": 2})
+WITH_BASE = fp.Counts([30, 400], base=[300, 900])
+TAKES = {
+    "audit": lambda m: fp.audit([3, 40], m, "simplex"),
+    "compare": lambda m: fp.compare([3, 40], m, ["simplex"]),
+    "sweep": lambda m: fp.sweep([3, 40], [m], ["simplex"]),
+    "sweep of one": lambda m: fp.sweep([3, 40], m, ["simplex"]),
+    "plan": lambda m: fp.plan([3, 40], m, "simplex", spreads=[1, 2], max_loss=1),
+    "frontier": lambda m: fp.frontier([3, 40], m, "simplex-threshold"),
+    "allocate": lambda m: fp.allocate(NOISY, None, "pos", m),
+    "project": lambda m: fp.project(NOISY, "simplex", mechanism=m),
+    "check": lambda m: fp.check(fp.Counts([3, 40]), [4, 39], m),
+    "theorem1": lambda m: fp.theorem1(fp.Counts([3, 40]), m),
+    "proposition2": lambda m: fp.proposition2(fp.Counts([3, 40]), m),
+    "base_noise": lambda m: fp.audit(WITH_BASE, NOISE, "as-written", programme=LAW, base_noise=m),
+    "audit_hierarchy": lambda m: fp.audit_hierarchy([1, 2, 3], m, fp.TopDown(TREE)),
+}
+
+
+@pytest.mark.parametrize(("given", "shown"), [("laplace", "'laplace'"), (0.1, "0.1"), (fp.Stream, "the class Stream")])
+@pytest.mark.parametrize("verb", TAKES)
+def test_what_is_no_mechanism_is_named_with_what_was_expected(verb, given, shown):
+    with pytest.raises(ParameterError) as refused:
+        TAKES[verb](given)
+    said = str(refused.value)
+    assert any(name in said for name in ("fp.Laplace", "list of noises", "fp.LevelNoise", "a mechanism or 'same'"))
+    assert said.endswith(f"got {shown}")
+
+
+# ---- the index of a pandas Series ---------------------------------------------------------------------------------
+
+
+def test_the_index_of_a_series_has_the_ids():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.Series([3, 40, 9], index=["Ash", "Birk", "Corve"])
+    assert fp.audit(x, NOISE, "simplex").counts.ids == ("Ash", "Birk", "Corve")
+    assert fp.Counts(x, ids=["a", "b", "c"]).ids == ("a", "b", "c")
+    assert fp.Counts(pandas.Series([3, 40])).ids == fp.Counts([3, 40]).ids
+    assert fp.project(x - 5).ids == fp.allocate(x, weights=2 * x).ids == ("Ash", "Birk", "Corve")
+    kept = x[x > 5]  # filtered: the labels stay with their rows
+    assert dict(zip(fp.Counts(kept).ids, fp.Counts(kept).values, strict=True)) == {"Birk": 40, "Corve": 9}
+    released = pandas.Series([10, 4, 41], index=["Corve", "Ash", "Birk"])  # another order
+    assert fp.check(fp.Counts(x), released).difference.tolist() == [1, 1, 1]
+    assert fp.check(fp.Counts(x), [released, released]).difference.tolist() == [1, 1, 1]
+    assert fp.check(fp.Counts([3, 40, 9]), released).difference.tolist() == [
+        7,
+        -36,
+        32,
+    ]  # counts without ids: place by place
+    with pytest.raises(CountsError, match="`weights` must have the index of the counts"):
+        fp.Counts(x, weights=released)
+    with pytest.raises(CountsError, match=r"must be unique.*reset_index"):
+        fp.Counts(pandas.concat([x, x]))

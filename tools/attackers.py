@@ -138,7 +138,7 @@ def run(words: list[str]) -> tuple[int | str, str]:
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 0
         except BaseException:
-            code = traceback.format_exc()
+            code = traceback.format_exc(limit=-3)
     return code, err.getvalue()
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.budgets import BY_LAW, GIVEN, NOISY, Budget, GroupBudgets, among_groups, several, whole
-from fairpost.counts import Counts
+from fairpost.counts import Counts, index_of
 from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
 from fairpost.estimate import law_interval, law_plug_in, plug_in, share_interval
-from fairpost.noise import Law, Mechanism
+from fairpost.noise import Law, Mechanism, as_mechanism
 from fairpost.partition import Partition
 from fairpost.problems import Programme
 from fairpost.results.allocation import Allocation, PlugIn
@@ -75,11 +75,13 @@ def allocate(
     """
     if how not in ALLOCATIONS:
         raise ParameterError(f"`how` must be one of {', '.join(ALLOCATIONS)}, got {how!r}")
+    mechanism = None if mechanism is None else as_mechanism(mechanism)
     if POSTPROCESSINGS[how].needs_noise and mechanism is None:
         raise ParameterError(
             f"{how} needs the noise: give `mechanism` (one of --epsilon, --scale, --sigma and --rho), got none"
         )
     rows = finite_rows(noisy)
+    ids = index_of(noisy, weights=weights, groups=groups, names=names) if ids is None else ids
     about = Counts(np.zeros(rows.shape[-1]), ids=ids, weights=weights, groups=groups, names=names, kept=kept)  # checked
     law = mechanism if isinstance(mechanism, Law) else None
     _possible(rows, law, mechanism, simultaneous, estimate_bias)
@@ -205,6 +207,7 @@ def by_law(
     if budget is not None and several(budget) and not by_group:
         raise ParameterError("budgets by group need `by_group`, got none")
     base = noisy.base if noisy.base is None or base_noise is None else np.maximum(noisy.base, 0.0)
+    mechanism = None if mechanism is None else as_mechanism(mechanism)
     cut = Counts(np.maximum(noisy.values, 0.0), noisy.ids, noisy.weights, noisy.groups, base=base)
     pi = PAYING[how].from_counts(cut, by_group=by_group, programme=law, last=last, base_noise=base_noise)
     pi = pi if mechanism is None else pi.for_mechanism(mechanism)

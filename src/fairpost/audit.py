@@ -14,7 +14,7 @@ from fairpost.counts import Counts
 from fairpost.engines import engine_of
 from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import Cancelled, ParameterError
-from fairpost.noise import Mechanism
+from fairpost.noise import Mechanism, as_mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit
 from fairpost.results.comparison import Comparison
@@ -105,9 +105,9 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
         What must not be exceeded, a `Targets` or a mapping such as {"max_loss": 500}; `result.verdicts` says whether it is.
 
     """
-    if isinstance(mechanism, Mechanism):
-        return compare(counts, mechanism, [postprocess], **asked)[0]
-    return mechanism.audit(counts, postprocess, **asked)  # noise on every level of a hierarchy
+    if hasattr(mechanism, "audit"):  # noise on every level of a hierarchy
+        return mechanism.audit(counts, postprocess, **asked)
+    return compare(counts, mechanism, [postprocess], **asked)[0]
 
 
 def compare(
@@ -137,7 +137,7 @@ def outcomes(
     **settings: Any,
 ) -> tuple[Audit | Refusal, ...]:
     """A result for each post-processing, or the engine's refusal."""
-    x = Counts.of(counts)
+    x, mechanism = Counts.of(counts), as_mechanism(mechanism)
     finder, wanted = engine_of(engine, **settings), Targets.of(targets)
     given: Problem = {
         "total": total, "by_group": by_group, "programme": programme, "last": last, "base_noise": base_noise,

@@ -56,6 +56,25 @@ def _parsed(name: str, array: NDArray[Any]) -> Floats:
     return out
 
 
+def index_of(given: Any, **beside: Any) -> list[Any] | None:
+    """The index of a pandas Series, which are its ids; a Series `beside` it must have the same. None of anything else."""
+    if not _indexed(given):
+        return None
+    found: list[Any] = given.index.tolist()
+    if not given.index.is_unique:
+        raise CountsError(
+            "the index of a Series has the ids, which must be unique: give `ids`, or number it (reset_index(drop=True))"
+        )
+    for name, other in beside.items():
+        if _indexed(other) and other.index.tolist() != found:
+            raise CountsError(f"`{name}` must have the index of the counts, in its order, and has another (reindex it)")
+    return found
+
+
+def _indexed(given: Any) -> bool:
+    return type(given).__module__.partition(".")[0] == "pandas" and type(given).__name__ == "Series"
+
+
 def _text(name: str, given: Iterable[Any], n: int) -> tuple[str, ...]:
     if isinstance(given, (str, bytes)):
         raise CountsError(f"`{name}` must be a sequence with one entry per entity, got the text {given!r}")
@@ -81,7 +100,8 @@ class Counts:
     values
         x, in persons (or households, ...): finite and at least 0. Fractions are allowed.
     ids
-        One label per entity, kept as text (leading zeros stay), no duplicates. Default: "0", "1", ...
+        One label per entity, kept as text (leading zeros stay), no duplicates. Default: the index of `values` where they are
+        a pandas Series, else "0", "1", ...
     weights
         a, the allocation formula's factors (dollars per pupil, say): finite and above 0. Default: 1.
     groups
@@ -125,6 +145,8 @@ class Counts:
         if not np.sum(x) <= COUNTED:
             raise CountsError(f"the sum of the counts {meant('total')}, got {np.sum(x):g}")
         n = x.size
+        if ids is None:
+            ids = index_of(values, weights=weights, groups=groups, names=names, base=base)
         a = positive_weights(np.ones(n) if weights is None else weights, n)
         labels = tuple(map(str, range(n))) if ids is None else _text("ids", ids, n)
         if ids is not None and len(set(labels)) < n:

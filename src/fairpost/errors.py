@@ -21,6 +21,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+LONGEST = 60
+"""A value longer than this is shortened in a message."""
+
+
+def value(given: object) -> str:
+    """A value as it stands in a message: quoted where it is text, shortened, on one line."""
+    text = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
 
 class FairpostError(Exception):
     """Anything that fairpost raises on purpose."""

@@ -1,6 +1,6 @@
 """Which magnitudes are meant: one table, asked wherever numbers come in.
 
-- Whatever is counted (counts, noisy counts, base populations, totals) is at most 2**53, each and in sum: up to there a
+- Whatever is counted (counts, noisy counts, base populations, totals, the amounts of a law) is at most 2**53, each and in sum: up to there a
   float tells whole numbers apart, and the square of a sum (1e32) is far from overflow.
 - The noise (b or sigma) is from 1e-6 to 1e12 counts. Below, no count is changed (the next whole number is 1e6 scales
   away); above, even a census of the world drowns. Then (count / noise)^2 is at most 1e44, and e^-(...) underflows to 0,
@@ -25,6 +25,7 @@ RANGES = {
     "noisy count": (-COUNTED, COUNTED),
     "base population": (0.0, COUNTED),
     "total": (0.0, COUNTED),
+    "amount": (0.0, COUNTED),
     "scale": (1e-6, 1e12),
     "sigma": (1e-6, 1e12),
     "sensitivity": (1e-6, 1e12),

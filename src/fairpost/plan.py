@@ -20,7 +20,7 @@ from fairpost.counts import Counts
 from fairpost.engines import Engine, Exact, Expansion, FirstOf
 from fairpost.engines.base import Refusal
 from fairpost.errors import Cancelled, ParameterError
-from fairpost.noise import Law, Mechanism, Threshold
+from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
 from fairpost.results.audit import Audit
 from fairpost.results.curves import Basis, Curve
 from fairpost.results.frontier import Frontier, Tradeoff
@@ -61,7 +61,7 @@ def sweep(
     """
     if "targets" in asked:
         raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
-    x = Counts.of(counts)
+    x, mechanisms = Counts.of(counts), as_mechanisms(mechanisms)
     points: list[Point] = []
     refused: list[Refused] = []
     budgets: GroupBudgets | None = None
@@ -152,7 +152,7 @@ def plan(
         raise ParameterError(
             "a plan must have a target: max_alpha, max_loss, max_relative_loss, max_cost or max_rmse, got none"
         )
-    x = Counts.of(counts)
+    x, kind = Counts.of(counts), as_kind(kind)
     several = isinstance(postprocess, Sequence) and not isinstance(postprocess, str)
     rules: Sequence[Chosen] = postprocess if several else [postprocess]  # type: ignore[assignment,list-item]
     same = {"epsilon": epsilon, "currency": currency}
@@ -314,7 +314,7 @@ def frontier(
         raise ParameterError(f"a frontier is of {' or '.join(NAMED)}, got {rule!r}")
     if points < 2:
         raise ParameterError(f"a frontier must have at least 2 points, got {points!r}")
-    x, best = Counts.of(counts), mechanism.best_threshold()
+    x, best = Counts.of(counts), as_mechanism(mechanism).best_threshold()
     pi: Any = postprocessing(rule, x, total=total, by_group=by_group)
     finder = FirstOf((Expansion(), Exact(rtol=DRAWN))) if engine is None else engine
     path, refused = [], []

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.counts import Counts
+from fairpost.counts import Counts, index_of
 from fairpost.errors import CountsError, ParameterError
-from fairpost.noise import Mechanism
+from fairpost.noise import Mechanism, as_mechanism
 from fairpost.partition import Partition
 from fairpost.results.projection import Projection
 from fairpost.rules import POSTPROCESSINGS, PostProcessing, Simplex, SimplexThreshold
@@ -70,7 +70,9 @@ def project(
     y = finite_rows(noisy)
     if y.ndim != 1:
         raise CountsError(f"noisy counts must be one vector, got {y.ndim} dimensions")
+    ids = index_of(noisy, groups=groups, names=names) if ids is None else ids
     about = Counts(np.zeros(y.size), ids=ids, groups=groups, names=names, kept=kept)  # the labels, checked
+    mechanism = None if mechanism is None else as_mechanism(mechanism)
     pi, parts, totals = _built(postprocess, y, total, about, round)
     if pi.needs_noise and mechanism is None:
         raise ParameterError(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fairpost.bounds.sum_law import clipped
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.noise import Gaussian, Law, Mechanism
+from fairpost.noise import Gaussian, Law, Mechanism, as_mechanism
 
 Floats = NDArray[np.float64]
 RELATIVE = 5e-12
@@ -70,7 +70,7 @@ def theorem1(
     counts: Counts, mechanism: Mechanism, total: float | None = None, expected_T: float | None = None
 ) -> Bounds:
     """Theorem 1's bounds for these counts; `expected_T` = E[T] sharpens the upper one (Lemma 3)."""
-    x, _, times, _ = counts.distinct
+    (x, _, times, _), mechanism = counts.distinct, as_mechanism(mechanism)
     if not isinstance(mechanism, Law):
         raise UnsupportedError(f"Theorem 1 needs noise whose law is known, got {mechanism.name}")
     if not orders_counts(counts, mechanism):
@@ -121,7 +121,7 @@ class GaussianBracket:
 
 def proposition2(counts: Counts, mechanism: Gaussian) -> GaussianBracket:
     """Proposition 2 for these counts: the key component of Theorem 1 under Gaussian noise, and its bracket."""
-    if not isinstance(mechanism, Gaussian):
+    if not isinstance(as_mechanism(mechanism), Gaussian):
         raise UnsupportedError(f"Proposition 2 is about Gaussian noise, got {mechanism.name}")
     if counts.n < 2:
         raise UnsupportedError("Proposition 2 needs at least two entities, got one")

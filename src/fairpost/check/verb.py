@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.check import null
-from fairpost.counts import Counts
+from fairpost.counts import Counts, index_of
 from fairpost.errors import CountsError, ParameterError
-from fairpost.noise import Law, Mechanism
+from fairpost.noise import Law, Mechanism, as_mechanism
 from fairpost.results.base import noise_words
 from fairpost.results.check import HYPOTHESIS, READING, Check, NoiseTest, Part
 
@@ -57,7 +57,7 @@ def check(
     if not (isinstance(confidence, (int, float)) and 0 < confidence < 1):
         raise ParameterError(f"`confidence` must be between 0 and 1, got {confidence!r}")
     rows, called = _released(counts, released, names)
-    law = None if mechanism is None else null.known(mechanism)
+    law = None if mechanism is None else null.known(as_mechanism(mechanism))
     d = rows - counts.values
     half = _half_widths(d, confidence)
     p = None if law is None else null.sum_p_values(law, np.sum(d, axis=0), len(rows))
@@ -101,12 +101,19 @@ def _several(given: Any) -> bool:
 
 
 def _row(counts: Counts, given: Any, name: str) -> Floats:
+    ids = given.ids if hasattr(given, "ids") else _index(counts, given)
     values = np.asarray(given.values if hasattr(given, "ids") else given, dtype=np.float64)
-    if values.ndim != 1 or (not hasattr(given, "ids") and values.size != counts.n):
+    if values.ndim != 1 or (ids is None and values.size != counts.n):
         raise CountsError(f"release {name}: there must be one value per true count ({counts.n}), got {values.size}")
     if not np.isfinite(values).all():
         raise CountsError(f"release {name}: every value must be finite, got {values[~np.isfinite(values)][0]}")
-    return _matched(counts, given.ids, values, name) if hasattr(given, "ids") else values
+    return values if ids is None else _matched(counts, ids, values, name)
+
+
+def _index(counts: Counts, given: Any) -> list[str] | None:
+    """The ids of a pandas Series, where it and the counts have some and are not only numbered."""
+    found, numbered = [str(label) for label in index_of(given) or ()], [str(k) for k in range(counts.n)]
+    return None if not found or found == numbered or list(counts.ids) == numbered else found
 
 
 def _matched(counts: Counts, ids: Sequence[str], values: Floats, name: str) -> Floats:

@@ -82,9 +82,8 @@ def allocate(file: str, **given: Any) -> int:
     noisy, budget = _read(file, given)
     law = law_of(file, given, budget)
     found = _allocate(noisy, mechanism, given, budget) if not law else _by_law(noisy, mechanism, given, budget, law)
-    if not outputs.to_stdout:
-        _show(found, given["currency"])
     outputs.write(
+        lambda: _show(found, given["currency"]),
         json=lambda: allocation_data(found, neighbours=o.neighbours_of(given), replicates=given["replicates"]),
         csv=lambda: columns_csv(allocation_columns(found)),
         html=lambda: _page(found, file, given, mechanism, law),

@@ -12,6 +12,7 @@ from fairpost.budgets import Budget
 from fairpost.cli import hierarchies, screen, tree_words
 from fairpost.cli import options as o
 from fairpost.cli.laws import law_of
+from fairpost.cli.notes import note
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import audit_lines
 from fairpost.errors import ParameterError
@@ -118,8 +119,6 @@ def audit(file: str, **given: Any) -> int:
         if given["frontier"]:
             report(0, None, "fairness against accuracy")
             results = replace(results, frontier=_frontier(results, given, budget))
-    if not outputs.to_stdout:
-        show(results, given["currency"])
     lines = audit_lines(file, given, mechanism, rules, law)
     write(outputs, results, given, source=o.source_of(file), lines=lines, shapes=areas)
     return 130 if any(r.interrupted for r in results) else 0
@@ -173,7 +172,7 @@ def with_statement(given: o.Given) -> o.Given:
         raise ParameterError(f"the noise is given by --statement or by --{typed[0]}, got both")
     found = stated(given["statement"])
     if found.note:
-        click.echo(found.note, err=True)
+        note(found.note)
     total = found.total if given["total"] is None else given["total"]
     if found.levels is not None:
         return tree_words.with_statement(given, found)
@@ -262,6 +261,7 @@ def write(outputs: Outputs, results: Comparison, given: o.Given, **page: Any) ->
     from fairpost.report import audit_page
 
     outputs.write(
+        lambda: show(results, given["currency"]),
         json=lambda: results.to_dict(entities=given["entities"], neighbours=o.neighbours_of(given)),
         csv=lambda: entities_csv(results),
         csv_groups=lambda: columns_csv(results.group_columns()),

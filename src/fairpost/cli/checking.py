@@ -90,10 +90,11 @@ def check(**given: Any) -> int:
     if stated is not None:
         mechanism = _noise_of(stated, rows, given)
     found = checked(counts, rows, mechanism, names=released, confidence=given["confidence"])
-    if not outputs.to_stdout:
-        _show(found)
     outputs.write(
-        json=found.to_dict, csv=lambda: columns_csv(found.columns()), html=lambda: _page(found, given, columns)
+        lambda: _show(found),
+        json=found.to_dict,
+        csv=lambda: columns_csv(found.columns()),
+        html=lambda: _page(found, given, columns),
     )
     return 0
 

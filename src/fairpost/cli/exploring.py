@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from contextlib import suppress
 from functools import cache
-from types import FrameType
 from typing import Any, cast
 
 import click
@@ -52,13 +50,13 @@ def explore(file: str | None, **given: Any) -> int:
     host = loopback(given["host"])
     try:
         import starlette  # noqa: F401
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError:
         raise UnsupportedError("the live page needs starlette and uvicorn: install fairpost[explore]") from None
     session = _session(file, given)
     listening = _listening(host, given["port"])
     try:
-        _serve(uvicorn, session, listening, host, given["open_"])
+        _serve(session, listening, host, given["open_"])
     finally:
         listening.close()
     return 0
@@ -126,11 +124,12 @@ def _few_arenas() -> None:
             ctypes.CDLL(None).mallopt(setting, value)
 
 
-def _serve(uvicorn: Any, session: Any, listening: socket.socket, host: str, opened: bool) -> None:
+def _serve(session: Any, listening: socket.socket, host: str, opened: bool) -> None:
     import webbrowser
 
     from fairpost.explore.app import create
     from fairpost.explore.safety import START, Keys
+    from fairpost.explore.serving import server
 
     _few_arenas()
     port, keys = listening.getsockname()[1], Keys()
@@ -146,20 +145,8 @@ def _serve(uvicorn: Any, session: Any, listening: socket.socket, host: str, open
         host=host,
         told=lambda token: click.echo(f"For another browser, once: {link(token)}", err=True),
     )
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, date_header=False, ws="none", lifespan="on",
-        limit_concurrency=128, timeout_keep_alive=30, timeout_graceful_shutdown=1,
-    )  # fmt: skip
     click.echo(f"fairpost explore, on this machine alone: {link(keys.token)}")
     click.echo("The link works once. Ctrl-C ends it.", err=True)
     if opened:
         webbrowser.open(link(keys.token))
-    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
-
-    class Server(uvicorn.Server):  # type: ignore[misc]
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """A signal that whoever started us has set to be ignored (a job in the background of a script) stays ignored."""
-            if before[signal.Signals(sig)] is not signal.SIG_IGN:
-                super().handle_exit(sig, frame)
-
-    Server(config).run(sockets=[listening])
+    server(app).run(sockets=[listening])

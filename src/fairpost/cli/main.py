@@ -62,10 +62,10 @@ Once on a machine:
 
 \b
 Exit codes: 0 done; 2 the input or an option breaks a rule, which one line
-on stderr names; 3 no answer (an engine refuses, no epsilon meets the target,
-a release does not fit its budget); 4 a release is charged and not finished;
-5 a ledger or its release fails its check; 130 interrupted; 141 nobody
-reads stdout.
+on stderr names, or no command was given; 3 no answer (an engine refuses, no
+epsilon meets the target, a release does not fit its budget); 4 a release is
+charged and not finished; 5 a ledger or its release fails its check;
+130 interrupted; 141 nobody reads stdout.
 """
 
 
@@ -118,13 +118,21 @@ class Commands(click.Group):
             raise ClosedPipe from None
         return code
 
+    def _done(self, *args: Any, **extra: Any) -> Any:
+        """The exit code. A group without a command says its help on stdout, with click's code for a command that is missing."""
+        try:
+            return super().main(*args, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            return 2
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and end with the exit code that the help documents."""
         extra["standalone_mode"] = False
         _speak_as_the_terminal()
         try:
             with interrupts.noticed(), _compiling(args, extra):
-                code = super().main(*args, **extra)
+                code = self._done(*args, **extra)
             sys.stdout.flush()
         except click.ClickException as error:
             place = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fairpost"

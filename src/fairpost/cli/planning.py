@@ -103,9 +103,8 @@ def sweep(file: str, **given: Any) -> int:
     if not found.points:
         raise UnsupportedError(f"the engine refused every level of noise: {found.refused[0].reason}")
     cash = _Cash.of(counts, budget, given, law)
-    if not outputs.to_stdout:
-        _show(found, cash, f"{counts.n:,} entities, {given['mechanism']} noise")
     outputs.write(
+        lambda: _show(found, cash, f"{counts.n:,} entities, {given['mechanism']} noise"),
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),
         html=lambda: _page(
@@ -156,9 +155,8 @@ def plan(file: str, **given: Any) -> int:
     if not any(p.curve for p in plans):
         raise UnsupportedError("; ".join(f"{p.postprocess}: {p.message}" for p in plans))
     cash = _Cash.of(counts, budget, given, law)
-    if not outputs.to_stdout:
-        _show_plans(plans, cash, given["mechanism"])
     outputs.write(
+        lambda: _show_plans(plans, cash, given["mechanism"]),
         json=plans.to_dict,
         csv=lambda: columns_csv(plans.columns()),
         html=lambda: _page(

@@ -80,10 +80,13 @@ def project(file: str, **given: Any) -> int:
     found = _project(noisy, given)
     if outputs.to_stdout != "json":
         _summary(found, given)
-    if "csv" not in outputs.paths and not outputs.to_stdout:
+
+    def counts() -> None:
         text = columns_csv(found.columns())
         to_stdout(without_formulas(text) if outputs.safe else text)
+
     outputs.write(
+        counts if "csv" not in outputs.paths else None,
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),
         html=lambda: _page(found, file, given),

@@ -11,6 +11,8 @@ import click
 from fairpost.cli import options as o
 from fairpost.cli.hierarchies import LEVELS
 from fairpost.cli.outputs import to_stdout
+from fairpost.cli.plan_words import check_words
+from fairpost.documents import toml_of
 from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
 from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, protocol, release_noisy
 from fairpost.release.amounts import rounded
@@ -172,11 +174,9 @@ def _public(given: o.Given) -> PublicTotal | None:
 
 
 def _toml(path: str) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"), parse_float=str)  # amounts stay texts
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return toml_of(Path(path).read_text(encoding="utf-8"), parse_float=str)  # amounts stay texts
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as TOML: {' '.join(str(error).split())[:200]}") from None
 
 
@@ -215,6 +215,7 @@ def _tables(path: str) -> list[dict[str, Any]]:
             raise InputError(
                 f"{path}: {unknown[0]!r} is not known; known are {', '.join(sorted(PLAN_WORDS))}, total-source"
             )
+        check_words(path, words)
         source = words.pop("total-source", None)
         if "total" in words:
             words["total"] = words["total"] if words["total"] == api.EXACT else PublicTotal(words["total"], source)

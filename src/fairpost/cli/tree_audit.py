@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import click
 import numpy as np
 
 from fairpost.cli import options as o
@@ -21,7 +20,6 @@ from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
 from fairpost.hierarchy.rules import RULES, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.hierarchy.total_first import COVERED
-from fairpost.io import write_whole
 from fairpost.results.audit import CONFIDENTIAL
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def audit_levels(file: str, given: o.Given) -> int:
 
     names, method = _asked(given, METHODS), given["method"]
     levels = levels_of(given["levels"])
-    outputs = Outputs(given, [file])
+    outputs = Outputs(given, [file], parquet=True)
     columns = [*(levels if isinstance(levels, list) else ()), *([given["areas"]] if given["areas"] else ())]
     cells = cell_columns(given)
     with screen.progress("simulating") as report:
@@ -80,19 +78,27 @@ def audit_levels(file: str, given: o.Given) -> int:
             results.append(audit_hierarchy(leaves.values, noise, rule, **same))
             if results[-1].interrupted:
                 break
-    if not outputs.to_stdout:
-        show(results)
-        show_cells(histograms)
 
     def data() -> dict[str, Any]:
         return as_data(results, histograms or results, given)
 
     page = partial(_page, file, results, levels, given, cells)
-    if outputs.to_stdout == "html":
-        to_stdout(page())
-    elif outputs.to_stdout:
-        to_stdout(as_json(data()))
-    _write(outputs, results, histograms, leaves.ids, data, page)
+    parquet = outputs.paths.get("csv", "").lower().endswith(".parquet")
+    made: dict[str, Callable[[BinaryIO], object]] = {
+        "json": lambda file: file.write(as_json(data()).encode()),
+        "csv": lambda file: _table(results, histograms, leaves.ids, file, parquet),
+        "html": lambda file: file.write(page().encode()),
+    }
+
+    def said() -> None:
+        if outputs.to_stdout is None:
+            show(results)
+            show_cells(histograms)
+        else:
+            made[outputs.to_stdout](whole := BytesIO())
+            to_stdout(whole.getvalue().decode())
+
+    outputs.deliver(said, {kind: write for kind, write in made.items() if kind in outputs.paths})
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -135,16 +141,6 @@ def as_data(
     }
 
 
-def _private(content: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], object]:
-    """What was computed from true counts is readable by its owner alone."""
-
-    def write(file: BinaryIO) -> None:
-        os.fchmod(file.fileno(), 0o600)
-        content(file)
-
-    return write
-
-
 def _page(
     file: str,
     results: list[HierarchyAudit],
@@ -163,27 +159,6 @@ def _page(
         source=o.source_of(file),
         lines=lines_of(file, given, levels, results, results[0].noise.kind, cells, given["runs"] or RUNS),
     )
-
-
-def _write(
-    outputs: Outputs,
-    results: list[HierarchyAudit],
-    histograms: list[HistogramAudit],
-    ids: Any,
-    data: Callable[[], dict[str, Any]],
-    page: Callable[[], str],
-) -> None:
-    files: dict[Any, Any] = {}
-    if "json" in outputs.paths:
-        files[outputs.paths["json"]] = _private(lambda file: file.write(as_json(data()).encode()))
-    if "csv" in outputs.paths:
-        path = outputs.paths["csv"]
-        files[path] = _private(lambda file: _table(results, histograms, ids, file, path.lower().endswith(".parquet")))
-    if "html" in outputs.paths:
-        files[outputs.paths["html"]] = _private(lambda file: file.write(page().encode()))
-    if files:
-        write_whole(files, outputs.force)
-        click.echo(f"wrote {', '.join(str(path) for path in files)}", err=True)
 
 
 def _table(

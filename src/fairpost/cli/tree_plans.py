@@ -128,12 +128,9 @@ def plan_levels(file: str, given: o.Given) -> int:
             name: plan_split(leaves.values, noise, name, max_rmse=limits, tries=given["tries"], progress=report)
             for name in names
         }
-    if not outputs.to_stdout:
-        for name, found in plans.items():
-            _show_plan(name, found, limits)
-        _end()
     rows = [(name, split, found) for name, found in plans.items() for split in found.frontier]
     outputs.write(
+        lambda: _show_plans(plans, limits),
         json=lambda: {
             "mark": CONFIDENTIAL,
             "counts": {"n": tree.n, "total": float(leaves.values.sum())},
@@ -150,6 +147,12 @@ def plan_levels(file: str, given: o.Given) -> int:
         ),
     )
     return 0 if any(found.best is not None for found in plans.values()) else 3
+
+
+def _show_plans(plans: dict[str, SplitPlan], limits: dict[str, float]) -> None:
+    for name, found in plans.items():
+        _show_plan(name, found, limits)
+    _end()
 
 
 def _show_plan(name: str, found: SplitPlan, limits: dict[str, float]) -> None:
@@ -198,10 +201,8 @@ def sweep_levels_of(file: str, given: o.Given) -> int:
         points = sweep_levels(
             leaves.values, noise, names, np.geomspace(low, high, given["points"]).tolist(), progress=report
         )
-    if not outputs.to_stdout:
-        _show_sweep(tree, points)
-        _end()
     outputs.write(
+        lambda: _show_sweep(tree, points),
         json=lambda: {
             "mark": CONFIDENTIAL,
             "counts": {"n": tree.n, "total": float(leaves.values.sum())},
@@ -227,6 +228,7 @@ def _show_sweep(tree: Hierarchy, points: Sequence[LevelPoint]) -> None:
     ]
     title = f"{tree.n:,} leaves, one split of rho, by the formula (mean field)"
     screen.show(screen.console(), screen.Grid(title, heads, rows, keys=2))
+    _end()
 
 
 def _end() -> None:

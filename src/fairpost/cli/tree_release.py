@@ -63,9 +63,8 @@ def project_levels(file: str, given: o.Given) -> int:
             "entities": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         }
 
-    if "csv" not in outputs.paths and not outputs.to_stdout:
-        click.echo(columns_csv(columns), nl=False)
-    outputs.write(json=data, csv=lambda: columns_csv(columns))
+    table = None if "csv" in outputs.paths else lambda: click.echo(columns_csv(columns), nl=False)
+    outputs.write(table, json=data, csv=lambda: columns_csv(columns))
     negative = int(np.count_nonzero(y < 0))
     click.echo(
         f"{name}: {tree.nodes:,} nodes on {len(tree.names)} levels; {negative:,} measurements were negative, no count is; "

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from fairpost import cancel
+from fairpost.documents import json_of
 from fairpost.errors import Cancelled, InputError, ParameterError
 from fairpost.explore import export, openapi, tables, work
 from fairpost.explore.choices import Choices, flag, keys, text, whole
@@ -55,14 +56,10 @@ def session_of(request: Request) -> Session:
 async def body(request: Request) -> dict[str, Any]:
     """The JSON object of a request."""
     try:
-        found = json.loads(await request.body(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        found = json_of(await request.body())
+    except ValueError:
         raise ParameterError("the body must be JSON, got something else") from None
     return keys(found, set(found) if isinstance(found, dict) else set())
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
 
 
 def tab_of(request: Request) -> str:

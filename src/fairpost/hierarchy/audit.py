@@ -13,7 +13,7 @@ from fairpost.accuracy import Estimate, Kind
 from fairpost.counts import Counts
 from fairpost.errors import Cancelled, CountsError, ParameterError
 from fairpost.hierarchy.blocks import Totals
-from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.levels import LevelNoise, as_level_noise
 from fairpost.hierarchy.meanfield import Field, mean_field
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
 from fairpost.hierarchy.rules import Pooling, TreeRule, rule_of
@@ -64,7 +64,7 @@ def audit_hierarchy(
     """
     if method not in METHODS:
         raise ParameterError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
-    tree = noise.tree
+    tree = as_level_noise(noise).tree
     pi = rule_of(rule, tree) if isinstance(rule, str) else rule
     if pi.tree is not tree:
         raise ParameterError("a rule and its noise must be about the same hierarchy, got two")

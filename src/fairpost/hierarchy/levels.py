@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.errors import ParameterError
+from fairpost.errors import ParameterError, value
 from fairpost.hierarchy.tree import ROOT, Hierarchy
 from fairpost.noise import MECHANISMS, Law, mechanism_of
 from fairpost.noise.privacy import Neighbours
@@ -115,7 +115,7 @@ class LevelNoise:
         if spreads[-1] == 0.0:
             raise ParameterError(f"the level of the leaves, {tree.names[-1]!r}, must have noise, got 0")
         spreads.flags.writeable = False
-        for name, value in (
+        for name, held in (
             ("tree", tree),
             ("spreads", spreads),
             ("kind", kind),
@@ -124,7 +124,7 @@ class LevelNoise:
             ("sensitivity", Neighbours(sensitivity).sensitivity),
             ("asked", {"sigmas": sigmas, "rho": rho_asked, "split": split, "exact": without}),
         ):
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, held)
         _ = self.mechanisms  # each parameter is checked by its mechanism
 
     @classmethod
@@ -254,3 +254,12 @@ def _from_shares(shares: Floats, rho: float, kind: str, sensitivity: float) -> F
     if not 0 < rho < np.inf:
         raise ParameterError(f"`rho` must be > 0 and finite, got {rho!r}")
     return np.array([0.0 if p == 0 else mechanism_of(kind, rho=rho * p, neighbours=about).spread for p in shares])
+
+
+def as_level_noise(given: object) -> LevelNoise:
+    """`given`, where it is the noise of a hierarchy."""
+    if isinstance(given, LevelNoise):
+        return given
+    raise ParameterError(
+        f"`noise` must be an fp.LevelNoise, the noise on every level of a hierarchy, got {value(given)}"
+    )

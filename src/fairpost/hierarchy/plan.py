@@ -19,7 +19,7 @@ from fairpost import cancel
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.hierarchy.audit import _leaves
-from fairpost.hierarchy.levels import LevelNoise
+from fairpost.hierarchy.levels import LevelNoise, as_level_noise
 from fairpost.hierarchy.meanfield import mean_field
 from fairpost.hierarchy.rules import TreeRule, rule_of
 from fairpost.hierarchy.tree import Hierarchy
@@ -91,7 +91,7 @@ def plan_split(
 
     max_rmse: the largest root mean squared error that each named level may have. At most `tries` splits are judged.
     """
-    tree = noise.tree
+    tree = as_level_noise(noise).tree
     pi = rule_of(rule, tree) if isinstance(rule, str) else rule
     if not pi.by_families:
         raise UnsupportedError("splits are judged by mean-field, which the joint optimum does not have")
@@ -245,7 +245,7 @@ def sweep_levels(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[LevelPoint, ...]:
     """Alpha of the leaves and the error of each level against rho, split between levels as `noise` splits it."""
-    tree = noise.tree
+    tree = as_level_noise(noise).tree
     if noise.spent is None:
         raise UnsupportedError(f"a rho is split between levels of Gaussian noise, got {noise.kind}")
     chosen = [rule_of(rule, tree) if isinstance(rule, str) else rule for rule in rules]

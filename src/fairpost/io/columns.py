@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.errors import InputError
+from fairpost.errors import InputError, value
 from fairpost.io.decimals import parsed as to_numbers
-from fairpost.io.table import Table, first, value
+from fairpost.io.table import Table, first
 from fairpost.magnitudes import RANGES, meant
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairpost.errors import CountsError
-from fairpost.io.table import Table, first, value
+from fairpost.errors import CountsError, value
+from fairpost.io.table import Table, first
 
 if TYPE_CHECKING:
     import polars as pl

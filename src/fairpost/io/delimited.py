@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.errors import InputError
+from fairpost.errors import InputError, value
 from fairpost.io.encoding import clean_text, line_of
 from fairpost.io.names import picked
 from fairpost.io.reading import NAMES, Reading
 from fairpost.io.separators import USUAL, header_of, separator_of
 from fairpost.io.source import refuse_signature
-from fairpost.io.table import Table, repeated, value
+from fairpost.io.table import Table, repeated
 
 Positions = NDArray[np.int64]
 NEWLINE, QUOTE = 10, 34

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairpost.errors import InputError
+from fairpost.errors import InputError, value
 from fairpost.io.columns import missing
 from fairpost.io.reading import Skipped
-from fairpost.io.table import Table, kept, value
+from fairpost.io.table import Table, kept
 
 MOST_NAMED = 10
 """At most this many rows are named in a note."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from fairpost.errors import InputError
-from fairpost.io.table import Table, listed, value
+from fairpost.errors import InputError, value
+from fairpost.io.table import Table, listed
 
 
 def folded(name: str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from fairpost.errors import ParameterError
-from fairpost.io.table import value
+from fairpost.errors import ParameterError, value
 
 Say = Callable[[str], None]
 FORMATS = ("csv", "tsv", "txt", "xlsx", "parquet", "saipe")

@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairpost.errors import InputError
+from fairpost.errors import InputError, value
 from fairpost.io.guarded import decoded
 from fairpost.io.names import picked
 from fairpost.io.reading import Reading
 from fairpost.io.source import inner_suffix, refuse_signature
-from fairpost.io.table import Table, value
+from fairpost.io.table import Table
 
 if TYPE_CHECKING:
     import polars as pl

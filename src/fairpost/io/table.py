@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fairpost.errors import CountsError, FairpostError, InputError
+from fairpost.errors import CountsError, FairpostError, InputError, value
 
 if TYPE_CHECKING:
     import polars as pl
 
-LONGEST = 60
-"""A value longer than this is shortened in a message."""
 MOST_COLUMNS = 20
 """At most this many column names are listed in a message."""
 
@@ -61,12 +59,6 @@ def shown(path: object) -> str:
     """A file's name as given; quoted where it holds something that cannot be printed on one line."""
     name = str(path)
     return name if name.isprintable() and name else repr(name)
-
-
-def value(given: object) -> str:
-    """A value as it stands in a message: quoted where it is text, shortened, on one line."""
-    text = repr(given)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def listed(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
-from fairpost.errors import InputError
+from fairpost.errors import InputError, value
 from fairpost.io import frames, saipe
 from fairpost.io.columns import constant, empty, numbers, texts, unique
 from fairpost.io.decimals import decided
@@ -20,7 +20,7 @@ from fairpost.io.missing import without_missing
 from fairpost.io.names import absent, meant
 from fairpost.io.reading import Options, Reading
 from fairpost.io.source import STDIN, kind_of, kind_of_stdin, load, name_of
-from fairpost.io.table import Table, listed, translated, value
+from fairpost.io.table import Table, listed, translated
 from fairpost.io.where import condition, selected
 from fairpost.io.workbook import read_workbook
 

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairpost.errors import InputError, ParameterError
+from fairpost.errors import InputError, ParameterError, value
 from fairpost.io.columns import missing, words
 from fairpost.io.decimals import decided, parsed
 from fairpost.io.names import absent, meant, suggested
-from fairpost.io.table import Table, kept, listed, value
+from fairpost.io.table import Table, kept, listed
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairpost.errors import InputError
+from fairpost.errors import InputError, value
 from fairpost.io.guarded import decoded
 from fairpost.io.names import folded, picked
 from fairpost.io.reading import Reading
-from fairpost.io.table import Table, repeated, value
+from fairpost.io.table import Table, repeated
 
 if TYPE_CHECKING:
     import polars as pl

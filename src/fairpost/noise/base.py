@@ -15,13 +15,14 @@ for Re s <= 0, `lower` for Re s >= 0, which is where the engines use them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.errors import ParameterError, UnsupportedError, value
 from fairpost.magnitudes import RANGES, refuse
 from fairpost.noise.threshold import Threshold
 
@@ -43,19 +44,19 @@ class Stream:
 
     def __post_init__(self) -> None:
         for name in ("seed", "run"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
-                raise ParameterError(f"`{name}` must be a whole number from 0 to 2**64 - 1, got {value!r}")
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or not 0 <= given < 2**64:
+                raise ParameterError(f"`{name}` must be a whole number from 0 to 2**64 - 1, got {given!r}")
 
 
-def positive(name: str, value: float) -> float:
-    """`value` as a float, or an error that names the rule."""
+def positive(name: str, given: float) -> float:
+    """`given` as a float, or an error that names the rule."""
     try:
-        number = float(value)
+        number = float(given)
     except (TypeError, ValueError):
-        raise ParameterError(f"`{name}` must be a number, got {value!r}") from None
+        raise ParameterError(f"`{name}` must be a number, got {given!r}") from None
     if not (0 < number < np.inf):
-        raise ParameterError(f"`{name}` must be > 0 and finite, got {value!r}")
+        raise ParameterError(f"`{name}` must be > 0 and finite, got {given!r}")
     if name in RANGES:
         refuse(name, number, ParameterError)
     return number
@@ -182,3 +183,26 @@ class Law(Mechanism):
     def lowers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
         """`lower` for k = 0, 1 and 2."""
         return self.lower(c, s, 0), self.lower(c, s, 1), self.lower(c, s, 2)
+
+
+def as_mechanism(given: object, what: str = "`mechanism`") -> Mechanism:
+    """`given`, where it is a mechanism: every verb that takes one asks here."""
+    if isinstance(given, Mechanism):
+        return given
+    raise ParameterError(
+        f"{what} must be a noise such as fp.Laplace(scale=10) or fp.Laplace.from_epsilon(0.1), got {value(given)}"
+    )
+
+
+def as_mechanisms(given: object) -> list[Mechanism]:
+    """`given`, where it is a list of mechanisms."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ParameterError(f"`mechanisms` must be a list of noises, got {value(given)}")
+    return [as_mechanism(one, "each of `mechanisms`") for one in given]
+
+
+def as_kind(given: object) -> type[Mechanism]:
+    """`given`, where it is a class of mechanisms."""
+    if isinstance(given, type) and issubclass(given, Mechanism):
+        return given
+    raise ParameterError(f"`kind` must be a class of noise such as fp.Laplace, got {value(given)}")

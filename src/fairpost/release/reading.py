@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fairpost.errors import InputError
+from fairpost.documents import json_of
+from fairpost.errors import InputError, value
+from fairpost.release.amounts import amount, share
 from fairpost.release.statement import KIND, OLD
+
+PARAMETERS = {"discrete-laplace": "scale", "discrete-gaussian": "sigma"}
+"""The mechanisms of releases, and the option that gives the scale of each."""
 
 
 @dataclass(frozen=True)
@@ -42,28 +46,41 @@ class Stated:
     @property
     def parameter(self) -> str:
         """The option that gives the scale."""
-        return {"discrete-laplace": "scale", "discrete-gaussian": "sigma"}[self.mechanism]
+        return PARAMETERS[self.mechanism]
 
 
 def stated(path: str | os.PathLike[str]) -> Stated:
     """The mechanism and the rule of a statement."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{path}: must be a statement of a release (JSON), got another file") from None
-    try:
+    with _as_statement(path):
+        data = json_of(_text(path))
         if data["statement"] not in (KIND, OLD):
             raise KeyError
         return _stated(data)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):
-        raise InputError(f"{path}: must be a statement of a release ({KIND}), got another JSON") from None
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def _as_statement(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors with the name of the file."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+        raise InputError(f"{path}: must be a statement of a release ({KIND}), got another file") from None
 
 
 def _stated(data: dict[str, Any]) -> Stated:
     privacy, rule = data["privacy"], data["postprocessing"][0]
-    value = Fraction(privacy["sensitivity"]["value"])
+    mechanism, sensitivity = privacy["mechanism"], amount(privacy["sensitivity"]["value"], "sensitivity")
+    if mechanism not in PARAMETERS:
+        raise InputError(f"`mechanism` must be one of {', '.join(PARAMETERS)}, got {value(mechanism)}")
     squared = privacy["sensitivity"]["norm"] == "L2 squared"
     known = rule["total"] in ("public", "exact") and not rule["by_group"]
     note = ""
@@ -76,16 +93,16 @@ def _stated(data: dict[str, Any]) -> Stated:
     if shape is None and len(privacy["levels"]) != 1:
         raise KeyError("hierarchy")
     return Stated(
-        mechanism=str(privacy["mechanism"]),
-        scale=float(privacy["scale"]),
-        sensitivity=math.sqrt(value) if squared else float(value),
-        delta=float(Fraction(delta)) if delta not in (None, "0") else None,
+        mechanism=mechanism,
+        scale=float(amount(privacy["scale"], "scale")),
+        sensitivity=math.sqrt(sensitivity) if squared else float(sensitivity),
+        delta=float(amount(delta, "delta")) if delta not in (None, "0") else None,
         postprocess=str(rule["rule"]),
         by_group=bool(rule["by_group"]),
-        total=float(rule["total_value"]) if known else None,
+        total=float(share(rule["total_value"], "total_value")) if known else None,
         note=note,
         table_sha256=str(data["table"]["sha256"]),
-        scales={str(level["name"]): float(level["scale"]) for level in privacy["levels"]},
+        scales={str(level["name"]): float(amount(level["scale"], "scale")) for level in privacy["levels"]},
         levels=None if shape is None else _levels(shape),
         level_sigma=None if shape is None else _sigmas(shape, privacy["levels"]),
         whole=any(step["rule"] == "rounding" for step in data["postprocessing"]),

@@ -79,7 +79,7 @@ def levels_of(levels: Any) -> dict[str, int] | list[str]:
                 f"levels must be NAME:LENGTH,... with names that differ, or NAME,... for columns, got {levels!r}"
             )
         return {name: int(length) for name, (_, _, length) in zip(names, pairs, strict=True)}
-    if isinstance(levels, Mapping):
+    if isinstance(levels, Mapping) and levels:
         return dict(levels)
     if isinstance(levels, Sequence) and levels and all(isinstance(name, str) for name in levels):
         return list(levels)

@@ -10,7 +10,7 @@ from fairpost import palette
 from fairpost.errors import ParameterError
 from fairpost.report.entities import Column, Content, Drawing, Series, entities_page
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import PERCENT, Html, Unit, html, money, name, tagged
+from fairpost.report.numbers import PERCENT, Html, Unit, html, joined, money, name, tagged
 from fairpost.report.text import clean
 from fairpost.results import Allocation
 from fairpost.results.allocation import ESTIMATED
@@ -110,8 +110,7 @@ def _lead(n: int, noun: str, source: str | None, found: Allocation, shown: Unit,
         parts.append(
             html("{name} noise: a typical count moved by {sd} {unit}", name=m.name, sd=f"{m.deviation:,.3g}", unit=unit)
         )
-    parts.append(Html("from noisy counts alone: not confidential"))
-    return Html(" · ".join(parts))
+    return joined([*parts, "from noisy counts alone: not confidential"], " · ")
 
 
 def _allocation_findings(found: Sequence[Allocation], shown: Unit, per: float, noun: str) -> list[Finding]:
@@ -135,12 +134,12 @@ def _allocation_findings(found: Sequence[Allocation], shown: Unit, per: float, n
         html("{z} {noun} get nothing under {how}.", z=f"{np.count_nonzero(b.shares == 0):,}", noun=noun, how=b.how)
         for b in found
     ]
-    out.append(Finding("Who gets nothing", Html(" ".join(parts))))
+    out.append(Finding("Who gets nothing", joined(parts)))
     biased = [b for b in found if b.bias is not None]
     if biased:
         ranked = sorted(biased, key=_spread)
         ends = ranked if len(ranked) == 1 else [ranked[-1], ranked[0]]
-        said = Html("; ".join(_estimated(b, shown, per) for b in ends))
+        said = joined((_estimated(b, shown, per) for b in ends), "; ")
         out.append(Finding("What the rule itself does", html("{s} ({mark}).", s=said, mark=ESTIMATED)))
     elif len(found) > 1:
         out.append(Finding("If the rule changes", _switch(a, found[1], shown, per)))

@@ -12,7 +12,7 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Neighbours
 from fairpost.report import sentences, tables, verdicts
 from fairpost.report.findings import findings, lead
-from fairpost.report.numbers import count
+from fairpost.report.numbers import count, joined
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
 from fairpost.report.shapes import Drawn
@@ -91,6 +91,7 @@ def audit_page(
         first=next((k for k, v in enumerate(views) if v.result.alpha.value > 0), 0),
         most=MOST,
         say=sentences,
+        joined=joined,
         tables=tables,
         noise=tables.noise(views[0], neighbours or Neighbours()),
     )

@@ -9,7 +9,7 @@ import numpy as np
 from fairpost import palette
 from fairpost.report.entities import Column, Content, Drawing, Series, Summary, entities_page
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import Html, Unit, html, name, tagged
+from fairpost.report.numbers import Html, Unit, html, joined, name, tagged
 from fairpost.report.text import clean
 from fairpost.results import Check
 from fairpost.results.base import number
@@ -65,25 +65,30 @@ def _lead(found: Check, noun: str, source: str | None) -> Html:
     if found.mechanism is not None:
         m = found.mechanism
         parts.append(html("stated: {m} noise, {p} {x}", m=m.name, p=m.parameter, x=f"{m.spread:g}"))
-    return Html(" · ".join([*([html("{s}", s=source)] if source else []), *parts]))
+    return joined([source, *parts], " · ")
 
 
 def _findings(found: Check, unit: str, noun: str) -> list[Finding]:
     out = []
     if found.noise is not None:
         t = found.noise
-        text = "Noise of the stated size explains {e} of the {size}; p = {p}: {verdict}."
-        share = f"{100 * t.explained:.3g} %"
-        said = html(text, e=share, size=t.size, p=chance(t.p_value), verdict=t.verdict)
+        said = html(
+            "Noise of the stated size explains {e} of the {size}; p = {p}: {verdict}.",
+            e=f"{100 * t.explained:.3g} %", size=t.size, p=chance(t.p_value), verdict=t.verdict,
+        )  # fmt: skip
         out.append(Finding("Is it noise alone?", said))
     best, worst = found.ends()
     pieces = [_end(found, i, sign, unit) for i, sign in ((worst, -1), (best, 1)) if sign * found.difference[i] > 0]
-    moved = Html("; ".join(pieces) + ".") if pieces else html("Nobody: every released value is the true count.")
+    moved = (
+        html("{who}.", who=joined(pieces, "; ")) if pieces else html("Nobody: every released value is the true count.")
+    )
     out.append(Finding("Who gained and who lost", moved))
     out.append(Finding("Sum and signs", _sums(found, unit)))
     if found.unexplained is not None:
-        text = "{k} of {n} {noun} lie where noise alone would put none, with chance {c}."
-        far = html(text, k=f"{len(found.unexplained):,}", n=f"{found.n:,}", noun=noun, c=f"{found.confidence:g}")
+        far = html(
+            "{k} of {n} {noun} lie where noise alone would put none, with chance {c}.",
+            k=f"{len(found.unexplained):,}", n=f"{found.n:,}", noun=noun, c=f"{found.confidence:g}",
+        )  # fmt: skip
         out.append(Finding("Beyond noise", far))
     return out
 

@@ -18,6 +18,7 @@ from fairpost.report.numbers import (
     certainty,
     half,
     html,
+    joined,
     money,
     name,
     tagged,
@@ -155,7 +156,7 @@ def _lead(basis: Basis | None, source: str | None, noun: str, style: Style) -> H
         parts.append(about)
         if basis.budget is not None:
             parts.append(tagged(money(style.currency), basis.budget, brief=True))
-    return Html(" · ".join(parts))
+    return joined(parts, " · ")
 
 
 def _sentence(text: str) -> str:
@@ -184,7 +185,7 @@ def _answer(plan: Plan, x: str, keys: list[str], style: Style) -> tuple[bool, Ht
     loser = html("; {loser} loses most", loser=name(p.name(p.loser))) if p.loss.value > 0 else Html("")
     return True, html(
         "{pp}: {x} {at}{extra}. <small>There: {parts}{loser}.</small>",
-        pp=name(plan.postprocess), x=x, at=f"{at(p, x):.12g}", extra=extra, parts=Html("; ".join(parts)), loser=loser,
+        pp=name(plan.postprocess), x=x, at=f"{at(p, x):.12g}", extra=extra, parts=joined(parts, "; "), loser=loser,
     )  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def _ends(points: list[Point], x: str, style: Style) -> list[tuple[str, Html]]:
         here = sorted((p for p in points if p.mechanism.spread == spread), key=lambda p: p.alpha.value)
         parts = [html("{a} under {pp}", a=_cell("alpha", p, style)[0], pp=name(p.postprocess)) for p in here]
         head = f"The {word} noise, {x} {at(here[0], x):.4g}"
-        said.append((head, html("alpha is {parts}.", parts=Html(", ".join(parts)))))
+        said.append((head, html("alpha is {parts}.", parts=joined(parts, ", "))))
     return said
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.report.numbers import CHANCE, Html, html, name, tagged
+from fairpost.report.numbers import CHANCE, Html, html, joined, name, tagged
 from fairpost.report.programme import decisions
 from fairpost.report.sentences import VERBS, code, limit, ratio
 from fairpost.report.views import Extreme, View
@@ -84,8 +84,8 @@ def better(worst: View, best: View, rules: int) -> Finding:
         return Finding("What does better", html("{pp}: everybody gets their due in expectation.", pp=code(best)))
     lost = clause(best, best.least, -1)
     said = html("There {lost}, more than any other", lost=lost) if lost else Html("There nobody loses")
-    pattern = "{pp} is {times} less unfair. {said}."
-    return Finding("What does better", html(pattern, pp=code(best), times=ratio(worst, best), said=said))
+    fairer = html("{pp} is {times} less unfair. {said}.", pp=code(best), times=ratio(worst, best), said=said)
+    return Finding("What does better", fairer)
 
 
 def costs(worst: View, best: View) -> Finding:
@@ -112,7 +112,7 @@ def costs(worst: View, best: View) -> Finding:
         what = "" if worst.cash else " of the budget"
         text = html("Or {x}{what} more, so that nobody loses under {w}.", x=extra, what=what, w=code(worst))
         parts.append(text)
-    return Finding("What it costs", Html(" ".join(parts)))
+    return Finding("What it costs", joined(parts))
 
 
 def lead(views: list[View], source: str | None) -> Html:
@@ -133,4 +133,4 @@ def lead(views: list[View], source: str | None) -> Html:
             unit=v.words.unit,
         )
     )
-    return Html(" · ".join(parts))
+    return joined(parts, " · ")

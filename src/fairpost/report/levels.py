@@ -13,7 +13,7 @@ from fairpost import palette
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.result import LIMITS, HierarchyAudit, LevelResult, Part
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, html, name, tagged
+from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, html, joined, name, tagged
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, pack, raised
 from fairpost.report.text import clean, clean_lines
@@ -95,17 +95,8 @@ def levels_page(
 
 def _lead(first: HierarchyAudit, source: str | None, unit: str, sigmas: list[str]) -> Html:
     total = f"{float(first.leaves.truth.sum()):,.0f}"
-    parts = [] if source is None else [html("{source}", source=source)]
-    parts.append(
-        html(
-            "{n} leaves ({leaf}), {total} {unit}",
-            n=f"{first.tree.n:,}",
-            leaf=first.tree.names[-1],
-            total=total,
-            unit=unit,
-        )
-    )
-    return Html(" · ".join([*parts, html("noise by level: {s}", s=", ".join(sigmas))]))
+    leaves = f"{first.tree.n:,} leaves ({first.tree.names[-1]}), {total} {unit}"
+    return joined([source, leaves, f"noise by level: {', '.join(sigmas)}"], " · ")
 
 
 def _method(r: HierarchyAudit) -> Html:
@@ -216,7 +207,7 @@ def _price(results: Sequence[HierarchyAudit], unit: str) -> Finding:
     ]
     leaf = results[0].leaves.name
     return Finding(
-        "What it costs", html("A single {leaf} is typically off by {parts}.", leaf=leaf, parts=Html(", ".join(parts)))
+        "What it costs", html("A single {leaf} is typically off by {parts}.", leaf=leaf, parts=joined(parts, ", "))
     )
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -25,7 +26,7 @@ SHARP = 1e-3
 
 
 class Html(str):
-    """Text that is already safe HTML. Everything else is escaped where it enters a page."""
+    """Text that is already safe HTML: made by `html` and `joined`, or written where it is used. All else is escaped in a page."""
 
     __slots__ = ()
 
@@ -35,8 +36,17 @@ class Html(str):
 
 
 def html(pattern: str, **values: object) -> Html:
-    """`pattern` (ours, safe) with its values escaped, unless they are Html already."""
-    return Html(pattern.format(**{k: v if isinstance(v, Html) else escape(clean(v)) for k, v in values.items()}))
+    """`pattern` (ours, written where it is used) with its values escaped, unless they are Html already."""
+    return Html(pattern.format(**{k: _escaped(v) for k, v in values.items()}))
+
+
+def joined(parts: Iterable[object], between: str = " ") -> Html:
+    """Parts in a row, without the empty ones; escaped like the values of `html`."""
+    return Html(between.join(_escaped(part) for part in parts if part))
+
+
+def _escaped(value: object) -> str:
+    return value if isinstance(value, Html) else escape(clean(value))
 
 
 def name(text: str) -> Html:

@@ -7,7 +7,7 @@ import numpy as np
 from fairpost import palette
 from fairpost.report.entities import Column, Content, Drawing, Series, entities_page
 from fairpost.report.findings import Finding
-from fairpost.report.numbers import Html, Unit, html, name
+from fairpost.report.numbers import Unit, html, joined, name
 from fairpost.report.text import clean
 from fairpost.results import Projection
 
@@ -59,9 +59,8 @@ def projection_page(
     if found.totals is not None and len(found.totals) > 1:
         findings.append(Finding("Totals", html("{k} groups keep their totals.", k=f"{len(found.totals):,}")))
     if r is not None:
-        text = "{up} counts went up and {down} down, none by more than {most}, each without bias (seed {seed})."
         said = html(
-            text,
+            "{up} counts went up and {down} down, none by more than {most}, each without bias (seed {seed}).",
             up=f"{r['rounded_up']:,}",
             down=f"{r['rounded_down']:,}",
             most=f"{r['largest_change']:.3g}",
@@ -71,11 +70,8 @@ def projection_page(
     place = palette.slots([found.postprocess])[0]
     content = Content(
         title=title or "Noisy counts made usable",
-        lead=Html(
-            " · ".join(
-                [*([html("{s}", s=source)] if source else []), html("{n} {noun}", n=f"{found.n:,}", noun=noun),
-                 html("{how}", how=found.postprocess), Html("from noisy counts alone: not confidential")]
-            )
+        lead=joined(
+            [source, f"{found.n:,} {noun}", found.postprocess, "from noisy counts alone: not confidential"], " · "
         ),
         findings=findings,
         drawings=[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpost.report.numbers import CHANCE, Html, Unit, count, html, name, tagged, times
+from fairpost.report.numbers import CHANCE, Html, Unit, count, html, joined, name, tagged, times
 from fairpost.report.programme import programme_lines
 from fairpost.report.views import Extreme, View, split
 
@@ -30,20 +30,15 @@ NOBODY = {
 }
 
 
-def join(parts: list[Html]) -> Html:
-    """Sentences into one paragraph."""
-    return Html(" ".join(p for p in parts if p))
-
-
 def listed(parts: list[Html]) -> Html:
     """Names in a row, with "and" before the last."""
-    return Html(parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}")
+    return joined([joined(parts[:-1], ", "), parts[-1]], " and ")
 
 
 def code(view: View) -> Html:
     """The name of a post-processing, linked to its explanation where there is one."""
-    pattern = '<a class="term" href="#g-{key}">{name}</a>' if view.title else "<bdi>{name}</bdi>"
-    return html(f'<span class="pp">{pattern}</span>', key=view.name, name=view.name)
+    linked = html('<a class="term" href="#g-{key}">{key}</a>', key=view.name) if view.title else name(view.name)
+    return html('<span class="pp">{linked}</span>', linked=linked)
 
 
 def opening(views: list[View]) -> Html:
@@ -90,12 +85,11 @@ def view_is_law(view: View) -> bool:
 def _law(view: View, noise: Html) -> Html:
     """What was looked at, under a programme."""
     r = view.result
-    pattern = "{law} decides about {n} {noun} by counts which carry {noise}."
-    what: Html | str = ""
-    if r.problem.shares:
-        what = "an appropriation" if view.cash is None or r.budget is None else tagged(view.cash, r.budget, brief=True)
-        pattern = "{law} shares out {what} among {n} {noun} by counts which carry {noise}."
-    return html(pattern, law=r.problem.words, n=f"{r.counts.n:,}", noun=view.words.noun, what=what, noise=noise)
+    said = {"law": r.problem.words, "n": f"{r.counts.n:,}", "noun": view.words.noun, "noise": noise}
+    if not r.problem.shares:
+        return html("{law} decides about {n} {noun} by counts which carry {noise}.", **said)
+    what = "an appropriation" if view.cash is None or r.budget is None else tagged(view.cash, r.budget, brief=True)
+    return html("{law} shares out {what} among {n} {noun} by counts which carry {noise}.", what=what, **said)
 
 
 def by_law(views: list[View]) -> Html:
@@ -104,26 +98,28 @@ def by_law(views: list[View]) -> Html:
     for v in views:
         lines = programme_lines(v.result, v.words.currency, v.words.noun)
         parts += [html("{pp}: {lines}", pp=code(v), lines=" ".join(lines))] if lines else []
-    return join(parts)
+    return joined(parts)
 
 
 def movement(view: View) -> Html:
     """Who pays and who gains, by size."""
     plain = {"allocation": "shares of the budget", "decision": "chances"}.get(view.about, "expected counts")
     thing = "money" if view.cash else plain
-    say = {
-        "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
-        "up": "Post-processing by {pp} moves {thing} from the smallest {noun} to the largest.",
-        "none": "Post-processing by {pp} moves {thing} between {noun} with no systematic direction by size.",
-        "still": "Under {pp} everybody gets their due in expectation.",
-        "unresolved": "For {pp} the {runs} simulated runs do not resolve who gains and who loses."
-        if view.simulated
-        else "Under {pp} everybody gets their due in expectation, up to the numerical error.",
-        "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
-        "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
-    }[view.direction]
     runs = f"{view.result.runs:,}" if view.result.runs else ""
-    return html(say, pp=code(view), thing=thing, noun=view.words.noun, runs=runs, where=_where(view))
+    return html(
+        {
+            "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
+            "up": "Post-processing by {pp} moves {thing} from the smallest {noun} to the largest.",
+            "none": "Post-processing by {pp} moves {thing} between {noun} with no systematic direction by size.",
+            "still": "Under {pp} everybody gets their due in expectation.",
+            "unresolved": "For {pp} the {runs} simulated runs do not resolve who gains and who loses."
+            if view.simulated
+            else "Under {pp} everybody gets their due in expectation, up to the numerical error.",
+            "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
+            "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
+        }[view.direction],
+        pp=code(view), thing=thing, noun=view.words.noun, runs=runs, where=_where(view),
+    )  # fmt: skip
 
 
 def _where(view: View) -> str:
@@ -193,7 +189,7 @@ def compared(worst: View, others: list[View]) -> Html:
     parts = [html("{pp} {how}", pp=code(v), how=_less(worst, v)) for v in others]
     if not parts or worst.result.alpha.value == 0:
         return Html("")
-    return html("Set against {worst}: {parts}.", worst=code(worst), parts=Html("; ".join(parts)))
+    return html("Set against {worst}: {parts}.", worst=code(worst), parts=joined(parts, "; "))
 
 
 def _less(worst: View, view: View) -> Html:
@@ -225,7 +221,7 @@ def ratio(worst: View, view: View) -> str:
 def _loss(view: View) -> Html:
     end = view.least
     if end.bias >= 0:
-        return Html(NOBODY[view.about, 1])
+        return html("{nobody}", nobody=NOBODY[view.about, 1])
     if not end.resolved:
         return Html("its largest loss is not resolved")
     return html("largest loss {x}", x=view.amount(-end.bias, end.error, brief=True))
@@ -271,7 +267,7 @@ def summary(views: list[View]) -> Html:
     worst = max(known, key=lambda v: v.result.alpha.value)
     others = [v for v in views if v is not worst]
     parts = [opening(views), movement(worst), crossing(worst), ends(worst), compared(worst, others), extra(views)]
-    return join([*parts, price(views), by_law(views)])
+    return joined([*parts, price(views), by_law(views)])
 
 
 def alpha_text(view: View) -> Html:

@@ -9,14 +9,14 @@ keeps its look (RFC 7946: positions are longitude, latitude); other coordinates 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairpost.counts import Counts
+from fairpost.documents import json_of
 from fairpost.errors import InputError
 from fairpost.report.text import clean
 
@@ -25,6 +25,8 @@ GRID = 2400
 KEYS = ("id", "GEOID", "geoid", "GEOID20", "GEOID10", "leaid", "LEAID")
 """Properties that are tried, after the feature's own id, where no key is given."""
 
+FAR, NEAR = 1e15, 1e-9
+"""The largest coordinate that is meant; a map of less across is a point."""
 Ring = list[tuple[float, float]]
 
 
@@ -39,7 +41,7 @@ class Shapes:
     def read(cls, path: str, key: str | None = None) -> Shapes:
         """A GeoJSON file; `key` is the property that has the ids."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            data = json_of(Path(path).read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise InputError(f"no such file: {path}") from None
         except (OSError, UnicodeDecodeError, ValueError) as bad:
@@ -51,10 +53,14 @@ class Shapes:
         """The polygons of a FeatureCollection."""
         if not isinstance(data, dict) or data.get("type") != "FeatureCollection":
             raise InputError(f"{source} must be a GeoJSON FeatureCollection, got {_kind(data)}")
+        features = data.get("features")
+        if not isinstance(features, list):
+            raise InputError(f"{source}: features must be a list, got {_kind(features)}")
         rings: dict[str, list[Ring]] = {}
-        for place, feature in enumerate(data.get("features") or []):
-            found = list(_rings(feature, place, source))
-            label = _label(feature, key, place, source)
+        for k, feature in enumerate(features):
+            place = f"{source}: feature {k}"
+            found = _rings(_object(feature, place), place)
+            label = _label(feature, key, place)
             if found and label is not None:
                 rings.setdefault(label, []).extend(found)
         if not rings:
@@ -75,41 +81,56 @@ class Shapes:
 
 
 def _kind(data: Any) -> str:
-    return repr(data.get("type")) if isinstance(data, dict) else type(data).__name__
+    kind = data.get("type") if isinstance(data, dict) else None
+    return repr(kind[:60]) if isinstance(kind, str) else type(data).__name__
 
 
-def _label(feature: Any, key: str | None, place: int, source: str) -> str | None:
-    properties = feature.get("properties") or {}
+def _object(given: Any, place: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise InputError(f"{place} must be an object, got {_kind(given)}")
+    return given
+
+
+def _label(feature: dict[str, Any], key: str | None, place: str) -> str | None:
+    properties = _object(feature.get("properties") or {}, f"{place}: properties")
     if key is not None:
         if key not in properties:
-            known = ", ".join(list(properties)[:8]) or "none"
-            raise InputError(f"{source}: feature {place} has no property {key!r}, it has {known}")
-        return _text(properties[key])
-    if feature.get("id") is not None:
-        return _text(feature["id"])
-    return next((_text(properties[k]) for k in KEYS if properties.get(k) is not None), None)
+            known = ", ".join(k[:60] for k in list(properties)[:8]) or "none"
+            raise InputError(f"{place} has no property {key!r}, it has {known}")
+        found = properties[key]
+    else:
+        found = next((v for v in (feature.get("id"), *map(properties.get, KEYS)) if v is not None), None)
+    if found is not None and not isinstance(found, (str, int, float)):
+        raise InputError(f"{place}: an id must be a text or a number, got {_kind(found)}")
+    return None if found is None else str(int(found)) if isinstance(found, float) and found.is_integer() else str(found)
 
 
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _rings(feature: Any, place: int, source: str) -> Iterator[Ring]:
-    if not isinstance(feature, dict):
-        raise InputError(f"{source}: feature {place} must be an object, got {type(feature).__name__}")
-    shape = feature.get("geometry") or {}
-    kind = shape.get("type")
+def _rings(feature: dict[str, Any], place: str) -> list[Ring]:
+    """Of polygons; nothing of other geometries."""
+    shape = _object(feature.get("geometry") or {}, f"{place}: geometry")
+    kind, inside = shape.get("type"), shape.get("coordinates")
     if kind not in ("Polygon", "MultiPolygon"):
-        return
-    try:
-        for polygon in [shape["coordinates"]] if kind == "Polygon" else shape["coordinates"]:
-            for ring in polygon:
-                points = [(float(p[0]), float(p[1])) for p in ring]
-                if not all(math.isfinite(a) and math.isfinite(b) for a, b in points):
-                    raise ValueError("a position that is not finite")
-                yield points
-    except (TypeError, ValueError, KeyError, IndexError) as bad:
-        raise InputError(f"{source}: feature {place} has bad coordinates: {bad}") from None
+        return []
+    return [
+        _ring(r, place)
+        for polygon in ([inside] if kind == "Polygon" else _list(inside, place))
+        for r in _list(polygon, place)
+    ]
+
+
+def _list(given: Any, place: str) -> Sequence[Any]:
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"{place} has bad coordinates: lists of rings of positions, got {_kind(given)}")
+    return given
+
+
+def _ring(given: Any, place: str) -> Ring:
+    """A ring as pairs of floats; more than FAR away nothing is drawn any more, and differences would overflow."""
+    points = [(p[0], p[1]) for p in _list(given, place) if isinstance(p, (list, tuple)) and len(p) >= 2]
+    good = [isinstance(c, (int, float)) and not isinstance(c, bool) and abs(c) <= FAR for p in points for c in p]
+    if not points or len(points) < len(given) or not all(good):
+        raise InputError(f"{place} has bad coordinates: a ring is positions of two numbers or more, up to {FAR:g}")
+    return [(float(a), float(b)) for a, b in points]
 
 
 @dataclass(frozen=True)
@@ -140,7 +161,7 @@ class Drawn:
         wide = [a - 360 if turn and a > 0 else a for a in lows]
         high = [b for _, b in points]
         squeeze = max(math.cos(math.radians((min(high) + max(high)) / 2)), 0.1) if degrees else 1.0
-        span = max((max(wide) - min(wide)) * squeeze, max(high) - min(high)) or 1.0
+        span = max((max(wide) - min(wide)) * squeeze, max(high) - min(high), NEAR)
         scale, left, top = GRID / span, min(wide), max(high)
 
         def cell(p: tuple[float, float]) -> tuple[int, int]:

@@ -171,11 +171,11 @@ def _bin(v: View, s: Summary, error: float, due: float, label: str, top: float) 
 
 def provenance(v: View) -> list[tuple[str, Html]]:
     """How this result came about, fact by fact."""
-    r = v.result
+    r, a = v.result, v.result.alpha
     rows = [
-        ("Task", Html(r.problem.words)),
+        ("Task", html("{words}", words=r.problem.words)),
         ("Engine", method(v)),
-        ("Alpha", html("{}, between {} and {}".format(*(repr(x) for x in (r.alpha.value, r.alpha.low, r.alpha.high))))),
+        ("Alpha", html("{x}, between {low} and {high}", x=repr(a.value), low=repr(a.low), high=repr(a.high))),
     ]
     if r.runs is not None:
         rows.append(("Runs, seed", html("{runs}, {seed}", runs=f"{r.runs:,}", seed=r.seed)))

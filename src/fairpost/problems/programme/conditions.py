@@ -28,7 +28,7 @@ class Amount:
         if not self.percent:
             return np.full(base.size, self.number)
         part = Fraction(repr(self.number)) / 100
-        return np.asarray(part.numerator * base / part.denominator)
+        return np.asarray(float(part.numerator) * base / float(part.denominator))
 
     def __str__(self) -> str:
         return f"{self.number:.15g}" + (" %" if self.percent else "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from fairpost.errors import InputError, ParameterError
+from fairpost.documents import toml_of
+from fairpost.errors import InputError, ParameterError, value
+from fairpost.magnitudes import outside
 from fairpost.problems.programme.conditions import (
     Amount,
     Brackets,
@@ -24,7 +25,9 @@ NAMES = ("title1-basic", "title1-concentration", "title1-targeted", "section-203
 """The laws that come with the package."""
 _KEYS = ("name", "law", "note", "eligible", "entitlement", "share", "seats", "hold_harmless", "minimum")
 _CONDITION = re.compile(r"^\s*count\s*(>=|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(?:(%)\s*of\s+base)?\s*$")
-_AMOUNT = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(%)?\s*$")
+_SEATS = 100_000
+"""Seats are given one by one: more would take hours."""
+_PERCENT = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*$")
 
 
 def builtin_text(name: str) -> str:
@@ -48,10 +51,10 @@ class _Reader:
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
         try:
-            self.data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            self.data = toml_of(text)
+        except ValueError as error:
             what, _, place = str(error).rstrip(")").rpartition(" (at ")
-            raise InputError(f"{where}, {place or 'line 1'}: this is no TOML: {what or place}") from None
+            raise InputError(f"{where}, {place if what else 'line 1'}: this is no TOML: {what or place}") from None
 
     def fail(self, key: str, rule: str, given: Any = None) -> NoReturn:
         """The error, with the line where `given` (else `key`) stands."""
@@ -70,16 +73,17 @@ class _Reader:
         data = self.data
         for key in data:
             if key not in _KEYS:
-                self.fail(key, f"a programme has the keys {', '.join(_KEYS)}, got {key!r}")
+                self.fail(key, f"a programme has the keys {', '.join(_KEYS)}, got {value(key)}")
         name = self._text("name", required=True)
         share = data.get("share", "pro rata")
         if share not in ("pro rata", "none", "equal proportions"):
-            self.fail("share", f'`share` must be "pro rata", "none" or "equal proportions", got {share!r}')
+            self.fail("share", f'`share` must be "pro rata", "none" or "equal proportions", got {value(share)}')
         seats = self._seats(share)
         held, least = self._hold(), self._minimum()
         if share != "pro rata" and (held is not None or least is not None):
             self.fail(
-                "share", f"hold-harmless and a minimum need payments that are shared pro rata, got share = {share!r}"
+                "share",
+                f"hold-harmless and a minimum need payments that are shared pro rata, got share = {value(share)}",
             )
         entitled = self._entitlement()
         if entitled is None and share == "pro rata":
@@ -100,31 +104,34 @@ class _Reader:
         seats = self.data.get("seats")
         if (seats is not None) != (share == "equal proportions"):
             self.fail(
-                "share", f'`seats` goes with share = "equal proportions", got share = {share!r} and seats = {seats!r}'
+                "share",
+                f'`seats` goes with share = "equal proportions", got share = {value(share)} and seats = {value(seats)}',
             )
         if seats is None:
             return None
-        if not isinstance(seats, int) or isinstance(seats, bool) or seats < 1:
-            self.fail("seats", f"`seats` must be a whole number of at least 1, got {seats!r}")
+        if not isinstance(seats, int) or isinstance(seats, bool) or not 1 <= seats <= _SEATS:
+            self.fail("seats", f"`seats` must be a whole number from 1 to {_SEATS:,}, got {value(seats)}")
         if "eligible" in self.data or "entitlement" in self.data:
             self.fail("share", "seats go by the counts themselves, without conditions or brackets")
         return seats
 
     def _text(self, key: str, *, required: bool = False) -> str:
-        value = self.data.get(key, "")
-        if not isinstance(value, str) or (required and not value.strip()):
-            self.fail(key, f"`{key}` must be a text{' that is not empty' if required else ''}, got {value!r}")
-        return value
+        given = self.data.get(key, "")
+        line = key == "note" or (isinstance(given, str) and given.isprintable())
+        if not isinstance(given, str) or not line or (required and not given.strip()):
+            what = "a text" if key == "note" else f"a text on one line{' that is not empty' if required else ''}"
+            self.fail(key, f"`{key}` must be {what}, got {value(given)}")
+        return given
 
     def _nest(self, given: Any, *, every: bool) -> Nest:
         if not isinstance(given, list):
-            self.fail("eligible", f"conditions must be a list, got {given!r}", given)
+            self.fail("eligible", f"conditions must be a list, got {value(given)}", given)
         return Nest(tuple(self._part(part) for part in given), every)
 
     def _part(self, part: Any) -> Condition | Nest:
         if isinstance(part, dict):
             if list(part) not in (["any"], ["all"]):
-                self.fail("eligible", f"conditions nest as {{ any = [...] }} or {{ all = [...] }}, got {part!r}")
+                self.fail("eligible", f"conditions nest as {{ any = [...] }} or {{ all = [...] }}, got {value(part)}")
             (key,) = part
             if not part[key]:
                 self.fail("eligible", f"`{key}` must have at least one condition, got none")
@@ -132,31 +139,29 @@ class _Reader:
         found = _CONDITION.match(part) if isinstance(part, str) else None
         if found is None:
             rule = 'a condition reads "count >= 10" or "count > 2 % of base"'
-            self.fail("eligible", f"{rule}, got {part!r}", part)
-        return Condition(Amount(float(found[2]), found[3] is not None), found[1] == ">")
+            self.fail("eligible", f"{rule}, got {value(part)}", part)
+        return Condition(self._amount("eligible", f"{found[2]} %" if found[3] else float(found[2])), found[1] == ">")
 
     def _amount(self, key: str, given: Any) -> Amount:
-        found = _AMOUNT.match(given) if isinstance(given, str) else None
-        if found is not None and found[2]:
-            return Amount(float(found[1]), percent=True)
-        if not self._number(given):
-            self.fail(
-                key, f'an amount is a number of at least 0 or a percentage such as "15.58 %", got {given!r}', given
-            )
-        return Amount(float(given))
+        percent = _PERCENT.match(given) if isinstance(given, str) else None
+        number = given if percent is None else float(percent[1])
+        if not self._number(number):
+            rule = 'an amount is a number from 0 to 2**53 or a percentage such as "15.58 %"'
+            self.fail(key, f"{rule}, got {value(given)}", given)
+        return Amount(float(number), percent=percent is not None)
 
     @staticmethod
     def _number(given: Any) -> bool:
-        return isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < float("inf")
+        return isinstance(given, (int, float)) and not isinstance(given, bool) and not outside("amount", given)
 
     def _steps(self, key: str, given: Any) -> tuple[tuple[Amount, float], ...]:
         """Pairs [from, number], ascending."""
         if not isinstance(given, list) or not given or any(not isinstance(r, list) or len(r) != 2 for r in given):
-            self.fail(key, f"`{key}` must be a list of pairs [from, number], got {given!r}")
+            self.fail(key, f"`{key}` must be a list of pairs [from, number], got {value(given)}")
         rows = []
         for bound, number in given:
             if not self._number(number):
-                self.fail(key, f"the number of `{key}` must be at least 0 and finite, got {number!r}", number)
+                self.fail(key, f"the number of `{key}` must be from 0 to 2**53, got {value(number)}", number)
             rows.append((self._amount(key, bound), float(number)))
         for (low, _), (high, _) in pairwise(rows):
             if low.percent != high.percent and low.number > 0:
@@ -170,7 +175,7 @@ class _Reader:
         if given is None:
             return None
         if not isinstance(given, dict) or any(k not in keys for k in given):
-            self.fail(key, f"`{key}` has the keys {', '.join(keys)}, got {given!r}")
+            self.fail(key, f"`{key}` has the keys {', '.join(keys)}, got {value(given)}")
         return given
 
     def _entitlement(self) -> Entitlement | None:
@@ -183,8 +188,12 @@ class _Reader:
         if several is None:
             options: tuple[Brackets, ...] = Entitlement().larger_of
         else:
-            if not isinstance(several, list) or not several or any(list(s) != ["brackets"] for s in several):
-                self.fail("larger_of", f"`larger_of` is a list of {{ brackets = [...] }}, got {several!r}")
+            if (
+                not isinstance(several, list)
+                or not several
+                or any(not isinstance(s, dict) or list(s) != ["brackets"] for s in several)
+            ):
+                self.fail("larger_of", f"`larger_of` is a list of {{ brackets = [...] }}, got {value(several)}")
             options = tuple(Brackets(self._steps("brackets", s["brackets"])) for s in several)
         ends = {k: self._amount(k, given[k]) if k in given else None for k in ("floor", "cap")}
         return Entitlement(options, ends["floor"], ends["cap"])
@@ -195,10 +204,12 @@ class _Reader:
             return None
         last = given.get("last")
         if not isinstance(last, str) or not last:
-            self.fail("hold_harmless", f"`last` must name the column of last year's payments, got {last!r}")
+            self.fail("hold_harmless", f"`last` must name the column of last year's payments, got {value(last)}")
         rate = self._steps("rate", given.get("rate"))
         if rate[0][0].number != 0 or any(not bound.percent for bound, _ in rate):
-            self.fail("rate", f'`rate` goes by percentages of the base, the first from "0 %" on, got {given["rate"]!r}')
+            self.fail(
+                "rate", f'`rate` goes by percentages of the base, the first from "0 %" on, got {value(given["rate"])}'
+            )
         return HoldHarmless(last, rate)
 
     def _minimum(self) -> Minimum | None:
@@ -207,7 +218,7 @@ class _Reader:
             return None
         for key in ("percent", "average"):
             if not self._number(given.get(key)) or (key == "percent" and given[key] > 100):
-                self.fail(key, f"`{key}` of a minimum must be a percentage, got {given.get(key)!r}")
+                self.fail(key, f"`{key}` of a minimum must be a percentage, got {value(given.get(key))}")
         return Minimum(float(given["percent"]), float(given["average"]))
 
 

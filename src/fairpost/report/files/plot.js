@@ -138,7 +138,7 @@ class Picture {
     const legend = this.legend(spec, width, size);
     const upTicks = ticksOf(spec.y.scale, at[2], at[3], Math.max(3, Math.floor(height / 55)));
     const upTexts = tickTexts(spec.y.unit, upTicks, spec.y.signed);
-    const left = Math.ceil(Math.max(20, ...upTexts.map((t) => measure(t, size)))) + 14;
+    const left = Math.min(Math.ceil(Math.max(20, ...upTexts.map((t) => measure(t, size)))) + 14, Math.round(width * 0.4));
     const top = legend.height + 22, bottom = size * 2 + 22, right = 14;
     const frame = { left, top, right: width - right, bottom: height - bottom, width, height };
     const px = (t) => left + ((t - at[0]) / (at[1] - at[0])) * (frame.right - left), py = (t) => frame.bottom - ((t - at[2]) / (at[3] - at[2])) * (frame.bottom - top);

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.noise import DiscreteLaplace, Mechanism, Stream
+from fairpost.noise import DiscreteLaplace, Mechanism, Stream, as_mechanism
 from fairpost.noise.base import Law
 from fairpost.partition import Partition
 from fairpost.problems.programme import Kinks, Programme, builtin
@@ -60,7 +60,7 @@ class Paying(PostProcessing):
         law = builtin(programme) if isinstance(programme, str) else programme
         if isinstance(base_noise, str) and base_noise != SAME:
             raise ParameterError(f"noise on the base must be a mechanism or {SAME!r}, got {base_noise!r}")
-        own = None if isinstance(base_noise, str) else base_noise
+        own = None if base_noise is None or isinstance(base_noise, str) else as_mechanism(base_noise, "`base_noise`")
         return cls(law.on(counts, last, by_group=by_group, base_noise=own), same_noise=base_noise == SAME)
 
     @property
