@@ -430,6 +430,18 @@ def unpack(text, kind):
     return np.frombuffer(base64.b64decode(text), dtype=kind)
 
 
+@pytest.mark.parametrize("route", ["picture", "plan", "audit"])
+def test_one_limit_for_dollars_and_people_is_refused(live, route):
+    """In pictures between two levels too, which no engine judges."""
+    body = {"epsilon": 0.05, "budget": 1e6, "postprocess": ["pos", "simplex"]}
+    assert live.post("picture", body).status_code == 200
+    answer = live.post(route, body | {"targets": {"max_loss": 10.0}})
+    assert answer.status_code == 400
+    assert answer.json()["error"].endswith(
+        "must be in one unit, got pos in money and simplex in people: ask for them apart"
+    )
+
+
 def test_the_sentence_repeats_every_choice(live):
     body = {
         "epsilon": 0.5,

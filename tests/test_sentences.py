@@ -43,7 +43,7 @@ from fairpost.report.page import file as page_file
 from fairpost.report.page import script as page_script
 from fairpost.report.payload import audit_data, raised
 from fairpost.report.tradeoff import tradeoff_data
-from fairpost.report.views import Words, by_task, split
+from fairpost.report.views import Words, by_unit, split
 from fairpost.results import Basis, Plan, Plans, Point
 from fairpost.rules import POSTPROCESSINGS
 from handmade import ALL, BASELINE, BUDGET, COUNTS, IDS, NOISE, POS, SIMPLEX, THRESHOLD, numbers_of, simulated, vector
@@ -62,7 +62,7 @@ def full(made):
 
 
 def views(*results):
-    return [v for found in by_task(results, WORDS).values() for v in found]
+    return [v for found in by_unit(results, WORDS).values() for v in found]
 
 
 def view(result):
@@ -622,10 +622,12 @@ def test_the_payload_of_an_audit():
     places = {"simplex": 0, "pos": 0, "baseline": 1, "simplex-threshold": 2}  # blue, vermilion, green
     for sent, r in zip(data["results"], (SIMPLEX, THRESHOLD, BASELINE, POS), strict=True):
         drawn, share = r.simulated, r.task == "allocation"
-        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in ("name", "task", "about", "kind")} == {
+        words = ("name", "task", "about", "measured", "kind")
+        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in words} == {
             "name": r.postprocess,
             "place": places[r.postprocess],
             "task": r.task,
+            "measured": r.unit,
             "about": r.task,
             "kind": r.accuracy.kind,
             "simulated": drawn,
@@ -633,7 +635,7 @@ def test_the_payload_of_an_audit():
             "money": cash if share else None,
             "budget": 4e6 if share else None,
         } | ({} if drawn else {"half": None})
-        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in ("name", "task", "about", "kind")}
+        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in words}
         assert set(packed) == {"truth", "bias", "error", "deviation", "zero"} | ({"half"} if drawn else set())
         assert unpacked(sent["truth"], "f8") == r.truth.tolist()
         assert unpacked(sent["bias"], "f8") == r.bias.tolist()

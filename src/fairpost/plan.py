@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairpost import cancel
-from fairpost.audit import Asked, Chosen, outcomes, postprocessing
+from fairpost.audit import Asked, Chosen, asked_for, outcomes, postprocessing, units_of
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.counts import Counts
 from fairpost.engines import Engine, Exact, Expansion, FirstOf
@@ -26,7 +26,8 @@ from fairpost.results.curves import Basis, Curve
 from fairpost.results.frontier import Frontier, Tradeoff
 from fairpost.results.plans import SHORT, Ending, Plan, Plans, rounded
 from fairpost.results.points import Point, Refused
-from fairpost.results.targets import Targets
+from fairpost.results.targets import Targets, one_unit
+from fairpost.rules import PostProcessing
 
 Progress = Callable[[int, int], None]
 Promise = Callable[[Mechanism], float | None]
@@ -62,6 +63,7 @@ def sweep(
     if "targets" in asked:
         raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
     x = Counts.of(counts)
+    one_unit(units_of(asked_for(postprocesses, x, asked), asked.get("budget")), "the rules of a curve")
     points: list[Point] = []
     refused: list[Refused] = []
     budgets: GroupBudgets | None = None
@@ -156,26 +158,20 @@ def plan(
     several = isinstance(postprocess, Sequence) and not isinstance(postprocess, str)
     rules: Sequence[Chosen] = postprocess if several else [postprocess]  # type: ignore[assignment,list-item]
     same = {"epsilon": epsilon, "currency": currency}
+    pis = asked_for(rules, x, asked)
+    one_unit(units_of(pis, asked.get("budget")), "the rules of a plan")
     made = [
-        _Search(x, kind, which, wanted, same | asked | _unused(which, rules, x, asked)).run(spreads, progress)
-        for which in rules
+        _Search(x, kind, which, wanted, same | asked | _unused(pi, pis)).run(spreads, progress)
+        for which, pi in zip(rules, pis, strict=True)
     ]
     budget = _whole(asked.get("budget"))
     found = [replace(p, basis=replace(p.basis, budget=budget)) for p in made]
     return Plans(tuple(found)) if several else found[0]
 
 
-def _unused(which: Chosen, rules: Sequence[Chosen], counts: Counts, asked: Any) -> dict[str, None]:
-    """What this rule does not look at and another one does: a total, a budget."""
-    if len(rules) == 1:
-        return {}
-    given = {k: asked.get(k) for k in ("programme", "last", "base_noise") if asked.get(k) is not None}
-    given |= {"by_group": asked.get("by_group", False)}
-    pis = {id(one): postprocessing(one, counts, **(given if isinstance(one, str) else {})) for one in rules}
-    own = pis[id(which)]
-    total = not own.keeps_total and any(pi.keeps_total for pi in pis.values())
-    budget = not own.problem.shares and any(pi.problem.shares for pi in pis.values())
-    return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
+def _unused(own: PostProcessing, pis: Sequence[PostProcessing]) -> dict[str, None]:
+    """What this rule does not look at and another one does: a total."""
+    return {"total": None} if not own.keeps_total and any(pi.keeps_total for pi in pis) else {}
 
 
 class _Search:

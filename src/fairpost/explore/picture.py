@@ -22,7 +22,7 @@ from fairpost.report.findings import findings
 from fairpost.report.numbers import CHANCE, Unit, count, money
 from fairpost.report.payload import Classes, pack, raised
 from fairpost.report.text import clean
-from fairpost.report.views import View, Words, by_task
+from fairpost.report.views import View, Words, by_unit
 from fairpost.results.audit import Audit
 from fairpost.results.targets import TARGETS, Targets, unit_of
 
@@ -45,8 +45,8 @@ class Shown:
 
 def views_of(results: Sequence[Audit], choices: Choices) -> list[View]:
     """Releases first, as everywhere."""
-    tasks = by_task(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
-    return [v for found in tasks.values() for v in found]
+    alike = by_unit(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    return [v for found in alike.values() for v in found]
 
 
 def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | None) -> dict[str, Any]:
@@ -56,10 +56,10 @@ def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | No
     kept = payload.chosen(results, found, data.x.values)
     rows = found.first[kept]
     shown = [_of_view(v, rows) for v in views]
-    tasks = by_task(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    alike = by_unit(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
     return _picture(data, choices, shown, found, kept, have) | {
         "interpolated": False,
-        "findings": [{"head": f.head, "html": str(f.text)} for group in tasks.values() for f in findings(group)],
+        "findings": [{"head": f.head, "html": str(f.text)} for group in alike.values() for f in findings(group)],
         "notes": [clean(f"{r.postprocess}: {r.note}") for r in results if r.note],
         "interrupted": any(r.interrupted for r in results),
     }
@@ -141,6 +141,7 @@ def _result(s: Shown, rows: NDArray[np.int64]) -> dict[str, Any]:
         "name": clean(s.view.name),
         "place": s.view.place,
         "task": r.task,
+        "measured": r.unit,
         "simulated": r.simulated and not none,
         "kind": "bound" if none else s.view.kind,
         "interpolated": none,

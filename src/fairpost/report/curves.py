@@ -21,12 +21,14 @@ from fairpost.report.numbers import (
     money,
     name,
     tagged,
+    unit_of,
 )
 from fairpost.report.page import render
 from fairpost.report.text import clean, clean_lines
 from fairpost.results import Plan, Plans, Point
 from fairpost.results.audit import CONFIDENTIAL
 from fairpost.results.curves import Basis
+from fairpost.results.targets import one_unit
 
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),
@@ -56,9 +58,7 @@ class Style:
             return Unit(1.0, "", PERCENT.suffix, 3)
         if key == "cost" and p.cost is not None and p.cost.amount is None:
             return PERCENT
-        if p.unit == "money":
-            return money(self.currency)
-        return PERCENT if p.task == "allocation" else Unit(suffix=f" {self.unit}")
+        return unit_of(p.unit, self.unit, self.currency)
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,7 @@ def curves_page(
     """
     if not points:
         raise ParameterError("a page needs at least one point, got none")
+    one_unit([(p.postprocess, p.unit) for p in points], "the rules of a page")
     style = Style(clean(unit), clean(currency))
     rules = list(dict.fromkeys(p.postprocess for p in points))
     ordered = sorted(points, key=lambda p: (rules.index(p.postprocess), at(p, x)))

@@ -70,7 +70,7 @@ class Measures:
     @property
     def unit(self) -> str:
         """What limits, curves and plans are in: money where there is a budget, else people, share, ..."""
-        return self.problem.unit if self.money is None else "money"
+        return self.problem.measured_in(self.budget)
 
     @property
     def relative(self) -> Floats:

@@ -14,7 +14,7 @@ from fairpost.results.curves import Basis, figure
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
 from fairpost.results.reading import one_line
 from fairpost.results.schema import checked_schema, document
-from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, unit_of
+from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, one_unit, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -179,6 +179,7 @@ class Plans(Result, Sequence[Plan]):
             raise ParameterError("there must be at least one plan, got none")
         if any(p.targets != self.plans[0].targets for p in self.plans):
             raise ParameterError("the plans of one answer must have the same targets, got others")
+        one_unit([(p.postprocess, p.unit) for p in self.plans if p.curve], "the rules of a plan")
 
     def __len__(self) -> int:
         return len(self.plans)

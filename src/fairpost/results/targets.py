@@ -10,7 +10,7 @@ A quantity is known to lie between `low` and `high`. With a limit L it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
@@ -135,6 +135,11 @@ class Targets:
                 raise ParameterError(f"a target must be one of {', '.join(sorted(known))}, got {name!r}")
         return cls(**(given or {}))
 
+    def refuse_mixed(self, units: Sequence[tuple[str, str]]) -> None:
+        """An error where one limit would mean two things; `units` as in `one_unit`."""
+        for target in self.limits:
+            one_unit([(rule, unit_of(target, unit)) for rule, unit in units], f"the limit `max_{target}`")
+
     def judge(self, found: Measured) -> tuple[Verdict, ...]:
         """A verdict for every limit that was given."""
         return tuple(self._one(found, target, limit) for target, limit in self.limits.items())
@@ -159,6 +164,19 @@ class Targets:
 def unit_of(target: str, unit: str) -> str:
     """The unit of a limit, where quantities are in `unit`."""
     return PERCENT if target == "relative_loss" else unit
+
+
+def one_unit(units: Iterable[tuple[str, str]], what: str) -> None:
+    """An error where the rules, each with what it is measured in, are not all measured in the same.
+
+    Dollars are not compared with people: neither a limit nor a chart has a meaning for both.
+    """
+    rules: dict[str, list[str]] = {}
+    for rule, unit in units:
+        rules.setdefault(unit, []).append(rule)
+    if len(rules) > 1:
+        found = " and ".join(f"{', '.join(dict.fromkeys(some))} in {unit}" for unit, some in rules.items())
+        raise ParameterError(f"{what} must be in one unit, got {found}: ask for them apart")
 
 
 NONE = Targets()
