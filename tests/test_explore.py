@@ -466,7 +466,7 @@ def test_the_sentence_repeats_every_choice(live):
         "€2.00 million",
         "each group by itself",
         "€50",
-        "2.5 % of what is due",
+        "relative to what is due at most 2.5 %",
         "table.csv",
     ):
         assert part in said, part

@@ -82,6 +82,15 @@ def relative_to(bias: Floats, due: Floats, known: Accuracy, n: int) -> tuple[Flo
     return relative, np.where(some, known.half_width / unit, np.nan) + rounding
 
 
+def relative_estimate(found: Estimate, due: float, n: int) -> Estimate | None:
+    """The same relative to what is due, a sum or a mean of n positive numbers; None where nothing is due."""
+    if not due > 0:
+        return None
+    value = found.value / due
+    rounding = (2 * n + 4) * float(np.finfo(np.float64).eps) * abs(value)
+    return Estimate(value, found.low / due - rounding, found.high / due + rounding, found.kind)
+
+
 def relative_loss_interval(relative: Floats, half_width: Floats, kind: Kind) -> tuple[Estimate, int | None]:
     """The largest loss relative to what is due, max(0, -B_i / P_i), and whose it is; None where nobody is due anything."""
     due = np.isfinite(relative)

@@ -264,5 +264,5 @@ def sentence(data: Data, choices: Choices, noise: Mechanism) -> str:
 
 def _limit(key: str, value: float, unit: str, choices: Choices) -> str:
     if unit_of(key, unit) == "percent":
-        return f"{value:g} % of what is due"
+        return f"{value:g} %"
     return money(choices.currency).brief(value) if unit == "money" else f"{value:g}"

@@ -115,6 +115,7 @@ def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> di
         list(choices.rules),
         spreads=spreads(choices),
         **_same(session, choices, tell),
+        any_error=choices.any_error,
         **choices.targets,
     )
     return found.to_dict()

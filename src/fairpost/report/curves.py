@@ -33,6 +33,10 @@ from fairpost.results.targets import one_unit
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),
     "rmse": ("Typical error", "How far a single result is off, for an average entity. Lower is more accurate."),
+    "relative_rmse": (
+        "Typical error in % of the mean due",
+        "The same relative to the mean of what is due. Above some 30 % statistical offices call an estimate unreliable.",
+    ),
     "loss": ("Largest expected loss", "What the entity that loses most loses in expectation."),
     "relative_loss": (
         "Largest loss in % of what is due",
@@ -41,7 +45,7 @@ QUANTITIES = {
     "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
 }
 """Fairness and accuracy stand side by side, then the losses."""
-TERM = {"relative_loss": "relative"}
+TERM = {"relative_loss": "relative", "relative_rmse": "rmse"}
 """Where the glossary has another key."""
 
 
@@ -54,7 +58,7 @@ class Style:
 
     def of(self, key: str, p: Point) -> Unit:
         """The unit of a quantity: money where the points have some."""
-        if key == "relative_loss":
+        if key.startswith("relative_"):
             return Unit(1.0, "", PERCENT.suffix, 3)
         if key == "cost" and p.cost is not None and p.cost.amount is None:
             return PERCENT
@@ -231,9 +235,9 @@ def _quantity(
             lines.append(_line(key, label, place, mine, x, style))
     stars = [(p, q) for p in found if (q := p.quantity(key)) is not None]
     shown = style.of(key, next(p for p in points if p.quantity(key) is not None))
-    word = "% of what is due" if key == "relative_loss" else shown.prefix or shown.suffix.strip()
+    word = "" if key.startswith("relative_") else shown.prefix or shown.suffix.strip()
     return {
-        "axis": f"{QUANTITIES[key][0].lower()}, {word}" if key != "relative_loss" else QUANTITIES[key][0].lower(),
+        "axis": QUANTITIES[key][0].lower() + (f", {word}" if word else ""),
         "unit": shown.data(),
         "target": limit,
         "lines": lines,

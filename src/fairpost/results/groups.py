@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import fairness
-from fairpost.accuracy import Accuracy, Estimate
+from fairpost.accuracy import Estimate
 from fairpost.partition import Partition
 from fairpost.results.base import Columns
 
@@ -88,7 +88,7 @@ def _outcome(r: Measures, label: str, who: Any) -> GroupOutcome:
         n=int(who.size),
         due=due,
         bias=total,
-        relative=_relative(total, due, r.counts.n + who.size),
+        relative=fairness.relative_estimate(total, due, r.counts.n + who.size),
         alpha=fairness.alpha_interval(bias, known),
         worst=r.counts.ids[worst],
         worst_bias=r.bias_of(worst),
@@ -100,14 +100,6 @@ def _outcome(r: Measures, label: str, who: Any) -> GroupOutcome:
 def _rounding(terms: Floats) -> float:
     """A bound on the rounding of their sum: (n - 1) u sum |terms|, with u half the spacing at 1 (Higham 2002, section 4.2)."""
     return (terms.size - 1) * float(np.finfo(np.float64).eps) / 2 * float(np.sum(np.abs(terms)))
-
-
-def _relative(total: Estimate, due: float, n: int) -> Estimate | None:
-    if due <= 0:
-        return None
-    known = Accuracy(total.kind, np.array([total.half_width]))
-    value, half = fairness.relative_to(np.array([total.value]), np.array([due]), known, n)
-    return Estimate.around(float(value[0]), float(half[0]), total.kind)
 
 
 def group_columns(results: Sequence[Audit], names: Sequence[str]) -> Columns:

@@ -127,14 +127,21 @@ class Measures:
         return fairness.rmse_interval(self.mse, self.mse_accuracy)
 
     @property
+    def relative_rmse(self) -> Estimate | None:
+        """The same relative to the mean of what is due (0.01: 1 %); None where nobody is due anything."""
+        return fairness.relative_estimate(self.rmse, float(np.mean(self.truth)), self.counts.n)
+
+    @property
     def mean_zero(self) -> Estimate:
         """The mean over entities of the probability of receiving 0."""
         return fairness.mean_interval(self.zero, self.zero_accuracy, 1.0)
 
     def quantity(self, target: str) -> Estimate | None:
-        """One of `targets.TARGETS` in the unit of its limit (`unit`; a relative loss in percent); None without a meaning."""
+        """One of `targets.TARGETS` in the unit of its limit (`unit`; what is relative in percent); None without a meaning."""
         if target == "relative_loss":
             return self.largest_relative_loss[0].scaled(100.0)
+        if target == "relative_rmse":
+            return None if self.relative_rmse is None else self.relative_rmse.scaled(100.0)
         if target == "cost":
             cost = self.cost_of_privacy
             return None if cost is None else cost.amount or cost.share

@@ -11,9 +11,9 @@ function choicesNow() {
   out.postprocess = Array.from(document.querySelectorAll("input[name=rule]:checked"), (b) => b.value);
   if ($("programme").value) out.programme = $("programme").value;
   ["delta", "sensitivity", "total", "budget", "runs"].forEach((k) => { const v = typed(k); if (v !== undefined) out[k] = v; });
-  if ($("by_group") && $("by_group").checked) out.by_group = true;
+  ["by_group", "any_error"].forEach((k) => { if ($(k) && $(k).checked) out[k] = true; });
   const targets = {};
-  ["max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse"].forEach((k) => { const v = typed(k); if (v !== undefined) targets[k] = v; });
+  ["max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse", "max_relative_rmse"].forEach((k) => { const v = typed(k); if (v !== undefined) targets[k] = v; });
   if (Object.keys(targets).length) out.targets = targets;
   return out;
 }
@@ -187,7 +187,7 @@ async function plan(c) {
     b.addEventListener("click", () => { setEpsilon(s.epsilon); want(false); });
     return make("li", {}, `${s.rule}: ${s.message}. `, b);
   });
-  box.replaceChildren(`The smallest epsilon that passes: ${said.map((s) => s.text).join("; ")}.`, make("details", {}, make("summary", { text: "In words, and to go there" }), make("ul", {}, ...jump)));
+  box.replaceChildren(`The smallest epsilon that passes: ${said.map((s) => s.text).join("; ")}. In words: ${last.result.verdict}.`, make("details", {}, make("summary", { text: "Rule by rule, and to go there" }), make("ul", {}, ...jump)));
 }
 function setEpsilon(e) {
   $("epsilon-number").value = String(e);
@@ -246,7 +246,7 @@ async function keep(kind, c) {
 
 async function startLive() {
   const about = await (await fetch("/api/state", { cache: "no-store" })).json(), d = about.defaults || {};
-  ["budget", "delta", "total", "max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse"].forEach((k) => { if (d[k] !== undefined && d[k] !== null) $(k).value = String(d[k]); });
+  ["budget", "delta", "total", "max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse", "max_relative_rmse"].forEach((k) => { if (d[k] !== undefined && d[k] !== null) $(k).value = String(d[k]); });
   if (d.sensitivity) $("sensitivity").value = String(d.sensitivity);
   if (d.mechanism) $("mechanism").value = d.mechanism;
   if (d.programme) $("programme").value = d.programme;
