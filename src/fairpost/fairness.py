@@ -101,6 +101,15 @@ def relative_loss_interval(relative: Floats, half_width: Floats, kind: Kind) -> 
     return Estimate(value, low, high, kind), int(who[np.argmin(relative[who])])
 
 
+def sum_interval(bias: Floats, known: Accuracy) -> Estimate:
+    """The sum of the biases when each is known to within `known.half_width`, and what its own rounding adds.
+
+    The rounding of a sum of n terms is at most (n - 1) u sum |terms|, with u half the spacing at 1 (Higham 2002, section 4.2).
+    """
+    rounding = (bias.size - 1) * float(np.finfo(np.float64).eps) / 2 * float(np.sum(np.abs(bias)))
+    return Estimate.around(float(np.sum(bias)), float(np.sum(known.half_width)) + rounding, known.kind)
+
+
 def mean_interval(values: Floats, known: Accuracy, most: float = np.inf) -> Estimate:
     """The mean over entities of numbers from 0 to `most`, each known to within `known.half_width`."""
     mean, half = float(np.mean(values)), float(np.mean(known.half_width))

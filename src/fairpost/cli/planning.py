@@ -212,6 +212,9 @@ def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
         "-" if p.epsilon is None else f"{rounded(p.epsilon, DIGITS, up=True):.{DIGITS}g}",
         f"{rounded(p.mechanism.spread, DIGITS, up=False):.{DIGITS}g}",
         screen.shown(unit, p.alpha),
+        "-"
+        if p.total_off is None
+        else screen.shown(screen.COUNTS if p.unit == "decision" else unit, p.total_off, signed=True),
         f"{screen.shown(unit, p.loss)} {p.name(p.loser)}",
         "-" if p.relative_loser is None else f"{screen.shown(PARTS, p.relative_loss)} {p.name(p.relative_loser)}",
         "-" if cost is None else screen.shown(unit, cost.amount) if cost.amount else screen.shown(PERCENT, cost.share),
@@ -234,8 +237,8 @@ MEAN = "Of mean due: the RMSE relative to the mean of what is due."
 DIGITS = 6
 """Of epsilon and of the noise in the tables: what is printed can be given back to a command."""
 HEAD = (
-    "post-processing", "epsilon", "noise", "alpha", "largest loss", "largest in % of due", "cost of privacy", "RMSE", "of mean due",
-    "P(0)", "by",
+    "post-processing", "epsilon", "noise", "alpha", "total off by", "largest loss", "largest in % of due", "cost of privacy", "RMSE",
+    "of mean due", "P(0)", "by",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.accuracy import Estimate
 from fairpost.counts import Counts
 from fairpost.explore.between import Curve, Sweep
 from fairpost.explore.choices import Choices
@@ -19,7 +20,7 @@ from fairpost.explore.session import Data
 from fairpost.noise import Mechanism
 from fairpost.report import payload
 from fairpost.report.findings import findings
-from fairpost.report.numbers import CHANCE, Unit, count, money
+from fairpost.report.numbers import CHANCE, Unit, count, half, money
 from fairpost.report.payload import Classes, pack, raised
 from fairpost.report.text import clean
 from fairpost.report.views import View, Words, by_unit
@@ -170,6 +171,10 @@ def figures(
     zero = float(np.sum(times * s.zero) / np.sum(times))
     alpha = float(s.bias[high] - s.bias[low])
     error = 0.0 if s.error is None else float(np.max(s.error))
+    off = view.result.total_off
+    if s.error is None:
+        off = Estimate.around(float(np.sum(times * s.bias)) if view.result.kept is None else off.value, 0.0)
+    total = Unit() if view.about == "decision" else view.shown
 
     def amount(value: float, signed: bool = True) -> str:
         return view.shown.brief(value * per, error * per, signed=signed)
@@ -192,6 +197,7 @@ def figures(
         "gain": {"text": amount(max(float(s.bias[high]), 0.0)), "value": float(s.bias[high]) * per, **who(high)},
         "relative": {"text": RELATIVE.show(min(float(part[worst]), 0.0), signed=True), "value": -float(part[worst]), **who(worst)},
         "alpha": {"text": amount(alpha, False), "value": alpha * per},
+        "total": {"text": total.brief(off.value * per, half(off) * per, signed=True), "value": off.value * per},
         "rmse": {"text": amount(rmse, False), "value": rmse * per},
         "zero": {"text": CHANCE.show(zero), "value": zero},
         "verdict": _verdict(s, choices, {"loss": -float(s.bias[low]) * per, "relative_loss": -100 * float(part[worst]),

@@ -72,6 +72,7 @@ class Row:
     x: Html
     postprocess: str
     place: int
+    total: tuple[Html, Html]
     cells: list[tuple[Html, Html]]
     loser: str
     zero: Html
@@ -281,11 +282,20 @@ def _cell(key: str, p: Point, style: Style) -> tuple[Html, Html]:
     return tagged(shown, q.value, (q.high - q.low) / 2), certainty(shown, q)
 
 
+def _total(p: Point, style: Style) -> tuple[Html, Html]:
+    """By how much the total is off; of decisions a number of entities."""
+    if p.total_off is None:
+        return Html("–"), Html("")
+    shown = Unit() if p.unit == "decision" else style.of("alpha", p)
+    return tagged(shown, p.total_off.value, half(p.total_off), signed=True), certainty(shown, p.total_off)
+
+
 def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequence[Point], style: Style) -> Row:
     return Row(
         x=tagged(Unit(digits=4), at(p, x)),
         postprocess=clean(p.postprocess),
         place=names[p.postprocess],
+        total=_total(p, style),
         cells=[_cell(k, p, style) for k in keys],
         loser=clean(p.name(p.loser)) if p.loss.value > 0 else "nobody",
         zero=tagged(CHANCE, p.zero.value, half(p.zero)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
@@ -16,6 +18,7 @@ from fairpost.counts import Counts
 from fairpost.engines.base import Answer
 from fairpost.errors import InputError, ToleranceError
 from fairpost.noise import Mechanism
+from fairpost.partition import Partition
 from fairpost.problems import Problem
 from fairpost.results.base import CONFIDENTIAL, Columns, Result, known, label, noise_words, number
 from fairpost.results.columns import about, beside, or_none, reason, whole_numbers
@@ -50,6 +53,22 @@ def _refuse_nan(name: str, answer: Answer) -> None:
         raise ToleranceError(f"{name}: the {answer.method} engine cannot hold alpha in a float, got {answer.alpha}")
 
 
+def _kept(pi: PostProcessing, counts: Counts) -> tuple[float, ...] | None:
+    """By how much totals are off by construction: for each group of the counts where those are the groups of the rule."""
+    off = pi.total_off(counts)
+    if off is None:
+        return None
+    if pi.partition is not None and (counts.groups is None or not pi.partition.same(Partition.of(counts.groups))):
+        off = np.array([np.sum(off)])
+    return tuple(off.tolist())
+
+
+def _total_off(answer: Answer, kept: tuple[float, ...] | None) -> Estimate:
+    if kept is not None:
+        return Estimate.around(math.fsum(kept), 0.0)
+    return answer.total_off or fairness.sum_interval(answer.bias, answer.accuracy)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Measures, Result):
     """The bias of one post-processing, entity by entity, and what follows from it.
@@ -82,6 +101,13 @@ class Audit(Measures, Result):
     """The range of the biases (Definition 2), with an interval from their accuracy."""
     alpha_pair: tuple[str, str]
     """The ids of the entities with the largest and the smallest bias."""
+    total_off: Estimate
+    """What all outputs add up to in expectation, less what everybody is due: the sum of the biases."""
+    kept: tuple[float, ...] | None = None
+    """Where that is known by construction, without any error: its value, by group where each group has its own problem.
+
+    Of a rule that keeps the true totals it is 0. None: `total_off` comes from the biases.
+    """
     bounds: Bounds | None = None
     """Theorem 1, where it applies (the projection onto the simplex)."""
     expected_T: Estimate | None = None
@@ -134,7 +160,7 @@ class Audit(Measures, Result):
         targets: Targets = NONE,
     ) -> Audit:
         """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
-        s = answer.sample
+        s, kept = answer.sample, _kept(pi, counts)
         _refuse_nan(pi.name, answer)
         ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
         return cls(
@@ -152,6 +178,8 @@ class Audit(Measures, Result):
             zero_accuracy=answer.zero_accuracy,
             alpha=answer.alpha,
             alpha_pair=ends,
+            total_off=_total_off(answer, kept),
+            kept=kept,
             bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
             expected_T=answer.expected_T,
             degenerate=answer.degenerate,
@@ -226,6 +254,7 @@ class Audit(Measures, Result):
         a, cost, price = self.alpha, self.cost_of_privacy, self.price
         facts = [
             ("alpha", known(a, f" {self.problem.unit}")),
+            ("total off", "0 by construction" if self.kept and not any(self.kept) else known(self.total_off)),
             ("gains most", self._end(0)),
             ("loses most", self._end(1)),
         ]

@@ -155,7 +155,7 @@ class Comparison(Result, Sequence[Audit]):
         return facts + [("warning", line) for line in self.warnings]
 
     def _grid(self) -> Grid:
-        heads = ("post-processing", "alpha", "in", "known by", "gains most", "loses most", "cost", "RMSE")
+        heads = ("post-processing", "alpha", "in", "total off", "known by", "gains most", "loses most", "cost", "RMSE")
         return heads, [_row(r) for r in self.audits]
 
 
@@ -165,6 +165,7 @@ def _row(r: Audit) -> tuple[str, ...]:
         r.postprocess,
         number(r.alpha.value),
         r.problem.unit,
+        number(r.total_off.value, signed=True),
         r.alpha.kind,
         *(label(r.counts.name(r.counts.ids.index(i)))[:14] for i in r.alpha_pair),
         "-" if cost is None else f"{number(100 * cost.share.value)} %",

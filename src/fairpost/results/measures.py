@@ -31,6 +31,8 @@ class Measures:
     zero: Floats
     zero_accuracy: Accuracy
     alpha: Estimate
+    total_off: Estimate
+    kept: tuple[float, ...] | None
     alpha_pair: tuple[str, str]
     budget: float | None
     targets: Targets

@@ -32,6 +32,8 @@ class Point:
     """What alpha, loss and rmse are in: money where there is a budget, else people, share, ..."""
     alpha: Estimate
     alpha_pair: tuple[str, str]
+    total_off: Estimate | None
+    """What all outputs add up to in expectation, less what everybody is due; None in a document that does not say."""
     cost: CostOfPrivacy | None
     loss: Estimate
     """The largest expected loss of any entity. 0: nobody loses."""
@@ -64,6 +66,7 @@ class Point:
             unit=result.unit,
             alpha=result.alpha.scaled(result.per),
             alpha_pair=result.alpha_pair,
+            total_off=result.total_off.scaled(result.per),
             cost=result.cost_of_privacy,
             loss=loss.scaled(result.per),
             loser=loser,
@@ -106,6 +109,7 @@ class Point:
             "unit": self.unit,
             "alpha": self.alpha.to_dict(),
             "alpha_pair": list(self.alpha_pair),
+            "total_off": None if self.total_off is None else self.total_off.to_dict(),
             "largest_loss": self.loss.to_dict() | {"id": self.loser},
             "largest_relative_loss": self.relative_loss.to_dict() | {"id": self.relative_loser},
             "cost_of_privacy": None if self.cost is None else self.cost.to_dict(),
@@ -124,6 +128,7 @@ class Point:
             return cls(
                 mechanism=mechanism_from(data["mechanism"]),
                 alpha=Estimate.from_dict(data["alpha"]),
+                total_off=None if data.get("total_off") is None else Estimate.from_dict(data["total_off"]),
                 alpha_pair=(most, least),
                 cost=None if cost is None else CostOfPrivacy.from_dict(cost),
                 loss=Estimate.from_dict(data["largest_loss"]),
@@ -177,6 +182,7 @@ def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
     }
     quantities: dict[str, list[Estimate] | list[Estimate | None]] = {
         "alpha": [p.alpha for p in points],
+        "total_off": [p.total_off for p in points],
         "largest_loss": [p.loss for p in points],
         "largest_relative_loss": [p.relative_loss for p in points],
         "rmse": [p.rmse for p in points],
@@ -201,13 +207,14 @@ def _number(value: float) -> float | None:
 
 def point_grid(points: Sequence[Point]) -> Grid:
     """The points as a small table of text."""
-    heads = ("post-processing", "epsilon", "noise", "alpha", "largest loss", "of", "by")
+    heads = ("post-processing", "epsilon", "noise", "alpha", "total off", "largest loss", "of", "by")
     return heads, [
         (
             p.postprocess,
             "-" if p.epsilon is None else f"{p.epsilon:.4g}",
             f"{p.mechanism.spread:.4g}",
             number(p.alpha.value),
+            "-" if p.total_off is None else number(p.total_off.value, signed=True),
             number(p.loss.value),
             label(p.name(p.loser))[:14],
             p.method,

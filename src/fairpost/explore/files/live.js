@@ -134,7 +134,7 @@ function drawFigures(body, figures, full) {
     const verdict = make("td", { class: f.verdict ? `verdict-${f.verdict}` : null, text: f.verdict || "\u2013" });
     const cells = [verdict, who(f.loss), who(f.relative)];
     if (full) cells.push(who(f.gain));
-    cells.push(...["alpha", "rmse", "zero"].slice(0, full ? 3 : 2).map((k) => make("td", { text: f[k].text })));
+    cells.push(...(full ? ["alpha", "total", "rmse", "zero"] : ["alpha", "total", "rmse"]).map((k) => make("td", { text: f[k].text })));
     if (full) cells.push(make("td", { text: f.method }));
     return make("tr", {}, make("th", { scope: "row" }, make("span", { class: `swatch s${f.place % 8}`, "aria-hidden": "true" }), name(f.rule), full ? make("small", { text: f.title }) : null), ...cells);
   }));
@@ -221,7 +221,7 @@ function pin(k) {
   live.pins[k] = kept;
   const box = $(`pin-${k}`), body = document.createElement("tbody"), plot = make("div", { class: "plot small", role: "group", "aria-label": `Scenario ${"AB"[k]}` });
   drawFigures(body, kept.result.figures, false);
-  const heads = ["Rule", "Verdict", "Loses most", "In % of the due", "Alpha", "Typical error"].map((t) => make("th", { scope: "col", text: t }));
+  const heads = ["Rule", "Verdict", "Loses most", "In % of the due", "Alpha", "Total off by", "Typical error"].map((t) => make("th", { scope: "col", text: t }));
   const drop = make("button", { type: "button", class: "keep", text: "Unpin" });
   drop.addEventListener("click", () => { live.pins[k] = null; box.replaceChildren(make("h3", { text: "AB"[k] }), make("p", { class: "note", text: "Nothing is pinned." })); });
   box.replaceChildren(make("h3", { text: "AB"[k] }), make("p", { text: kept.result.sentence }), kept.result.interpolated ? make("p", { class: "badge", text: "interpolated" }) : "", make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `Rules of scenario ${"AB"[k]}` }, make("table", { class: "compare" }, make("thead", {}, make("tr", {}, ...heads)), body)), plot, drop);
