@@ -352,7 +352,7 @@ def test_the_figures_of_curves_and_plans(found):
     axis = Axis.of("y", *([getattr(p.alpha, k) for p in points] for k in ("value", "low", "high")))
     assert list(figure.data[0].y) == axis.place([p.alpha.value for p in points]).tolist()
     assert axis.threshold is not None  # many decades
-    with pytest.raises(ParameterError, match="alpha, loss, relative_loss, cost, rmse, got 'harm'"):
+    with pytest.raises(ParameterError, match="alpha, loss, relative_loss, cost, rmse, relative_rmse, got 'harm'"):
         found["curve"].plot("harm")
     plan = found["plan"].plot()
     assert plan.layout.xaxis.title.text == "noise"  # nobody said what epsilon is

@@ -1159,6 +1159,7 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
         "--max-relative-loss": (5.0, "max_relative_loss", 5.0),
         "--max-cost": (6.0, "max_cost", 6.0),
         "--max-rmse": (8.0, "max_rmse", 8.0),
+        "--max-relative-rmse": (9.0, "max_relative_rmse", 9.0),
         "--delta": (1e-5, "delta", 1e-5),
     }
     for option, (word, name, value) in given.items():
@@ -1268,18 +1269,23 @@ SCREENS = {
     "allocate": ("allocate", ["--scale", 2, "--replicates", 2, "--postprocess", "baseline", "--budget", 1000]),
     "project": ("project", ["--group-total", "t", "--round", "--seed", 1]),
 }
-HEADS = "post-processing alpha gains most loses most of its due cost of privacy RMSE P(0) by"
-CURVE_HEADS = "post-processing epsilon noise alpha largest loss largest in % of due cost of privacy RMSE P(0) by"
+HEADS = "post-processing alpha total off gains most loses most of its due cost of privacy RMSE P(0) by"
+CURVE_HEADS = (
+    "post-processing epsilon noise alpha total off largest loss largest in % of due cost of privacy RMSE P(0) by"
+)
 GROUP_HEADS = "group n due bias of due alpha inside smallest bias of its due"
 EXPLANATION = (  # wrapped
-    "alpha: the largest difference between two entities' biases. Of its due: what the entity that loses most loses, in percent of "
-    "what it is due. RMSE:",
-    "root mean squared error per entity. P(0): the mean chance of receiving 0.",
+    "alpha: the largest difference between two entities' biases. Total off: what all results add up to in expectation, less the true "
+    "total. Of its due:",
+    "what the entity that loses most loses, in percent of what it is due. RMSE: root mean squared error per entity. P(0): the mean "
+    "chance of receiving 0.",
 )
 IN_MONEY = (
-    "alpha: the largest difference between two entities' biases, in money. Of its due: what the entity that loses most loses, in "
-    "percent of what it is due.",
-    "RMSE: root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
+    "alpha: the largest difference between two entities' biases, in money. Total off: what all results add up to in expectation, less "
+    "the true total. Of",
+    "its due: what the entity that loses most loses, in percent of what it is due. RMSE: root mean squared error per entity, in money. "
+    "P(0): the mean",
+    "chance of receiving 0.",
 )
 MARK = "confidential: computed from true counts"
 # Of what is due: 3.70409 of 3 are 123 %, 0.0123938 of 60 are 0.0207 %, 18.309 of 732 (240 of 328 parts of 1000) are 2.50 %.
@@ -1292,10 +1298,11 @@ SHOWN = {
     "release": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.6917 a +3.7041 d +0.012394 +0.0207 % - 12.266 17.10 % exact",
-        "simplex 4.8277 a +2.6321 d −2.1956 −3.66 % - 9.9847 18.89 % exact",
+        "nonnegative 3.6917 +6.8407 a +3.7041 d +0.012394 +0.0207 % - 12.266 17.10 % exact",
+        "simplex 4.8277 0 a +2.6321 d −2.1956 −3.66 % - 9.9847 18.89 % exact",
         "nonnegative: in expectation a gets +3.7041 and d +0.012394, compared with the truth.",
         "d is overcounted by 0.0124, 0.0207 % of its count of 60; a is overcounted by 3.70, 123 % of its count of 3.",
+        "In expectation all results add up to 6.8407 more than the true total, 6.33 % of it.",
         "simplex: in expectation a gets +2.6321 and d −2.1956, compared with the truth.",
         "Theorem 1: alpha is between 3.2604 and 9.1181; with E[T], Lemma 3 gives at most 5.4585.",
         "d is undercounted by 2.20, 3.66 % of its count of 60; a is overcounted by 2.63, 87.7 % of its count of 3.",
@@ -1314,7 +1321,7 @@ SHOWN = {
     "money": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline $29.2 a +$10.9 d −$18.3 −2.50 % $19.8 $67.4 17.10 % exact",
+        "baseline $29.2 $0 a +$10.9 d −$18.3 −2.50 % $19.8 $67.4 17.10 % exact",
         "baseline: in expectation a gets +$10.9 and d −$18.3, compared with the truth.",
         "d loses $18.3, 2.50 % of the $732 it is due; a gains $10.9, 119 % of the $9.15 it is due.",
         "It would take $19.8 more for nobody to expect less than their due (cost of privacy).",
@@ -1329,7 +1336,7 @@ SHOWN = {
     "shares": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline 2.9226 % a +1.0917 % d −1.8309 % −2.50 % 1.979 % of the budget 6.7379 % 17.10 % exact",
+        "baseline 2.9226 % 0 % a +1.0917 % d −1.8309 % −2.50 % 1.979 % of the budget 6.7379 % 17.10 % exact",
         "baseline: in expectation a gets +1.0917 % and d −1.8309 %, compared with the truth.",
         "d loses 1.83 % of the budget, 2.50 % of the 73.2 % it is due; a gains 1.09 % of the budget, 119 % of the 0.915 % it is due.",
         "It would take 1.979 % of the budget more for nobody to expect less than their due (cost of privacy).",
@@ -1343,10 +1350,13 @@ SHOWN = {
     ],
     "simulated": [
         "laplace noise, scale 10",
-        HEADS,
-        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
+        HEADS[: HEADS.index(" of its due")],
+        "nonnegative 3.7 (2.7 to 4.7) +6.9 (+5.0 to +8.9) a +3.7 d 0",
+        "post-processing of its due cost of privacy RMSE P(0) by",
+        "nonnegative 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
         "nonnegative: in expectation a gets +3.7 and d 0, compared with the truth.",
         "a is overcounted by 4, 120 % of its count of 3.",
+        "In expectation all results add up to 7 more than the true total, 6 % of it.",
         "Control variates cut the variance by 3.41 times.",
         "alpha is 3.69505, from 2.73965 to 4.65045 with 95 % confidence, at 400 runs.",
         "nonnegative, by group",
@@ -1359,22 +1369,30 @@ SHOWN = {
     "sweep": [
         "4 entities, laplace noise",
         CURVE_HEADS,
-        "baseline 0.2 5 $9.43 $5.44 d 0.744 % d $6.56 $31.9 11.46 % exact",
-        "baseline 0.1 10 $29.2 $18.3 d 2.50 % d $19.8 $67.4 17.10 % exact",
-        "alpha: the largest difference between two entities' biases, in money. Largest in % of due: the largest loss relative to what the "
-        "entity is due. RMSE:",
-        "root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
+        "baseline 0.2 5 $9.43 $0 $5.44 d 0.744 % d $6.56 $31.9 (12.8 %) 11.46 % exact",
+        "baseline 0.1 10 $29.2 $0 $18.3 d 2.50 % d $19.8 $67.4 (27.0 %) 17.10 % exact",
+        "alpha: the largest difference between two entities' biases, in money. Total off: what all results add up to in expectation, less "
+        "the true total.",
+        "Largest in % of due: the largest loss relative to what the entity is due. RMSE: root mean squared error per entity, in money. "
+        "P(0): the mean chance",
+        "of receiving 0. In brackets: of the mean of what is due.",
         MARK,
     ],
     "plan": [
-        "nonnegative meets alpha 2 people at epsilon 0.157.",
+        "nonnegative meets alpha 2 people at epsilon 0.157; the typical error of nonnegative is 7.9636 people, 29.5 % of the mean of what is "
+        "due (at most 30 %",
+        "by default).",
         "The most noise that meets the targets, laplace",
         CURVE_HEADS,
-        "nonnegative 0.15637 6.39512 2.0000 0 d 0 % d - 7.9945 13.56 % exact",
-        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2 people.",
-        "alpha: the largest difference between two entities' biases. Largest in % of due: the largest loss relative to what the entity is "
-        "due. RMSE: root mean",
-        "squared error per entity. P(0): the mean chance of receiving 0.",
+        "nonnegative 0.15637 6.39512 2.0000 +3.4698 0 d 0 % d - 7.9945 (29.6 %) 13.56 % exact",
+        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2 people and the root mean "
+        "squared error relative to the",
+        "mean of what is due at or below 30 % (the default); the limit on alpha binds.",
+        "alpha: the largest difference between two entities' biases. Total off: what all results add up to in expectation, less the true "
+        "total. Largest in % of",
+        "due: the largest loss relative to what the entity is due. RMSE: root mean squared error per entity. P(0): the mean chance of "
+        "receiving 0. In",
+        "brackets: of the mean of what is due.",
         MARK,
     ],
     "allocate": [
@@ -1422,7 +1440,9 @@ def test_a_plan_that_nothing_meets_says_so_and_ends_with_3(run):
     done = run("plan", base("plan", "--max-alpha", 1e-9)[2:])
     assert done.code == 3
     assert (
-        "no noise in the range keeps alpha at or below 1e-09 people: the least noise already exceeds it." in done.screen
+        "no noise in the range keeps alpha at or below 1e-09 people and the root mean squared error relative to the mean of what is due at "
+        "or below 30 % (the default): the least noise already exceeds the limit on alpha."
+        in " ".join(done.screen.split())
     )
     assert done.data["plans"][0]["found"] is None
 

@@ -149,7 +149,7 @@ def test_the_epsilon_and_the_noise_that_a_plan_prints_meet_its_target(tmp_path, 
     table = tmp_path / "counts.csv"
     x = [40.0, 55.0, 70.0, 120.0]
     table.write_text("id,count\n" + "".join(f"{i},{v:g}\n" for i, v in enumerate(x)))
-    words = ["plan", str(table), "--postprocess", "baseline", "--max-alpha", str(limit), "--points", "9"]
+    words = ["plan", str(table), "--postprocess", "baseline", "--max-alpha", str(limit), "--points", "9", "--any-error"]
     done = CliRunner().invoke(main, words, env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     lines = [line.strip(" │|") for line in done.output.splitlines()]
@@ -159,7 +159,10 @@ def test_the_epsilon_and_the_noise_that_a_plan_prints_meet_its_target(tmp_path, 
         alpha = fp.audit(fp.Counts(x), mechanism, "baseline").alpha
         assert limit * (1 - 1e-4) <= alpha.high <= limit
     # the first line states three digits, rounded up: alpha is at most some 2 * 5e-3 below its limit there (it grows about as b^2)
-    stated = re.fullmatch(rf"baseline meets alpha {limit:g} share at epsilon (0\.\d{{2,5}})\.", lines[0])
+    stated = re.fullmatch(
+        rf"baseline meets alpha {limit:g} share at epsilon (0\.\d{{2,5}}); the typical error of baseline is .*\.",
+        lines[0],
+    )
     short = float(stated[1])
     assert epsilon <= short < epsilon * 1.01
     assert 0.97 * limit < fp.audit(fp.Counts(x), fp.Laplace.from_epsilon(short), "baseline").alpha.high <= limit
@@ -204,7 +207,8 @@ def test_what_the_verdict_states_is_short_rounded_up_and_meets_the_targets(toget
     _, both = together
     ranked = sorted(both, key=lambda p: p.stated.epsilon)
     said = re.fullmatch(
-        r"(\S+) meets loss \$20,000 and relative loss 1 % and RMSE \$400,000 at epsilon (\S+), (\S+) needs (\S+)",
+        r"(\S+) meets loss \$20,000 and relative loss 1 % and RMSE \$400,000 at epsilon (\S+), (\S+) needs ([^;]+); "
+        r"the typical error of \1 is \$[\d,]+, [\d.]+ % of the mean of what is due",
         both.verdict,
     )
     assert [said[1], said[3]] == [p.postprocess for p in ranked]
@@ -219,13 +223,15 @@ def test_what_the_verdict_states_is_short_rounded_up_and_meets_the_targets(toget
 
 
 def test_without_epsilon_the_noise_is_stated_rounded_down():
-    found = plan(hawaii(), fp.Laplace, ["simplex"], max_alpha=0.05, spreads=grid(1, 100, 5), engine="exact")
+    found = plan(
+        hawaii(), fp.Laplace, ["simplex"], max_alpha=0.05, spreads=grid(1, 100, 5), engine="exact", any_error=True
+    )
     (only,) = found
     assert only.stated.epsilon is None
     scale = only.stated.mechanism.scale
     assert f"{scale:.3g}" == f"{scale:.12g}"
     assert 0.99 * only.found.mechanism.scale < scale <= only.found.mechanism.scale
-    assert found.verdict == f"simplex meets alpha 0.05 people at scale {scale:g}"
+    assert found.verdict.startswith(f"simplex meets alpha 0.05 people at scale {scale:g}; the typical error of simplex")
 
 
 def test_a_rule_that_no_noise_helps_is_told_in_the_verdict(together):
@@ -234,10 +240,11 @@ def test_a_rule_that_no_noise_helps_is_told_in_the_verdict(together):
     none = plan(DISTRICTS, fp.Laplace, ["baseline"], max_loss=1e-9, max_alpha=1e12, **same)
     assert none[0].found is None
     assert none[0].binding == "loss"
-    assert none.verdict == "no rule meets alpha $1,000,000,000,000 and loss $1e-09 in the range: baseline"
+    usual = "relative RMSE 30 % (the default)"
+    assert none.verdict == f"no rule meets alpha $1,000,000,000,000 and loss $1e-09 and {usual} in the range: baseline"
     assert "the least noise already exceeds the limit on the largest expected loss" in none[0].message
     for p in some:
-        assert (p.postprocess in some.verdict.partition("not in the range")[2]) == (p.found is None)
+        assert (p.postprocess in some.verdict.partition("not in the range")[2].partition(";")[0]) == (p.found is None)
 
 
 def test_plans_restore_everything(together):

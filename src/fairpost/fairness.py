@@ -86,9 +86,9 @@ def relative_estimate(found: Estimate, due: float, n: int) -> Estimate | None:
     """The same relative to what is due, a sum or a mean of n positive numbers; None where nothing is due."""
     if not due > 0:
         return None
-    value = found.value / due
-    rounding = (2 * n + 4) * float(np.finfo(np.float64).eps) * abs(value)
-    return Estimate(value, found.low / due - rounding, found.high / due + rounding, found.kind)
+    rounding = (2 * n + 4) * float(np.finfo(np.float64).eps)
+    low, high = found.low / due, found.high / due
+    return Estimate(found.value / due, low - rounding * abs(low), high + rounding * abs(high), found.kind)
 
 
 def relative_loss_interval(relative: Floats, half_width: Floats, kind: Kind) -> tuple[Estimate, int | None]:

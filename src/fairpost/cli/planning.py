@@ -218,8 +218,7 @@ def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
         f"{screen.shown(unit, p.loss)} {p.name(p.loser)}",
         "-" if p.relative_loser is None else f"{screen.shown(PARTS, p.relative_loss)} {p.name(p.relative_loser)}",
         "-" if cost is None else screen.shown(unit, cost.amount) if cost.amount else screen.shown(PERCENT, cost.share),
-        screen.error(unit, p.rmse),
-        "-" if p.relative_rmse is None else screen.error(PARTS, p.relative_rmse),
+        screen.error(unit, p.rmse) + ("" if p.relative_rmse is None else f" ({screen.error(PARTS, p.relative_rmse)})"),
         PERCENT.show(p.zero.value, 1e-5),
         p.method,
     )
@@ -233,12 +232,12 @@ def _unit(p: Point, cash: _Cash) -> Unit:
 
 
 DUE = "Largest in % of due: the largest loss relative to what the entity is due"
-MEAN = "Of mean due: the RMSE relative to the mean of what is due."
+MEAN = "In brackets: of the mean of what is due."
 DIGITS = 6
 """Of epsilon and of the noise in the tables: what is printed can be given back to a command."""
 HEAD = (
-    "post-processing", "epsilon", "noise", "alpha", "total off by", "largest loss", "largest in % of due", "cost of privacy", "RMSE",
-    "of mean due", "P(0)", "by",
+    "post-processing", "epsilon", "noise", "alpha", "total off", "largest loss", "largest in % of due", "cost of privacy", "RMSE",
+    "P(0)", "by",
 )  # fmt: skip
 
 

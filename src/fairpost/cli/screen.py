@@ -84,7 +84,7 @@ def comparison(results: Sequence[Audit], currency: str) -> Grid:
     heads = (
         "post-processing",
         "alpha",
-        "total off by",
+        "total off",
         "gains most",
         "loses most",
         "of its due",
@@ -252,7 +252,7 @@ def explanation(in_money: bool, due: str = DUE) -> str:
     """What the columns mean; `due`: the one about what is due."""
     unit = ", in money" if in_money else ""
     return (
-        f"alpha: the largest difference between two entities' biases{unit}. Total off by: what all results add up to in "
-        f"expectation, less the true total{unit}. {due}. "
+        f"alpha: the largest difference between two entities' biases{unit}. Total off: what all results add up to in "
+        f"expectation, less the true total. {due}. "
         f"RMSE: root mean squared error per entity{unit}. P(0): the mean chance of receiving 0."
     )

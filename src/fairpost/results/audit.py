@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
@@ -63,12 +61,6 @@ def _kept(pi: PostProcessing, counts: Counts) -> tuple[float, ...] | None:
     return tuple(off.tolist())
 
 
-def _total_off(answer: Answer, kept: tuple[float, ...] | None) -> Estimate:
-    if kept is not None:
-        return Estimate.around(math.fsum(kept), 0.0)
-    return answer.total_off or fairness.sum_interval(answer.bias, answer.accuracy)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Measures, Result):
     """The bias of one post-processing, entity by entity, and what follows from it.
@@ -101,13 +93,13 @@ class Audit(Measures, Result):
     """The range of the biases (Definition 2), with an interval from their accuracy."""
     alpha_pair: tuple[str, str]
     """The ids of the entities with the largest and the smallest bias."""
-    total_off: Estimate
-    """What all outputs add up to in expectation, less what everybody is due: the sum of the biases."""
     kept: tuple[float, ...] | None = None
-    """Where that is known by construction, without any error: its value, by group where each group has its own problem.
+    """By how much totals are off where that is known by construction: one number, or one for each group with its own problem.
 
-    Of a rule that keeps the true totals it is 0. None: `total_off` comes from the biases.
+    0 of a rule that keeps the true totals. None: `total_off` comes from the biases.
     """
+    drawn_total: Estimate | None = None
+    """Simulation: the sum of the biases, with an interval of its own."""
     bounds: Bounds | None = None
     """Theorem 1, where it applies (the projection onto the simplex)."""
     expected_T: Estimate | None = None
@@ -160,7 +152,7 @@ class Audit(Measures, Result):
         targets: Targets = NONE,
     ) -> Audit:
         """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
-        s, kept = answer.sample, _kept(pi, counts)
+        s = answer.sample
         _refuse_nan(pi.name, answer)
         ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
         return cls(
@@ -178,8 +170,8 @@ class Audit(Measures, Result):
             zero_accuracy=answer.zero_accuracy,
             alpha=answer.alpha,
             alpha_pair=ends,
-            total_off=_total_off(answer, kept),
-            kept=kept,
+            kept=_kept(pi, counts),
+            drawn_total=answer.total_off,
             bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
             expected_T=answer.expected_T,
             degenerate=answer.degenerate,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +33,8 @@ class Measures:
     zero: Floats
     zero_accuracy: Accuracy
     alpha: Estimate
-    total_off: Estimate
     kept: tuple[float, ...] | None
+    drawn_total: Estimate | None
     alpha_pair: tuple[str, str]
     budget: float | None
     targets: Targets
@@ -100,6 +102,13 @@ class Measures:
     def name_of(self, label: str) -> str:
         """What people call the entity with this id."""
         return label if self.counts.names is None else self.counts.name(self.counts.ids.index(label))
+
+    @property
+    def total_off(self) -> Estimate:
+        """What all outputs add up to in expectation, less what everybody is due: the sum of the biases, in their unit."""
+        if self.kept is not None:
+            return Estimate.around(math.fsum(self.kept), 0.0)
+        return self.drawn_total or fairness.sum_interval(self.bias, self.accuracy)
 
     @property
     def cost_of_privacy(self) -> CostOfPrivacy | None:

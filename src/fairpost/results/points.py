@@ -32,8 +32,6 @@ class Point:
     """What alpha, loss and rmse are in: money where there is a budget, else people, share, ..."""
     alpha: Estimate
     alpha_pair: tuple[str, str]
-    total_off: Estimate | None
-    """What all outputs add up to in expectation, less what everybody is due; None in a document that does not say."""
     cost: CostOfPrivacy | None
     loss: Estimate
     """The largest expected loss of any entity. 0: nobody loses."""
@@ -44,13 +42,15 @@ class Point:
     """Whose it is; None where nobody is due anything."""
     rmse: Estimate
     """sqrt of the mean over entities of the mean squared error."""
-    relative_rmse: Estimate | None
-    """The same relative to the mean of what is due (0.01: 1 %); None where nobody is due anything."""
     zero: Estimate
     """The mean over entities of the probability of receiving 0."""
     note: str | None
     names: Mapping[str, str] = field(default_factory=dict)
     """What people call the entities that this point names, where that is not their id."""
+    relative_rmse: Estimate | None = None
+    """`rmse` relative to the mean of what is due (0.01: 1 %); None where nobody is due anything."""
+    total_off: Estimate | None = None
+    """What all outputs add up to in expectation, less what everybody is due; None in a document that does not say."""
 
     @classmethod
     def of(cls, result: Audit, epsilon: float | None = None) -> Point:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
@@ -147,7 +146,7 @@ def audit_fields(data: Data, counts: Counts, mechanism: Mechanism, budget: float
         return np.array([math.inf if row[name] is None else row[name] for row in rows], dtype=np.float64)
 
     kinds, truth = data["accuracies"], vector("due")
-    bias, known, off = vector("bias"), Accuracy(data["accuracy"], vector("half_width")), data.get("total_off")
+    off = data.get("total_off")
     drawn = any(row["standard_error"] is not None for row in rows)
     most, least = data["alpha_pair"]
     expected = data["expected_T"]
@@ -156,16 +155,16 @@ def audit_fields(data: Data, counts: Counts, mechanism: Mechanism, budget: float
         "mechanism": mechanism,
         "problem": problem_from(data, counts, truth),
         "truth": truth,
-        "bias": bias,
-        "accuracy": known,
+        "bias": vector("bias"),
+        "accuracy": Accuracy(data["accuracy"], vector("half_width")),
         "mse": vector("mean_squared_error"),
         "mse_accuracy": Accuracy(kinds["mean_squared_error"], vector("mean_squared_error_half_width")),
         "zero": vector("zero"),
         "zero_accuracy": Accuracy(kinds["zero"], vector("zero_half_width")),
         "alpha": Estimate.from_dict(data["alpha"]),
         "alpha_pair": (most, least),
-        "total_off": fairness.sum_interval(bias, known) if off is None else Estimate.from_dict(off),
         "kept": None if off is None or off["kept"] is None else tuple(off["kept"]),
+        "drawn_total": Estimate.from_dict(off) if off is not None and off["accuracy"] == "interval" else None,
         "bounds": bounds_from(data["bounds"]),
         "expected_T": None if expected is None else Estimate.from_dict(expected),
         "base_noise": None if data.get("base_noise") is None else mechanism_from(data["base_noise"]),
