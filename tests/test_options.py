@@ -139,7 +139,7 @@ def base(command, *more, how=None):
     """Words that make a command run quickly; `more` comes with them."""
     words = {
         "audit": [*AUDIT],
-        "plan": ["--max-alpha", 1e9, *CURVE],
+        "plan": ["--max-alpha", 1e9, "--any-error", *CURVE],
         "sweep": [*CURVE],
         "project": [],
         "allocate": [*AUDIT, "--replicates", 2],
@@ -467,9 +467,11 @@ def budget(run, command):
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
     line = refused(run, command, base(command, "--budget", 1000))
     assert line == "fairpost: `budget` is for allocations, got nonnegative"
-    both = run(command, base(command, "--budget", 1000, "--postprocess", "baseline"))  # one shares it: both run
-    assert both.code == 0
-    assert first(both, command)["cost_of_privacy"] is None
+    words = base(command, "--budget", 1000, "--postprocess", "baseline")
+    if command == "audit":  # one shares it: both run, each in its own table
+        assert first(run(command, words), command)["cost_of_privacy"] is None
+    else:
+        assert "must be in one unit" in refused(run, command, words)
 
 
 def group_budget(run, command):
@@ -768,6 +770,7 @@ LIMITS = {
     "relative-loss": (5.0, 9.0),
     "cost": (30.0, 60.0),
     "rmse": (40.0, 70.0),
+    "relative-rmse": (16.0, 28.0),
 }
 """Of `baseline` with a budget of 1000: dollars, and percent of what is due."""
 
@@ -780,6 +783,7 @@ def quantity(scale, name):
         "relative-loss": r.largest_relative_loss[0].scaled(100.0),
         "cost": r.cost_of_privacy.amount,
         "rmse": r.rmse.scaled(1000.0),
+        "relative-rmse": r.rmse.scaled(100.0 * counts().n),  # the mean of what is due is 1 / n of the budget
     }
     return ends[name]
 
@@ -801,11 +805,36 @@ def target(run, command, *, name):
     else:
         for limit in LIMITS[name]:
             words = ["--spreads", 1, 100, "--points", 5, "--postprocess", "baseline", "--budget", 1000]
-            done = run(command, [*words, f"--max-{name}", limit])
+            done = run(command, [*words, f"--max-{name}", limit, *([] if "rmse" in name else ["--any-error"])])
             assert done.data["targets"] == {key: limit}
             found = done.data["plans"][0]["found"]["mechanism"]["scale"]
             assert quantity(found, name).high <= limit < quantity(1.01 * found, name).high
     assert f"--max-{name} must be > 0 and finite, got 0" in refused(run, command, base(command, f"--max-{name}", 0))
+
+
+def any_error(run, command):
+    """Without a limit on the error there is a usual one, and the first line says so; with the option there is none."""
+    words = ["--epsilons", 0.001, 10, "--points", 5, "--postprocess", "nonnegative", "--max-relative-loss", 1]
+    usual, none = run(command, words), run(command, [*words, "--any-error"])
+    (kept,), (drowned,) = usual.data["plans"], none.data["plans"]
+    assert (usual.data["targets"], usual.data["assumed"]) == (
+        {"max_relative_loss": 1, "max_relative_rmse": 30}, ["max_relative_rmse"],
+    )  # fmt: skip
+    assert (none.data["targets"], none.data["assumed"]) == ({"max_relative_loss": 1}, [])
+    # nobody ever loses by clipping alone: x + eta above 0 has the mean square (E (x + eta)_+ - x)^2 of 2 b^2 - b^2 e^{-x/b}
+    x, b = counts().values, kept["found"]["mechanism"]["scale"]
+    error = np.sqrt(np.mean(2 * b**2 - b**2 * np.exp(-x / b) - b * x * np.exp(-x / b)))
+    assert error / x.mean() == pytest.approx(0.3, rel=1e-5)
+    assert drowned["found"]["epsilon"] == pytest.approx(0.001)
+    head = " ".join(usual.screen.split()).partition("The most noise")[0]
+    off = kept["stated"]["rmse"]["value"]
+    assert f"the typical error of nonnegative is {off:.5g} people, " in head
+    assert "% of the mean of what is due (at most 30 % by default, which binds)." in head
+    head = " ".join(none.screen.split()).partition("The most noise")[0]
+    assert re.search(
+        r"at epsilon 0\.001 .*the typical error of nonnegative is 1,000\.\d people, 3,\d00 % of the mean", head
+    ), head
+    assert "got one" in refused(run, command, [*words, "--any-error", "--max-rmse", 4])
 
 
 def label(run, command):
@@ -1051,7 +1080,7 @@ TABLE = {
     | {option: partial(map_of_the_page, option=option) for option in ("--map", "--map-key")}
     | {"--entities": entities, "--force": force} | NOUN,
     "sweep": AGAINST | {"--label": label, "--rhos": of_rhos},
-    "plan": AGAINST | {"--label": label} | MOST
+    "plan": AGAINST | {"--label": label, "--any-error": any_error} | MOST
     | {"--level-rmse": partial(of_levels, option="--level-rmse", value="state:1"), "--tries": of_tries},
     "project": COLUMNS | LEVELS | STATEMENTS | FILES | NOUN | {k: v for k, v in WORDS.items() if k != "--currency"}
     | {"--label": label_of_a_projection, "--keep": kept_by_a_projection}
@@ -1437,7 +1466,7 @@ def test_counts_beside_money_are_not_said_to_be_in_money(run, command):
 
 
 def test_a_plan_that_nothing_meets_says_so_and_ends_with_3(run):
-    done = run("plan", base("plan", "--max-alpha", 1e-9)[2:])
+    done = run("plan", [*CURVE, "--postprocess", "nonnegative", "--max-alpha", 1e-9])
     assert done.code == 3
     assert (
         "no noise in the range keeps alpha at or below 1e-09 people and the root mean squared error relative to the mean of what is due at "
@@ -1458,7 +1487,9 @@ def test_without_the_noise_allocate_gives_shares_and_says_why_no_more(run):
 
 @pytest.mark.parametrize(("how", "extra"), [("baseline", {"cost_share", "cost_amount"}), ("nonnegative", set())])
 def test_the_columns_of_a_sweep(run, how, extra):
-    done = run("sweep", base("sweep", "--budget", 1000, "--postprocess", "pos", how=how))
+    done = run(
+        "sweep", base("sweep", *(["--budget", 1000, "--postprocess", "pos"] if how == "baseline" else []), how=how)
+    )
     for row, scale in zip([r for r in done.rows if r["postprocess"] == how], (5.0, 10.0), strict=True):
         r = fp.audit(counts(), fp.Laplace(scale), how, **({"budget": 1000.0} if how == "baseline" else {}))
         cash = 1000.0 if how == "baseline" else 1.0  # all of it is in money where there is some
@@ -1476,6 +1507,8 @@ def test_the_columns_of_a_sweep(run, how, extra):
             ("largest_loss", loss.scaled(cash)),
             ("largest_relative_loss", part),
             ("rmse", root.scaled(cash)),
+            ("relative_rmse", r.relative_rmse),
+            ("total_off", r.total_off.scaled(cash)),
         ):
             want |= {name: e.value, f"{name}_low": e.low, f"{name}_high": e.high}
         assert set(row) == set(want)

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fairpost.errors import ParameterError
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words, number
 from fairpost.results.curves import Basis, figure
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
 from fairpost.results.reading import one_line
@@ -232,7 +232,7 @@ class Plans(Result, Sequence[Plan]):
         p = first.stated
         assert p is not None
         part = p.quantity("relative_rmse")
-        of = "" if part is None else f", {part.value:.3g} % of the mean of what is due"
+        of = "" if part is None else f", {number(float(f'{part.value:.3g}'))} % of the mean of what is due"
         binds = ", which binds" if first.binding == "relative_rmse" else ""
         limit = f" (at most {self.targets.max_relative_rmse:g} % by default{binds})" if self.assumed else ""
         return f"the typical error of {first.postprocess} is {self.basis.amount(p.rmse.value, p.unit)}{of}{limit}"
