@@ -97,6 +97,13 @@ class PostProcessing(ABC):
         """The entities that attain alpha, the largest bias first, where theory knows them before any computation."""
         return None
 
+    def total_off(self, counts: Counts) -> Floats | None:
+        """What the outputs add up to in expectation, less what they should, where that is known by construction.
+
+        One entry, or one for each group of the `partition`; None where only the biases tell.
+        """
+        return None
+
     def bounds(self, counts: Counts, mechanism: Mechanism, expected_T: float | None = None) -> Bounds | None:
         """Bounds on alpha that hold without simulation, where theory has some."""
         return None

@@ -158,6 +158,7 @@ def _answer(s: Sampled, pi: PostProcessing, notes: list[str]) -> Answer:
         zero_accuracy=Accuracy("interval", s.zero_half_width),
         alpha=s.alpha,
         pair=s.pair,
+        total_off=s.total_off,
         degenerate=s.degenerate / (s.runs * groups),
         note="; ".join([s.statement, *notes]),
         sample=s,

@@ -55,6 +55,8 @@ class Sampled:
     seed: int
     confidence: float
     interrupted: bool
+    total_off: Estimate | None = None
+    """The sum of the biases, with an interval of its own; None in units that differ from entity to entity."""
 
     def rescaled(self, part: Floats) -> Sampled:
         """The same in another unit per entity (part >= 0). All biases lie within their half-widths together still."""
@@ -63,7 +65,7 @@ class Sampled:
         squares = {name: getattr(self, name) * part**2 for name in ("mse", "mse_half_width")}
         ends = fairness.alpha(scaled["bias"])
         alpha = fairness.alpha_interval(scaled["bias"], Accuracy("interval", scaled["half_width"]))
-        return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least))
+        return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least), total_off=None)
 
     @property
     def resolved(self) -> bool:
@@ -105,6 +107,8 @@ def sampled(
     inverse = found.inverse
     bias = found.bias[inverse] + split.offset
     variance = _shared(squares_e, labels) / max(runs - 1, 1)
+    each = np.sqrt(squares_d / max(runs - 1, 1) / runs)
+    off = intervals.of_total(each, totals.between(p), split.scale, runs, totals.blocks, level)
     zero = _shared(zeros, labels) / runs
     return Sampled(
         bias=bias,
@@ -119,6 +123,7 @@ def sampled(
         plain_error=np.sqrt(squares_e / max(runs - 1, 1) / runs),
         alpha=alpha,
         pair=(most, least),
+        total_off=Estimate.around(float(np.sum(bias)), off, "interval"),
         reduction=float(squares[0] / squares[1]) if squares[1] > 0 else None,
         degenerate=int(totals.degenerate[p]),
         runs=runs,

@@ -70,6 +70,23 @@ def of_chances(chance: Floats, runs: int, level: float) -> Floats:
     return np.minimum(half_width(se, 1.0, runs, level / chance.size, runs - 1), 1.0)
 
 
+def of_total(se: Floats, between: float, scale: Floats, runs: int, blocks: int, level: float) -> float:
+    """The half-width of a sum over entities, each known with its `se`.
+
+    The standard error of the sum comes from the sums of the blocks; `between` as in `of_blocks`. With few blocks Student's t
+    is large; then sum se, which is never too small (Cauchy and Schwarz): independent errors add up to a sum that is smaller by
+    sqrt(n), so blocks are taken where their t is below sqrt(n) times the other. What was not seen is one entity's at a time,
+    so it adds up like independent noise.
+    """
+    unseen = float(np.sqrt(np.sum(scale**2)))
+    many = float(student(level, max(runs - 1, 1)))
+    if blocks >= 2 and float(student(level, blocks - 1)) < np.sqrt(se.size) * many:
+        error, freedom = float(np.sqrt(between / (blocks - 1) / runs)), blocks - 1
+    else:
+        error, freedom = float(np.sum(se)), runs - 1
+    return float(half_width(error, unseen, runs, level, freedom))
+
+
 @dataclass(frozen=True, eq=False)
 class Classes:
     """One estimate for each class of entities with the same bias."""

@@ -97,6 +97,11 @@ class Paying(PostProcessing):
             raise ParameterError(f"{self.name} needs the noise: for_mechanism(mechanism), got none")
         return self.paid
 
+    def total_off(self, counts: Counts) -> Floats | None:
+        """An appropriation is shared out whole, and every seat is given to somebody; what is not shared has no total to keep."""
+        parts = self.programme.partition
+        return None if self.programme.share == "none" else np.zeros(1 if parts is None else len(parts.labels))
+
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known.
 
