@@ -6,13 +6,13 @@ Where an estimate is compared with an exact value the engine's own simultaneous 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ def same_bits(a: Sampled, b: Sampled) -> bool:
 
 
 def job(counts: fp.Counts, mechanism: Any, pis: list[PostProcessing]) -> tuple[Any, list[Any]]:
-    ones = [One(pi, pi.problem.truth(counts), pi.control(counts, mechanism)) for pi in pis]
+    controls = [replace(pi.control(counts, mechanism), coefficient=np.linspace(0, 1, counts.n)) for pi in pis]
+    ones = [One(pi, pi.problem.truth(counts), control) for pi, control in zip(pis, controls, strict=True)]
     return specify(Asked(counts, mechanism, tuple(ones))), ones
 
 
@@ -90,7 +91,7 @@ def test_block_sums_are_the_definition(mechanism: Any, counts: fp.Counts, compil
     for p, (pi, split) in enumerate(zip(pis, splits, strict=True)):
         outcome = pi.apply(counts.values + noise)
         e = outcome.values - split.truth - split.control.offset
-        d = e - split.control.linear(noise)
+        d = e - split.control.coefficient * split.control.linear(noise)
         # Rounding: an output is right to a few units of the largest number on the way, here max |X| (or a share of 1).
         unit = 64 * np.finfo(float).eps * (np.abs(counts.values + noise).max() if not pi.problem.shares else 1.0)
         for k, value in ((0, d), (2, e)):
@@ -618,7 +619,7 @@ def test_rounding_at_the_foot_of_a_ramp_is_0(rule: str) -> None:
     found = fp.audit(counts, noise, pi, engine=fp.MonteCarlo(runs=runs, seed=3))
     expected = np.mean(v <= pi.dust, axis=0)
     assert found.zero == pytest.approx(expected if rule != "pos-threshold" else np.full(6, expected.mean()), abs=1e-12)
-    assert dataclasses.replace(pi, threshold=fp.noise.Threshold(2.0)).dust == 0.0
+    assert replace(pi, threshold=fp.noise.Threshold(2.0)).dust == 0.0
     assert POSTPROCESSINGS[rule.split("-", maxsplit=1)[0]].from_counts(counts).dust == 0.0
 
 
@@ -638,6 +639,6 @@ def test_bits_of_a_threshold_do_not_depend_on_where_memory_lies(n: int) -> None:
         room = np.full(9 * n + gap, np.nan)
         z, out = room[:n], room[n + gap :].reshape(8, n)
         sums = np.zeros((1, layout.WORK_PLANES * layout.PIECE))
-        add_kept(True, 64, rows, x, ones, x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums)
+        add_kept(True, 64, rows, x, ones, np.zeros(n), x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums)
         found.add(sums.tobytes())
     assert len(found) == 1
