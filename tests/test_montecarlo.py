@@ -639,6 +639,8 @@ def test_bits_of_a_threshold_do_not_depend_on_where_memory_lies(n: int) -> None:
         room = np.full(9 * n + gap, np.nan)
         z, out = room[:n], room[n + gap :].reshape(8, n)
         sums = np.zeros((1, layout.WORK_PLANES * layout.PIECE))
-        add_kept(True, 64, rows, x, ones, np.zeros(n), x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums)
+        add_kept(
+            True, 64, rows, x, ones, np.zeros(n), x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums
+        )
         found.add(sums.tobytes())
     assert len(found) == 1

@@ -43,7 +43,7 @@ def reach(
 
     def left(rows: Floats) -> Floats:
         out = pi.simulated(counts.values + rows, SEED, 0).values
-        return out if linear is None else out - linear(rows)
+        return out if linear is None else np.asarray(out - linear(rows), dtype=np.float64)
 
     seen = left(noise)
     middle, found = seen.mean(axis=0), JUMPS * seen.std(axis=0)
@@ -61,4 +61,4 @@ def reach(
         except Exception:  # a user's function, on counts that it may never see
             moved = np.full(who.size, whole)
         found[who] = np.maximum(found[who], moved)
-    return found
+    return np.asarray(found)

@@ -114,7 +114,9 @@ def sampled(
         half_width=found.half_width[inverse],
         deviation=np.sqrt(_shared(squares_e, labels) / max(runs - 1, 1)),
         mse=mse,
-        mse_half_width=_shared(intervals.of_squares(*totals.squares[p], split.scale, runs, totals.blocks, level), labels),
+        mse_half_width=_shared(
+            intervals.of_squares(mse, totals.squares[p, 1], split.scale, runs, totals.blocks, level), labels
+        ),
         zero=zero,
         zero_half_width=intervals.of_chances(zero, runs, level),
         plain=mean_e + split.offset,

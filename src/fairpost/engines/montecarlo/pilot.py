@@ -35,7 +35,9 @@ NEAR = 1e-9
 
 def fitted(asked: Asked, seed: int, threads: int) -> Asked:
     """With the coefficient of every control that does not know its own. The processor computes it, whoever makes the runs."""
-    open_ = [i for i, one in enumerate(asked.ones) if one.control.linear is not None and one.control.coefficient is None]
+    open_ = [
+        i for i, one in enumerate(asked.ones) if one.control.linear is not None and one.control.coefficient is None
+    ]
     if not open_:
         return asked
     order = [open_[k] for k in Cpu().order(replace(asked, ones=tuple(asked.ones[i] for i in open_)))]
@@ -64,7 +66,8 @@ def _seen(asked: Asked, order: list[int], beta: float, seed: int, threads: int) 
 def _coefficient(control: Control, d: Floats, e: Floats, between: Floats) -> Floats:
     """beta from the sums of squares of d, e and e - L / 2; entities with the same law have one together."""
     if control.labels is not None:
-        d, e, between = (np.bincount(control.labels, values)[control.labels] for values in (d, e, between))
+        law = control.labels
+        d, e, between = (np.bincount(law, values).astype(np.float64)[law] for values in (d, e, between))
     linear = 2.0 * (e + d) - 4.0 * between
     beta = 0.5 * (e + linear - d) / np.where(linear > 0.0, linear, 1.0)
     beta = np.where((d == 0.0) | (linear <= 0.0) | (np.abs(beta - 1.0) < NEAR), 1.0, np.clip(beta, 0.0, 1.0))

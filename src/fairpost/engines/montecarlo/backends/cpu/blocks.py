@@ -189,8 +189,21 @@ def _releases(spec: Spec, work: Floats, pairs: Floats) -> Adder:
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
         add_releases(
-            first, runs, rows, spec.x, f.left, f.codes, f.shifts, f.targets, f.who, f.split, f.weights[0], z, last,
-            work, pairs,
+            first,
+            runs,
+            rows,
+            spec.x,
+            f.left,
+            f.codes,
+            f.shifts,
+            f.targets,
+            f.who,
+            f.split,
+            f.weights[0],
+            z,
+            last,
+            work,
+            pairs,
         )
 
     return add

@@ -94,7 +94,8 @@ def add_releases(
 ) -> None:  # fmt: skip
     """The first `runs` of the rows of noise into sums[p] and pairs[p] of every release p; `first` where they begin a block.
 
-    rows has a multiple of 4 rows, left[p] is the part of L that is left in, z is work space, ones holds 1, and last[p] has the numbers of the run before (NaN: none).
+    rows has a multiple of 4 rows, left[p] is the part of L that is left in, z is work space, ones holds 1, and last[p] has the
+    numbers of the run before (NaN: none).
     The pair of entities (or of classes) that `who` and `split` name is followed.
     """
     par, times = np.empty((codes.size, BATCH, NUMBERS)), np.empty(BATCH)

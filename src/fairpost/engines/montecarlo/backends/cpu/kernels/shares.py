@@ -104,8 +104,8 @@ def add_shares(
 ) -> None:  # fmt: skip
     """The first `runs` of the rows of noise into sums[p] and degenerate[p] of every share p; `first` where they begin a block.
 
-    rows has a multiple of 4 rows, left[p] is the part of L that is left in, z is work space, which[p] is p's row of `weights`, `whole` their sums, and last[p] has the
-    numbers of the run before (NaN: none).
+    rows has a multiple of 4 rows, left[p] is the part of L that is left in, z is work space, which[p] is p's row of `weights`, `whole`
+    their sums, and last[p] has the numbers of the run before (NaN: none).
     """
     par, times = np.empty((codes.size, BATCH, NUMBERS)), np.empty(BATCH)
     for begin in range(0, runs, BATCH):

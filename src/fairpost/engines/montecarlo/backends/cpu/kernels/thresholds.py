@@ -73,7 +73,15 @@ def _add(
 
 @kernel
 def _centre(
-    eta: Floats, out: Floats, factor: float, common: float, share: bool, base: Floats, w: Floats, g: Floats, sums: Floats
+    eta: Floats,
+    out: Floats,
+    factor: float,
+    common: float,
+    share: bool,
+    base: Floats,
+    w: Floats,
+    g: Floats,
+    sums: Floats,
 ) -> None:
     """The first run's d as the centre."""
     for j in range(base.size):
