@@ -22,10 +22,11 @@ known from A(y), whose law replicates tell. With K A(y) = E A(y + eta'), which o
     rho = A(y) - (2 K A(y) - K K A(y))      what A_1 misses on replicates, whose true A is A(y): the remainder.
 
 A lies between A_1 and A_1 + 3 rho, or beyond by t s and by the most that one entity moved in a replicate; s^2 = Var A_1 on the
-replicates, t Student's. (rho is the first of a series of remainders; where noise is wide beside the counts they fall like 82, 31, ...) (With two draws after the same first one Var A_1 = 4 Var A - 4 Cov(A, A_2) + Cov(A_2, A_3).) That is a
-statement about many: it takes the counts near thresholds to lie on both sides of them, as no noisy data can tell where they stand
-within less than the noise. A box of all counts holds for every x, and is narrower where few entities decide; each interval is
-the part that both leave. A tenth of the chance to fail goes to what is shared, a hundredth to the box.
+replicates, t Student's. (With two draws after the same first one Var A_1 = 4 Var A - 4 Cov(A, A_2) + Cov(A_2, A_3). The remainders
+of later corrections fall; where the noise is wide beside the counts they add up to some twice the first.) That is a statement about
+many: it takes the counts near thresholds to lie on both sides of them, as no noisy data can tell where they stand within less
+than the noise. A box of all counts holds for every x, and is narrower where few entities decide; each interval is the part
+that both leave. A tenth of the chance to fail goes to what is shared, a hundredth to the box.
 """
 
 from __future__ import annotations

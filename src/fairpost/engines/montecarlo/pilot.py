@@ -5,8 +5,9 @@
 Where nothing is clipped e = L and beta* is 1; where an entity is clipped in every run e does not move, and all of L would be
 added variance: beta* is 0. A pilot of RUNS other runs of the same seed (from LATER on, which no simulation reaches) tells
 beta*, so the mean of d has no bias, and its standard error is that of the simulation's own runs. The pilot misses beta* by
-O(RUNS^-1/2), which costs a part of some 1 / RUNS of the variance. beta is held to [0, 1]. Where the pilot saw d = 0 alone beta is 1,
-as L captures all that it saw; else, where it saw e stand still, 0.
+O(RUNS^-1/2), which costs a part of some 1 / RUNS of the variance, unless a rare run decides. So one half of the pilot finds a beta, held
+to [0, 1], and the other chooses: it is taken where it leaves less variance there than 0 and than 1 do, then from all runs; else the
+better of these two. An event that only one half has seen changes nothing.
 
 Blocks sum e and e - beta L with their squares. With beta = 1 and beta = 1/2, e - L / 2 being half of e + d,
 
@@ -21,16 +22,13 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.montecarlo.backends import Asked, Block
-from fairpost.engines.montecarlo.backends.base import Floats
+from fairpost.engines.montecarlo.backends.base import Floats, Ints
 from fairpost.engines.montecarlo.backends.cpu import Cpu
 from fairpost.engines.montecarlo.executors import Job, Threads
 from fairpost.engines.montecarlo.totals import Totals
-from fairpost.rules.control import Control
 
 RUNS, BLOCK, LATER = 64, 16, 2**62
 """How many runs a pilot has, how many are done together, and the number of the first."""
-NEAR = 1e-9
-"""A coefficient as near to 1 as this is 1: the difference is rounding."""
 
 
 def fitted(asked: Asked, seed: int, threads: int) -> Asked:
@@ -41,34 +39,46 @@ def fitted(asked: Asked, seed: int, threads: int) -> Asked:
     if not open_:
         return asked
     order = [open_[k] for k in Cpu().order(replace(asked, ones=tuple(asked.ones[i] for i in open_)))]
-    whole, half = (_seen(asked, order, beta, seed, threads) for beta in (1.0, 0.5))
+    seen = _seen(asked, order, 1.0, (1, 3), seed, threads), _seen(asked, order, 0.5, (1,), seed, threads)
     ones = list(asked.ones)
-    for i, (d, e), (between, _) in zip(order, whole, half, strict=True):
+    for i, (d, e), (between,) in zip(order, *seen, strict=True):
         control = ones[i].control
-        ones[i] = replace(ones[i], control=replace(control, coefficient=_coefficient(control, d, e, between)))
+        ones[i] = replace(ones[i], control=replace(control, coefficient=_coefficient(control.labels, d, e, between)))
     return replace(asked, ones=tuple(ones))
 
 
-def _seen(asked: Asked, order: list[int], beta: float, seed: int, threads: int) -> list[tuple[Floats, Floats]]:
-    """The sums of squared deviations of d and of e over the pilot's runs, with one coefficient for all."""
+def _seen(asked: Asked, order: list[int], beta: float, planes: tuple[int, ...], seed: int, threads: int) -> Floats:
+    """Sums over the two halves of the pilot (`Totals.plane`), with one coefficient for all."""
     n = asked.counts.n
     controls = [replace(asked.ones[i].control, coefficient=np.full(n, beta)) for i in order]
     ones = tuple(replace(asked.ones[i], control=control) for i, control in zip(order, controls, strict=True))
     job = Job(Cpu.name, Cpu().specify(replace(asked, ones=ones)), seed)
-    totals = Totals(n, controls)
+    found = np.empty((len(order), len(planes), 2, n))
     with Threads(min(threads, RUNS // BLOCK)).session(job) as results:
-        for parts in results((Block(LATER + k, BLOCK),) for k in range(0, RUNS, BLOCK)):
-            totals.merge(parts[0])
-            cancel.check()
-    return [(totals.plane(p, 1), totals.plane(p, 3)) for p in range(len(ones))]
+        parts = iter(results((Block(LATER + k, BLOCK),) for k in range(0, RUNS, BLOCK)))
+        for half in (0, 1):
+            totals = Totals(n, controls)
+            for _ in range(RUNS // BLOCK // 2):
+                totals.merge(next(parts)[0])
+                cancel.check()
+            for p in range(len(order)):
+                found[p, :, half] = [totals.plane(p, k) for k in planes]
+    return found
 
 
-def _coefficient(control: Control, d: Floats, e: Floats, between: Floats) -> Floats:
-    """beta from the sums of squares of d, e and e - L / 2; entities with the same law have one together."""
-    if control.labels is not None:
-        law = control.labels
-        d, e, between = (np.bincount(law, values).astype(np.float64)[law] for values in (d, e, between))
-    linear = 2.0 * (e + d) - 4.0 * between
-    beta = 0.5 * (e + linear - d) / np.where(linear > 0.0, linear, 1.0)
-    beta = np.where((d == 0.0) | (linear <= 0.0) | (np.abs(beta - 1.0) < NEAR), 1.0, np.clip(beta, 0.0, 1.0))
-    return np.where((e == 0.0) & (d > 0.0), 0.0, beta)
+def _coefficient(labels: Ints | None, d: Floats, e: Floats, between: Floats) -> Floats:
+    """beta from two halves' sums of squares of d, e and e - L / 2; entities with the same law have one together."""
+    if labels is not None:
+        d, e, between = (
+            np.stack([np.bincount(labels, v)[labels] for v in two]).astype(float) for two in (d, e, between)
+        )
+    linear = np.maximum(2.0 * (e + d) - 4.0 * between, 0.0)
+    mixed = 0.5 * (e + linear - d)
+
+    def best(cov: Floats, var: Floats) -> Floats:
+        return np.clip(cov / np.where(var > 0.0, var, 1.0), 0.0, 1.0)
+
+    first = best(mixed[0], linear[0])
+    left = e[1] - 2.0 * first * mixed[1] + first**2 * linear[1]
+    ends = np.where(d[1] <= e[1], 1.0, 0.0)
+    return np.where(left < np.minimum(d[1], e[1]), best(mixed.sum(axis=0), linear.sum(axis=0)), ends)
