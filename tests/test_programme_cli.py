@@ -205,3 +205,10 @@ def test_a_share_of_nothing_is_defined_or_refused_in_one_line(tmp_path, monkeypa
             entities = json.loads(done.stdout)["results"][0]["entities"]
             assert sum(e["due"] for e in entities) == pytest.approx(1)
             assert abs(sum(e["bias"] for e in entities)) <= sum(e["half_width"] for e in entities) + 1e-12
+            words = [w for w in words if w not in ("--runs", "64")]
+            done = CliRunner().invoke(main, ["allocate", *words[1:], "--replicates", "2", "--json", "-"])
+            assert done.exit_code == 0, done.stderr
+            found = json.loads(done.stdout)
+            assert sum(e["as_written_share"] for e in found["entities"]) == pytest.approx(1)
+            if found["interval"] is not None:
+                assert all(0 <= e["true_share_low"] <= e["true_share_high"] <= 1 for e in found["entities"])

@@ -135,10 +135,23 @@ def _narrower(box: Range, known: Range) -> Range:
 def payment_range(law: Programme, own: Box, all_of: Box, shared: Range | None = None) -> Range:
     """The payments of an appropriation of 1, where each entity's count lies in `own` and everybody's in `all_of`.
 
-    `shared`: ends of what they have in common, in the order of `common`.
+    `shared`: ends of what they have in common, in the order of `common`. Where nothing may be due to anybody, the shares may be
+    those of the weights.
     """
     a = law.a(own.count[0].size)
-    mine, every = (tuple(a * end for end in worth_range(law, box)) for box in (own, all_of))
+    least, most = worth_range(law, all_of)
+    every, equal = (a * least, a * most), a / a.sum()
+    if not every[1].sum() > 0:
+        return equal, equal
+    low, high = _due_range(law, own, all_of, every, shared)
+    low = np.minimum(low, high)  # but for rounding it is
+    return (low, high) if every[0].sum() > 0 else (np.minimum(low, equal), np.maximum(high, equal))
+
+
+def _due_range(law: Programme, own: Box, all_of: Box, every: Range, shared: Range | None) -> Range:
+    """The same where something is due to somebody."""
+    a = law.a(own.count[0].size)
+    mine = tuple(a * end for end in worth_range(law, own))
     if law.hold_harmless is None and law.minimum is None:
         rest: Range = (every[0].sum() - every[0], every[1].sum() - every[1])
         rest = rest if shared is None else _narrower(rest, shared)
