@@ -1344,7 +1344,7 @@ SHOWN = {
     "simulated": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
+        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 0 % (−0.30 % to +0.30 %) - 11.859 17.50 % 400 runs",
         "nonnegative: in expectation a gets +3.7 and d 0, compared with the truth.",
         "a is overcounted by 4, 120 % of its count of 3.",
         "Control variates cut the variance by 3.41 times.",

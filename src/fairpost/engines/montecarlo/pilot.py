@@ -29,6 +29,8 @@ from fairpost.engines.montecarlo.totals import Totals
 
 RUNS, BLOCK, LATER = 64, 16, 2**62
 """How many runs a pilot has, how many are done together, and the number of the first."""
+LESS = 1.0 - 1e-9
+"""A variance is less than another by more than rounding."""
 
 
 def fitted(asked: Asked, seed: int, threads: int) -> Asked:
@@ -81,4 +83,4 @@ def _coefficient(labels: Ints | None, d: Floats, e: Floats, between: Floats) -> 
     first = best(mixed[0], linear[0])
     left = e[1] - 2.0 * first * mixed[1] + first**2 * linear[1]
     ends = np.where(d[1] <= e[1], 1.0, 0.0)
-    return np.where(left < np.minimum(d[1], e[1]), best(mixed.sum(axis=0), linear.sum(axis=0)), ends)
+    return np.where(left < LESS * np.minimum(d[1], e[1]), best(mixed.sum(axis=0), linear.sum(axis=0)), ends)
