@@ -74,24 +74,24 @@ def noise_of(runs: int, first: int = 0) -> np.ndarray:
 
 
 def pilot() -> np.ndarray:
-    """64 runs that no simulation reaches."""
-    return noise_of(64, 2**62)
+    """256 runs that no simulation reaches."""
+    return noise_of(256, 2**62)
 
 
 def coefficients(e: np.ndarray, linear: np.ndarray, alike: list[Any], unit: float) -> np.ndarray:
-    """How much of L is subtracted: found by one half of the pilot, in [0, 1], where it beats 0 and 1 in the other; those alike together."""
+    """How much of L is subtracted, in [0, 1]: where what each half of the pilot finds beats 0 and 1 in the other; those alike together."""
     out = np.empty(len(alike))
     for key in dict.fromkeys(alike):
         who = np.array([k == key for k in alike])
-        halves = [(e[a : a + 32, who], linear[a : a + 32, who]) for a in (0, 32)]
+        halves = [(e[a : a + 128, who], linear[a : a + 128, who]) for a in (0, 128)]
         E, L, d = (
             [v - v.mean(axis=0) for v in values]
             for values in zip(*((x, y, np.where(np.abs(x - y) < unit, 0.0, x - y)) for x, y in halves), strict=True)
         )
-        slope = [np.sum(x * y) / np.sum(y * y) for x, y in zip(E, L, strict=True)]
-        first = np.clip(slope[0], 0, 1)
-        ends = np.sum(d[1] ** 2), np.sum(E[1] ** 2)
-        better = np.sum((E[1] - first * L[1]) ** 2) < min(ends) * (1 - 1e-9)
+        slope = [np.clip(np.sum(x * y) / np.sum(y * y), 0, 1) for x, y in zip(E, L, strict=True)]
+        ends = sum(np.sum(v**2) for v in d), sum(np.sum(v**2) for v in E)
+        tried = np.sum((E[0] - slope[1] * L[0]) ** 2) + np.sum((E[1] - slope[0] * L[1]) ** 2)
+        better = tried < min(ends) * (1 - 1e-9)
         both = sum(np.sum(x * y) for x, y in zip(E, L, strict=True)) / sum(np.sum(y * y) for y in L)
         out[who] = np.clip(both, 0, 1) if better else float(ends[0] <= ends[1])
     return out

@@ -3,11 +3,11 @@
     d = e - beta L,     E d = E e for every beta that the runs of the simulation did not choose,     beta* = Cov(e, L) / Var L.
 
 Where nothing is clipped e = L and beta* is 1; where an entity is clipped in every run e does not move, and all of L would be
-added variance: beta* is 0. A pilot of RUNS other runs of the same seed (from LATER on, which no simulation reaches) tells
-beta*, so the mean of d has no bias, and its standard error is that of the simulation's own runs. The pilot misses beta* by
-O(RUNS^-1/2), which costs a part of some 1 / RUNS of the variance, unless a rare run decides. So one half of the pilot finds a beta, held
-to [0, 1], and the other chooses: it is taken where it leaves less variance there than 0 and than 1 do, then from all runs; else the
-better of these two. An event that only one half has seen changes nothing.
+added variance: beta* is 0. A pilot of other runs of the same seed (from LATER on, which no simulation reaches) tells beta*, so the
+mean of d has no bias, and its standard error is that of the simulation's own runs. A pilot of R runs misses beta* by O(R^-1/2), which
+costs a part of some 1 / R of the variance, unless a rare run decides. So each half of the pilot finds a beta, held to [0, 1],
+and the other half tries it: where both together leave less variance than 0 and than 1 do the beta of all runs is taken, else
+the better of these two. An event that only one half has seen changes nothing.
 
 Blocks sum e and e - beta L with their squares. With beta = 1 and beta = 1/2, e - L / 2 being half of e + d,
 
@@ -27,10 +27,15 @@ from fairpost.engines.montecarlo.backends.cpu import Cpu
 from fairpost.engines.montecarlo.executors import Job, Threads
 from fairpost.engines.montecarlo.totals import Totals
 
-RUNS, BLOCK, LATER = 64, 16, 2**62
-"""How many runs a pilot has, how many are done together, and the number of the first."""
+BLOCK, LATER = 16, 2**62
+"""How many runs of a pilot are done together, and the number of the first."""
 LESS = 1.0 - 1e-9
 """A variance is less than another by more than rounding."""
+
+
+def size(n: int) -> int:
+    """The runs of a pilot for n entities: about two million draws, from 64 to 256 runs, a power of two."""
+    return int(2 ** np.clip(np.floor(np.log2(2**21 / n)), 6, 8))
 
 
 def fitted(asked: Asked, seed: int, threads: int) -> Asked:
@@ -56,11 +61,12 @@ def _seen(asked: Asked, order: list[int], beta: float, planes: tuple[int, ...], 
     ones = tuple(replace(asked.ones[i], control=control) for i, control in zip(order, controls, strict=True))
     job = Job(Cpu.name, Cpu().specify(replace(asked, ones=ones)), seed)
     found = np.empty((len(order), len(planes), 2, n))
-    with Threads(min(threads, RUNS // BLOCK)).session(job) as results:
-        parts = iter(results((Block(LATER + k, BLOCK),) for k in range(0, RUNS, BLOCK)))
+    runs = size(n)
+    with Threads(threads).session(job) as results:
+        parts = iter(results((Block(LATER + k, BLOCK),) for k in range(0, runs, BLOCK)))
         for half in (0, 1):
             totals = Totals(n, controls)
-            for _ in range(RUNS // BLOCK // 2):
+            for _ in range(runs // BLOCK // 2):
                 totals.merge(next(parts)[0])
                 cancel.check()
             for p in range(len(order)):
@@ -80,7 +86,8 @@ def _coefficient(labels: Ints | None, d: Floats, e: Floats, between: Floats) -> 
     def best(cov: Floats, var: Floats) -> Floats:
         return np.clip(cov / np.where(var > 0.0, var, 1.0), 0.0, 1.0)
 
-    first = best(mixed[0], linear[0])
-    left = e[1] - 2.0 * first * mixed[1] + first**2 * linear[1]
-    ends = np.where(d[1] <= e[1], 1.0, 0.0)
-    return np.where(left < LESS * np.minimum(d[1], e[1]), best(mixed.sum(axis=0), linear.sum(axis=0)), ends)
+    other = best(mixed, linear)[::-1]
+    left = np.sum(e - 2.0 * other * mixed + other**2 * linear, axis=0)
+    ends = e.sum(axis=0), d.sum(axis=0)
+    whole = best(mixed.sum(axis=0), linear.sum(axis=0))
+    return np.where(left < LESS * np.minimum(*ends), whole, np.where(ends[1] <= ends[0], 1.0, 0.0))
