@@ -127,6 +127,8 @@ LONG = {
     "test_programme_allocate": (
         "test_intervals_cover[by group-plain]",
         "test_intervals_cover[by group-held]",
+        "test_intervals_cover_and_are_some_deviations_of_the_payment_wide[2.0-8]",
+        "test_intervals_cover_and_are_some_deviations_of_the_payment_wide[50.0-12]",
         "test_ranges_hold_at_every_corner_and_inside[True-both]",
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),

@@ -75,7 +75,7 @@ class Allocating(PostProcessing):
         variance = w * w * (1 - 2 * share) + share**2 * parts.spread(parts.sums(w * w))
         scale = np.where(need > 0, self.jump * mechanism.deviation * np.sqrt(np.maximum(variance, 0.0)), 1.0)
         labels = labels_of(counts.values, a, members(self.partition))
-        return Control(np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels)
+        return Control(np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels, kept=parts)
 
     def _apply(self, rows: Floats) -> Outcome:
         n, problem = rows.shape[1], self.problem

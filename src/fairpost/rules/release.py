@@ -152,7 +152,8 @@ class KeepsTotal(Releasing):
         shift = (totals - partition.sums(partition.gather(counts.values))) / partition.sizes
         offset = partition.scatter(np.asarray(partition.spread(shift)))
         unseen = np.full(counts.n, self.jump * mechanism.deviation)
-        return Control(offset, Centred(partition), unseen, labels_of(counts.values, members(self.partition)))
+        labels = labels_of(counts.values, members(self.partition))
+        return Control(offset, Centred(partition), unseen, labels, kept=partition)
 
     def _apply(self, rows: Floats) -> Outcome:
         partition, totals = self.parts(rows.shape[1])
@@ -192,6 +193,10 @@ class SumClipped(KeepsTotal):
 
     def total_off(self, counts: Counts) -> None:
         """What is clipped is added."""
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """As for those that keep the total, which this one loses."""
+        return replace(super().control(counts, mechanism), kept=None)
 
     def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int] | None:
         """E[(y_i)_-] falls in x_i, where the entities share one total."""
