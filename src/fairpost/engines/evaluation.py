@@ -7,7 +7,8 @@ there. `supports` goes that far and stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,8 +100,18 @@ class Evaluators:
         """The work, or the error that refuses it."""
         for kind in type(pi).__mro__:
             if kind in self._found:
-                return self._found[kind](pi, asked)
+                with _in_floats(pi.name):
+                    return _in_floats(pi.name)(self._found[kind](pi, asked))
         raise UnsupportedError(self._missing.format(name=pi.name))
+
+
+@contextmanager
+def _in_floats(name: str) -> Iterator[None]:
+    """A division by a variance that is 0.0 in floats, or an overflow, is a refusal: another engine may try."""
+    try:
+        yield
+    except ArithmeticError as error:
+        raise ToleranceError(f"{name}: counts and noise are too far apart for floats ({error})") from error
 
 
 @dataclass(frozen=True)
