@@ -11,6 +11,8 @@ lives on the j with v near 0. gain(v) follows from the tails of S at n |v|.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -228,7 +230,7 @@ def _by_inversion(m: Floats, n: int, mechanism: Law) -> Floats:
     return np.maximum(rows, 0.0)
 
 
-def _line(m0: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.complex128], NDArray[np.complex128], Floats]:
+def _line(m0: Floats, n: int, mechanism: Law) -> tuple[NDArray[Any], NDArray[Any], Floats]:
     """The points z for each m0, (n-1) K(z) - z m0 there, and the weights of the rule."""
     c, deviation = _saddle(m0, n, mechanism)
     period = np.ceil(60 * deviation + 16)

@@ -141,4 +141,5 @@ def proposition2(counts: Counts, mechanism: Gaussian) -> GaussianBracket:
     part = np.exp(log_ndtr(-a * (first + at)) - top)
     low, high = float(part[-1]) * width, width
     integral = min(max(float(part[:-1] @ (half * weights).ravel()), low), high)
-    return GaussianBracket(*(float(value * np.exp(top)) for value in (integral, low, high)), a)
+    size = float(np.exp(top))
+    return GaussianBracket(integral * size, low * size, high * size, a)

@@ -42,7 +42,9 @@ class Threshold:
         if not self.steepness >= 1:
             raise ParameterError(f"the steepness of a threshold must be at least 1, got {self.steepness!r}")
         if self.steepness == 1.0 < 1.0 + self.level:
-            raise ParameterError(f"a threshold of {self.level!r} must have a steepness above 1: no count is kept whole at 1")
+            raise ParameterError(
+                f"a threshold of {self.level!r} must have a steepness above 1: no count is kept whole at 1"
+            )
 
     @classmethod
     def ramp(cls, level: float) -> Self:
