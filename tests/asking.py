@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import fairpost as fp
 from fairpost.engines.base import Answer, Question, answered
@@ -25,3 +26,19 @@ def samples(engine: Any, counts: fp.Counts, mechanism: Any, pis: Sequence[Any]) 
 def supports(engine: Any, counts: fp.Counts, mechanism: Any, pi: Any) -> str | None:
     """The engine's dry run."""
     return engine.supports(Question.ask(counts, mechanism, [pi]))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An engine that says what it is told to say, and counts how often it is asked."""
+
+    says: tuple[Any, ...]
+    asked: list[int] = field(default_factory=list)
+    name: ClassVar[str] = "fixed"
+
+    def supports(self, question: Question) -> str | None:
+        return None
+
+    def evaluate(self, question: Question) -> tuple[Any, ...]:
+        self.asked.append(len(question.pis))
+        return self.says[: len(question.pis)]

@@ -227,6 +227,21 @@ def test_refusals_by_name():
         fp.proposition2(fp.Counts([1]), fp.Gaussian(1.0))
 
 
+@pytest.mark.parametrize(
+    ("x", "sigma"),
+    [([17, 17, 17, 17, 18], 0.5), ([17, 18], 0.5), ([0, 1e-9], 1.0), ([5, 5 + 1e-12], 1.0), ([0, 300], 2.0)],
+)
+def test_proposition_2_in_deep_tails_and_among_close_counts(x, sigma):
+    """The integral of Phi(a t) is t Phi(a t) + phi(a t)/a between its ends, here in 900 digits."""
+    found = fp.proposition2(fp.Counts(x), fp.Gaussian(sigma))
+    with mp.workdps(900):
+        a = mp.sqrt(mp.mpf(len(x)) / (len(x) - 1)) / mp.mpf(sigma)
+        upper, lower = (t * mp.ncdf(a * t) + mp.npdf(a * t) / a for t in (-mp.mpf(min(x)), -mp.mpf(max(x))))
+        integral = float(upper - lower)
+    assert found.low <= found.integral <= found.high
+    assert found.integral == pytest.approx(integral, rel=1e-12, abs=1e-322)
+
+
 def test_a_bound_that_says_little_is_known_to():
     """The upper bound is the difference of the counts under large noise, and sharp under little."""
     counts = fp.Counts(np.r_[np.arange(200.0), 82_797.0])

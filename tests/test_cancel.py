@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost import cancel, datasets, parallel
+from fairpost import cancel, datasets
 from fairpost.audit import postprocessing
-from fairpost.engines import Question, engine_of, evaluation
-from fairpost.errors import Cancelled, ToleranceError
+from fairpost.engines import Question, engine_of
+from fairpost.errors import Cancelled
 from fairpost.hierarchy import Hierarchy, LevelNoise, audit_hierarchy
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.parallel import over_slices
@@ -235,45 +235,3 @@ def test_steps_of_the_contour_integrals_add_up(monkeypatch):
         assert other.nodes == found[0].nodes
         assert np.array_equal(other.bias, found[0].bias)
         assert np.array_equal(other.mse, found[0].mse)
-
-
-def test_a_part_ends_with_the_whole_or_alone():
-    token = cancel.Token()
-    with cancel.by(token):
-        part = cancel.part()
-        with cancel.by(part):
-            assert not cancel.requested()
-            part.cancel("of no use")
-            with pytest.raises(Cancelled, match="of no use"):
-                cancel.check()
-        cancel.check()  # the whole goes on
-        other = cancel.part()
-        token.cancel("somebody left")
-        with cancel.by(other), pytest.raises(Cancelled, match="somebody left"):
-            cancel.check()
-    assert not cancel.part().cancelled
-
-
-def test_groups_beside_one_that_is_refused_are_not_gone_on_with():
-    begun = threading.Event()
-
-    def refused():
-        begun.wait(10.0)
-        raise ToleranceError("this group is too hard")
-
-    def endless():
-        begun.set()
-        while True:
-            cancel.check()
-            time.sleep(1e-3)
-
-    works = [(np.array([0]), endless), (np.array([1]), refused)]
-    started = time.monotonic()
-    if parallel.cores() > 1:
-        with pytest.raises(ToleranceError, match="too hard"):
-            evaluation._joined(works, 2)
-        assert time.monotonic() - started < 5
-    token = cancel.Token()
-    threading.Timer(0.05, token.cancel).start()
-    with cancel.by(token), pytest.raises(Cancelled):
-        evaluation._joined([(np.array([0]), endless), (np.array([1]), endless)], 2)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fairpost as fp
+from asking import Fixed
 from fairpost import engines, problems, rules
 from fairpost.accuracy import KINDS, Accuracy, Estimate, weakest
 from fairpost.engines.base import Answer, Question, Reached, Refusal
@@ -106,22 +106,6 @@ def test_supports_is_a_dry_run_of_the_evaluation(name: str, by_group: bool) -> N
                 assert found.reason == said
             else:
                 assert isinstance(found, Answer) or isinstance(found.error, ToleranceError)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """An engine that says what it is told to say, and counts how often it is asked."""
-
-    says: tuple[Any, ...]
-    asked: list[int] = field(default_factory=list)
-    name: ClassVar[str] = "fixed"
-
-    def supports(self, question: Question) -> str | None:
-        return None
-
-    def evaluate(self, question: Question) -> tuple[Any, ...]:
-        self.asked.append(len(question.pis))
-        return self.says[: len(question.pis)]
 
 
 def answer(width: float, method: str = "monte-carlo", value: float = 1.0) -> Answer:

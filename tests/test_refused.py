@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from asking import Fixed
 from fairpost.accuracy import Accuracy, Estimate
-from fairpost.engines import first_of
 from fairpost.engines.base import Question, Reached, Refusal
 from fairpost.errors import ToleranceError
 
@@ -98,7 +98,8 @@ def test_a_refused_answer_that_the_simulation_contradicts_is_dropped() -> None:
         known = Accuracy("bound", 0.001 * width)
         ends = (int(np.argmax(bias)), int(np.argmin(bias)))
         reached = Reached("exact", bias, known, Estimate.around(float(np.ptp(bias)), 1e-6), ends)
-        return first_of._joined(Refusal(ToleranceError("simplex: too hard"), reached), drawn)
+        first = Fixed((Refusal(ToleranceError("simplex: too hard"), reached),))
+        return fp.FirstOf((first, Fixed((drawn,)))).evaluate(question)[0]
 
     kept, dropped = joined(drawn.bias + 1.9 * width), joined(drawn.bias / 25.0)
     assert kept.method == "exact"

@@ -20,11 +20,10 @@ from fairpost.errors import Cancelled
 
 
 class Token:
-    """Set once, from any thread; `reason` is what the error says. A part of a question has the token of the whole as its parent."""
+    """Set once, from any thread; `reason` is what the error says."""
 
-    def __init__(self, parent: Token | None = None) -> None:
-        self._set, self._parent = threading.Event(), parent
-        self._reason = "cancelled by the caller"
+    def __init__(self) -> None:
+        self._set, self._reason = threading.Event(), "cancelled by the caller"
 
     def cancel(self, reason: str | None = None) -> None:
         """Withdraw the question. The first reason stays."""
@@ -34,13 +33,13 @@ class Token:
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was withdrawn, or what it is a part of."""
-        return self._set.is_set() or (self._parent is not None and self._parent.cancelled)
+        """Whether it was withdrawn."""
+        return self._set.is_set()
 
     @property
     def reason(self) -> str:
         """Why, in one line."""
-        return self._parent.reason if self._parent is not None and self._parent.cancelled else self._reason
+        return self._reason
 
 
 _current: ContextVar[Token | None] = ContextVar("fairpost-cancel", default=None)
@@ -54,11 +53,6 @@ def by(token: Token | None) -> Iterator[Token | None]:
         yield token
     finally:
         _current.reset(before)
-
-
-def part() -> Token:
-    """A token for a part of the question under way, which ends with the whole, or alone."""
-    return Token(_current.get())
 
 
 def requested() -> bool:

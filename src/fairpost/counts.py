@@ -201,6 +201,16 @@ class Counts:
         """The number of entities."""
         return len(self)
 
+    def at(self, who: NDArray[np.int64]) -> Counts:
+        """Some of the entities, without what is only carried along."""
+
+        def some(given: Sequence[str] | None) -> list[str] | None:
+            return None if given is None else [given[i] for i in who.tolist()]
+
+        base = None if self.base is None else self.base[who]
+        ids, groups, names = some(self.ids), some(self.groups), some(self.names)
+        return Counts(self.values[who], ids, self.weights[who], groups, names=names, base=base)
+
     @cached_property
     def total(self) -> float:
         """C, the sum of the counts."""

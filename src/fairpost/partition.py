@@ -59,6 +59,16 @@ class Partition:
         """The entities of group g."""
         return self.order[self.starts[g] : self.starts[g + 1]]
 
+    def members(self, groups: Sequence[int]) -> NDArray[np.int64]:
+        """The entities of some groups, in their own order."""
+        return np.sort(np.concatenate([self.of_group(g) for g in groups]))
+
+    def of_groups(self, groups: Sequence[int]) -> Partition:
+        """The partition of the members of some groups."""
+        label = np.repeat(np.asarray(groups), self.sizes[list(groups)])
+        order = np.argsort(np.concatenate([self.of_group(g) for g in groups]))
+        return Partition.of([self.labels[g] for g in label[order].tolist()])
+
     def gather(self, values: Floats) -> Floats:
         """The last axis moved so that groups are contiguous (no copy where there is one group)."""
         return values if len(self.labels) == 1 else np.ascontiguousarray(values[..., self.order])

@@ -11,6 +11,8 @@ lives on the j with v near 0. gain(v) follows from the tails of S at n |v|.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ REACH = 13.0  # deviations: e^{-13^2/2} = 2e-37
 FEW = 40  # below this n the transform of a sum of discrete Laplace noises decays too slowly to be cut off
 MOST = 4e6  # points of a table or a sum: a second, and some hundred megabytes
 LEAST = 1e-6  # of the tilted variance: below it (a noise next to none) rounding decides its sign, and the window is 16 anyway
+APART = 0.25  # of Var[S]: below it the saddle of P(S = m) is too far from that of P(S > m) for one line to serve both
 LOST = -41.5  # log 1e-18: a term that is less than this part of the whole is left out
 MASS = 3  # row of `_tails` that holds P(S = m); rows 0, 1, 2 hold E[(S - m)_+^k]
 
@@ -35,9 +38,10 @@ def tail_of_entry(u: Floats, n: int, mechanism: Law, k: int) -> Floats:
     if n == 2:
         return np.asarray(_tail_of_sum(2 * u, 3, mechanism, k)[0] / 2**k)
     beta = (n - 1) / n
-    cut = -u / beta
+    w = _on_lattice(n * u)
+    cut = -w / (n - 1)
     below = mechanism.lower(np.ceil(cut) - 1, 0.0, 0) if k == 0 else (-beta) ** k * mechanism.lower(cut, 0.0, k)
-    owner, v, mass, first = _near_zero(u, n, mechanism)
+    owner, v, mass, first = _near_zero(w, n, mechanism)
     seen = _seen(
         np.abs(v) * n, n, mechanism, k, np.log(mass) - k * np.log(n) - np.log(np.maximum(below, 1e-320))[owner]
     )
@@ -70,13 +74,13 @@ def mass_at_zero(u: Floats, n: int, mechanism: Law) -> Floats:
     """P(u + nu = 0) for u >= 0 and n >= 2."""
     if n == 2:
         return np.asarray(_tail_of_sum(2 * u, 3, mechanism, 0)[1])
-    owner, v, mass, _ = _near_zero(u, n, mechanism)
+    owner, v, mass, _ = _near_zero(_on_lattice(n * u), n, mechanism)
     atom = _tail_of_sum(np.abs(v) * n, n, mechanism, 0)[1]
     return np.asarray(np.bincount(owner, mass * atom, u.size), dtype=np.float64)
 
 
-def _near_zero(u: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
-    """For each u the whole numbers j for which v = u + beta j is within reach of G.
+def _near_zero(w: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Floats, Floats, Floats]:
+    """For each u = w/n the whole numbers j for which v = u + beta j = (w + (n - 1) j)/n is within reach of G.
 
     Returns, flat, (index of u, v, P(eta = j)), and the first j of each u.
 
@@ -86,7 +90,7 @@ def _near_zero(u: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Fl
     The number of j must not grow with the count. Gaussian: |j| > 39 sigma has no mass in doubles. Laplace: with x = n v/b
     a term is at most e^{-x (n-2)/(n-1)} times a polynomial of degree n - 2, gone (e^-45) at (45 + 3n)(n-1)/(n-2).
     """
-    beta, spread = (n - 1) / n, mechanism.deviation * np.sqrt(n - 1) / n
+    u, beta, spread = w / n, (n - 1) / n, mechanism.deviation * np.sqrt(n - 1) / n
     reach = max(REACH * spread, 40 / mechanism.strip / n)
     reach += 2.0  # a small noise is far from normal: keep its nearest whole numbers
     first = np.ceil((-u - reach) / beta)
@@ -103,7 +107,7 @@ def _near_zero(u: Floats, n: int, mechanism: Law) -> tuple[NDArray[np.int64], Fl
     j = first[owner] + np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
     mass = mechanism.density(j)
     kept = mass > 0
-    return owner[kept], (u[owner] + beta * j)[kept], mass[kept], first
+    return owner[kept], ((w[owner] + (n - 1) * j) / n)[kept], mass[kept], first
 
 
 def _affordable(points: float) -> None:
@@ -112,17 +116,19 @@ def _affordable(points: float) -> None:
 
 
 def _tail_of_sum(m: Floats, n: int, mechanism: Law, k: int) -> tuple[Floats, Floats]:
-    """E[(S - m)_+^k] and P(S = m) at each m >= 0, from the tails at the whole number below m.
-
-    m is n times a sum of a count and a multiple of 1/n: within 1e-9 of a whole number it is one.
-    """
-    near = np.round(m)
-    m = np.where(np.abs(m - near) < 1e-9 * np.maximum(1.0, m), near, m)
+    """E[(S - m)_+^k] and P(S = m) at each m >= 0, from the tails at the whole number below m."""
+    m = _on_lattice(m)
     whole, inverse = np.unique(np.floor(m), return_inverse=True)
     rows = _tails(whole, n, mechanism)[:, inverse]
     gap = m - np.floor(m)
     tail = (rows[0], rows[1] - gap * rows[0], rows[2] - 2 * gap * rows[1] + gap**2 * rows[0])[k]
     return tail, np.where(gap == 0, rows[MASS], 0.0)
+
+
+def _on_lattice(m: Floats) -> Floats:
+    """m is n times a sum of a count and a multiple of 1/n: within 1e-9 of a whole number it is one."""
+    near = np.round(m)
+    return np.where(np.abs(m - near) < 1e-9 * np.maximum(1.0, m), near, m)
 
 
 def _tails(m: Floats, n: int, mechanism: Law) -> Floats:
@@ -212,7 +218,20 @@ def _by_inversion(m: Floats, n: int, mechanism: Law) -> Floats:
     for any c > 0 inside the strip. c is put at the saddle point, where nothing cancels. The trapezoidal rule over the
     period is exact but for wrap-around, which a period of 60 tilted deviations makes smaller than 1e-16.
     """
-    m0 = m + 1
+    z, log, weight = _line(m + 1, n, mechanism)
+    wave, ratio, stem = np.exp(log), np.exp(-z), 1 / -np.expm1(-z)
+    terms = [wave * stem, wave * stem**2, wave * (1 + ratio) * stem**3]
+    rows = [np.sum(term.real * weight, axis=1) for term in terms]
+    # P(S = m) has the factor e^z, which overflows where e^log underflows: one exponential of the sum
+    log = log + z
+    if mechanism.variance * (n - 1) < APART:
+        _, log, weight = _line(m, n, mechanism)
+    rows.append(np.sum(np.exp(log).real * weight, axis=1))
+    return np.maximum(rows, 0.0)
+
+
+def _line(m0: Floats, n: int, mechanism: Law) -> tuple[NDArray[Any], NDArray[Any], Floats]:
+    """The points z for each m0, (n-1) K(z) - z m0 there, and the weights of the rule."""
     c, deviation = _saddle(m0, n, mechanism)
     period = np.ceil(60 * deviation + 16)
     step = 2 * np.pi / period
@@ -221,12 +240,7 @@ def _by_inversion(m: Floats, n: int, mechanism: Law) -> Floats:
     turn = np.arange(-half, half + 1)
     inside = (2 * np.abs(turn) <= period[:, None]) * np.where(2 * np.abs(turn) == period[:, None], 0.5, 1.0)
     z = c[:, None] + 1j * step[:, None] * turn
-    log = (n - 1) * mechanism.cgf(z) - z * m0[:, None]
-    wave, weight = np.exp(log), inside / period[:, None]
-    ratio, stem = np.exp(-z), 1 / -np.expm1(-z)
-    # P(S = m) has the factor e^z, which overflows where e^log underflows: one exponential of the sum
-    terms = (wave * stem, wave * stem**2, wave * (1 + ratio) * stem**3, np.exp(log + z))
-    return np.array([np.maximum(np.sum(term.real * weight, axis=1), 0.0) for term in terms])
+    return z, (n - 1) * mechanism.cgf(z) - z * m0[:, None], inside / period[:, None]
 
 
 def _saddle(m0: Floats, n: int, mechanism: Law) -> tuple[Floats, Floats]:

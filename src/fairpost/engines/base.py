@@ -54,6 +54,12 @@ class Question:
         """The same about some of the post-processings."""
         return replace(self, pis=tuple(self.pis[i] for i in places))
 
+    def of_groups(self, groups: Sequence[int]) -> Question:
+        """The same about some groups of the partition that all post-processings have."""
+        assert self.pis[0].partition is not None
+        who = self.pis[0].partition.members(groups)
+        return Question(self.counts.at(who), self.mechanism, tuple(pi.of_groups(groups) for pi in self.pis))
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -128,6 +134,8 @@ class Refusal:
 
     error: FairpostError
     reached: Reached | None = None
+    groups: tuple[Answer | Refusal, ...] | None = None
+    """By group: what was found about each."""
 
     @property
     def reason(self) -> str:
@@ -136,7 +144,10 @@ class Refusal:
 
 
 class Engine(Protocol):
-    """Finds B."""
+    """Finds B.
+
+    One with `joint = True` sees more in one question about several post-processings than in one about each: the same noise.
+    """
 
     name: ClassVar[str]
 

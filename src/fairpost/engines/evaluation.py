@@ -7,7 +7,8 @@ there. `supports` goes that far and stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from fairpost import cancel, fairness
 from fairpost.accuracy import Accuracy, Estimate, Kind
-from fairpost.counts import Counts, distinct_pairs
+from fairpost.counts import distinct_pairs
 from fairpost.engines.base import REFUSALS, Answer, Question, Reached, Refusal, reached_by
+from fairpost.engines.groups import together
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import Cancelled, ToleranceError, UnsupportedError
 from fairpost.noise import Law, Mechanism
@@ -25,6 +27,8 @@ from fairpost.parallel import over_slices
 from fairpost.partition import Partition
 from fairpost.rules import PostProcessing
 
+COARSE = 1e-2
+"""The part of its own alpha to which each group is looked at first."""
 LOOSE = 1e-3
 """What a second moment or a chance is good for where a rule does not say: refinement stops when they move less."""
 ROUNDING = 1e-12
@@ -80,6 +84,18 @@ class Asked:
         return Distinct(x, a, times, inverse, truth)
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The problem of one group, or of all entities."""
+
+    pi: PostProcessing
+    x: Floats
+    truth: Floats
+    mechanism: Mechanism
+    ends: tuple[int, int] | None = None
+    """Who attains alpha, where theory knows."""
+
+
 class Evaluators:
     """The evaluators of one engine, by the type of post-processing."""
 
@@ -99,8 +115,18 @@ class Evaluators:
         """The work, or the error that refuses it."""
         for kind in type(pi).__mro__:
             if kind in self._found:
-                return self._found[kind](pi, asked)
+                with _in_floats(pi.name):
+                    return _in_floats(pi.name)(self._found[kind](pi, asked))
         raise UnsupportedError(self._missing.format(name=pi.name))
+
+
+@contextmanager
+def _in_floats(name: str) -> Iterator[None]:
+    """A division by a variance that is 0.0 in floats, or an overflow, is a refusal: another engine may try."""
+    try:
+        yield
+    except ArithmeticError as error:
+        raise ToleranceError(f"{name}: counts and noise are too far apart for floats ({error})") from error
 
 
 @dataclass(frozen=True)
@@ -116,7 +142,8 @@ class Evaluation:
         """The reason of the first refusal before any work; None where there is none."""
         for i in range(len(question.pis)):
             try:
-                self._works(question, i)
+                for one in self._parts(question, i):
+                    self._prepared(one, self.rtol)
             except REFUSALS as error:
                 return str(error)
         return None
@@ -127,38 +154,66 @@ class Evaluation:
         for i in range(len(question.pis)):
             try:
                 cancel.check()
-                found.append(self._one(question, i))
+                parts, partition = self._parts(question, i), question.pis[i].partition
+                found.append(self._one(parts[0], self.rtol) if partition is None else self._by_group(parts, partition))
+            except REFUSALS as error:
+                found.append(Refusal(error))
             except Cancelled as error:
                 error.reaching(lambda _: reached_by(found, len(question.pis)))
                 raise
         return tuple(found)
 
-    def _works(self, question: Question, i: int) -> list[tuple[NDArray[np.int64] | None, Work]]:
-        """The work of each group (None: of all entities): groups are independent problems with one tolerance."""
+    def _parts(self, question: Question, i: int) -> list[_Part]:
+        """The problem of each group, or the one of all entities."""
         counts, pi, truth = question.counts, question.pis[i], question.truths[i]
         if pi.partition is None:
-            return [(None, self._prepared(pi, counts.values, truth, question.mechanism))]
-        parts: Partition = pi.partition
-        out: list[tuple[NDArray[np.int64] | None, Work]] = []
-        for g in range(len(parts.labels)):
-            who = parts.of_group(g)
-            out.append((who, self._prepared(pi.alone(g), counts.values[who], truth[who], question.mechanism)))
+            return [_Part(pi, counts.values, truth, question.mechanism, pi.extremes(counts, question.mechanism))]
+        out = []
+        for g in range(len(pi.partition.labels)):
+            who = pi.partition.of_group(g)
+            out.append(_Part(pi.alone(g), counts.values[who], truth[who], question.mechanism))
         return out
 
-    def _prepared(self, pi: PostProcessing, x: Floats, truth: Floats, mechanism: Mechanism) -> Work:
-        return self.evaluators.prepare(pi, Asked(x, truth, mechanism, self.rtol))
+    def _prepared(self, part: _Part, rtol: float) -> Work:
+        return self.evaluators.prepare(part.pi, Asked(part.x, part.truth, part.mechanism, rtol))
 
-    def _one(self, question: Question, i: int) -> Answer | Refusal:
-        counts, pi = question.counts, question.pis[i]
+    def _one(self, part: _Part, rtol: float) -> Answer | Refusal:
+        cancel.check()
         try:
-            works = self._works(question, i)
             with np.errstate(all="ignore"):  # far tails under- and overflow; what is not finite is refused in `_answer`
-                found = works[0][1]() if works[0][0] is None else _joined(works, counts.n)
-            return self._answer(found, counts, question.mechanism, pi)
+                return self._answer(self._prepared(part, rtol)(), part.ends)
         except REFUSALS as error:
-            return Refusal(error, self._reached(getattr(error, "reached", None), counts, pi))
+            return Refusal(error, self._reached(getattr(error, "reached", None), part.x.size))
 
-    def _answer(self, m: Moments, counts: Counts, mechanism: Mechanism, pi: PostProcessing) -> Answer:
+    def _by_group(self, parts: list[_Part], partition: Partition) -> Answer | Refusal:
+        """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.
+
+        A first look, to a percent of each alpha, says how large that is and is enough for many groups; the others follow with what of
+        their own alpha they need.
+        """
+        coarse = max(self.rtol, COARSE)
+        found = self._each(parts, [coarse] * len(parts))
+        most = self.rtol * max((a.low for a in map(_alpha, found) if a is not None), default=0.0)
+        finer: dict[int, float] = {}
+        for g, one in enumerate(found):
+            a = _alpha(one)
+            need = self.rtol if a is None or a.high == 0 else min(max(most / a.high, self.rtol), coarse)
+            missed = a.half_width > most if isinstance(one, Answer) and a is not None else _hard(one)
+            if missed and need < coarse:
+                finer[g] = need
+        again = self._each([parts[g] for g in finer], list(finer.values()))
+        for g, new in zip(finer, again, strict=True):
+            found[g] = _better(found[g], new)
+        return together(found, partition)
+
+    def _each(self, parts: list[_Part], rtols: list[float]) -> list[Answer | Refusal]:
+        """Dealt to the threads in order; inside a thread the kernels do not split again."""
+        if not parts:
+            return []
+        found = over_slices(lambda some: list(map(self._one, parts[some], rtols[some])), len(parts))
+        return [one for part in found for one in part]
+
+    def _answer(self, m: Moments, ends: tuple[int, int] | None) -> Answer:
         m = _stated(m)
         assert m.mse_error is not None
         assert m.zero_error is not None
@@ -177,58 +232,41 @@ class Evaluation:
             zero=m.zero,
             zero_accuracy=Accuracy(self.kind, m.zero_error),
             alpha=fairness.alpha_interval(m.bias, known),
-            pair=pi.extremes(counts, mechanism) or (found.most, found.least),
+            pair=ends or (found.most, found.least),
             expected_T=expected,
             degenerate=m.degenerate,
         )
 
-    def _reached(self, found: tuple[Floats, Floats] | None, counts: Counts, pi: PostProcessing) -> Reached | None:
+    def _reached(self, found: tuple[Floats, Floats] | None, n: int) -> Reached | None:
         """What a refusal had in hand, if it is about all entities and finite."""
-        if found is None or pi.partition is not None or found[0].size != counts.n or not np.isfinite(found).all():
+        if found is None or found[0].size != n or not np.isfinite(found).all():
             return None
         known = Accuracy(self.kind, found[1])
         ends = fairness.alpha(found[0])
         return Reached(self.method, found[0], known, fairness.alpha_interval(found[0], known), (ends.most, ends.least))
 
 
-def _joined(works: list[tuple[NDArray[np.int64] | None, Work]], n: int) -> Moments:
-    """The moments of all groups; the chance of a degenerate draw is the mean over groups, as simulation counts it.
+def _hard(one: Answer | Refusal) -> bool:
+    return isinstance(one, Refusal) and isinstance(one.error, ToleranceError)
 
-    `rtol` of the largest alpha is reached because each group reaches its own.
 
-    Groups are independent: they are dealt to the threads in order, and inside a thread the kernels do not split again. Where one is refused
-    so are all, and the others are not gone on with.
-    """
-    arrays: dict[str, Any] = {name: np.empty(n) for name in ("bias", "error", "mse", "zero", "mse_error", "zero_error")}
-    convention, nodes = 0.0, 0
-    ours, refused = cancel.part(), list[Exception]()
+def _alpha(one: Answer | Refusal) -> Estimate | None:
+    """Alpha as far as it is known."""
+    if isinstance(one, Answer):
+        return one.alpha
+    return None if one.reached is None else one.reached.alpha
 
-    def some(part: slice) -> list[Moments]:
-        found = []
-        for _, work in works[part]:
-            cancel.check()
-            try:
-                found.append(work())
-            except REFUSALS as error:
-                refused.append(error)
-                ours.cancel()
-                raise
-        return found
 
-    try:
-        with cancel.by(ours):
-            answers = [m for part in over_slices(some, len(works)) for m in part]
-    except Cancelled:
-        if not refused or cancel.requested():
-            raise
-        raise refused[0] from None
-    for (who, _), answer in zip(works, answers, strict=True):
-        found = _stated(answer)
-        for name, values in arrays.items():
-            values[who] = getattr(found, name)
-        convention += found.degenerate / len(works)
-        nodes = max(nodes, found.nodes)
-    return Moments(**arrays, degenerate=convention, nodes=nodes)
+def _better(before: Answer | Refusal, new: Answer | Refusal) -> Answer | Refusal:
+    """The finer one; where that was refused, what it says with the nearest that either had reached."""
+    if isinstance(new, Answer):
+        return new
+    reached = [before if isinstance(before, Answer) else before.reached, new.reached]
+    some = [r for r in reached if r is not None]
+    if not some:
+        return new
+    r = min(some, key=lambda r: r.alpha.half_width)
+    return replace(new, reached=Reached(r.method, r.bias, r.accuracy, r.alpha, r.pair))
 
 
 def _stated(m: Moments) -> Moments:

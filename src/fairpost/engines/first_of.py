@@ -1,24 +1,35 @@
-"""Several engines in turn: each is asked for what those before it refused."""
+"""Several engines in turn: each is asked for what those before it left open, group by group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
 
-from fairpost.engines.base import Answer, Engine, Question, Reached, Refusal
+from fairpost.accuracy import Accuracy, Estimate, weakest
+from fairpost.engines.base import Answer, Engine, Floats, Question, Reached, Refusal
+from fairpost.engines.groups import apart, together
 from fairpost.errors import Cancelled, ToleranceError
+from fairpost.partition import Partition
+
+ENOUGH = 1e-2
+"""An expansion that knows alpha to this part of it needs no second opinion: 10,000 runs, the default of simulation, scatter by a part of
+1/sqrt(10,000) at the least."""
+SURE = 4.0
+"""Two engines contradict each other where they differ by their errors and this many standard errors of what was simulated."""
 
 
 @dataclass(frozen=True)
 class FirstOf:
-    """The first engine that answers. Where one refused with a result in hand, the better of the two is kept.
+    """The first engine that answers well enough, for each group by itself where groups are problems of their own.
 
-    "Better" is said of alpha: the one with the smaller half-width; but a refused answer that the next one contradicts is dropped.
-    The answer's note says which and why.
+    An expansion that is wider than `ENOUGH` of the largest alpha in the question, and a refusal with a result in hand, are compared with what
+    the next engine says: the narrower one is given; where two answers contradict each other, intervals that hold both; a refused result that
+    is contradicted is dropped. The answer's note says who answered what, and why.
     """
 
     engines: tuple[Engine, ...]
@@ -34,59 +45,239 @@ class FirstOf:
 
     def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
         """Each engine in turn, for all that is still open at once."""
-        found: dict[int, Answer | Refusal] = {}
+        kept = [_Kept.of(question, i) for i in range(len(question.pis))]
         for engine in self.engines:
-            still = [i for i in range(len(question.pis)) if not isinstance(found.get(i), Answer)]
-            if not still:
-                break
-            try:
-                answers = engine.evaluate(question.only(still))
-            except Cancelled as error:
-                error.reaching(partial(_withdrawn, found, still, len(question.pis)))
-                raise
-            for i, answer in zip(still, answers, strict=True):
-                found[i] = _joined(found.get(i), answer)
-        return tuple(found[i] for i in range(len(question.pis)))
+            for places, groups in _open(kept, getattr(engine, "joint", False)):
+                asked = question.only(places)
+                try:
+                    answers = engine.evaluate(asked if groups is None else asked.of_groups(groups))
+                except Cancelled as error:
+                    error.reaching(partial(_withdrawn, kept, places, groups))
+                    raise
+                for i, answer in zip(places, answers, strict=True):
+                    kept[i] = kept[i].then(answer, groups)
+        return tuple(one.found() for one in kept)
+
+
+@dataclass(frozen=True)
+class _One:
+    """What there is of one group, or of all entities where they are one problem."""
+
+    found: Answer | Refusal | None = None
+    how: str = ""
+    """Who answered, in words."""
+    why: str | None = None
+    """Why nobody before did."""
+    good: bool = False
+    """Whether it is as its engine promises, however wide."""
+
+    def settled(self, largest: float) -> bool:
+        """Whether nobody else is asked, alpha being `largest` in the group where it is largest."""
+        if not isinstance(self.found, Answer):
+            return False
+        return self.good or self.found.alpha.half_width <= ENOUGH * largest
+
+    def then(self, new: Answer | Refusal) -> _One:
+        """With what the next engine says."""
+        before = self.found
+        if isinstance(new, Refusal):
+            return self if isinstance(before, Answer) else replace(self, found=_told(before, new))
+        how = {"exact": "exact", "monte-carlo": "simulated"}.get(new.method, f"by {new.method}")
+        good = new.accuracy.kind != "expansion"
+        if before is None:
+            return _One(new, how, good=good)
+        if isinstance(before, Answer):
+            return self._compared(before, new, how)
+        if before.reached is None or before.reached.alpha.half_width > new.alpha.half_width:
+            return _One(new, how, before.reason, good)
+        if not _agree(before.reached, new):
+            why = "what had been reached lies far outside what came after it, and is dropped"
+            return _One(new, how, f"{before.reason}; {why}", good)
+        why = f"{before.reason}; that is still better than what came after it, so the biases stand, and the other moments are {how}"
+        return _One(_with_biases_of(before.reached, new), why=why)
+
+    def _compared(self, before: Answer, new: Answer, how: str) -> _One:
+        """Of two answers the narrower one, or what holds both."""
+        if not _agree(before, new):
+            why = f"{before.method} and {new.method} differ by more than their errors: the intervals hold both"
+            return _One(_both(before, new), how, _line(self.why, why), good=True)
+        wide = before.alpha.half_width
+        if wide <= new.alpha.half_width:
+            why = f"{new.method} agrees and knows alpha to {new.alpha.half_width:.2g} only"
+            return replace(self, why=_line(self.why, why), good=True)
+        why = f"{before.method}, which agrees, knows alpha to {wide:.2g} only"
+        return _One(new, how, _line(self.why, why), good=True)
+
+    @property
+    def because(self) -> str | None:
+        """Who answered and why, where the first engine that was asked did not."""
+        return ", because ".join(part for part in (self.how, self.why) if part) if self.why else None
+
+    @property
+    def said(self) -> str | None:
+        """The engine's own word."""
+        return self.found.note if isinstance(self.found, Answer) else None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What there is of one post-processing, group by group."""
+
+    ones: tuple[_One, ...]
+    partition: Partition | None
+    whole: Answer | None = None
+    """The answer about all groups, where one engine gave it and nothing was kept of another."""
+
+    @classmethod
+    def of(cls, question: Question, i: int) -> _Kept:
+        partition = question.pis[i].partition
+        return cls((_One(),) * (1 if partition is None else len(partition.labels)), partition)
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The groups that are not answered well enough."""
+        reached = [r for one in self.ones if (r := _reached(one.found)) is not None]
+        largest = max((r.alpha.low for r in reached), default=0.0)
+        return tuple(g for g, one in enumerate(self.ones) if not one.settled(largest))
+
+    def then(self, new: Answer | Refusal, groups: Sequence[int] | None) -> _Kept:
+        """With what the next engine says about these groups (None: about all)."""
+        which = range(len(self.ones)) if groups is None else groups
+        if self.partition is None:
+            return replace(self, ones=(self.ones[0].then(new),))
+        parts: Sequence[Answer | Refusal]
+        if isinstance(new, Answer):
+            parts = apart(new, self.partition if groups is None else self.partition.of_groups(groups))
+        else:
+            parts = new.groups or [replace(new, reached=None)] * len(which)
+        ones, still = list(self.ones), self.open
+        for g, part in zip(which, parts, strict=True):
+            if g in still:
+                ones[g] = ones[g].then(part)
+        plain = len(parts) == len(ones) and all(one.found is part for one, part in zip(ones, parts, strict=True))
+        return replace(self, ones=tuple(ones), whole=new if plain and isinstance(new, Answer) else None)
+
+    def found(self) -> Answer | Refusal:
+        """The answer, or the first refusal."""
+        first, found = self.ones[0], [one.found for one in self.ones if one.found is not None]
+        joined = found[0] if self.partition is None else self.whole or together(found, self.partition)
+        if isinstance(joined, Refusal):
+            return joined
+        plain = self.partition is None or self.whole is not None
+        said = joined.note if self.whole is not None else first.said
+        return replace(joined, note=_line(first.because, said) if plain else self._by_whom())
+
+    def _by_whom(self) -> str | None:
+        """Who answered which groups."""
+        assert self.partition is not None
+        labels = self.partition.labels
+        said: dict[str, list[int]] = {}
+        for g, one in enumerate(self.ones):
+            said.setdefault(one.how or "exact biases, the rest simulated", []).append(g)
+        if len(said) == 1 and not any(one.why for one in self.ones):
+            return None
+        kinds = weakest(*(one.found.accuracy.kind for one in self.ones if isinstance(one.found, Answer)))
+        words = []
+        for how, some in said.items():
+            first = next((self.ones[g] for g in some if self.ones[g].why), self.ones[some[0]])
+            names = f"{len(some)} groups" if len(some) > SHOWN else ", ".join(labels[g] for g in some)
+            words.append(f"{names}: {_line(first.because or how, first.said)}")
+        return f"{'; '.join(words)}; taken together the accuracy is of the weakest kind, {kinds}"
+
+
+SHOWN = 6
+"""So many groups are named."""
+
+
+def _open(kept: Sequence[_Kept], joint: bool) -> Iterator[tuple[list[int], tuple[int, ...] | None]]:
+    """What is asked next: which post-processings, about which groups (None: about all).
+
+    Those with the same groups open are asked together; `joint`: all of them, so that they see the same noise.
+    """
+    still = {i: one.open for i, one in enumerate(kept) if one.open}
+    parts = {i: None if len(some) == len(kept[i].ones) else some for i, some in still.items()}
+    if joint and parts:
+        some = [groups for groups in parts.values() if groups is not None]
+        alike = len(some) == len(parts) and all(_alike(kept[i], kept[next(iter(parts))]) for i in parts)
+        yield list(parts), tuple(sorted(set().union(*some))) if alike else None
+        return
+    while parts:
+        first = next(iter(parts))
+        places = [i for i in parts if parts[i] == parts[first] and (parts[i] is None or _alike(kept[i], kept[first]))]
+        yield places, parts[first]
+        parts = {i: groups for i, groups in parts.items() if i not in places}
+
+
+def _alike(one: _Kept, other: _Kept) -> bool:
+    """Whether both have the same groups."""
+    p, q = one.partition, other.partition
+    return p is q or (
+        p is not None and q is not None and np.array_equal(p.order, q.order) and np.array_equal(p.starts, q.starts)
+    )
 
 
 def _withdrawn(
-    found: dict[int, Answer | Refusal], still: list[int], size: int, new: Sequence[Answer | Refusal | None] | None
+    kept: Sequence[_Kept],
+    places: Sequence[int],
+    groups: Sequence[int] | None,
+    new: Sequence[Answer | Refusal | None] | None,
 ) -> tuple[Answer | Refusal | None, ...] | None:
     """What there is of a withdrawn question, the last engine's part of it included."""
-    last = zip(still, new or (), strict=False)
-    known = found | {i: _joined(found.get(i), one) for i, one in last if one is not None}
-    return tuple(known.get(i) for i in range(size)) if known else None
+    last = dict(zip(places, new or (), strict=False))
+    known = [one if (part := last.get(i)) is None else one.then(part, groups) for i, one in enumerate(kept)]
+    found = [None if any(part.found is None for part in one.ones) else one.found() for one in known]
+    return tuple(found) if any(one is not None for one in found) else None
 
 
-def _joined(before: Answer | Refusal | None, new: Answer | Refusal) -> Answer | Refusal:
-    """What is kept of a refusal and what came after it."""
+def _reached(found: Answer | Refusal | None) -> Answer | Reached | None:
+    return found.reached if isinstance(found, Refusal) else found
+
+
+def _told(before: Refusal | None, new: Refusal) -> Refusal:
+    """Of two refusals the one that says more, with what was reached last."""
     if before is None:
         return new
-    assert isinstance(before, Refusal)
-    if isinstance(new, Refusal):
-        told = new if isinstance(new.error, ToleranceError) and not isinstance(before.error, ToleranceError) else before
-        return replace(told, reached=new.reached or before.reached)
-    instead = "simulated" if new.method == "monte-carlo" else f"by {new.method}"
-    if before.reached is None or before.reached.alpha.half_width > new.alpha.half_width:
-        return replace(new, note=_line(f"{instead}, because {before.reason}", new.note))
-    if not _agree(before.reached, new):
-        why = "what had been reached lies far outside what came after it, and is dropped"
-        return replace(new, note=_line(f"{instead}, because {before.reason}; {why}", new.note))
-    return _with_biases_of(before.reached, new, before.reason, instead)
+    told = new if isinstance(new.error, ToleranceError) and not isinstance(before.error, ToleranceError) else before
+    return replace(told, reached=new.reached or before.reached)
 
 
-def _agree(reached: Reached, new: Answer) -> bool:
-    """Whether a refused answer can be right: no bias of it lies beyond its own error and twice the new one's.
+def _agree(before: Answer | Reached, new: Answer) -> bool:
+    """Whether no bias of the one lies beyond its error and that of the other.
 
-    An interval covers all entries together with 95 %, so twice it is some six standard errors: chance hardly ever parts the two.
+    An interval with the confidence c covers all entries together, so it is at least z standard errors wide, z the two-sided quantile
+    of the normal law: SURE/z times as wide, chance parts two right answers with 1 in 16,000 at the most.
     """
-    room = reached.accuracy.half_width + 2 * new.accuracy.half_width
-    return bool(np.all(np.abs(reached.bias - new.bias) <= room))
+    room = _room(before) + _room(new)
+    return bool(np.all(np.abs(before.bias - new.bias) <= room))
 
 
-def _with_biases_of(reached: Reached, new: Answer, reason: str, instead: str) -> Answer:
+def _room(one: Answer | Reached) -> Floats:
+    sample = one.sample if isinstance(one, Answer) else None
+    if one.accuracy.kind != "interval" or sample is None:
+        return one.accuracy.half_width
+    return one.accuracy.half_width * max(SURE / NormalDist().inv_cdf(0.5 + sample.confidence / 2), 1.0)
+
+
+def _both(before: Answer, new: Answer) -> Answer:
+    """The newer answer with intervals that hold the older one's too."""
+
+    def wider(here: Floats, known: Accuracy, other: Floats, its: Accuracy) -> Accuracy:
+        return Accuracy(
+            weakest(known.kind, its.kind), np.maximum(known.half_width, np.abs(here - other) + its.half_width)
+        )
+
+    a, b = before.alpha, new.alpha
+    return replace(
+        new,
+        accuracy=wider(new.bias, new.accuracy, before.bias, before.accuracy),
+        mse_accuracy=wider(new.mse, new.mse_accuracy, before.mse, before.mse_accuracy),
+        zero_accuracy=wider(new.zero, new.zero_accuracy, before.zero, before.zero_accuracy),
+        alpha=Estimate(b.value, min(a.low, b.low), max(a.high, b.high), weakest(a.kind, b.kind)),
+    )
+
+
+def _with_biases_of(reached: Reached, new: Answer) -> Answer:
     """The biases that were reached, which are known better than the new ones; the rest from the new answer."""
-    why = f"{reason}; that is still better than what came after it, so the biases stand, and the other moments are {instead}"
     return replace(
         new,
         method=reached.method,
@@ -95,9 +286,9 @@ def _with_biases_of(reached: Reached, new: Answer, reason: str, instead: str) ->
         alpha=reached.alpha,
         pair=reached.pair,
         total_off=None,
-        note=why,
+        note=None,
     )
 
 
-def _line(*parts: str | None) -> str:
-    return "; ".join(part for part in parts if part)
+def _line(*parts: str | None) -> str | None:
+    return "; ".join(part for part in parts if part) or None

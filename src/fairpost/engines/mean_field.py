@@ -15,8 +15,8 @@ def shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, m
     def surplus(r: float) -> float:
         return float(np.sum(times * (a * rule.gain(mechanism, r / a + rule.level - x) - r))) - excess
 
-    step = float(np.max(a)) * (mechanism.deviation + rule.level)
     low = high = -excess / float(np.sum(times))
+    step = float(np.max(a)) * (mechanism.deviation + rule.level) or abs(low)  # noise next to none has the deviation 0.0
     while surplus(low) < 0:
         low, step = low - step, 2 * step
     while surplus(high) > 0:

@@ -126,7 +126,7 @@ class DiscreteLaplace(PureNoise):
     @property
     def variance(self) -> float:
         """2 q / (1 - q)^2 = 1 / (2 sinh^2(1 / 2b))."""
-        return float(0.5 / np.sinh(0.5 / self.scale) ** 2) if self.scale > 1e-3 else 0.0
+        return float(0.5 / np.sinh(0.5 / self.scale) ** 2) if self.scale > 1.5e-3 else 0.0  # below it 1e-289 and less
 
     def density(self, u: ArrayLike) -> Floats:
         """The mass at u: tanh(1 / 2b) e^{-|u|/b} on whole numbers, 0 elsewhere."""
@@ -222,8 +222,8 @@ class DiscreteGaussian(ConcentratedNoise):
 
     def cdf(self, u: ArrayLike) -> Floats:
         """P(eta <= u)."""
-        mass, reach = self._masses()
-        below = np.concatenate([[0.0], np.cumsum(mass[: reach + 1])])  # below[i] = P(eta < i - reach), to the centre
+        below = _gaussian_below(self.sigma, self._log_norm())
+        reach = below.size - 2
         m = np.floor(np.asarray(u, dtype=np.float64))
         tail = below[np.clip(reach + 1 - np.abs(m + (m >= 0)), 0, reach + 1).astype(np.int64)]
         return np.asarray(np.where(m < 0, tail, 1.0 - tail))
@@ -347,3 +347,12 @@ def _gaussian_masses(sigma: float, log_norm: float) -> tuple[Floats, int]:
     mass = np.exp(-((k / sigma) ** 2) / 2 - log_norm)
     mass.flags.writeable = False
     return mass, reach
+
+
+@lru_cache(maxsize=4)
+def _gaussian_below(sigma: float, log_norm: float) -> Floats:
+    """P(eta < i - reach) for i = 0, 1, ..., to the centre."""
+    mass, reach = _gaussian_masses(sigma, log_norm)
+    below = np.concatenate([[0.0], np.cumsum(mass[: reach + 1])])
+    below.flags.writeable = False
+    return below

@@ -41,6 +41,10 @@ class Threshold:
             raise ParameterError(f"a threshold must be at least 0 and finite, got {self.level!r}")
         if not self.steepness >= 1:
             raise ParameterError(f"the steepness of a threshold must be at least 1, got {self.steepness!r}")
+        if self.steepness == 1.0 < 1.0 + self.level:
+            raise ParameterError(
+                f"a threshold of {self.level!r} must have a steepness above 1: no count is kept whole at 1"
+            )
 
     @classmethod
     def ramp(cls, level: float) -> Self:
@@ -69,6 +73,11 @@ class Threshold:
     def width(self) -> float:
         """The width of the ramp: 0 for a jump (and where the ramp is the line u itself)."""
         return self.level / (self.steepness - 1) if self.steepness > 1 else 0.0
+
+    @property
+    def for_whole_numbers(self) -> bool:
+        """Whether it has the ramp of width 1 that whole-number noise needs, or is none at all."""
+        return self.level == 0 or bool(np.isclose(self.steepness, 1.0 + self.level, rtol=1e-12, atol=0.0))
 
     def bias_range(self, mechanism: Law, shift: float = 0.0) -> float:
         """The range of m(x) - x over all x >= 0 for a given shift r, in counts: the curve to minimise over tau.

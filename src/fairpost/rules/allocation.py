@@ -11,6 +11,7 @@ program has a solution: its projection, which is returned. All these draws are c
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, final
 
@@ -56,9 +57,14 @@ class Allocating(PostProcessing):
 
     def alone(self, g: int) -> Self:
         """The same with the weights of group g."""
+        return replace(self.of_groups([g]), partition=None)
+
+    def of_groups(self, groups: Sequence[int]) -> Self:
+        """The same with the weights of some groups."""
         assert self.partition is not None
-        who = self.partition.of_group(g)
-        return replace(self, weights=None if self.weights is None else np.asarray(self.weights)[who], partition=None)
+        who = self.partition.members(groups)
+        weights = None if self.weights is None else np.asarray(self.weights)[who]
+        return replace(self, weights=weights, partition=self.partition.of_groups(groups))
 
     def total_off(self, counts: Counts) -> Floats:
         """Shares add up to 1, of degenerate draws too."""

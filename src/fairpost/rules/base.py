@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -87,6 +88,10 @@ class PostProcessing(ABC):
 
     def alone(self, g: int) -> PostProcessing:
         """The post-processing of group g alone, where there is a partition."""
+        raise UnsupportedError(f"{self.name} does not work group by group")
+
+    def of_groups(self, groups: Sequence[int]) -> PostProcessing:
+        """The same for the members of some groups, where there is a partition."""
         raise UnsupportedError(f"{self.name} does not work group by group")
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:

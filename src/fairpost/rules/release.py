@@ -146,6 +146,12 @@ class KeepsTotal(Releasing):
         """The same with the total of group g."""
         return replace(self, total=np.asarray(self.total)[g].item(), partition=None)
 
+    def of_groups(self, groups: Sequence[int]) -> Self:
+        """The same with the totals of some groups."""
+        assert self.partition is not None
+        total = np.asarray(self.total)[list(groups)].tolist()
+        return replace(self, total=total, partition=self.partition.of_groups(groups))
+
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """L = eta - its group's mean, offset = (C - sum x) / n of the group: pi_S is unbiased."""
         partition, totals = self.parts(counts.n)

@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.moments import Floats
+from fairpost.errors import ToleranceError
 
 Rule = tuple[Floats, Floats]
+PANELS = 1e5
+"""The most panels of a window: some tens, but where floats cannot tell the counts from the noise."""
 
 
 def _gauss(diagonal: NDArray[np.longdouble], beside: NDArray[np.longdouble], mass: float, damping: float) -> Rule:
@@ -98,6 +101,12 @@ def between(low: float, high: float, step: float) -> Rule:
     before, after = np.pi / 4 * np.exp(-half - u), np.pi / 4 * np.exp(u - half)
     t = middle * np.exp(u - before + after)
     return t, t * (1 + before + after) * step
+
+
+def few_panels(name: str, low: float, high: float, length: float) -> None:
+    """Refuse a window that takes too many panels of this length."""
+    if high - low > PANELS * length:
+        raise ToleranceError(f"{name}: counts and noise are too far apart for panels of the noise's own size")
 
 
 def on_panels(edges: Floats, order: int) -> Rule:

@@ -69,13 +69,14 @@ def symmetric(found: Moments) -> Moments:
 
 def refusal(name: str, bias: Floats, error: Floats, rtol: float, why: str = "") -> ToleranceError:
     """The one line that says what was reached, and `why` there is no more."""
-    alpha, slack = range_error(bias, error)
+    known = UNSETTLED * error
+    alpha, slack = range_error(bias, known)
     end = f" ({why})" if why else ""
     if not np.isfinite(slack):
         return ToleranceError(f"{name}: no rule gave a number with a finite error, so alpha is not known{end}")
     return ToleranceError(
         f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}{end}",
-        (bias, UNSETTLED * error),
+        (bias, known),
     )
 
 

@@ -73,6 +73,11 @@ def continuous_work(pi: PostProcessing, asked: Asked) -> tuple[Law, Work]:
 
     noise = stand_in(asked.law())
     rule = pi.rule
+    if rule is not None and not rule.for_whole_numbers:
+        raise UnsupportedError(
+            f"{pi.name}: a jump stands for a ramp of width 1 only, got the threshold {rule.level:g} with steepness "
+            f"{rule.steepness:g}"
+        )
     if rule is not None and rule.level > 0:
         pi = replace(pi, threshold=Threshold(rule.level + rule.width / 2))  # type: ignore[type-var]
     return noise, EXACT.prepare(pi, replace(asked, mechanism=noise, rtol=TOLERANCE))

@@ -76,6 +76,7 @@ class MonteCarlo:
     cluster: Any = field(default=None, compare=False)
     backend: str = "cpu"
     name: ClassVar[str] = "monte-carlo"
+    joint: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Stream(self.seed)

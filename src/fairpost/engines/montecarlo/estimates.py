@@ -67,6 +67,24 @@ class Sampled:
         alpha = fairness.alpha_interval(scaled["bias"], Accuracy("interval", scaled["half_width"]))
         return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least), total_off=None)
 
+    def at(self, who: NDArray[np.int64]) -> Sampled:
+        """The same about some entities."""
+        names = (
+            "bias",
+            "standard_error",
+            "half_width",
+            "deviation",
+            "mse",
+            "mse_half_width",
+            "zero",
+            "zero_half_width",
+            "plain",
+        )
+        fields = {name: getattr(self, name)[who] for name in (*names, "plain_error")}
+        ends = fairness.alpha(fields["bias"])
+        alpha = fairness.alpha_interval(fields["bias"], Accuracy("interval", fields["half_width"]))
+        return replace(self, **fields, alpha=alpha, pair=(ends.most, ends.least), reduction=None)
+
     @property
     def resolved(self) -> bool:
         """Whether the interval of alpha tells it from 0 (or alpha is exactly 0)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -244,9 +245,18 @@ class Programme(Problem):
     def alone(self, g: int) -> Programme:
         """The programme of group g alone, where groups share appropriations of their own."""
         assert self.partition is not None
-        who = self.partition.of_group(g)
+        return self._of(self.partition.of_group(g), None)
+
+    def of_groups(self, groups: Sequence[int]) -> Programme:
+        """The programme of some groups."""
+        assert self.partition is not None
+        return self._of(self.partition.members(groups), self.partition.of_groups(groups))
+
+    def _of(self, who: NDArray[np.int64], partition: Partition | None) -> Programme:
 
         def part(values: Floats | None) -> Floats | None:
             return None if values is None else np.asarray(values)[who]
 
-        return replace(self, partition=None, base=part(self.base), weights=part(self.weights), last=part(self.last))
+        return replace(
+            self, partition=partition, base=part(self.base), weights=part(self.weights), last=part(self.last)
+        )

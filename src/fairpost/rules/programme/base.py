@@ -6,6 +6,7 @@ f_i(z) that a noisy count z earns; as written it is the law's own g_i(z).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -78,6 +79,12 @@ class Paying(PostProcessing):
         assert self.programme.partition is not None
         paid = None if self.paid is None else self.paid.of(self.programme.partition.of_group(g))
         return replace(self, programme=self.programme.alone(g), paid=paid)
+
+    def of_groups(self, groups: Sequence[int]) -> Self:
+        """The same for some groups."""
+        assert self.programme.partition is not None
+        paid = None if self.paid is None else self.paid.of(self.programme.partition.members(groups))
+        return replace(self, programme=self.programme.of_groups(groups), paid=paid)
 
     def for_mechanism(self, mechanism: Mechanism) -> Self:
         """With the payments compiled for this noise."""

@@ -295,6 +295,7 @@ def _single(
     sums.bias += p0**n * away
     sums.mse += p0**n * away**2
     sums.zero += p0**n * (away + truth <= DUST)
+    sums.degenerate += p0**n * float(x @ a <= 0)
     first = np.unique(d.inverse, return_index=True)[1]
     for pair, i in enumerate(first):
         cancel.check()

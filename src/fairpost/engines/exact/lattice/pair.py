@@ -30,6 +30,8 @@ REACH = 46.0
 NEAR = 1e-9
 """What a sum of multiples of the threshold may be off a whole number and be one."""
 ROUNDING = 4e-15
+POINTS = 4_000_000
+"""The most differences that are summed over to each side."""
 
 
 def masses(problem: Problem, d: Floats) -> Floats:
@@ -55,6 +57,8 @@ def pair(problem: Problem, rtol: float) -> Moments | None:
     m, drift = float(both[1] - both[0]), problem.surplus / 2
     # two noises: a tail of Laplace noise has a factor |d|, one of Gaussian noise is N(0, 2 sigma^2)
     reach = math.ceil(b * (REACH + 8) if np.isfinite(problem.noise.strip) else b * 2 * math.sqrt(REACH)) + 2
+    if reach > POINTS:
+        return None
     begin = max(c - 2 * (tau + 1.0 if problem.rule is not None else tau), 0.0)
     lower, excess, spread, zero, lift = np.zeros(2), np.zeros(2), np.zeros(2), np.zeros(2), 0.0
 

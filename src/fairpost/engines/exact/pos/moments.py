@@ -106,7 +106,7 @@ def whole_shares(pi: PoS | PosThreshold, asked: Asked, d: Distinct, rule: Thresh
     if found is not None:
         return lambda: found.at(d.inverse)
     plan = listing(d, asked.x.size, law, asked.rtol)
-    whole = rule.level == np.floor(rule.level) and rule.width in (0.0, 1.0) and lattice.on_a_lattice(problem)
+    whole = rule.level == np.floor(rule.level) and rule.for_whole_numbers and lattice.on_a_lattice(problem)
     ways: list[Work] = []
     if whole:
         ways.append(d.entities(lambda: _on_a_lattice(problem, rule.level, asked.rtol)))

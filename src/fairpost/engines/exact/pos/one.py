@@ -39,7 +39,7 @@ ORDER, PANEL = 24, 2.0
 WHOLE = 1e-12
 """How far from a whole number, relative to it, a count is one that was divided and multiplied by a weight."""
 POINTS = 400_000
-"""The most values of a whole-number noise."""
+"""The most values of a whole-number noise, or scales of a continuous one."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,8 @@ def _law(noise: Law, c: float, a: float, rule: Threshold, n: int) -> _Own | None
         z, p = a * (x + eta), np.asarray(noise.density(eta))
     else:
         ends = sorted({start - reach, z0 / a - x, top - x, min(0.0, top - x)})
+        if (ends[-1] - ends[0]) / noise.spread > POINTS:
+            return None
         edges = np.unique(np.concatenate([_panels(lo, hi, PANEL * noise.spread) for lo, hi in pairwise(ends)]))
         eta, weight = on_panels(edges, ORDER)
         z, p = a * (x + eta), weight * noise.density(eta)

@@ -12,7 +12,7 @@ from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
 from fairpost import cancel
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.exact.quadrature import few_panels, legendre
 from fairpost.engines.exact.simplex.law import Population, Reduced
 from fairpost.engines.exact.simplex.window import Window, mark
 from fairpost.engines.moments import Floats
@@ -109,6 +109,7 @@ def _panels(win: Window, law: Reduced) -> Floats:
     A kink lies at the noiseless threshold and at every count; one of less than 2 % of the entities is too weak to
     matter.
     """
+    few_panels("simplex", win.low, win.high, win.scale)
     breaks = {win.low, win.centre, win.high}
     if law.kind == 0:
         heavy = (law.x > win.low) & (law.x < win.high) & (law.weight > 0.02 * win.kept)

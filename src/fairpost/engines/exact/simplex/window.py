@@ -138,7 +138,7 @@ def find_window(population: Population, skip: int) -> Window:
     high = centre + 11 * scale
     for _ in range(8):
         law = reduce(population, high, (centre - 11 * scale, high), NODES)
-        closed = law.kind == 0 and true <= law.x[0] and float(np.sum(law.weight)) <= CLOSED
+        closed = law.kind == 0 and law.x.size > 0 and true <= law.x[0] and float(np.sum(law.weight)) <= CLOSED
         centre = max(centre, true) if closed else centre
         marks, peak = _march(law, centre, scale, skip)
         if marks[-1, 0] <= high:

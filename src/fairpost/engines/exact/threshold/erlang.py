@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from fairpost import cancel
 from fairpost.engines.exact.lattice.period import Circle, most
-from fairpost.engines.exact.quadrature import on_panels
+from fairpost.engines.exact.quadrature import few_panels, on_panels
 from fairpost.engines.exact.shares import refusal
 from fairpost.engines.exact.sums.factors import log_product
 from fairpost.engines.exact.sums.population import Places
@@ -176,6 +176,7 @@ class _Level:
         ends = np.unique(np.concatenate([[low, high], marks[(marks > low) & (marks < high)]]))
         ends = ends[np.append(True, np.diff(ends) > 1e-14 * (1 + np.abs(ends[1:])))]
         long = min(LONG, WIDE * self.win.scale)
+        few_panels(self.name, low, high, long)
         edges = np.unique(np.concatenate([np.linspace(a, b, math.ceil((b - a) / long) + 1) for a, b in pairwise(ends)]))
         t, weight = on_panels(edges, order)
         self.last = float(t[-1])

@@ -56,7 +56,7 @@ def covered(name: str, law: Law, rule: Threshold) -> None:
     """Refuse what has no integral: a jump under whole-number noise, a ramp under continuous noise or of another width."""
     if rule.level == 0:
         return
-    if law.discrete and not np.isclose(rule.steepness, 1.0 + rule.level, rtol=1e-12, atol=0.0):
+    if law.discrete and not rule.for_whole_numbers:
         raise UnsupportedError(
             f"{name}: under {law.name} noise the exact engine covers a ramp of width 1 only, got the threshold "
             f"{rule.level:g} with steepness {rule.steepness:g}"

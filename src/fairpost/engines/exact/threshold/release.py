@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpost.engines.exact.quadrature import on_panels
+from fairpost.engines.exact.quadrature import few_panels, on_panels
 from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
@@ -87,6 +87,7 @@ def kernels(tau: float) -> tuple[Kernel, ...]:
 
 def panels(win: Window, e: Entities) -> Floats:
     """The edges of the panels in t, with breaks at the centre and (Laplace) at kinks: counts of over 2 % of the kept."""
+    few_panels("simplex-threshold", win.low, win.high, win.scale)
     breaks = {win.low, win.centre, win.high}
     if not np.isinf(e.noise.strip):
         heavy = (e.y > win.low) & (e.y < win.high) & (e.weight > 0.02 * win.kept)
