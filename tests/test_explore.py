@@ -430,6 +430,19 @@ def unpack(text, kind):
     return np.frombuffer(base64.b64decode(text), dtype=kind)
 
 
+def test_the_page_says_how_far_results_and_totals_are_off(live):
+    """The plan has a usual limit on the error, which it names; clipping adds (b / 2) e^{-x / b} to each count."""
+    body = {"postprocess": ["nonnegative", "simplex"], "targets": {"max_relative_loss": 50.0}}
+    found = live.post("plan", body).json()
+    assert (found["targets"]["max_relative_rmse"], found["assumed"]) == (30.0, ["max_relative_rmse"])
+    assert "% of the mean of what is due (at most 30 % by default)" in found["verdict"]
+    assert live.post("plan", body | {"any_error": True}).json()["assumed"] == []
+    shown = live.post("picture", {"epsilon": 0.05, "postprocess": ["nonnegative", "simplex"]}).json()["figures"]
+    off = {f["rule"]: f["total"]["value"] for f in shown}
+    added = float(np.sum(10 * np.exp(-counts_of(live).values / 20)))
+    assert off == {"nonnegative": pytest.approx(added, rel=1e-9), "simplex": 0.0}
+
+
 @pytest.mark.parametrize("route", ["picture", "plan", "audit"])
 def test_one_limit_for_dollars_and_people_is_refused(live, route):
     """In pictures between two levels too, which no engine judges."""

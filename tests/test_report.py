@@ -340,6 +340,22 @@ def test_the_bounds_stand_beside_the_value(hawaii):
     assert "The value lies between them, as it must" in text
 
 
+def test_the_total_stands_beside_alpha_with_its_accuracy():
+    """Clipping at zero adds (b / 2) e^{-x / b} to each count: 6.8407 to these four."""
+    found = fp.compare([3, 40, 5, 60], fp.Laplace(10.0), ["nonnegative", "simplex"])
+    page = audit_page(found)
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r'<tr><th scope="row">.*?</tr>', page)[:2]]
+    clipped, kept = (words(row[1]).replace(" ", "") for row in cells)
+    assert re.fullmatch(r"\+6\.841errorbelow\d×10⁻[⁰¹²³⁴-⁹]+", clipped)
+    assert kept == "0byconstruction"
+    assert (
+        "Under nonnegative in expectation all results add up to 6.8407 more than the true total, 6.33 % of it."
+        in words(page)
+    )
+    swept = words(curves_page(fp.sweep([3, 40, 5, 60], [fp.Laplace(10.0)], ["nonnegative"]).points, x="scale"))
+    assert "+6.841 people" in swept
+
+
 def points(names=("baseline", "pos"), method="exact"):
     out = []
     for name in names:

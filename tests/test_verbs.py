@@ -256,12 +256,13 @@ def test_allocations_that_are_refused(given, says):
     assert "\n" not in str(told.value)
 
 
-def test_a_sweep_takes_releases_and_allocations_with_one_budget():
+def test_a_sweep_hands_on_a_total_or_a_budget():
     x = fp.Counts([3, 40, 500])
-    curve = fp.sweep(x, [NOISE], ["simplex", "pos"], budget=100.0, total=600.0)
+    (counts,) = fp.sweep(x, [NOISE], ["simplex"], total=600.0).points
+    (shares,) = fp.sweep(x, [NOISE], ["pos"], budget=100.0).points
     alone = fp.audit(x, NOISE, "simplex", total=600.0), fp.audit(x, NOISE, "pos", budget=100.0)
-    assert [p.alpha for p in curve.points] == [alone[0].alpha, alone[1].alpha.scaled(100.0)]  # people, and money
-    assert curve.points[1].cost.amount == alone[1].cost_of_privacy.amount
+    assert [counts.alpha, shares.alpha] == [alone[0].alpha, alone[1].alpha.scaled(100.0)]  # people, and money
+    assert shares.cost.amount == alone[1].cost_of_privacy.amount
     with pytest.raises(ParameterError, match="`budget` is for allocations, got simplex"):
         fp.sweep(x, [NOISE], ["simplex"], budget=100.0)
     with pytest.raises(ParameterError, match="`total` is for post-processings that keep one"):
