@@ -134,8 +134,7 @@ def test_whoever_reads_or_writes_text_names_its_encoding():
     for path in (p for part in ("src", "tools", "benchmarks", "docs", "examples") for p in (home / part).rglob("*.py")):
         calls = (n for n in nodes(path) if isinstance(n, ast.Call))
         found += [f"{path.relative_to(home)}:{n.lineno}" for n in calls if without_encoding(n)]
-    release = {"src/fairpost/release/places.py", "src/fairpost/release/store.py"}  # rebuilt at this moment
-    assert not [place for place in found if place.partition(":")[0] not in release]
+    assert not found
 
 
 def test_a_cold_import_is_light():

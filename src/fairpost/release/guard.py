@@ -101,7 +101,8 @@ def _handlers(handler: Any, names: tuple[str, ...]) -> Iterator[None]:
     before = {}
     try:
         for name in names:
-            if number := getattr(signal, name, None):
+            number = getattr(signal, name, None)
+            if number and signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` stays what it is
                 before[number] = signal.signal(number, handler)
         yield
     finally:

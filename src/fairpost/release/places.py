@@ -29,9 +29,9 @@ LOCAL_FUSE = {"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.bindfs"}
 def kind_of(path: Path) -> str | None:
     """The type of the file system that holds a path; None where the system does not tell."""
     if sys.platform == "linux":
-        return _by_mounts(path, _mounts(Path("/proc/self/mountinfo").read_text()))
+        return _by_mounts(path, _mounts(os.fsdecode(Path("/proc/self/mountinfo").read_bytes())))
     if sys.platform == "darwin":
-        done = subprocess.run(["/sbin/mount"], capture_output=True, text=True, check=False)
+        done = subprocess.run(["/sbin/mount"], capture_output=True, encoding="utf-8", check=False)
         table = {}
         for line in done.stdout.splitlines():
             place, _, rest = line.partition(" on ")[2].rpartition(" (")
