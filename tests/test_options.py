@@ -1127,7 +1127,7 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
 
     seen = []
 
-    def serve(uvicorn, session, listening, host, opened):
+    def serve(session, listening, host, opened):
         data = session.data
         shown = {k: v for k, v in session.defaults.items() if v not in (None, [])}
         port, reading = listening.getsockname()[1], {k: v for k, v in session.reading.items() if k != "say"}
