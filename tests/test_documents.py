@@ -73,7 +73,7 @@ CASES = {
     "a law of 5000 nests": (nested(DEEP), "nest at most 100 deep"),
     "a law with a number of 400 digits": (law(f'name = "x"\neligible = ["count >= {"9" * 400}"]'), "law.toml, line 2: an amount"),
     "a law with 1e308": (law('name = "x"\nentitlement.cap = 1e308'), "an amount is a number from 0 to 2**53"),
-    "a law with a weight of 1e308": (law('name = "x"\nentitlement.brackets = [[0, 1e308]]'), "from 0 to 2**53, got 1e+308"),
+    "a law with a weight of 1e308": (law('name = "x"\nentitlement.brackets = [[0, 1e308]]'), "at most 2**53, got 1e+308"),
     "a law with inf": (law('name = "x"\nentitlement.floor = inf'), "numbers must be finite"),
     "a law of numbers": (law('name = "x"\nentitlement.larger_of = [3]'), "`larger_of` is a list"),
     "a law with 1e15 seats": (law('name = "x"\nshare = "equal proportions"\nseats = 1000000000000000'), "from 1 to 100,000"),
