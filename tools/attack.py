@@ -95,7 +95,7 @@ def attack(
         counts["cases"] += 1
         counts["slowest"] = max(counts["slowest"], round(1000 * took))
         counts[f"exit {code}" if isinstance(code, int) else "exception"] += 1
-        counts["read"] += code in (0, 3, 5)
+        counts["read"] += code in (0, 3, 5) and "is no statement" not in said
         if wrong:
             counts["violations"] += 1
             bad.append(f"{name}, case {counts['cases']}: {' '.join(words)}: {wrong}")
