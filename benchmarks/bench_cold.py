@@ -25,7 +25,7 @@ def cpu(words: tuple[str, ...], cwd: str, cache: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-m", "fairpost", *words],
-        cwd=cwd, env={**os.environ, "FAIRPOST_CACHE": cache}, capture_output=True, text=True, check=False,
+        cwd=cwd, env={**os.environ, "FAIRPOST_CACHE": cache}, capture_output=True, encoding="utf-8", check=False,
     )  # fmt: skip
     if done.returncode:
         sys.exit(done.stderr)
@@ -35,7 +35,7 @@ def cpu(words: tuple[str, ...], cwd: str, cache: str) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "hawaii.csv").write_text(HAWAII)
+        Path(folder, "hawaii.csv").write_text(HAWAII, encoding="utf-8")
         for k, (what, words, bar) in enumerate(COMMANDS):
             cold, warm = (cpu(words, folder, f"{folder}/cache{k}") for _ in range(2))
             line(f"{what}, CPU of the first run", f"{cold:.1f} s", f"at most {bar:g} s", cold <= bar)

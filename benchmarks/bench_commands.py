@@ -20,7 +20,7 @@ def timed(*words: str, cwd: str, cache: str | None = None) -> tuple[float, float
     env = {**os.environ, **({} if cache is None else {"FAIRPOST_CACHE": cache})}
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "fairpost", *words], cwd=cwd, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "fairpost", *words], cwd=cwd, env=env, capture_output=True, encoding="utf-8", check=False
     )
     seconds = time.perf_counter() - start
     if done.returncode:
@@ -30,7 +30,7 @@ def timed(*words: str, cwd: str, cache: str | None = None) -> tuple[float, float
 
 def million(path: Path) -> None:
     counts = np.floor(np.random.default_rng(0).pareto(1.2, ROWS) * 50).astype(int)
-    path.write_text("id,count\n" + "".join(f"{i:07d},{v}\n" for i, v in enumerate(counts.tolist())))
+    path.write_text("id,count\n" + "".join(f"{i:07d},{v}\n" for i, v in enumerate(counts.tolist())), encoding="utf-8")
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def data() -> list[str]:
 
     counts, made = synthetic_districts(), Path(tempfile.mkdtemp()) / "synthetic.csv"
     rows = (f"{i},{int(x)},g{k % 51}\n" for k, (i, x) in enumerate(zip(counts.ids, counts.values, strict=True)))
-    made.write_text("id,count,group\n" + "".join(rows))
+    made.write_text("id,count,group\n" + "".join(rows), encoding="utf-8")
     return [str(made)]
 
 
@@ -44,7 +44,7 @@ def started(more: list[str]) -> tuple[subprocess.Popen[str], str, float]:
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
+        encoding="utf-8",
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
     assert server.stdout is not None
@@ -55,7 +55,7 @@ def started(more: list[str]) -> tuple[subprocess.Popen[str], str, float]:
 
 def resident(pid: int) -> float:
     """Megabytes."""
-    text = Path(f"/proc/{pid}/status").read_text()
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
 

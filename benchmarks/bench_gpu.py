@@ -53,9 +53,9 @@ def noise(device) -> None:
         line(f"noise alone, {name}", f"{rate:.2e} draws/s", "at least 1.5e11", rate >= 1.5e11)
     rows = device.room((64, 2**21))
     laws = Laws.of(device, 0, [10.0])
-    args = (laws.records, np.uint64(1), np.uint64(0), np.int32(64), np.int64(2**21), np.uint64(0), rows)
+    given = (laws.records, np.uint64(1), np.uint64(0), np.int32(64), np.int64(2**21), np.uint64(0), rows)
     took = seconds(
-        device, lambda: device.launch(Kernel("draw_rows", ("KIND=0",), SOURCES), (2**20 // 256, 64), 256, args)
+        device, lambda: device.launch(Kernel("draw_rows", ("KIND=0",), SOURCES), (2**20 // 256, 64), 256, given)
     )
     line("  Laplace, written to memory", f"{64 * 2**21 / took:.2e} draws/s")
 

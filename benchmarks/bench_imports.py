@@ -12,7 +12,7 @@ def seconds(code: str, env: dict[str, str] | None = None) -> float:
 
     probe = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
     runs = [
-        float(subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True,
+        float(subprocess.run([sys.executable, "-c", probe], capture_output=True, encoding="utf-8", check=True,
                              env={**os.environ, **(env or {})}).stdout)
         for _ in range(3)
     ]  # fmt: skip
@@ -29,7 +29,7 @@ def main() -> None:
         code = f"import sys; {call}"
         once = subprocess.run(
             [sys.executable, "-c", f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"],
-            capture_output=True, text=True, check=True, env={"FAIRPOST_CACHE": empty, "PATH": ""},
+            capture_output=True, encoding="utf-8", check=True, env={"FAIRPOST_CACHE": empty, "PATH": ""},
         )  # fmt: skip
         line("import and first projection, nothing cached", f"{float(once.stdout):.3f} s")
 

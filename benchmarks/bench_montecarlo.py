@@ -163,7 +163,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10)
 
 
 def memory() -> None:
-    peak = float(subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True, text=True).stdout)
+    peak = float(
+        subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True, encoding="utf-8").stdout
+    )
     print(f"1,000,000 entities, BL and PoS, two threads: {peak:.0f} MiB at most (it does not grow with runs)")
     report("peak memory in GiB", peak / 1024, 1, "at most")
 

@@ -19,6 +19,7 @@ from scipy import sparse
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, audit_hierarchy, mean_field
 from fairpost.hierarchy.blocks import Block, leaf_part, upper_part
 from fairpost.hierarchy.kernels.draw import draw_nodes
+from fairpost.hierarchy.labels import Prefixes
 from fairpost.hierarchy.nation import LEVELS, synthetic_nation
 from fairpost.hierarchy.spec import guides_of, specify
 from timing import cpu, line
@@ -119,9 +120,10 @@ def memory(counts: np.ndarray, tree: Hierarchy) -> None:
     """The peak of a process that only has the counts and GEOIDs, makes the tree and audits it in a block of runs."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / "geoids.npy", Path(folder) / "counts.npy"]
+        assert isinstance(tree.labels, Prefixes)
         np.save(paths[0], tree.labels.bytes_of(tree.depth))
         np.save(paths[1], counts)
-        done = subprocess.run([sys.executable, "-c", ALONE, *paths], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", ALONE, *paths], check=True, capture_output=True, encoding="utf-8")
         used = float(done.stdout)
         line("  peak memory of an audit, input and all", f"{used:,.0f} MiB", "below 1 GB", used < 953)
 

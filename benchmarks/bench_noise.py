@@ -74,7 +74,7 @@ def first_calls(name: str) -> tuple[float, float]:
         command = [sys.executable, "-c", FIRST_CALL.format(name=name)]
         settings = {**os.environ, "FAIRPOST_CACHE": folder}
         cold, warm = (
-            float(subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout)
+            float(subprocess.run(command, env=settings, check=True, capture_output=True, encoding="utf-8").stdout)
             for _ in range(2)
         )
     return cold, warm

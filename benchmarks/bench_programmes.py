@@ -3,7 +3,6 @@
 Where saipe_2019.csv is not found (FAIRPOST_DATA names its folder) the synthetic districts stand in, and it says so.
 """
 
-import csv
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,21 +13,7 @@ import fairpost as fp
 from fairpost.engines.montecarlo.seats import seat_changes
 from fairpost.problems.programme import builtin_text
 from fairpost.rules import PAYING
-from timing import DATA, best, districts
-
-
-def counts() -> fp.Counts:
-    path = DATA / "saipe_2019.csv"
-    if not path.exists():
-        x = districts()
-        base = np.round(x.values / np.random.default_rng(1).uniform(0.05, 0.4, x.n))
-        print("synthetic districts (saipe_2019.csv is not here)")
-        return fp.Counts(x.values, ids=x.ids, base=base)
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return fp.Counts(
-        [float(r["poor_5_17"]) for r in rows], ids=[r["leaid"] for r in rows], base=[float(r["pop_5_17"]) for r in rows]
-    )
+from timing import best, districts
 
 
 def measured(call: Callable[[], object], repeats: int = 15) -> tuple[float, float]:
@@ -58,7 +43,8 @@ def floors(x: fp.Counts) -> None:
 
 
 def main() -> None:
-    x = counts()
+    name, x = districts(base="pop_5_17")
+    print(name)
     noises = (
         fp.Laplace(10.0),
         fp.Gaussian(14.0),

@@ -43,7 +43,7 @@ def timed(*words: str, cwd: str) -> tuple[float, float, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "fairpost", *words], cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "fairpost", *words], cwd=cwd, capture_output=True, encoding="utf-8", check=False
     )
     seconds = time.perf_counter() - start
     if done.returncode:
@@ -58,7 +58,8 @@ def saipe(folder: str) -> None:
 
     name, counts = districts()
     Path(folder, "saipe.csv").write_text(
-        "id,count\n" + "".join(f"{i},{v:.0f}\n" for i, v in zip(counts.ids, counts.values, strict=True))
+        "id,count\n" + "".join(f"{i},{v:.0f}\n" for i, v in zip(counts.ids, counts.values, strict=True)),
+        encoding="utf-8",
     )
     exact = {"neighbours": "replace", "exact_total": True, "exact_source": "SAIPE", "rows": {"id": list(counts.ids)}}
     book = ledger(folder, **exact)
@@ -109,7 +110,7 @@ def speed(folder: str) -> None:
 
 def million8(folder: str) -> None:
     rng = np.random.default_rng(0)
-    with Path(folder, "big.csv").open("w") as file:
+    with Path(folder, "big.csv").open("w", encoding="utf-8") as file:
         file.write("id,count\n")
         for low in range(0, ROWS, 500_000):
             counts = np.floor(rng.pareto(1.2, 500_000) * 5).astype(int).clip(0, 10**6)
@@ -132,7 +133,7 @@ def levels(folder: str) -> None:
     from fairpost.hierarchy.nation import LEVELS, synthetic_nation
 
     nation = synthetic_nation(0, 0.1)
-    with Path(folder, "blocks.csv").open("w") as file:
+    with Path(folder, "blocks.csv").open("w", encoding="utf-8") as file:
         file.write("id,count\n")
         file.write("".join(f"{i.decode()},{v:.0f}\n" for i, v in zip(nation.geoids, nation.counts, strict=True)))
     scales = ("1.894", "1.528", "1.13", "3.117")

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 import fairpost as fp
 from fairpost.datasets import synthetic_districts
 
@@ -42,8 +44,6 @@ def second_core(seconds: float = 0.3) -> float:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    import numpy as np
-
     from fairpost.noise.kernels import streams
 
     def draw(run: int) -> int:
@@ -65,14 +65,18 @@ def line(what: str, figure: str, bar: str = "", met: bool | None = None) -> None
     print(f"{what:<64} {figure:>22}  {bar:<18} {verdict}", flush=True)
 
 
-def districts(column: str = "poor_5_17", groups: str | None = None) -> tuple[str, fp.Counts]:
-    """SAIPE 2019 where it is, else the synthetic stand-in of the same size (its groups: 51 in turn)."""
+def districts(column: str = "poor_5_17", groups: str | None = None, base: str | None = None) -> tuple[str, fp.Counts]:
+    """SAIPE 2019 where it is, else the synthetic stand-in of the same size (its groups: 51 in turn; its base: random rates)."""
     path = DATA / "saipe_2019.csv"
     if not path.exists():
         made = synthetic_districts()
         states = None if groups is None else [f"g{k % 51}" for k in range(made.n)]
-        return "synthetic stand-in", fp.Counts(made.values, ids=made.ids, groups=states)
-    with path.open(newline="") as file:
+        public = None if base is None else np.round(made.values / np.random.default_rng(1).uniform(0.05, 0.4, made.n))
+        return "synthetic stand-in", fp.Counts(made.values, ids=made.ids, groups=states, base=public)
+    with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    values, states = [float(row[column]) for row in rows], None if groups is None else [row[groups] for row in rows]
-    return f"SAIPE 2019 {column}", fp.Counts(values, ids=[row["leaid"] for row in rows], groups=states)
+    table = {name: [row[name] for row in rows] for name in rows[0]}
+    states = None if groups is None else table[groups]
+    public = None if base is None else np.array(table[base], dtype=float)
+    values = np.array(table[column], dtype=float)
+    return f"SAIPE 2019 {column}", fp.Counts(values, ids=table["leaid"], groups=states, base=public)

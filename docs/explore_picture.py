@@ -19,7 +19,7 @@ BROWSER = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "g
 
 def serve(*words: str) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-u", "-m", "fairpost", "explore", *words, "--no-open"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
     return server, re.search(r"http\S+", server.stdout.readline())[0]
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     noisy = counts.values + np.round(np.random.default_rng(0).laplace(0, 10, counts.n))
     for name, values in (("true", counts.values), ("noisy", noisy)):
         rows = (f"{i},{int(x)},{k % 51 + 1:02d}" for k, (i, x) in enumerate(zip(counts.ids, values, strict=True)))
-        (folder / f"synthetic-{name}.csv").write_text("\n".join(["id,count,group", *rows]) + "\n")
+        (folder / f"synthetic-{name}.csv").write_text("\n".join(["id,count,group", *rows]) + "\n", encoding="utf-8")
     shots = (
         (
             "explore.png",

@@ -1,10 +1,15 @@
-"""Hypothesis without deadlines (a first call compiles) and with the same examples on every run; processes that end."""
+"""The same surroundings, whoever runs the tests; Hypothesis without deadlines (a first call compiles) and with the same
+examples on every run; processes that end.
+"""
 
 import collections
 import contextlib
+import locale
 import os
+import random
 import signal
 import subprocess
+import time
 
 import pytest
 from hypothesis import settings
@@ -13,6 +18,42 @@ from longer import is_long, unknown
 
 settings.register_profile("fairpost", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("fairpost")
+
+SCREEN = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+WORDS = (
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LANGUAGE",
+    "PYTHONUTF8",
+    "PYTHONIOENCODING",
+    "PYTHONCOERCECLOCALE",
+)
+ROUNDABOUT = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+def settle():
+    """This process and those that it starts: no terminal's wishes, UTF-8, UTC, no proxy, signals and modes as at a login.
+
+    Tests that ask what another locale or an ignored signal does say so to a process of their own.
+    """
+    for name in (*SCREEN, *WORDS, *ROUNDABOUT):
+        os.environ.pop(name, None)
+    os.environ |= {"LANG": "C.UTF-8", "TERM": "xterm", "TZ": "UTC"}
+    os.umask(0o022)
+    if os.name == "posix":
+        time.tzset()
+        with contextlib.suppress(locale.Error):
+            locale.setlocale(locale.LC_CTYPE, "")
+        for name in ("SIGHUP", "SIGTERM", "SIGCHLD"):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+settle()
 
 ORDER = [
     "test_explore_page", "test_cache", "test_report_pages", "test_options", "test_paper", "test_cli", "test_exact_simplex",
@@ -23,6 +64,11 @@ ORDER = [
     "test_hierarchy_cluster", "test_exact_few", "test_postprocess", "test_release_noise", "test_streams", "test_audit",
 ]  # fmt: skip
 """Which files come first, so that none of the longest is left for the end; all others follow in the order of their names."""
+
+
+def pytest_addoption(parser):
+    """No test may need another one before it: `pytest --shuffle 3`."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in another order, the same for a seed.")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -38,6 +84,12 @@ def pytest_collection_modifyitems(config, items):
             raise pytest.UsageError(f"tests/longer.py names a test that is not there: {missing[0]}")
     place = {name: k for k, name in enumerate(ORDER)}
     items.sort(key=lambda item: place.get(item.path.stem, len(ORDER)))
+    seed = config.getoption("--shuffle")
+    if seed is not None:  # files, and what is in them; a file stays together, because its fixtures do
+        dice = random.Random(seed)
+        files = {stem: dice.random() for stem in sorted(names)}
+        dice.shuffle(items)
+        items.sort(key=lambda item: files[item.path.stem])
 
 
 @pytest.fixture
@@ -68,9 +120,6 @@ def forks(tmp_path_factory):
     made = Forks(tmp_path_factory.mktemp("forks"))
     yield made
     made.end()
-
-
-os.environ.pop("COLUMNS", None)  # screens are as wide as they are without a terminal, whatever runs the tests
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ BASELINE = Handmade(
     counts=COUNTS,
     mechanism=NOISE,
     postprocess="baseline",
+    kept=(0.0,),
     problem=fp.Proportional(COUNTS.weights),
     method="exact",
     truth=vector(0.06, 0.09, 0.16, 0.28, 0.41),

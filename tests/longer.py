@@ -75,6 +75,7 @@ LONG = {
         "test_a_true_hypothesis_is_rejected_as_often_as_the_level_says",
     ),
     "test_explore": ("test_the_plan_is_the_librarys", "test_an_interpolated_picture_is_marked_near_and_replaced"),
+    "test_surroundings": ("test_a_live_page_in_the_background_of_a_script_outlives_ctrl_c",),
     "test_outputs": ("test_the_files_of_a_plan", "test_groups_with_their_own_budgets"),
     "test_progress": ("test_the_bar_of_an_audit_integrates_or_counts_runs",),
     "test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
@@ -126,6 +127,8 @@ LONG = {
     "test_programme_allocate": (
         "test_intervals_cover[by group-plain]",
         "test_intervals_cover[by group-held]",
+        "test_intervals_cover_and_are_some_deviations_of_the_payment_wide[2.0-8]",
+        "test_intervals_cover_and_are_some_deviations_of_the_payment_wide[50.0-12]",
         "test_ranges_hold_at_every_corner_and_inside[True-both]",
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),

@@ -111,6 +111,33 @@ def test_printing_files_and_clock_stay_out_of_the_mathematics():
         assert not imports(path) & {"time", "datetime", "click", "rich"}, path
 
 
+def without_encoding(call):
+    """Whether a call reads or writes text in whatever encoding the user's locale has."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    said = {k.arg for k in call.keywords}
+    first, *_ = [*call.args, ast.Constant("r")]
+    if "encoding" in said:
+        return False
+    if name in ("read_text", "write_text"):
+        return len(call.args) == (name == "write_text")
+    if name in ("run", "Popen", "check_output"):
+        return bool(said & {"text", "universal_newlines"})
+    if name == "fdopen" or ast.unparse(call.func) == "open":
+        first = call.args[1] if len(call.args) > 1 else ast.Constant("r")
+    elif name != "open":
+        return False
+    return isinstance(first, ast.Constant) and set(str(first.value)) <= set("rwxat+")
+
+
+def test_whoever_reads_or_writes_text_names_its_encoding():
+    home, found = Path(__file__).parents[1], []
+    for path in (p for part in ("src", "tools", "benchmarks", "docs", "examples") for p in (home / part).rglob("*.py")):
+        calls = (n for n in nodes(path) if isinstance(n, ast.Call))
+        found += [f"{path.relative_to(home)}:{n.lineno}" for n in calls if without_encoding(n)]
+    release = {"src/fairpost/release/places.py", "src/fairpost/release/store.py"}  # rebuilt at this moment
+    assert not [place for place in found if place.partition(":")[0] not in release]
+
+
 def test_a_cold_import_is_light():
     code = "import sys, fairpost; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     loaded = subprocess.run(

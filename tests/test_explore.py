@@ -430,6 +430,18 @@ def unpack(text, kind):
     return np.frombuffer(base64.b64decode(text), dtype=kind)
 
 
+@pytest.mark.parametrize("route", ["picture", "plan", "audit"])
+def test_one_limit_for_dollars_and_people_is_refused(live, route):
+    """In pictures between two levels too, which no engine judges."""
+    body = {"epsilon": 0.05, "budget": 1e6, "postprocess": ["pos", "simplex"]}
+    assert live.post("picture", body).status_code == 200
+    answer = live.post(route, body | {"targets": {"max_loss": 10.0}})
+    assert answer.status_code == 400
+    assert answer.json()["error"].endswith(
+        "must be in one unit, got pos in money and simplex in people: ask for them apart"
+    )
+
+
 def test_the_sentence_repeats_every_choice(live):
     body = {
         "epsilon": 0.5,
@@ -454,7 +466,7 @@ def test_the_sentence_repeats_every_choice(live):
         "€2.00 million",
         "each group by itself",
         "€50",
-        "2.5 % of what is due",
+        "relative to what is due at most 2.5 %",
         "table.csv",
     ):
         assert part in said, part
@@ -472,7 +484,7 @@ def test_limits_are_judged_and_drawn(live):
 def test_the_plan_is_the_librarys(live):
     import jsonschema
 
-    body = {"budget": 1e6, "postprocess": ["pos", "baseline"], "targets": {"max_relative_loss": 5.0}}
+    body = {"budget": 1e6, "postprocess": ["pos", "baseline"], "targets": {"max_relative_loss": 5.0}, "any_error": True}
     found = live.post("plan", body).json()
     jsonschema.validate(found, schema("plan"))
     for p in found["plans"]:

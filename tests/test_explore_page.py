@@ -33,6 +33,8 @@ def lines(n=120, noise=None):
 class Server:
     """A real server in a thread, and its links."""
 
+    opened = None
+
     def __init__(self):
         self.session, self.keys = Session(), Keys()
         self.socket = socket.socket()
@@ -117,12 +119,13 @@ def computed(page, kind="exact"):
 
 
 def opened(enter, server, folder, **context):
-    """A page with its table and its first picture; the table is loaded where no test before has done it."""
+    """A page with its table and its first picture; the table is loaded where no test before has done it, or one has taken another."""
     page = enter(**context)
-    if server.session.data is None:
+    if server.opened is None or server.session.data is not server.opened:
         load(page, folder, lines())
         page.click("text=Use these columns")
     computed(page)
+    server.opened = server.session.data
     return page
 
 

@@ -126,7 +126,8 @@ def asked_of(n, mechanism, by_group, seed=0, weights=True):
     counts = fp.Counts(x, weights=rng.uniform(0.5, 2.0, n) if weights else None, groups=groups)
     pis = [kind.from_counts(counts, by_group=by_group).for_mechanism(mechanism) for kind in GROUPED]
     pis += [] if by_group else [Unchanged(), Nonnegative()]
-    ones = [One(pi, pi.problem.truth(counts), pi.control(counts, mechanism)) for pi in pis]
+    controls = [replace(pi.control(counts, mechanism), coefficient=rng.uniform(0, 1, n)) for pi in pis]
+    ones = [One(pi, pi.problem.truth(counts), control) for pi, control in zip(pis, controls, strict=True)]
     asked = Asked(counts, mechanism, tuple(ones))
     return replace(asked, ones=tuple(asked.ones[i] for i in backend_of("cpu").order(asked)))
 
@@ -221,7 +222,7 @@ def test_flat_lists_by_definition(mechanism, by_group):
                 )
                 out[r, who], odd = found[0], odd + found[1]
         e = out - one.centre
-        d = e if one.control.linear is None else e - one.control.linear(eta)
+        d = e - one.control.coefficient * one.control.linear(eta)
         there["sums"].append(reference.moments(d, e, out == 0))
         there["odd"].append(odd)
     for p, one in enumerate(asked.ones):

@@ -229,7 +229,7 @@ def test_every_number_has_an_accuracy_of_its_kind() -> None:
 
 
 def test_the_interval_of_a_mean_squared_error_comes_from_its_blocks() -> None:
-    """By definition: the mean squared error of each block, and Student's t over blocks."""
+    """By definition: the mean squared error of each block, Student's t over blocks, and a run that moves e by a deviation, not seen."""
     from scipy import stats
 
     counts, noise, runs, block = fp.Counts([0.0, 2.0, 30.0]), fp.Laplace(5.0), 400, 40
@@ -237,8 +237,11 @@ def test_the_interval_of_a_mean_squared_error_comes_from_its_blocks() -> None:
     X = counts.values + np.stack([noise.sample(3, fp.Stream(3, r)) for r in range(runs)])
     each = ((np.maximum(X, 0) - counts.values) ** 2).reshape(runs // block, block, 3).mean(axis=1)
     t = stats.t.ppf(1 - 0.1 / 3 / 2, runs // block - 1)
+    s, mse = noise.deviation, each.mean(axis=0)
+    unseen = np.log(2 * 3 / 0.1) * (s**2 + 2 * s * np.sqrt(mse)) / runs
+    assert result.mse == pytest.approx(mse, rel=1e-12)
     assert result.mse_accuracy.half_width == pytest.approx(
-        t * each.std(axis=0, ddof=1) / np.sqrt(runs // block), rel=1e-9
+        t * each.std(axis=0, ddof=1) / np.sqrt(runs // block) + unseen, rel=1e-9
     )
     one = fp.audit(counts, noise, "nonnegative", engine=fp.MonteCarlo(30, block=40))
     assert np.isinf(one.mse_accuracy.half_width).all()  # one block says nothing about its own scatter

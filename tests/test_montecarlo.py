@@ -6,13 +6,13 @@ Where an estimate is compared with an exact value the engine's own simultaneous 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ def same_bits(a: Sampled, b: Sampled) -> bool:
 
 
 def job(counts: fp.Counts, mechanism: Any, pis: list[PostProcessing]) -> tuple[Any, list[Any]]:
-    ones = [One(pi, pi.problem.truth(counts), pi.control(counts, mechanism)) for pi in pis]
+    controls = [replace(pi.control(counts, mechanism), coefficient=np.linspace(0, 1, counts.n)) for pi in pis]
+    ones = [One(pi, pi.problem.truth(counts), control) for pi, control in zip(pis, controls, strict=True)]
     return specify(Asked(counts, mechanism, tuple(ones))), ones
 
 
@@ -90,7 +91,7 @@ def test_block_sums_are_the_definition(mechanism: Any, counts: fp.Counts, compil
     for p, (pi, split) in enumerate(zip(pis, splits, strict=True)):
         outcome = pi.apply(counts.values + noise)
         e = outcome.values - split.truth - split.control.offset
-        d = e - split.control.linear(noise)
+        d = e - split.control.coefficient * split.control.linear(noise)
         # Rounding: an output is right to a few units of the largest number on the way, here max |X| (or a share of 1).
         unit = 64 * np.finfo(float).eps * (np.abs(counts.values + noise).max() if not pi.problem.shares else 1.0)
         for k, value in ((0, d), (2, e)):
@@ -244,6 +245,84 @@ def test_coverage_where_the_pair_must_be_found() -> None:
     for runs, block in ((200, 64), (800, 16)):  # by the members' standard errors; by the averages of 50 blocks
         covered, _ = coverage(alpha, counts, fp.Laplace(4.0), made("baseline", counts), runs, block=block)
         assert covered >= 0.92
+
+
+def two_entities(x: list[float], total: float, scale: float) -> tuple[Any, Any]:
+    """Bias and mse of the projection of two whole counts under discrete Laplace noise: the list of all noises, summed.
+
+    The first receives (total + X_1 - X_2) / 2, at least 0 and at most the total; the second the rest.
+    """
+    k = np.arange(-60 * int(scale), 60 * int(scale) + 1)
+    mass = np.exp(-np.abs(k) / scale)
+    law = np.convolve(mass, mass) / mass.sum() ** 2  # of eta_1 - eta_2
+    v = np.clip((total + x[0] - x[1] + np.arange(2 * k[0], 2 * k[-1] + 1)) / 2, 0, total)
+    errors = np.stack([v - x[0], total - v - x[1]])
+    return errors @ law, errors**2 @ law
+
+
+@pytest.mark.parametrize(
+    ("x", "total"),
+    [([0.0, 300.0], 10.0), ([0.0, 8.0], 10.0), ([900.0, 700.0], 1600.0)],
+    ids=["clipped nearly always", "half the time", "never"],
+)
+def test_bias_and_mse_are_covered_and_the_control_never_costs(x: list[float], total: float) -> None:
+    bias, mse = two_entities(x, total, 30.0)
+    pi, seeds = Simplex(total), 80
+    found = [
+        one(MonteCarlo(2000, seed=s, block=125, threads=1), fp.Counts(x), fp.DiscreteLaplace(30.0), pi)
+        for s in range(seeds)
+    ]
+    missed = [(np.abs(f.bias - bias) > f.half_width).any() for f in found]
+    outside = [(np.abs(f.mse - mse) > f.mse_half_width).any() for f in found]
+    assert max(sum(missed), sum(outside)) <= 11  # of 80 chances of 5 % more than that have one of 7e-4
+    assert all((f.standard_error <= 1.1 * f.plain_error).all() for f in found)
+    assert (
+        abs(np.mean([f.bias[0] for f in found]) - bias[0])
+        <= 4 * np.std([f.bias[0] for f in found]) / seeds**0.5 + 1e-12
+    )
+    assert all(f.bias.sum() == pytest.approx(total - sum(x), abs=1e-9) for f in found)
+
+
+def test_an_entity_that_never_gets_anything_has_its_count_as_error() -> None:
+    """Twelve counts and a total of 48: the smallest receives nothing in any run, so its squared error is 80^2 in each."""
+    counts = fp.Counts(np.linspace(80, 3000, 12))
+    found = fp.audit(counts, fp.DiscreteLaplace(182.0), "simplex", total=48, engine="monte-carlo", runs=20_000)
+    assert found.mse[0] == pytest.approx(6400, rel=1e-9)
+    assert found.bias[0] == pytest.approx(-80, abs=0.1)
+
+
+def paid_from(level: float) -> Custom:
+    def share(noisy: Any) -> Any:
+        due = np.where(noisy >= level, noisy, 0.0)
+        return due / due.sum() if due.sum() > 0 else np.full(noisy.size, 1 / noisy.size)
+
+    return Custom(share, problem=fp.Proportional())
+
+
+def test_a_share_rule_of_ones_own_is_resolved() -> None:
+    """The baseline, written as a function: its interval is as narrow as its standard error allows, and holds the exact alpha."""
+    counts = fp.Counts(np.floor(np.exp(np.linspace(0, 9, 150))))
+    noise = fp.Laplace(20.0)
+    own = fp.audit(counts, noise, paid_from(0.0), engine="monte-carlo", runs=20_000)
+    exact = fp.audit(counts, noise, "baseline", engine="exact")
+    assert own.alpha.low <= exact.alpha.value <= own.alpha.high
+    assert own.alpha.high - own.alpha.low < 0.1 * exact.alpha.value
+    assert own.sample is not None
+    assert (np.abs(own.bias - exact.bias) <= own.sample.half_width).all()
+
+
+@pytest.mark.parametrize("level", [90.0, 110.0, 130.0])
+def test_a_payment_that_hardly_any_run_shows_is_covered(level: float) -> None:
+    """A count of 30 is paid from `level` on: once in 800, 6,000 and 40,000 runs of 500. Its share is u / (u + 5000) to some 1e-5."""
+    u = np.linspace(level, level + 600, 60_001)
+    density = np.exp(-np.abs(u - 30) / 10) / 20
+    bias = np.trapezoid(density * u / (u + 5000), u) - 30 / 5030
+    pi, counts = paid_from(level), fp.Counts([30.0, 5000.0])
+    missed = 0
+    for seed in range(40):
+        found = one(MonteCarlo(500, seed=seed, block=250, threads=1), counts, fp.Laplace(10.0), pi)
+        missed += abs(found.bias[0] - bias) > found.half_width[0]
+    assert missed <= 6  # of 40 chances of 5 % more than that have one of 7e-3
 
 
 def test_range_of_noisy_estimates_is_not_taken_for_alpha() -> None:
@@ -436,7 +515,7 @@ def test_survives_a_kill(tmp_path: Path, start: Any) -> None:
     assert same_bits(resumed, one(MonteCarlo(goal, block=64), counts, fp.Laplace(3.0), pi))
 
 
-def test_refuses_another_jobs_checkpoint(tmp_path: Path) -> None:
+def test_refuses_another_jobs_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "job.npz"
     given = {"block": 64, "checkpoint": file}
     one(MonteCarlo(640, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
@@ -450,6 +529,10 @@ def test_refuses_another_jobs_checkpoint(tmp_path: Path) -> None:
     ]:
         with pytest.raises(ParameterError, match="belongs to another job"):
             one(engine, counts, mechanism, made(name, counts))
+    with monkeypatch.context() as before:  # sums of another kind, under the same names
+        before.setattr("fairpost.engines.montecarlo.engine.LAYOUT", 5)
+        with pytest.raises(ParameterError, match="belongs to another job"):
+            one(MonteCarlo(640, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
     with pytest.raises(ParameterError, match="at least the 640 of the checkpoint, got 100"):
         one(MonteCarlo(100, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
     whole = file.read_bytes()
@@ -618,7 +701,7 @@ def test_rounding_at_the_foot_of_a_ramp_is_0(rule: str) -> None:
     found = fp.audit(counts, noise, pi, engine=fp.MonteCarlo(runs=runs, seed=3))
     expected = np.mean(v <= pi.dust, axis=0)
     assert found.zero == pytest.approx(expected if rule != "pos-threshold" else np.full(6, expected.mean()), abs=1e-12)
-    assert dataclasses.replace(pi, threshold=fp.noise.Threshold(2.0)).dust == 0.0
+    assert replace(pi, threshold=fp.noise.Threshold(2.0)).dust == 0.0
     assert POSTPROCESSINGS[rule.split("-", maxsplit=1)[0]].from_counts(counts).dust == 0.0
 
 
@@ -638,6 +721,8 @@ def test_bits_of_a_threshold_do_not_depend_on_where_memory_lies(n: int) -> None:
         room = np.full(9 * n + gap, np.nan)
         z, out = room[:n], room[n + gap :].reshape(8, n)
         sums = np.zeros((1, layout.WORK_PLANES * layout.PIECE))
-        add_kept(True, 64, rows, x, ones, x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums)
+        add_kept(
+            True, 64, rows, x, ones, np.zeros(n), x, np.full(n, 6.0)[:1], np.inf, float(x.sum()), 0.0, z, out, sums
+        )
         found.add(sums.tobytes())
     assert len(found) == 1

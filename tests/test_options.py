@@ -139,7 +139,7 @@ def base(command, *more, how=None):
     """Words that make a command run quickly; `more` comes with them."""
     words = {
         "audit": [*AUDIT],
-        "plan": ["--max-alpha", 1e9, *CURVE],
+        "plan": ["--max-alpha", 1e9, "--any-error", *CURVE],
         "sweep": [*CURVE],
         "project": [],
         "allocate": [*AUDIT, "--replicates", 2],
@@ -467,9 +467,11 @@ def budget(run, command):
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
     line = refused(run, command, base(command, "--budget", 1000))
     assert line == "fairpost: `budget` is for allocations, got nonnegative"
-    both = run(command, base(command, "--budget", 1000, "--postprocess", "baseline"))  # one shares it: both run
-    assert both.code == 0
-    assert first(both, command)["cost_of_privacy"] is None
+    words = base(command, "--budget", 1000, "--postprocess", "baseline")
+    if command == "audit":  # one shares it: both run, each in its own table
+        assert first(run(command, words), command)["cost_of_privacy"] is None
+    else:
+        assert "must be in one unit" in refused(run, command, words)
 
 
 def group_budget(run, command):
@@ -768,6 +770,7 @@ LIMITS = {
     "relative-loss": (5.0, 9.0),
     "cost": (30.0, 60.0),
     "rmse": (40.0, 70.0),
+    "relative-rmse": (16.0, 28.0),
 }
 """Of `baseline` with a budget of 1000: dollars, and percent of what is due."""
 
@@ -780,6 +783,7 @@ def quantity(scale, name):
         "relative-loss": r.largest_relative_loss[0].scaled(100.0),
         "cost": r.cost_of_privacy.amount,
         "rmse": r.rmse.scaled(1000.0),
+        "relative-rmse": r.rmse.scaled(100.0 * counts().n),  # the mean of what is due is 1 / n of the budget
     }
     return ends[name]
 
@@ -801,11 +805,36 @@ def target(run, command, *, name):
     else:
         for limit in LIMITS[name]:
             words = ["--spreads", 1, 100, "--points", 5, "--postprocess", "baseline", "--budget", 1000]
-            done = run(command, [*words, f"--max-{name}", limit])
+            done = run(command, [*words, f"--max-{name}", limit, *([] if "rmse" in name else ["--any-error"])])
             assert done.data["targets"] == {key: limit}
             found = done.data["plans"][0]["found"]["mechanism"]["scale"]
             assert quantity(found, name).high <= limit < quantity(1.01 * found, name).high
     assert f"--max-{name} must be > 0 and finite, got 0" in refused(run, command, base(command, f"--max-{name}", 0))
+
+
+def any_error(run, command):
+    """Without a limit on the error there is a usual one, and the first line says so; with the option there is none."""
+    words = ["--epsilons", 0.001, 10, "--points", 5, "--postprocess", "nonnegative", "--max-relative-loss", 1]
+    usual, none = run(command, words), run(command, [*words, "--any-error"])
+    (kept,), (drowned,) = usual.data["plans"], none.data["plans"]
+    assert (usual.data["targets"], usual.data["assumed"]) == (
+        {"max_relative_loss": 1, "max_relative_rmse": 30}, ["max_relative_rmse"],
+    )  # fmt: skip
+    assert (none.data["targets"], none.data["assumed"]) == ({"max_relative_loss": 1}, [])
+    # nobody ever loses by clipping alone: x + eta above 0 has the mean square (E (x + eta)_+ - x)^2 of 2 b^2 - b^2 e^{-x/b}
+    x, b = counts().values, kept["found"]["mechanism"]["scale"]
+    error = np.sqrt(np.mean(2 * b**2 - b**2 * np.exp(-x / b) - b * x * np.exp(-x / b)))
+    assert error / x.mean() == pytest.approx(0.3, rel=1e-5)
+    assert drowned["found"]["epsilon"] == pytest.approx(0.001)
+    head = " ".join(usual.screen.split()).partition("The most noise")[0]
+    off = kept["stated"]["rmse"]["value"]
+    assert f"the typical error of nonnegative is {off:.5g} people, " in head
+    assert "% of the mean of what is due (at most 30 % by default, which binds)." in head
+    head = " ".join(none.screen.split()).partition("The most noise")[0]
+    assert re.search(
+        r"at epsilon 0\.001 .*the typical error of nonnegative is 1,000\.\d people, 3,\d00 % of the mean", head
+    ), head
+    assert "got one" in refused(run, command, [*words, "--any-error", "--max-rmse", 4])
 
 
 def label(run, command):
@@ -1051,7 +1080,7 @@ TABLE = {
     | {option: partial(map_of_the_page, option=option) for option in ("--map", "--map-key")}
     | {"--entities": entities, "--force": force} | NOUN,
     "sweep": AGAINST | {"--label": label, "--rhos": of_rhos},
-    "plan": AGAINST | {"--label": label} | MOST
+    "plan": AGAINST | {"--label": label, "--any-error": any_error} | MOST
     | {"--level-rmse": partial(of_levels, option="--level-rmse", value="state:1"), "--tries": of_tries},
     "project": COLUMNS | LEVELS | STATEMENTS | FILES | NOUN | {k: v for k, v in WORDS.items() if k != "--currency"}
     | {"--label": label_of_a_projection, "--keep": kept_by_a_projection}
@@ -1159,6 +1188,7 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
         "--max-relative-loss": (5.0, "max_relative_loss", 5.0),
         "--max-cost": (6.0, "max_cost", 6.0),
         "--max-rmse": (8.0, "max_rmse", 8.0),
+        "--max-relative-rmse": (9.0, "max_relative_rmse", 9.0),
         "--delta": (1e-5, "delta", 1e-5),
     }
     for option, (word, name, value) in given.items():
@@ -1268,18 +1298,23 @@ SCREENS = {
     "allocate": ("allocate", ["--scale", 2, "--replicates", 2, "--postprocess", "baseline", "--budget", 1000]),
     "project": ("project", ["--group-total", "t", "--round", "--seed", 1]),
 }
-HEADS = "post-processing alpha gains most loses most of its due cost of privacy RMSE P(0) by"
-CURVE_HEADS = "post-processing epsilon noise alpha largest loss largest in % of due cost of privacy RMSE P(0) by"
+HEADS = "post-processing alpha total off gains most loses most of its due cost of privacy RMSE P(0) by"
+CURVE_HEADS = (
+    "post-processing epsilon noise alpha total off largest loss largest in % of due cost of privacy RMSE P(0) by"
+)
 GROUP_HEADS = "group n due bias of due alpha inside smallest bias of its due"
 EXPLANATION = (  # wrapped
-    "alpha: the largest difference between two entities' biases. Of its due: what the entity that loses most loses, in percent of "
-    "what it is due. RMSE:",
-    "root mean squared error per entity. P(0): the mean chance of receiving 0.",
+    "alpha: the largest difference between two entities' biases. Total off: what all results add up to in expectation, less the true "
+    "total. Of its due:",
+    "what the entity that loses most loses, in percent of what it is due. RMSE: root mean squared error per entity. P(0): the mean "
+    "chance of receiving 0.",
 )
 IN_MONEY = (
-    "alpha: the largest difference between two entities' biases, in money. Of its due: what the entity that loses most loses, in "
-    "percent of what it is due.",
-    "RMSE: root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
+    "alpha: the largest difference between two entities' biases, in money. Total off: what all results add up to in expectation, less "
+    "the true total. Of",
+    "its due: what the entity that loses most loses, in percent of what it is due. RMSE: root mean squared error per entity, in money. "
+    "P(0): the mean",
+    "chance of receiving 0.",
 )
 MARK = "confidential: computed from true counts"
 # Of what is due: 3.70409 of 3 are 123 %, 0.0123938 of 60 are 0.0207 %, 18.309 of 732 (240 of 328 parts of 1000) are 2.50 %.
@@ -1292,10 +1327,11 @@ SHOWN = {
     "release": [
         "laplace noise, scale 10",
         HEADS,
-        "nonnegative 3.6917 a +3.7041 d +0.012394 +0.0207 % - 12.266 17.10 % exact",
-        "simplex 4.8277 a +2.6321 d −2.1956 −3.66 % - 9.9847 18.89 % exact",
+        "nonnegative 3.6917 +6.8407 a +3.7041 d +0.012394 +0.0207 % - 12.266 17.10 % exact",
+        "simplex 4.8277 0 a +2.6321 d −2.1956 −3.66 % - 9.9847 18.89 % exact",
         "nonnegative: in expectation a gets +3.7041 and d +0.012394, compared with the truth.",
         "d is overcounted by 0.0124, 0.0207 % of its count of 60; a is overcounted by 3.70, 123 % of its count of 3.",
+        "In expectation all results add up to 6.8407 more than the true total, 6.33 % of it.",
         "simplex: in expectation a gets +2.6321 and d −2.1956, compared with the truth.",
         "Theorem 1: alpha is between 3.2604 and 9.1181; with E[T], Lemma 3 gives at most 5.4585.",
         "d is undercounted by 2.20, 3.66 % of its count of 60; a is overcounted by 2.63, 87.7 % of its count of 3.",
@@ -1314,7 +1350,7 @@ SHOWN = {
     "money": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline $29.2 a +$10.9 d −$18.3 −2.50 % $19.8 $67.4 17.10 % exact",
+        "baseline $29.2 $0 a +$10.9 d −$18.3 −2.50 % $19.8 $67.4 17.10 % exact",
         "baseline: in expectation a gets +$10.9 and d −$18.3, compared with the truth.",
         "d loses $18.3, 2.50 % of the $732 it is due; a gains $10.9, 119 % of the $9.15 it is due.",
         "It would take $19.8 more for nobody to expect less than their due (cost of privacy).",
@@ -1329,7 +1365,7 @@ SHOWN = {
     "shares": [
         "laplace noise, scale 10",
         HEADS,
-        "baseline 2.9226 % a +1.0917 % d −1.8309 % −2.50 % 1.979 % of the budget 6.7379 % 17.10 % exact",
+        "baseline 2.9226 % 0 % a +1.0917 % d −1.8309 % −2.50 % 1.979 % of the budget 6.7379 % 17.10 % exact",
         "baseline: in expectation a gets +1.0917 % and d −1.8309 %, compared with the truth.",
         "d loses 1.83 % of the budget, 2.50 % of the 73.2 % it is due; a gains 1.09 % of the budget, 119 % of the 0.915 % it is due.",
         "It would take 1.979 % of the budget more for nobody to expect less than their due (cost of privacy).",
@@ -1343,38 +1379,49 @@ SHOWN = {
     ],
     "simulated": [
         "laplace noise, scale 10",
-        HEADS,
-        "nonnegative 3.7 (2.7 to 4.7) a +3.7 d 0 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
+        HEADS[: HEADS.index(" of its due")],
+        "nonnegative 3.7 (2.7 to 4.7) +6.9 (+5.0 to +8.9) a +3.7 d 0",
+        "post-processing of its due cost of privacy RMSE P(0) by",
+        "nonnegative 0 % (−0.30 % to +0.30 %) - 11.933 17.50 % 400 runs",
         "nonnegative: in expectation a gets +3.7 and d 0, compared with the truth.",
         "a is overcounted by 4, 120 % of its count of 3.",
+        "In expectation all results add up to 7 more than the true total, 6 % of it.",
         "Control variates cut the variance by 3.41 times.",
         "alpha is 3.69505, from 2.73965 to 4.65045 with 95 % confidence, at 400 runs.",
         "nonnegative, by group",
         GROUP_HEADS,
-        "n 2 43 +3.9 +9.0 % (+5.1 % to +12.8 %) 3.5 (1.8 to 5.2) b +0.17 +0.4 % (−0.6 % to +1.5 %)",
-        "s 2 65 +3.1 +4.7 % (+2.9 % to +6.6 %) 3.1 (1.8 to 4.3) d 0 0 % (−0.30 % to +0.30 %)",
+        "n 2 43 +3.6 +8.4 % (+5.5 % to +11.3 %) 3.3 (2.1 to 4.6) b +0.13 +0.3 % (−0.7 % to +1.4 %)",
+        "s 2 65 +2.89 +4.5 % (+3.0 % to +5.9 %) 2.9 (2.0 to 3.8) d 0 0 % (−0.30 % to +0.30 %)",
         *EXPLANATION,
         MARK,
     ],
     "sweep": [
         "4 entities, laplace noise",
         CURVE_HEADS,
-        "baseline 0.2 5 $9.43 $5.44 d 0.744 % d $6.56 $31.9 11.46 % exact",
-        "baseline 0.1 10 $29.2 $18.3 d 2.50 % d $19.8 $67.4 17.10 % exact",
-        "alpha: the largest difference between two entities' biases, in money. Largest in % of due: the largest loss relative to what the "
-        "entity is due. RMSE:",
-        "root mean squared error per entity, in money. P(0): the mean chance of receiving 0.",
+        "baseline 0.2 5 $9.43 $0 $5.44 d 0.744 % d $6.56 $31.9 (12.8 %) 11.46 % exact",
+        "baseline 0.1 10 $29.2 $0 $18.3 d 2.50 % d $19.8 $67.4 (27.0 %) 17.10 % exact",
+        "alpha: the largest difference between two entities' biases, in money. Total off: what all results add up to in expectation, less "
+        "the true total.",
+        "Largest in % of due: the largest loss relative to what the entity is due. RMSE: root mean squared error per entity, in money. "
+        "P(0): the mean chance",
+        "of receiving 0. In brackets: of the mean of what is due.",
         MARK,
     ],
     "plan": [
-        "nonnegative meets alpha 2 people at epsilon 0.157.",
+        "nonnegative meets alpha 2 people at epsilon 0.157; the typical error of nonnegative is 7.9636 people, 29.5 % of the mean of what is "
+        "due (at most 30 %",
+        "by default).",
         "The most noise that meets the targets, laplace",
         CURVE_HEADS,
-        "nonnegative 0.15637 6.39512 2.0000 0 d 0 % d - 7.9945 13.56 % exact",
-        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2 people.",
-        "alpha: the largest difference between two entities' biases. Largest in % of due: the largest loss relative to what the entity is "
-        "due. RMSE: root mean",
-        "squared error per entity. P(0): the mean chance of receiving 0.",
+        "nonnegative 0.15637 6.39512 2.0000 +3.4698 0 d 0 % d - 7.9945 (29.6 %) 13.56 % exact",
+        "nonnegative: this is the most noise, and the smallest epsilon, that keeps alpha at or below 2 people and the root mean "
+        "squared error relative to the",
+        "mean of what is due at or below 30 % (the default); the limit on alpha binds.",
+        "alpha: the largest difference between two entities' biases. Total off: what all results add up to in expectation, less the true "
+        "total. Largest in % of",
+        "due: the largest loss relative to what the entity is due. RMSE: root mean squared error per entity. P(0): the mean chance of "
+        "receiving 0. In",
+        "brackets: of the mean of what is due.",
         MARK,
     ],
     "allocate": [
@@ -1419,10 +1466,12 @@ def test_counts_beside_money_are_not_said_to_be_in_money(run, command):
 
 
 def test_a_plan_that_nothing_meets_says_so_and_ends_with_3(run):
-    done = run("plan", base("plan", "--max-alpha", 1e-9)[2:])
+    done = run("plan", [*CURVE, "--postprocess", "nonnegative", "--max-alpha", 1e-9])
     assert done.code == 3
     assert (
-        "no noise in the range keeps alpha at or below 1e-09 people: the least noise already exceeds it." in done.screen
+        "no noise in the range keeps alpha at or below 1e-09 people and the root mean squared error relative to the mean of what is due at "
+        "or below 30 % (the default): the least noise already exceeds the limit on alpha."
+        in " ".join(done.screen.split())
     )
     assert done.data["plans"][0]["found"] is None
 
@@ -1438,7 +1487,9 @@ def test_without_the_noise_allocate_gives_shares_and_says_why_no_more(run):
 
 @pytest.mark.parametrize(("how", "extra"), [("baseline", {"cost_share", "cost_amount"}), ("nonnegative", set())])
 def test_the_columns_of_a_sweep(run, how, extra):
-    done = run("sweep", base("sweep", "--budget", 1000, "--postprocess", "pos", how=how))
+    done = run(
+        "sweep", base("sweep", *(["--budget", 1000, "--postprocess", "pos"] if how == "baseline" else []), how=how)
+    )
     for row, scale in zip([r for r in done.rows if r["postprocess"] == how], (5.0, 10.0), strict=True):
         r = fp.audit(counts(), fp.Laplace(scale), how, **({"budget": 1000.0} if how == "baseline" else {}))
         cash = 1000.0 if how == "baseline" else 1.0  # all of it is in money where there is some
@@ -1456,6 +1507,8 @@ def test_the_columns_of_a_sweep(run, how, extra):
             ("largest_loss", loss.scaled(cash)),
             ("largest_relative_loss", part),
             ("rmse", root.scaled(cash)),
+            ("relative_rmse", r.relative_rmse),
+            ("total_off", r.total_off.scaled(cash)),
         ):
             want |= {name: e.value, f"{name}_low": e.low, f"{name}_high": e.high}
         assert set(row) == set(want)

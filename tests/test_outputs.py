@@ -175,22 +175,33 @@ def rmse_entry(mse, half, kind):
     )
 
 
+def total_entry(r, total=None):
+    """By how much the total is off: known of rules that keep one, else the sum of the biases."""
+    if r.postprocess in ("nonnegative", "sum-clipped"):
+        rounding = 5 * 2.0**-53 * np.abs(r.bias).sum()
+        entry = near(interval(r.bias.sum(), r.half_width.sum() + rounding, r.accuracy.kind)) | {"kept": None}
+        return entry if r.sample is None else estimate(r.sample.total_off) | {"kept": None}
+    off = 0.0 if total is None else total - sum(VALUES)
+    return interval(off, 0.0, "bound") | {"kept": [off] * (2 if r.grouped else 1)}
+
+
 def groups_of(r):
     """The groups of a result: sums (to the rounding of three terms), the root of the mean over entities of the squared error."""
+    known = 0.0 if r.grouped and r.postprocess != "sum-clipped" else 1.0  # a rule by group keeps each group's total
     out = []
     for g in ("north", "south"):
         mine = np.array([h == g for h in GROUPS])
         rounding = 2 * 2.0**-53 * np.abs(r.bias[mine]).sum()  # of a sum of three
         sums = {
-            "bias": r.bias[mine].sum(),
-            "half_width": r.half_width[mine].sum() + rounding,
+            "bias": known * r.bias[mine].sum(),
+            "half_width": known * (r.half_width[mine].sum() + rounding),
             "due": r.truth[mine].sum(),
         }
         rmse = math.sqrt(r.mse[mine].sum() / 3)
         numbers = sums | {"root_mean_squared_error": rmse}
         worst = int(np.flatnonzero(mine)[np.argmin(r.bias[mine])])
-        known, low, high = r.accuracy.kind, r.bias[mine] - r.half_width[mine], r.bias[mine] + r.half_width[mine]
-        relative = interval(r.bias[worst] / r.truth[worst], relative_half(r)[worst], known)
+        kind, low, high = r.accuracy.kind, r.bias[mine] - r.half_width[mine], r.bias[mine] + r.half_width[mine]
+        relative = interval(r.bias[worst] / r.truth[worst], relative_half(r)[worst], kind)
         out.append(
             {"group": g, "n": 3}
             | {k: pytest.approx(v, rel=1e-14, abs=4e-16 * np.abs(r.bias).max()) for k, v in numbers.items()}
@@ -205,10 +216,10 @@ def groups_of(r):
                         "value": np.ptp(r.bias[mine]),
                         "low": max(0.0, low.max() - high.min()),
                         "high": high.max() - low.min(),
-                        "accuracy": known,
+                        "accuracy": kind,
                     }
                 ),
-                "worst": near(interval(r.bias[worst], r.half_width[worst], known), 1e-9)
+                "worst": near(interval(r.bias[worst], r.half_width[worst], kind), 1e-9)
                 | {"id": IDS[worst], "relative_bias": near(relative, 1e-9)},
                 "root_mean_squared_error_interval": rmse_entry(
                     r.mse[mine], r.mse_accuracy.half_width[mine], r.mse_accuracy.kind
@@ -225,7 +236,7 @@ def loss_entry(bias, half, kind):
     return near({"value": value, "low": low, "high": high, "accuracy": kind}, 1e-9) | {"id": who, "name": who}
 
 
-def audit_entry(r, entities=True):
+def audit_entry(r, entities=True, total=None):
     """The JSON of one result, from its fields."""
     bounds = None if r.bounds is None else asdict(r.bounds)
     entry = {
@@ -249,6 +260,7 @@ def audit_entry(r, entities=True):
         "seed": r.seed,
         "alpha": estimate(r.alpha),
         "alpha_pair": list(r.alpha_pair),
+        "total_off": total_entry(r, total),
         "bounds": bounds,
         "cost_of_privacy": cost_of(r),
         "price": {
@@ -257,6 +269,9 @@ def audit_entry(r, entities=True):
             "mean_probability_of_zero": pytest.approx(sum(r.zero) / len(r.mse), rel=1e-14),
         },
         "rmse": rmse_entry(r.mse, r.mse_accuracy.half_width, r.mse_accuracy.kind),
+        "relative_rmse": rmse_entry(
+            r.mse / r.truth.mean() ** 2, r.mse_accuracy.half_width / r.truth.mean() ** 2, r.mse_accuracy.kind
+        ),
         "largest_loss": loss_entry(r.bias, r.half_width, r.accuracy.kind)
         | {"id": r.alpha_pair[1], "name": r.alpha_pair[1]},  # theory may know it where all gain alike
         "largest_relative_loss": loss_entry(r.bias / r.truth, relative_half(r), r.accuracy.kind),
@@ -430,7 +445,7 @@ def test_a_total_of_their_own(folder):
     words = ("--scale", 8, "--postprocess", "simplex", "--entities")
     found = [Ran(folder, "audit", "true.csv", *words, *more).data["results"][0] for more in ((), ("--total", 1500))]
     result = fp.audit(COUNTS, fp.Laplace(scale=8.0), "simplex", total=1500)
-    assert found[1] == audit_entry(result)
+    assert found[1] == audit_entry(result, total=1500)
     assert found[0]["alpha"] != found[1]["alpha"]
     assert found[0]["bounds"] == asdict(result_bounds(None))
     assert found[0]["expected_T"] is not None
@@ -466,9 +481,11 @@ def test_the_promise_in_the_json(folder, words, promise):
 # ---- sweep and plan -----------------------------------------------------------------------------------------------
 
 CURVE = (
-    "postprocess", "epsilon", "spread", "method", "unit", "alpha", "alpha_low", "alpha_high", "largest_loss", "largest_loss_low",
+    "postprocess", "epsilon", "spread", "method", "unit", "alpha", "alpha_low", "alpha_high", "total_off", "total_off_low",
+    "total_off_high", "largest_loss", "largest_loss_low",
     "largest_loss_high", "largest_relative_loss", "largest_relative_loss_low", "largest_relative_loss_high", "rmse", "rmse_low",
-    "rmse_high", "loses_most", "loses_most_relatively", "cost_share", "cost_amount", "zero", "confidential",
+    "rmse_high", "relative_rmse", "relative_rmse_low", "relative_rmse_high",
+    "loses_most", "loses_most_relatively", "cost_share", "cost_amount", "zero", "confidential",
 )  # fmt: skip
 
 
@@ -482,9 +499,11 @@ def curve_columns(points):
         [p.method for p in points],
         [p.unit for p in points],
         *([getattr(p.alpha, end) for p in points] for end in ends),
+        *([getattr(p.total_off, end) for p in points] for end in ends),
         *([getattr(p.loss, end) for p in points] for end in ends),
         *([getattr(p.relative_loss, end) for p in points] for end in ends),
         *([v if math.isfinite(v := getattr(p.rmse, end)) else None for p in points] for end in ends),
+        *([v if math.isfinite(v := getattr(p.relative_rmse, end)) else None for p in points] for end in ends),
         [p.loser for p in points],
         [p.relative_loser for p in points],
         [None if c is None else c.share.value for c in cost],
@@ -508,10 +527,12 @@ def point_entry(p):
         "unit": p.unit,
         "alpha": estimate(p.alpha),
         "alpha_pair": list(p.alpha_pair),
+        "total_off": estimate(p.total_off),
         "largest_loss": estimate(p.loss) | {"id": p.loser},
         "largest_relative_loss": estimate(p.relative_loss) | {"id": p.relative_loser},
         "cost_of_privacy": told,
         "rmse": estimate(p.rmse) | ({} if math.isfinite(p.rmse.high) else {"high": None}),
+        "relative_rmse": estimate(p.relative_rmse) | ({} if math.isfinite(p.rmse.high) else {"high": None}),
         "zero": estimate(p.zero),
         "note": p.note,
         "names": {},
@@ -526,6 +547,8 @@ def point_from_audit(result, epsilon):
     assert [found.loss.value, found.loss.low, found.loss.high] == pytest.approx(ends, rel=1e-14, abs=1e-300)
     assert found.alpha.value == pytest.approx(np.ptp(result.bias) * factor, rel=1e-9)
     assert found.rmse.value == pytest.approx(math.sqrt(np.mean(result.mse)) * factor, rel=1e-14)
+    assert found.relative_rmse.value == pytest.approx(math.sqrt(np.mean(result.mse)) / np.mean(result.truth), rel=1e-13)
+    assert found.total_off.value == pytest.approx(result.bias.sum() * factor, rel=1e-6, abs=1e-6 * found.alpha.value)
     assert found.zero.value == pytest.approx(np.mean(result.zero), rel=1e-14)
     assert found.relative_loss.value == pytest.approx(max(0.0, np.max(-result.bias / result.truth)), rel=1e-14)
     assert found.relative_loser == result.counts.ids[int(np.argmin(result.bias / result.truth))]
@@ -539,7 +562,7 @@ def money_for(rule):
 
 
 def test_the_files_of_a_sweep(folder):
-    rules = ("nonnegative", "baseline", "pos")
+    rules = ("baseline", "pos")
     words = [w for rule in rules for w in ("--postprocess", rule)]
     ran = Ran(
         folder,
@@ -557,7 +580,7 @@ def test_the_files_of_a_sweep(folder):
         *words,
     )
     spreads = np.geomspace(2 / 0.5, 2 / 0.1, 3)
-    assert ran.numbers("spread")[::3] == pytest.approx(spreads)
+    assert ran.numbers("spread")[::2] == pytest.approx(spreads)
     assert ran.numbers("epsilon") == pytest.approx(2 / np.array(ran.numbers("spread")))
     points = [
         point_from_audit(fp.audit(COUNTS, fp.Laplace(s), rule, budget=money_for(rule)), 2 / s)
@@ -575,9 +598,8 @@ def test_the_files_of_a_sweep(folder):
         "points": [point_entry(p) for p in points],
         "refused": [],
     }
-    shares = [p for p in points if p.postprocess != "nonnegative"]
-    assert all(p.cost.amount.value == pytest.approx(p.cost.share.value * MONEY) for p in shares)
-    assert len({p.loss.value for p in shares}) == len(shares)
+    assert all(p.cost.amount.value == pytest.approx(p.cost.share.value * MONEY) for p in points)
+    assert len({p.loss.value for p in points}) == len(points)
 
 
 def test_a_sweep_that_is_simulated_keeps_seed_and_confidence(folder):
@@ -605,9 +627,9 @@ def test_a_sweep_that_is_simulated_keeps_seed_and_confidence(folder):
 def test_a_sweep_names_what_was_refused(folder):
     ran = Ran(
         folder, "sweep", "true.csv", "--spreads", 5, 9, "--points", 2, "--method", "exact", "--mechanism", "discrete-laplace",
-        "--postprocess", "pos", "--postprocess", "nonnegative",
+        "--postprocess", "pos", "--postprocess", "baseline",
     )  # fmt: skip
-    assert ran.column("postprocess") == ["nonnegative"] * 2
+    assert ran.column("postprocess") == ["baseline"] * 2
     assert [set(r) for r in ran.data["refused"]] == [{"mechanism", "epsilon", "postprocess", "reason"}] * 2
     for r, spread in zip(ran.data["refused"], (5.0, 9.0), strict=True):
         assert r["mechanism"] == noise_of(fp.DiscreteLaplace(spread))
@@ -628,14 +650,14 @@ def test_a_sweep_names_what_was_refused(folder):
     ],
 )
 def test_the_files_of_a_plan(folder, option, target, limit, budget):
-    words = ("--budget", budget) if budget else ()
+    words = (*(("--budget", budget) if budget else ()), *(() if target == "rmse" else ("--any-error",)))
     ran = Ran(
         folder, "plan", "true.csv", option, limit, "--spreads", 2, 30, "--points", 4, "--postprocess", "pos",
         "--sensitivity", 2, *words,
     )  # fmt: skip
     found = plan(
         COUNTS, fp.Laplace, "pos", **{f"max_{target}": limit}, spreads=grid(2.0, 30.0, 4), budget=budget,
-        epsilon=lambda m: 2 / m.spread,
+        epsilon=lambda m: 2 / m.spread, any_error=target != "rmse",
     )  # fmt: skip
     ran.holds(curve_columns(found.curve))
     assert {k: v for k, v in ran.data.items() if k not in HEAD} == {
@@ -646,6 +668,7 @@ def test_the_files_of_a_plan(folder, option, target, limit, budget):
         "currency": "$",
         "warnings": [],
         "targets": {f"max_{target}": limit},
+        "assumed": [],
         "verdict": fp.Plans((found,)).verdict,
         "plans": [
             {

@@ -12,6 +12,7 @@ from fairpost.datasets import hawaii, synthetic_districts
 from fairpost.engines.exact.threshold import moments as thresholds
 from fairpost.errors import ParameterError
 from fairpost.noise import Neighbours
+from fairpost.partition import Partition
 from fairpost.plan import grid, plan, sweep
 
 DISTRICTS = synthetic_districts(400)
@@ -96,9 +97,9 @@ def test_refusals_are_listed_with_their_reason(monkeypatch):
 
     monkeypatch.setattr(thresholds.sets, "shares", none)
     monkeypatch.setattr(thresholds.product, "shares", none)
-    found = sweep(hawaii(), [fp.Laplace(10.0)], ["simplex", "pos-threshold"], engine=no_simulation())
+    found = sweep(hawaii(), [fp.Laplace(10.0)], ["pos", "pos-threshold"], engine=no_simulation())
     refused = found.refused
-    assert [p.postprocess for p in found.points] == ["simplex"]
+    assert [p.postprocess for p in found.points] == ["pos"]
     assert [r.postprocess for r in refused] == ["pos-threshold"]
     assert refused[0].reason.startswith("pos-threshold: ")
     assert "misses the relative tolerance 1e-06" in refused[0].reason
@@ -148,7 +149,7 @@ def test_the_epsilon_and_the_noise_that_a_plan_prints_meet_its_target(tmp_path, 
     table = tmp_path / "counts.csv"
     x = [40.0, 55.0, 70.0, 120.0]
     table.write_text("id,count\n" + "".join(f"{i},{v:g}\n" for i, v in enumerate(x)))
-    words = ["plan", str(table), "--postprocess", "baseline", "--max-alpha", str(limit), "--points", "9"]
+    words = ["plan", str(table), "--postprocess", "baseline", "--max-alpha", str(limit), "--points", "9", "--any-error"]
     done = CliRunner().invoke(main, words, env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     lines = [line.strip(" │|") for line in done.output.splitlines()]
@@ -158,7 +159,10 @@ def test_the_epsilon_and_the_noise_that_a_plan_prints_meet_its_target(tmp_path, 
         alpha = fp.audit(fp.Counts(x), mechanism, "baseline").alpha
         assert limit * (1 - 1e-4) <= alpha.high <= limit
     # the first line states three digits, rounded up: alpha is at most some 2 * 5e-3 below its limit there (it grows about as b^2)
-    stated = re.fullmatch(rf"baseline meets alpha {limit:g} share at epsilon (0\.\d{{2,5}})\.", lines[0])
+    stated = re.fullmatch(
+        rf"baseline meets alpha {limit:g} share at epsilon (0\.\d{{2,5}}); the typical error of baseline is .*\.",
+        lines[0],
+    )
     short = float(stated[1])
     assert epsilon <= short < epsilon * 1.01
     assert 0.97 * limit < fp.audit(fp.Counts(x), fp.Laplace.from_epsilon(short), "baseline").alpha.high <= limit
@@ -203,7 +207,8 @@ def test_what_the_verdict_states_is_short_rounded_up_and_meets_the_targets(toget
     _, both = together
     ranked = sorted(both, key=lambda p: p.stated.epsilon)
     said = re.fullmatch(
-        r"(\S+) meets loss \$20,000 and relative loss 1 % and RMSE \$400,000 at epsilon (\S+), (\S+) needs (\S+)",
+        r"(\S+) meets loss \$20,000 and relative loss 1 % and RMSE \$400,000 at epsilon (\S+), (\S+) needs ([^;]+); "
+        r"the typical error of \1 is \$[\d,]+, [\d.]+ % of the mean of what is due",
         both.verdict,
     )
     assert [said[1], said[3]] == [p.postprocess for p in ranked]
@@ -218,13 +223,15 @@ def test_what_the_verdict_states_is_short_rounded_up_and_meets_the_targets(toget
 
 
 def test_without_epsilon_the_noise_is_stated_rounded_down():
-    found = plan(hawaii(), fp.Laplace, ["simplex"], max_alpha=0.05, spreads=grid(1, 100, 5), engine="exact")
+    found = plan(
+        hawaii(), fp.Laplace, ["simplex"], max_alpha=0.05, spreads=grid(1, 100, 5), engine="exact", any_error=True
+    )
     (only,) = found
     assert only.stated.epsilon is None
     scale = only.stated.mechanism.scale
     assert f"{scale:.3g}" == f"{scale:.12g}"
     assert 0.99 * only.found.mechanism.scale < scale <= only.found.mechanism.scale
-    assert found.verdict == f"simplex meets alpha 0.05 people at scale {scale:g}"
+    assert found.verdict.startswith(f"simplex meets alpha 0.05 people at scale {scale:g}; the typical error of simplex")
 
 
 def test_a_rule_that_no_noise_helps_is_told_in_the_verdict(together):
@@ -233,10 +240,11 @@ def test_a_rule_that_no_noise_helps_is_told_in_the_verdict(together):
     none = plan(DISTRICTS, fp.Laplace, ["baseline"], max_loss=1e-9, max_alpha=1e12, **same)
     assert none[0].found is None
     assert none[0].binding == "loss"
-    assert none.verdict == "no rule meets alpha $1,000,000,000,000 and loss $1e-09 in the range: baseline"
+    usual = "relative RMSE 30 % (the default)"
+    assert none.verdict == f"no rule meets alpha $1,000,000,000,000 and loss $1e-09 and {usual} in the range: baseline"
     assert "the least noise already exceeds the limit on the largest expected loss" in none[0].message
     for p in some:
-        assert (p.postprocess in some.verdict.partition("not in the range")[2]) == (p.found is None)
+        assert (p.postprocess in some.verdict.partition("not in the range")[2].partition(";")[0]) == (p.found is None)
 
 
 def test_plans_restore_everything(together):
@@ -255,10 +263,11 @@ def test_plans_restore_everything(together):
 def test_a_curve_says_its_unit_and_restores_everything():
     """alpha, the losses and the error of an allocation with a budget are all in money; without one in shares."""
     x = fp.Counts([3, 8, 20, 55], ids=list("abcd"), names=["Ash", "Birch", "Cedar", "Dogwood"])
-    cash, plain = (
-        fp.sweep(x, [fp.Laplace(4.0)], ["pos", "simplex"][:k], budget=b) for k, b in ((1, 1000.0), (2, None))
+    cash, plain, counts = (
+        fp.sweep(x, [fp.Laplace(4.0)], [rule], budget=b)
+        for rule, b in (("pos", 1000.0), ("pos", None), ("simplex", None))
     )
-    (money,), (share, people) = cash.points, plain.points
+    (money,), (share,), (people,) = cash.points, plain.points, counts.points
     assert (money.unit, share.unit, people.unit) == ("money", "share", "people")
     for name in ("alpha", "loss", "rmse"):
         assert getattr(money, name).value == pytest.approx(1000 * getattr(share, name).value, rel=1e-12)
@@ -269,8 +278,9 @@ def test_a_curve_says_its_unit_and_restores_everything():
     assert again.points == cash.points
     assert (again.basis, again.mark) == (cash.basis, cash.mark)
     assert again.basis.budget == 1000.0
-    with pytest.raises(ParameterError, match="one figure has one unit, got share and people"):
-        plain.plot("alpha")
+    mixed = fp.Curve((share, people), ())
+    with pytest.raises(ParameterError, match="figure must be in one unit, got pos in share and simplex in people"):
+        mixed.plot("alpha")
 
 
 @pytest.mark.parametrize("name", ["simplex", "pos"])
@@ -287,16 +297,15 @@ def test_a_sweep_and_a_plan_hand_on_groups_and_total(name):
         assert [p.alpha.value for p in found.curve] == audits
 
 
-def test_rules_of_two_tasks_in_one_plan():
-    """A budget is for shares, a total for counts: each rule is given what it looks at."""
+def test_a_total_is_for_the_rules_that_keep_one():
+    """One total in a plan of several rules: each is given what it looks at."""
     x = hawaii()
     asked = {"max_alpha": 1.0, "spreads": grid(1, 50, 3)}
     total = x.total - 300  # not the one that a rule would keep by itself
-    both = plan(x, fp.Laplace, ["simplex", "pos"], budget=1e6, total=total, **asked)
-    assert [p.unit for p in both] == ["people", "money"]
-    assert both[1].found == plan(x, fp.Laplace, "pos", budget=1e6, **asked).found
+    both = plan(x, fp.Laplace, ["simplex", "nonnegative"], total=total, **asked)
     kept = plan(x, fp.Laplace, "simplex", total=total, **asked)
     assert [p.alpha.value for p in both[0].curve] == [p.alpha.value for p in kept.curve]
+    assert both[1].found == plan(x, fp.Laplace, "nonnegative", **asked).found
     assert kept.curve[0].alpha.value != plan(x, fp.Laplace, "simplex", **asked).curve[0].alpha.value
     for rules, given, said in (
         (["none", "nonnegative"], {"total": total}, "`total` is for post-processings that keep one"),
@@ -304,3 +313,62 @@ def test_rules_of_two_tasks_in_one_plan():
     ):
         with pytest.raises(fp.FairpostError, match=said):
             plan(x, fp.Laplace, rules, **given, **asked)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x, rules: plan(x, fp.Laplace, rules, max_loss=5000.0, budget=1e6, spreads=(1.0, 50.0)),
+        lambda x, rules: plan(x, fp.Laplace, rules, max_relative_loss=1.0, budget=1e6, spreads=(1.0, 50.0)),
+        lambda x, rules: sweep(x, [fp.Laplace(8.0)], rules, budget=1e6),
+        lambda x, rules: fp.compare(x, fp.Laplace(8.0), rules, budget=1e6, targets={"max_loss": 5000.0}),
+        lambda x, rules: fp.compare(x, fp.Laplace(8.0), rules, budget=1e6).plot(),
+        lambda x, rules: fp.Plans(
+            tuple(plan(x, fp.Laplace, one, max_loss=9.0, spreads=(1.0, 9.0), **({"budget": 1e6} if one == "pos" else {}))
+                  for one in rules)
+        ),
+        lambda x, rules: fp.frontier(
+            x, fp.Laplace(8.0), "simplex-threshold", points=2, beside=fp.compare(x, fp.Laplace(8.0), rules, budget=1e6)
+        ),
+    ],
+    ids=["plan", "plan in percent", "sweep", "targets", "figure", "plans", "frontier"],
+)  # fmt: skip
+def test_dollars_are_not_compared_with_people(ask):
+    """A limit, a sentence or a picture about two units is refused in one line that names the rules of each."""
+    with pytest.raises(ParameterError, match=r"must be in one unit, got simplex.* in people and pos in money: ask"):
+        ask(fp.Counts([40.0, 500.0, 3000.0]), ["simplex", "pos"])
+
+
+def test_a_share_of_a_group_is_not_compared_with_a_share_of_the_whole():
+    x = fp.Counts([3.0, 8.0, 20.0, 55.0], groups=list("aabb"))
+    rules = [fp.PoS(), fp.PoS(partition=Partition.of(x.groups))]
+    with pytest.raises(ParameterError, match="got pos in share and pos in share of each group"):
+        fp.compare(x, fp.Laplace(2.0), rules, targets={"max_loss": 0.1})
+    cash = fp.compare(x, fp.Laplace(2.0), rules, targets={"max_loss": 50.0}, budget=1000.0)
+    assert [r.verdicts[0].unit for r in cash] == ["money", "money"]
+
+
+def test_limits_in_percent_are_for_rules_of_any_unit():
+    """Percent of what is due is percent of what is due; the tables then stand apart, each with its unit."""
+    x = fp.Counts([40.0, 500.0, 3000.0])
+    found = fp.compare(x, fp.Laplace(8.0), ["simplex", "pos"], budget=1e6, targets={"max_relative_loss": 50.0})
+    assert [r.outcome for r in found] == ["passes", "passes"]
+    rows = [line.split() for line in repr(found).splitlines()]
+    assert [row[2] for row in rows if row[:1] in (["simplex"], ["pos"])] == ["people", "share"]
+
+
+@pytest.mark.parametrize("words", ["plan --max-loss 5000", "audit --epsilon 0.1 --max-loss 5000", "sweep --points 2"])
+def test_the_commands_refuse_dollars_beside_people(tmp_path, words):
+    from click.testing import CliRunner
+
+    from fairpost.cli import main
+
+    (tmp_path / "t.csv").write_text("id,count\na,40\nb,500\nc,3000\n")
+    command, *rest = words.split()
+    page = tmp_path / "page.html"
+    rules = ["--postprocess", "pos", "--postprocess", "simplex", "--budget", "6.5e9", "--html", str(page)]
+    done = CliRunner().invoke(main, [command, str(tmp_path / "t.csv"), *rest, *rules])
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].endswith("got pos in money and simplex in people: ask for them apart")
+    assert done.stdout == ""
+    assert not page.exists()

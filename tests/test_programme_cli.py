@@ -172,3 +172,43 @@ def test_seats_say_whose_may_change(run, tmp_path):
     done = run("audit", "s.csv", "--programme", "seats.toml", "--scale", 800, "--runs", 500)
     assert done.exit_code == 0, done.stderr
     assert "some seat changes hands (500 runs)" in done.stdout
+
+
+MEAGRE = {
+    "nobody, one row": "a,0,50000,x,0",
+    "nobody": "a,0,100,x,0\nb,0,200,y,0\nc,0,50000,y,0",
+    "no base": "a,0,0,x,0\nb,0,0,y,0",
+    "one row": "a,700,50000,x,5",
+    "all alike": "a,20,100,x,1\nb,20,100,x,1\nc,20,100,y,1",
+    "one base": "a,5,1000,x,1\nb,50,1000,x,0\nc,200,1000,y,0",
+    "below every threshold": "a,0,50000,x,0\nb,9,50000,x,0\nc,1,400,y,0",
+}
+
+
+@pytest.mark.parametrize("rows", MEAGRE.values(), ids=MEAGRE)
+@pytest.mark.parametrize("law", [*NAMES, "held.toml", "both.toml"])
+def test_a_share_of_nothing_is_defined_or_refused_in_one_line(tmp_path, monkeypatch, law, rows):
+    """Every law of the package, and its documented options, on next to nothing: no traceback, and shares that sum to 1."""
+    monkeypatch.chdir(tmp_path)
+    held = builtin_text("title1-basic").replace("# hold_harmless", "hold_harmless")
+    (tmp_path / "held.toml").write_text(held)
+    (tmp_path / "both.toml").write_text(held + "minimum = { percent = 0.35, average = 150 }\n")
+    (tmp_path / "d.csv").write_text("id,count,base,group,last_year\n" + rows + "\n")
+    for more in (["--sigma", "10", "--mechanism", "gaussian"], ["--scale", "0.05", "--mechanism", "discrete-laplace"]):
+        words = ["audit", "d.csv", "--base", "base", "--programme", law, "--budget", "1e6", "--runs", "64", *more]
+        words = [w for w in words if law not in ("section-203", "house-seats") or w not in ("--budget", "1e6")]
+        done = CliRunner().invoke(main, [*words, "--json", "-", "--entities"])
+        assert done.exit_code in (0, 2), done.exception
+        if done.exit_code == 2:
+            assert done.stderr.count("\n") == 1
+        elif "--budget" in words:
+            entities = json.loads(done.stdout)["results"][0]["entities"]
+            assert sum(e["due"] for e in entities) == pytest.approx(1)
+            assert abs(sum(e["bias"] for e in entities)) <= sum(e["half_width"] for e in entities) + 1e-12
+            words = [w for w in words if w not in ("--runs", "64")]
+            done = CliRunner().invoke(main, ["allocate", *words[1:], "--replicates", "2", "--json", "-"])
+            assert done.exit_code == 0, done.stderr
+            found = json.loads(done.stdout)
+            assert sum(e["as_written_share"] for e in found["entities"]) == pytest.approx(1)
+            if found["interval"] is not None:
+                assert all(0 <= e["true_share_low"] <= e["true_share_high"] <= 1 for e in found["entities"])

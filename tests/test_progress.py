@@ -107,8 +107,6 @@ def test_a_bar_shows_done_most_and_the_newest_label_and_is_quiet_without_a_termi
             return self.terminal
 
     monkeypatch.setattr(rich.progress, "Progress", Kept)
-    for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.stderr", out := Stream())
     with screen.progress("waiting") as report:
         bar, given = seen[-1]
@@ -123,13 +121,17 @@ def test_a_bar_shows_done_most_and_the_newest_label_and_is_quiet_without_a_termi
     assert given["console"].stderr
     assert "5/9" in out.getvalue()
     assert "counting" in out.getvalue()
-    monkeypatch.setattr(Stream, "terminal", False)
-    monkeypatch.setattr("sys.stderr", out := Stream())
-    with screen.progress("waiting") as report:
-        report(3, 7)
-        report(5, 9, "counting")
-    assert len(seen) == 1
-    assert out.getvalue() == ""
+    for terminal, around in ((False, {}), (False, {"FORCE_COLOR": "1"}), (True, {"TERM": "dumb"})):
+        monkeypatch.setattr(Stream, "terminal", terminal)
+        monkeypatch.setattr("sys.stderr", out := Stream())
+        with monkeypatch.context() as m:
+            for name, value in around.items():
+                m.setenv(name, value)
+            with screen.progress("waiting") as report:
+                report(3, 7)
+                report(5, 9, "counting")
+        assert len(seen) == 1
+        assert out.getvalue() == ""
 
 
 # -- fairpost paper ---------------------------------------------------------------------------------------------------

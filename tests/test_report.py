@@ -374,7 +374,9 @@ def test_a_page_of_curves_names_target_and_answer():
     found = points()
     page = curves_page(found, x="epsilon", plans=plans(found), made="now", source="bees.csv", noun="hives")
     text = words(page)
-    assert text.index("pos meets $500 at epsilon 0.1; not in the range: baseline.") < text.index("Unfairness")
+    assert text.index(
+        "pos meets $500 at epsilon 0.1; not in the range: baseline; the typical error of pos is $300."
+    ) < text.index("Unfairness")
     assert "pos: epsilon 0.1. There: unfairness (alpha) $100; typical error $300; largest expected loss $200;" in text
     assert "baseline: no noise in the range keeps the largest expected loss at or below $500" in text
     assert "bees.csv · 2 hives, 10 people · $1.00 million · now" in text

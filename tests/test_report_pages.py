@@ -19,7 +19,7 @@ from fairpost.accuracy import Estimate
 from fairpost.plan import frontier
 from fairpost.report import allocation_page, audit_page, curves_page, findings, levels_page, projection_page
 from fairpost.report.shapes import GRID, Shapes
-from fairpost.report.views import Words, by_task
+from fairpost.report.views import Words, by_unit
 from handmade import BASELINE, POS, SIMPLEX, THRESHOLD, simulated
 from test_report import browser, payload, plans, points, rows, until, visit, words  # noqa: F401 (fixtures)
 from test_sentences import text
@@ -59,7 +59,7 @@ def desk(visit, page):  # noqa: F811
 
 
 def said(*results):
-    views = [v for found in by_task(results, Words("pupils", "districts", "€")).values() for v in found]
+    views = [v for found in by_unit(results, Words("pupils", "districts", "€")).values() for v in found]
     return [text(f.text) for f in findings.findings(views)]
 
 

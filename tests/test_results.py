@@ -166,6 +166,7 @@ def test_the_json_of_a_result_made_by_hand(result):
         "runs": 1234 if drawn else None,
         "seed": 77 if drawn else None,
         "alpha": estimate(result.alpha),
+        "total_off": {"value": 0.0, "low": 0.0, "high": 0.0, "accuracy": "bound", "kept": [0.0]},
         "alpha_pair": ["Ash", "Dogwood" if result is THRESHOLD else "Elm"],
         "bounds": asdict(result.bounds) if result is SIMPLEX else None,
         "cost_of_privacy": told,
@@ -175,6 +176,9 @@ def test_the_json_of_a_result_made_by_hand(result):
             "mean_probability_of_zero": mean["zero"],
         },
         "rmse": root(result.mse, result.mse_accuracy.half_width, "bound"),
+        "relative_rmse": root(
+            result.mse / result.truth.mean() ** 2, result.mse_accuracy.half_width / result.truth.mean() ** 2, "bound"
+        ),
         "largest_loss": loss_of(
             result.bias, result.half_width, "Dogwood" if result is THRESHOLD else "Elm", result.accuracy.kind
         ),

@@ -37,10 +37,10 @@ RUNS = {
     "grouped counts": "audit true.csv --scale 8 --postprocess simplex --by-group --entities",
     "judged": "audit named.csv --label name --keep zip --keep note --scale 2 --postprocess pos --postprocess baseline --budget 54321 "
     "--max-loss 190 --max-relative-loss 3 --frontier --entities",
-    "sweep": "sweep true.csv --spreads 4 9 --points 2 --postprocess nonnegative --postprocess pos --budget 54321",
+    "sweep": "sweep true.csv --spreads 4 9 --points 2 --postprocess baseline --postprocess pos --budget 54321",
     "sweep by group": "sweep true.csv --spreads 4 9 --points 2 --postprocess pos --budget 54321 --by-group",
     "sweep refused": "sweep true.csv --spreads 4 9 --points 2 --mechanism discrete-laplace --method exact "
-    "--postprocess pos --postprocess none",
+    "--postprocess pos --postprocess baseline",
     "plan": "plan true.csv --max-loss 60 --budget 54321 --spreads 2 30 --points 3 --postprocess pos --postprocess baseline",
     "plan with targets": "plan named.csv --label name --max-loss 60 --max-relative-loss 5 --max-rmse 900 --max-alpha 400 --max-cost 500 "
     "--budget 54321 --spreads 2 30 --points 3 --postprocess pos",

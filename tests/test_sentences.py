@@ -43,7 +43,7 @@ from fairpost.report.page import file as page_file
 from fairpost.report.page import script as page_script
 from fairpost.report.payload import audit_data, raised
 from fairpost.report.tradeoff import tradeoff_data
-from fairpost.report.views import Words, by_task, split
+from fairpost.report.views import Words, by_unit, split
 from fairpost.results import Basis, Plan, Plans, Point
 from fairpost.rules import POSTPROCESSINGS
 from handmade import ALL, BASELINE, BUDGET, COUNTS, IDS, NOISE, POS, SIMPLEX, THRESHOLD, numbers_of, simulated, vector
@@ -62,7 +62,7 @@ def full(made):
 
 
 def views(*results):
-    return [v for found in by_task(results, WORDS).values() for v in found]
+    return [v for found in by_unit(results, WORDS).values() for v in found]
 
 
 def view(result):
@@ -409,22 +409,26 @@ def test_a_value_outside_its_bounds_is_a_defect(low, high, inside):
 # 0.0118 / 0.41, 0.0123 / 0.06; 0.0031234 / 0.41 +- 0.00083 / 0.41, 0.0043217 / 0.06 +- 0.00071 / 0.06
 ROWS = {
     "simplex": dict(
-        alpha="7.300", alpha_sure="error below 9 × 10⁻⁸", cost="–", cost_sure="",
+        alpha="7.300", alpha_sure="error below 9 × 10⁻⁸", total="0", total_sure="by construction",
+        cost="–", cost_sure="",
         loss="−3.600 −0.175 % Elm", relative="−0.469 % Cedar", gain="+3.700 +52.9 % Ash",
         rmse="14.28", deviation="13.66", zero="6.89 %", degenerate="none", method="exact, error below 5 × 10⁻⁸ for each",
     ),
     "simplex-threshold": dict(
-        alpha="3.5", alpha_sure="2.6 to 4.4", cost="–", cost_sure="", loss="−1.1 −0.2 % Dogwood", relative="−2 % Birch", gain="+2.4 +34 % Ash",
+        alpha="3.5", alpha_sure="2.6 to 4.4", total="0", total_sure="by construction",
+        cost="–", cost_sure="", loss="−1.1 −0.2 % Dogwood", relative="−2 % Birch", gain="+2.4 +34 % Ash",
         rmse="15.26", deviation="14.74", zero="13.5 %", degenerate="0.420 %",
         method="simulated, 1,234 runs, half-widths up to 0.87",
     ),
     "baseline": dict(
-        alpha="€96,400", alpha_sure="error below €0.04", cost="€65,600", cost_sure="error below €2",
+        alpha="€96,400", alpha_sure="error below €0.04", total="€0", total_sure="by construction",
+        cost="€65,600", cost_sure="error below €2",
         loss="−€47,200 −2.88 % Elm", relative="−2.88 % Elm", gain="+€49,200 +20.5 % Ash", rmse="€122,376", deviation="€114,400", zero="11.1 %",
         degenerate="0.310 %", method="exact, error below €0.03 for each",
     ),
     "pos": dict(
-        alpha="€30,000", alpha_sure="€24,000 to €35,000", cost="€22,000", cost_sure="€17,000 to €31,000",
+        alpha="€30,000", alpha_sure="€24,000 to €35,000", total="€0", total_sure="by construction",
+        cost="€22,000", cost_sure="€17,000 to €31,000",
         loss="−€12,000 −0.8 % Elm", relative="−0.8 % Elm", gain="+€17,000 +7 % Ash", rmse="€125,730", deviation="€120,800", zero="14.5 %",
         degenerate="none", method="simulated, 1,234 runs, half-widths up to €5,000",
     ),
@@ -622,10 +626,12 @@ def test_the_payload_of_an_audit():
     places = {"simplex": 0, "pos": 0, "baseline": 1, "simplex-threshold": 2}  # blue, vermilion, green
     for sent, r in zip(data["results"], (SIMPLEX, THRESHOLD, BASELINE, POS), strict=True):
         drawn, share = r.simulated, r.task == "allocation"
-        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in ("name", "task", "about", "kind")} == {
+        words = ("name", "task", "about", "measured", "kind")
+        assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in words} == {
             "name": r.postprocess,
             "place": places[r.postprocess],
             "task": r.task,
+            "measured": r.unit,
             "about": r.task,
             "kind": r.accuracy.kind,
             "simulated": drawn,
@@ -633,7 +639,7 @@ def test_the_payload_of_an_audit():
             "money": cash if share else None,
             "budget": 4e6 if share else None,
         } | ({} if drawn else {"half": None})
-        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in ("name", "task", "about", "kind")}
+        packed = {k: v for k, v in sent.items() if isinstance(v, str) and k not in words}
         assert set(packed) == {"truth", "bias", "error", "deviation", "zero"} | ({"half"} if drawn else set())
         assert unpacked(sent["truth"], "f8") == r.truth.tolist()
         assert unpacked(sent["bias"], "f8") == r.bias.tolist()
@@ -664,9 +670,10 @@ def test_the_page_holds_the_payload_and_the_sentences():
     ]
     row = ROWS["baseline"]
     keys = ("loss", "relative", "gain", "rmse", "deviation", "zero", "degenerate")
-    assert [row["alpha"] + row["alpha_sure"], row["cost"] + row["cost_sure"], *(row[k] for k in keys)] in cells
+    first = ("alpha", "total")
+    assert [*(row[k] + row[f"{k}_sure"] for k in (*first, "cost")), *(row[k] for k in keys)] in cells
     row = ROWS["simplex-threshold"]
-    assert [row["alpha"] + row["alpha_sure"], *(row[k] for k in keys)] in cells
+    assert [*(row[k] + row[f"{k}_sure"] for k in first), *(row[k] for k in keys)] in cells
 
 
 def test_equals_travel_once_and_numbers_that_differ_never_do():
@@ -692,17 +699,17 @@ def test_equals_travel_once_and_numbers_that_differ_never_do():
 
 def test_the_screen_compares():
     assert rendered(screen.comparison((BASELINE, POS), "€")) == [
-        ["baseline", "€96,400", "Ash +€49,200", "Elm −€47,200", "−2.88 %", "€65,600", "€122,380", "11.07 %", "exact"],
+        ["baseline", "€96,400", "€0", "Ash +€49,200", "Elm −€47,200", "−2.88 %", "€65,600", "€122,380", "11.07 %", "exact"],
         [
-            "pos", "€30,000 (€24,000 to €35,000)", "Ash +€17,300", "Elm −€12,500", "−0.76 % (−0.97 % to −0.55 %)",
+            "pos", "€30,000 (€24,000 to €35,000)", "€0", "Ash +€17,300", "Elm −€12,500", "−0.76 % (−0.97 % to −0.55 %)",
             "€22,000 (€17,000 to €31,000)", "€125,730", "14.51 %", "1,234 runs",
         ],
     ]  # fmt: skip
     assert rendered(screen.comparison((SIMPLEX, THRESHOLD), "€")) == [
         # 3.6 / 2063, 1.1279 / 517 +- 0.73 / 517, as 0.0118 / 0.41 and 0.0031234 / 0.41 +- 0.00083 / 0.41 above
-        ["simplex", "7.3000", "Ash +3.7000", "Elm −3.6000", "−0.175 %", "-", "14.283", "6.888 %", "exact"],
+        ["simplex", "7.3000", "0", "Ash +3.7000", "Elm −3.6000", "−0.175 %", "-", "14.283", "6.888 %", "exact"],
         [
-            "simplex-threshold", "3.5 (2.6 to 4.4)", "Ash +2.41", "Dogwood −1.13", "−0.22 % (−0.36 % to −0.07 %)", "-", "15.258",
+            "simplex-threshold", "3.5 (2.6 to 4.4)", "0", "Ash +2.41", "Dogwood −1.13", "−0.22 % (−0.36 % to −0.07 %)", "-", "15.258",
             "13.52 %", "1,234 runs",
         ],
     ]  # fmt: skip
@@ -710,6 +717,7 @@ def test_the_screen_compares():
     heads = (
         "post-processing",
         "alpha",
+        "total off",
         "gains most",
         "loses most",
         "of its due",
@@ -813,11 +821,16 @@ def test_the_page_of_curves_word_by_word():
     page = curves_page(made, x="epsilon", plans=answers, currency="€", made="today", source="trees.csv", noun="trees")
     seen = " ".join(text(re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)).split())
     assert "trees.csv · 5 trees, 2,746 people · €4.00 million · today" in seen
-    assert "pos meets cost of privacy €70,000 at epsilon 0.08; not in the range: baseline." in seen
+    assert (
+        "pos meets cost of privacy €70,000 at epsilon 0.08; not in the range: baseline; the typical error of pos is "
+        in seen
+    )
+    assert "€125,730, 15.7 % of the mean of what is due." in seen
     # POS: 0.0074451, sqrt(0.00494 / 5), 0.0031234 and 0.0056 of 4 million, 0.0031234 / 0.41
     assert (
         "pos: epsilon 0.08 (the engine refuses the next level of noise, so this is the most that is known). There: "
-        "unfairness (alpha) €30,000; typical error €125,700; largest expected loss €12,000; largest loss in % of what is "
+        "unfairness (alpha) €30,000; typical error €125,700; typical error in % of the mean due 15.7 %; "
+        "largest expected loss €12,000; largest loss in % of what is "
         "due 0.8 %; cost of privacy €22,000; Elm loses most. "
         "baseline: no noise in the range keeps the cost of privacy at or below €70,000: the least noise already exceeds it."
         in seen
@@ -827,7 +840,7 @@ def test_the_page_of_curves_word_by_word():
     assert "The least noise, epsilon 0.4alpha is €8,400 under baseline." in bare
     found = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
     assert (found["page"], found["x"], set(found)) == ("curves", "epsilon", {"page", "x", "quantities"})
-    keys = ("alpha", "rmse", "loss", "relative_loss", "cost")
+    keys = ("alpha", "rmse", "relative_rmse", "loss", "relative_loss", "cost")
     for key, got in zip(keys, found["quantities"], strict=True):
         assert set(got) == {"axis", "unit", "target", "lines", "found"}
         assert got["target"] == (70000.0 if key == "cost" else None)
@@ -844,16 +857,16 @@ def test_the_page_of_curves_word_by_word():
         assert [(s["x"], s["y"]) for s in got["found"]] == [(0.08, made[1].quantity(key).value)]
     axes = [q["axis"] for q in found["quantities"]]
     assert axes == [
-        "unfairness (alpha), €", "typical error, €", "largest expected loss, €", "largest loss in % of what is due",
-        "cost of privacy, €",
+        "unfairness (alpha), €", "typical error, €", "typical error in % of the mean due", "largest expected loss, €",
+        "largest loss in % of what is due", "cost of privacy, €",
     ]  # fmt: skip
-    assert found["quantities"][2]["lines"][1]["text"] == [["pos", "epsilon 0.08", "€12,500 (monte-carlo)"]]
-    assert found["quantities"][4]["found"][0]["text"] == ["pos", "epsilon 0.08", "€22,000"]
+    assert found["quantities"][3]["lines"][1]["text"] == [["pos", "epsilon 0.08", "€12,500 (monte-carlo)"]]
+    assert found["quantities"][5]["found"][0]["text"] == ["pos", "epsilon 0.08", "€22,000"]
     cells = [
         [text(c) for c in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]
         for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", page)
     ]
-    assert [row[:3] + row[4:5] + row[6:] for row in cells] == [
+    assert [row[:2] + row[3:4] + row[6:7] + row[8:] for row in cells] == [
         ["0.08000", "baseline", "€96,400error below €0.04", "€47,200error below €0.03", "€65,600error below €2", "Elm", "11.1 %", "exact"],
         ["0.4000", "baseline", "€8,400error below €0.1", "€47,200error below €0.03", "€65,600error below €2", "Elm", "11.1 %", "exact"],
         [
@@ -862,7 +875,8 @@ def test_the_page_of_curves_word_by_word():
         ],
     ]  # fmt: skip
     # (0.0031234 - 0.00083) / 0.41 is 0.559 %; Cedar's (0.0009 + 0.00124) / 0.16 is 1.3375 %
-    assert [row[5] for row in cells] == ["2.88 %error below 0.000002 %"] * 2 + ["0.8 %0.55 % to 1.34 %"]
+    assert {row[2] for row in cells} == {"€0no numerical error"}
+    assert [row[7] for row in cells] == ["2.88 %error below 0.000002 %"] * 2 + ["0.8 %0.55 % to 1.34 %"]
 
 
 def test_the_rows_of_plan_and_sweep_on_the_screen():
@@ -871,23 +885,24 @@ def test_the_rows_of_plan_and_sweep_on_the_screen():
 
     bare = replace(POS, budget=None, cost=replace(POS.cost_of_privacy, amount=None))
     assert row(points()[1], BUDGET) == [
-        "pos", "0.08", "12.5", "€30,000 (€24,000 to €35,000)", "€12,500 (€9,100 to €15,900) Elm",
-        "0.76 % (0.55 % to 1.34 %) Elm", "€22,000 (€17,000 to €31,000)", "€125,730", "14.51 %", "monte-carlo",
+        "pos", "0.08", "12.5", "€30,000 (€24,000 to €35,000)", "€0", "€12,500 (€9,100 to €15,900) Elm",
+        "0.76 % (0.55 % to 1.34 %) Elm", "€22,000 (€17,000 to €31,000)", "€125,730 (15.7 %)", "14.51 %", "monte-carlo",
     ]  # fmt: skip
     assert row(Point.of(bare), None) == [
-        "pos", "-", "12.5", "0.74 % (0.62 % to 0.87 %)", "0.31 % (0.22 % to 0.40 %) Elm",
+        "pos", "-", "12.5", "0.74 % (0.62 % to 0.87 %)", "0 %", "0.31 % (0.22 % to 0.40 %) Elm",
         "0.76 % (0.55 % to 1.34 %) Elm", "0.56 % (0.44 % to 0.77 %)",
-        "3.1432 %", "14.51 %", "monte-carlo",
+        "3.1432 % (15.7 %)", "14.51 %", "monte-carlo",
     ]  # fmt: skip
     for total in (BUDGET, None):  # counts are never money
         assert row(Point.of(SIMPLEX), total) == [
-            "simplex", "-", "12.5", "7.3000", "3.6000 Elm", "0.469 % Cedar", "-", "14.283", "6.888 %", "exact",
+            "simplex", "-", "12.5", "7.3000", "0", "3.6000 Elm", "0.469 % Cedar", "-", "14.283 (2.60 %)", "6.888 %", "exact",
         ]  # fmt: skip
     heads = (
         "post-processing",
         "epsilon",
         "noise",
         "alpha",
+        "total off",
         "largest loss",
         "largest in % of due",
         "cost of privacy",
@@ -919,10 +934,11 @@ def test_a_curve_of_counts_by_scale():
     alpha = "7.300 pupilserror below 9 × 10⁻⁸ pupils"
     loss = "3.600 pupilserror below 5 × 10⁻⁸ pupils"
     rmse = "14.28 pupils14.25 pupils to 14.31 pupils"  # sqrt(204 (1 -+ 0.00371))
+    total, mean = "0 pupilsno numerical error", "2.60 %2.59 % to 2.61 %"  # the mean is 549.2
     nobody = ["0 pupilsno numerical error", "0 %no numerical error"]
     assert cells == [
-        ["12.50", "simplex", alpha, rmse, loss, "0.469 %error below 3 × 10⁻⁸ %", "Elm", "6.89 %", "exact"],
-        ["12.50", "simplex", alpha, rmse, *nobody, "nobody", "6.89 %", "exact"],
+        ["12.50", "simplex", total, alpha, rmse, mean, loss, "0.469 %error below 3 × 10⁻⁸ %", "Elm", "6.89 %", "exact"],
+        ["12.50", "simplex", total, alpha, rmse, mean, *nobody, "nobody", "6.89 %", "exact"],
     ]
 
 
@@ -1077,6 +1093,7 @@ GLOSSARY = (
     ("bias", "Bias", "What an entity gets in expectation, less what it is due"),
     ("share", "Share and money", "A share is a part of the whole budget"),
     ("alpha", "Alpha (unfairness)", "The largest bias less the smallest"),
+    ("total", "Total off by", "What all results add up to in expectation, less the true total"),
     ("cost", "Cost of privacy", "The money that would have to be added to the budget so that no entity"),
     ("relative", "Relative to what is due", "A gain or loss in percent of what the entity should get"),
     ("loss", "Largest expected loss", "The loss of the entity that loses most in expectation"),

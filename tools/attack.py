@@ -60,7 +60,11 @@ def judged(words: list[str], code: int | str, said: str, before: dict[str, bytes
         return f"on stderr: {said!r}"
     asked = [words[k + 1] for k, word in enumerate(words[:-1]) if word == "--json"]
     unmet = words[0] == "plan" and code == 3 and said.startswith("wrote ")  # the curves are written, no noise will do
-    if (code == 0 or unmet) and asked == ["out.json"] and not Path("out.json").read_text().endswith("}\n"):
+    if (
+        (code == 0 or unmet)
+        and asked == ["out.json"]
+        and not Path("out.json").read_text(encoding="utf-8").endswith("}\n")
+    ):
         return "no whole output"
     if words[1] in before and Path(words[1]).read_bytes() != before[words[1]]:
         return "the input was changed"

@@ -189,7 +189,7 @@ def option_set(rng: random.Random) -> list[str]:
     """Any command that reads a table, with up to six of its options: values of the right kind, of another, or none."""
     Path("in.csv").write_bytes(GOOD)
     Path("tree.csv").write_bytes(TREE)
-    Path("law.toml").write_text(rng.choice(LAWS))
+    Path("law.toml").write_text(rng.choice(LAWS), encoding="utf-8")
     verb = rng.choice(["audit", "audit", "plan", "sweep", "check", "project", "allocate", "release"])
     known = {p.opts[-1]: p for p in commands()[verb].params if p.opts[-1].startswith("--")}
     names = [name for name in known if name not in LEFT_OUT]
@@ -256,7 +256,7 @@ def signals(rng: random.Random, which: signal.Signals) -> tuple[int | str, str]:
         return f"still there 30 s after {which.name}", ""
     if which == signal.SIGINT and process.returncode not in (0, 130, -signal.SIGINT):
         return f"ended with {process.returncode} after SIGINT: {said!r}", ""
-    if Path("out.json").exists() and not Path("out.json").read_text().endswith("}\n"):
+    if Path("out.json").exists() and not Path("out.json").read_text(encoding="utf-8").endswith("}\n"):
         return f"a half-written output after {which.name}", ""
     done = subprocess.run(words, check=False, timeout=60, **quiet)  # type: ignore[call-overload]
     return done.returncode, done.stderr if done.returncode else ""
@@ -284,7 +284,7 @@ def resumed(rng: random.Random, which: signal.Signals) -> tuple[int | str, str]:
         os.replace("out.json", "../whole")
         Path("state").unlink()
     process = subprocess.Popen(
-        command, env=cold_or_warm(rng), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, env=cold_or_warm(rng), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8"
     )
     time.sleep(rng.uniform(0.1, 3.0))
     process.send_signal(which)
@@ -297,9 +297,11 @@ def resumed(rng: random.Random, which: signal.Signals) -> tuple[int | str, str]:
         return f"a traceback after {which.name}: {said!r}", ""
     if time.monotonic() - begun > 5.0:
         return f"{time.monotonic() - begun:.1f} s after {which.name}", ""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False, timeout=120)
     results = (
-        [json.loads(Path(p).read_text())["results"] for p in ("out.json", "../whole")] if done.returncode == 0 else []
+        [json.loads(Path(p).read_text(encoding="utf-8"))["results"] for p in ("out.json", "../whole")]
+        if done.returncode == 0
+        else []
     )
     left = {p.name for p in Path().iterdir()} - {"in.csv", "out.json", "state"}
     if left or (results and results[0] != results[1]):

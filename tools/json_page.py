@@ -78,7 +78,7 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for command in COMMANDS:
-        s = json.loads((SCHEMAS / f"{command}.json").read_text())
+        s = json.loads((SCHEMAS / f"{command}.json").read_text(encoding="utf-8"))
         tables = [(f"## {command}", s)]
         tables += [(f"### {command} {name.replace('_', ' ')}", part) for name, part in s["$defs"].items()]
         for title, part in tables:
@@ -89,4 +89,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    PAGE.write_text(page(), encoding="utf-8")

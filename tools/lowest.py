@@ -18,7 +18,7 @@ BOUND = re.compile(r"^(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*>=\s*(?P<version>[\d.]+
 
 def lowest(extras: Iterable[str], text: str | None = None) -> list[str]:
     """One constraint per requirement of the package and of these extras, by name."""
-    project = tomllib.loads(PROJECT.read_text() if text is None else text)["project"]
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8") if text is None else text)["project"]
     found: dict[str, str] = {}
     for requirement in _requirements(project, extras):
         bound = BOUND.match(requirement)

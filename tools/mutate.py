@@ -132,7 +132,7 @@ def area_of(path: Path) -> str | None:
 def sources(area: str) -> dict[str, str]:
     """The files of an area and their text."""
     found = sorted(p.relative_to(ROOT) for p in (ROOT / PACKAGE).rglob("*.py"))
-    return {p.as_posix(): (ROOT / p).read_text() for p in found if area_of(p) == area}
+    return {p.as_posix(): (ROOT / p).read_text(encoding="utf-8") for p in found if area_of(p) == area}
 
 
 def draw(area: str, count: int, seed: int) -> list[Mutation]:
@@ -166,7 +166,7 @@ def at(place: str) -> list[tuple[str, Mutation]]:
         file = path.relative_to(ROOT).as_posix()
         area = area_of(path.relative_to(ROOT))
         if area is not None and (file == name or file.endswith(f"/{name}")):
-            text = path.read_text()
+            text = path.read_text(encoding="utf-8")
             some = [m for m in mutations(file, text) if not line or m.line == int(line)]
             found += [(area, m) for m in some if m.compiles(text)]
     return found
@@ -175,9 +175,9 @@ def at(place: str) -> list[tuple[str, Mutation]]:
 def named() -> list[tuple[str, Mutation]]:
     """The changes that once passed, in the order of the file; all that cannot be made any more are told at once."""
     drawn, wrong = [], []
-    for one in tomllib.loads(NAMED.read_text())["mutant"]:
+    for one in tomllib.loads(NAMED.read_text(encoding="utf-8"))["mutant"]:
         file = PACKAGE / one["file"]
-        source = (ROOT / file).read_text() if (ROOT / file).exists() else ""
+        source = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).exists() else ""
         start, area = source.find(one["old"]), area_of(file)
         if source.count(one["old"]) != 1 or area is None:
             wrong.append(f"{one['words']}: {one['file']} has this text {source.count(one['old'])} times: {one['old']}")
@@ -200,7 +200,7 @@ def accepted() -> dict[tuple[str, str, str], str]:
     """The equivalents, by file name, line and change: their reasons."""
     if not EQUIVALENT.exists():
         return {}
-    data = tomllib.loads(EQUIVALENT.read_text())
+    data = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return {(m["file"], m["line"], m["change"]): m["reason"] for m in data.get("mutant", [])}
 
 
@@ -211,7 +211,7 @@ def name_of(m: Mutation) -> tuple[str, str, str]:
 
 def diff(m: Mutation) -> str:
     """The change as a diff without context."""
-    text = (ROOT / m.file).read_text()
+    text = (ROOT / m.file).read_text(encoding="utf-8")
     lines = difflib.unified_diff(text.splitlines(), m.applied(text).splitlines(), m.file, m.file, lineterm="", n=0)
     return "\n".join(lines)
 
@@ -277,7 +277,7 @@ def make_lines(jobs: int, patterns: list[str] | None) -> None:
 def merge_lines() -> None:
     """What every process of a run has seen, beside what is known already of other tests and unchanged sources."""
     known = known_lines()
-    seen = [json.loads(path.read_text()) for path in sorted(WORK.glob("seen.*.json"))]
+    seen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(WORK.glob("seen.*.json"))]
     again = {t.partition("::")[0] for one in seen for t in one["tests"]}
     seconds = {t: s for t, s in known["seconds"].items() if t.partition("::")[0] not in again}
     lines: dict[str, dict[str, list[str]]] = {}
@@ -292,13 +292,15 @@ def merge_lines() -> None:
                 into.setdefault(line, []).extend(one["tests"][k] for k in tests)
     hashes = {file: hash_of(file) for file in lines}
     whole = LINES.with_suffix(".new")
-    whole.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}))
+    whole.write_text(json.dumps({"hashes": hashes, "seconds": seconds, "lines": lines}), encoding="utf-8")
     whole.replace(LINES)
 
 
 def known_lines() -> dict[str, Any]:
     """The map, or an empty one."""
-    return json.loads(LINES.read_text()) if LINES.exists() else {"hashes": {}, "seconds": {}, "lines": {}}
+    return (
+        json.loads(LINES.read_text(encoding="utf-8")) if LINES.exists() else {"hashes": {}, "seconds": {}, "lines": {}}
+    )
 
 
 def rounds_of(m: Mutation, area: str, known: dict[str, Any]) -> list[tuple[list[str], list[str] | None]]:
@@ -334,7 +336,7 @@ class Run:
         self.lock, self.file = threading.Lock(), WORK / "results.jsonl"
         self.known: dict[str, Any] = {}
         if self.file.exists():
-            for line in self.file.read_text().splitlines():
+            for line in self.file.read_text(encoding="utf-8").splitlines():
                 with contextlib.suppress(ValueError):  # a line cut short by a kill
                     row = json.loads(line)
                     self.known[row["key"]] = row
@@ -351,7 +353,7 @@ class Run:
         """One line, at once."""
         with self.lock:
             self.known[self.key(what)] = row
-            with self.file.open("a") as file:
+            with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"key": self.key(what)} | row) + "\n")
 
     def baseline(self, area: str, worker: Worker) -> None:
@@ -454,7 +456,7 @@ def show(run: Run) -> None:
         print(f"{label:12s} {len(states):6d} {caught:7d} {survived:9d} {states.count('equivalent'):11d} {rate:>19s}")
     alive = [(m, o) for m, o in run.outcomes.items() if o.state == "survived"]
     rows = [asdict(m) | {"area": o.area, "change": m.change, "diff": diff(m)} for m, o in alive]
-    (WORK / "survivors.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (WORK / "survivors.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     for m, o in alive:
         print(f"\n{o.area}  {m.file}:{m.line}  {m.change}\n{diff(m)}")
 
@@ -500,7 +502,10 @@ def main() -> int:
     elif given.named:
         drawn = [(a, m) for a, m in named() if a in areas]
     elif given.again:
-        names = {(r["file"], r["text"], r["change"]) for r in json.loads((WORK / "survivors.json").read_text())}
+        names = {
+            (r["file"], r["text"], r["change"])
+            for r in json.loads((WORK / "survivors.json").read_text(encoding="utf-8"))
+        }
         drawn = [
             (a, m) for file in sorted({n[0] for n in names}) for a, m in at(file) if (m.file, m.text, m.change) in names
         ]

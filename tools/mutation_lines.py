@@ -55,7 +55,9 @@ class Lines:
             }
             for file in data.measured_files()
         }
-        Path(self.out).write_text(json.dumps({"tests": tests, "seconds": self.seconds, "lines": lines}))
+        Path(self.out).write_text(
+            json.dumps({"tests": tests, "seconds": self.seconds, "lines": lines}), encoding="utf-8"
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,5 +72,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Only the picked ones."""
     picked = os.environ.get("FAIRPOST_PICKED")
     if picked:
-        order = {name: k for k, name in enumerate(Path(picked).read_text().splitlines())}
+        order = {name: k for k, name in enumerate(Path(picked).read_text(encoding="utf-8").splitlines())}
         items[:] = sorted((i for i in items if i.nodeid in order), key=lambda i: order[i.nodeid])

@@ -35,7 +35,7 @@ def importers() -> dict[str, set[str]]:
     names = {module_of(p.relative_to(ROOT)): p for p in (ROOT / PACKAGE).rglob("*.py")}
     back: dict[str, set[str]] = {name: set() for name in names}
     for name, path in names.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             heard: list[str] = []
             if isinstance(node, ast.Import):
                 heard = [a.name for a in node.names]
@@ -82,7 +82,11 @@ class Worker:
     def _sync(self) -> None:
         """The tree as it is now."""
         listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
         )
         wanted = {Path(p) for p in listed.stdout.splitlines() if (ROOT / p).is_file()}
         for path in wanted:
@@ -124,7 +128,7 @@ class Worker:
         code = "from fairpost.compiled import kept, store; print(store.folder(kept.machine()))"
         env = os.environ | {"PYTHONPATH": str(tree / "src"), "FAIRPOST_CACHE": str(cache)}
         done = subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-c", code], env=env, capture_output=True, encoding="utf-8", timeout=120, check=False
         )
         if done.returncode and cache == CACHE:
             raise RuntimeError(f"where the kernels lie cannot be asked: {done.stderr}")
@@ -142,7 +146,7 @@ class Worker:
         env["PYTHONDONTWRITEBYTECODE"] = "" if keep else "1"
         call = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line"]
         if picked is not None:
-            (self.home / "picked.txt").write_text("\n".join(picked))
+            (self.home / "picked.txt").write_text("\n".join(picked), encoding="utf-8")
             env["FAIRPOST_PICKED"] = str(self.home / "picked.txt")
             call += ["-p", "mutation_lines", "--timeout", PATIENCE]
         if self.stopped:
@@ -153,7 +157,7 @@ class Worker:
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
         try:
@@ -179,9 +183,9 @@ class Worker:
     def judge(self, m: Mutation, rounds: list[tuple[list[str], list[str] | None]], limit: float) -> tuple[str, str]:
         """Make the change, run the rounds of tests until one fails, undo it."""
         path, kept = self.tree / m.file, (ROOT / m.file).stat()
-        text = (ROOT / m.file).read_text()
+        text = (ROOT / m.file).read_text(encoding="utf-8")
         try:
-            path.write_text(m.applied(text))
+            path.write_text(m.applied(text), encoding="utf-8")
             cache = self._cache_for(m.file)
             state, by = "none", ""
             for tests, picked in rounds:
@@ -190,6 +194,6 @@ class Worker:
                     break
             return state, by
         finally:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
             shutil.rmtree(self.home / "kernels", ignore_errors=True)

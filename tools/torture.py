@@ -72,7 +72,11 @@ class Log:
 
 
 def lines(folder: Path) -> list[list[str]]:
-    return [line.split(" ") for path in sorted(folder.glob("*.log")) for line in path.read_text().splitlines()]
+    return [
+        line.split(" ")
+        for path in sorted(folder.glob("*.log"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def storm(
@@ -291,7 +295,7 @@ def check_folders(tally: Tally, ledger: Ledger, out: Path) -> None:
     """Every folder that is there is whole, its statement is in the ledger or a re-run records it, every kept file is whole."""
     for place in sorted(p for p in out.iterdir() if not p.name.startswith(".")):
         try:
-            stated = json.loads((place / "statement.json").read_text())
+            stated = json.loads((place / "statement.json").read_text(encoding="utf-8"))
             same = hashlib.sha256((place / "table.csv").read_bytes()).hexdigest() == stated["table"]["sha256"]
             entry = ledger.entries()[stated["budget"]["entry"] - 1]
             whole = same and entry.hash == stated["budget"]["hash"] and len(list(place.iterdir())) == 4
@@ -434,7 +438,7 @@ def tampering(root: Path) -> list[tuple[str, bool]]:
             ledger, [request_of(ledger, np.arange(5, dtype=np.int64) + k, "1/10", root / "tamper" / f"out{k}")]
         )
     good = path.read_bytes()
-    statements = {str(p): p.read_text() for p in sorted((root / "tamper").glob("out*/statement.json"))}
+    statements = {str(p): p.read_text(encoding="utf-8") for p in sorted((root / "tamper").glob("out*/statement.json"))}
     checks = [("an honest ledger passes, with its statements", not ledger.verify(statements).problems)]
 
     def broken(name: str, *script: str, chain_alone: bool = True) -> None:

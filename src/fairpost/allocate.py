@@ -216,7 +216,9 @@ def by_law(
     interval, bias, missing = None, None, None
     if isinstance(mechanism, Law):
         try:
-            interval = law_interval(noisy.values, applied, mechanism, confidence=confidence, simultaneous=simultaneous)
+            interval = law_interval(
+                noisy.values, applied, mechanism, confidence=confidence, simultaneous=simultaneous, seed=seed
+            )
             bias = law_plug_in(noisy.values, applied, mechanism, how, replicates=replicates, seed=seed)
         except (UnsupportedError, ToleranceError) as why:
             missing = str(why)

@@ -153,6 +153,7 @@ def outcomes(
     if wanted.max_cost is not None and not all(pi.problem.shares for pi in pis):
         name = next(pi.name for pi in pis if not pi.problem.shares)
         raise ParameterError(f"`max_cost` limits the cost of privacy, which is for allocations, got {name}")
+    wanted.refuse_mixed(units_of(pis, budget))
 
     def results(found: Sequence[Answer | Refusal | None]) -> tuple[Any, ...]:
         return tuple(
@@ -167,6 +168,12 @@ def outcomes(
     except Cancelled as error:
         error.reaching(lambda some: results(some or answers or ()) or None)
         raise
+
+
+def asked_for(postprocesses: Sequence[Chosen], counts: Counts, asked: Mapping[str, Any]) -> list[PostProcessing]:
+    """The post-processings of a question; what was asked is for those by name."""
+    given: Any = {name: asked[name] for name in Problem.__annotations__ if asked.get(name) is not None}
+    return [postprocessing(one, counts, **(given if isinstance(one, str) else {})) for one in postprocesses]
 
 
 def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> PostProcessing:
@@ -188,6 +195,15 @@ def postprocessing(which: Chosen, counts: Counts, **given: Unpack[Problem]) -> P
             f"`{what}` is for a post-processing chosen by name; an object or a function has its own, got {which!r:.60}"
         )
     return which if isinstance(which, PostProcessing) else Custom(which)
+
+
+def units_of(pis: Sequence[PostProcessing], budget: Budget | None) -> list[tuple[str, str]]:
+    """Each post-processing with what it is measured in; a share of its group's own budget is no share of the whole."""
+    whole_of = None if budget is None else whole(budget)
+    units = [(pi, pi.problem.measured_in(whole_of)) for pi in pis]
+    return [
+        (pi.name, "share of each group" if unit == "share" and pi.partition is not None else unit) for pi, unit in units
+    ]
 
 
 def _all_used(

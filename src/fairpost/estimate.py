@@ -13,12 +13,26 @@ and with no approximation. The sum is known far better than one count, so beta_2
 Bias. It depends on the true counts, which the analyst does not have. The plug-in estimate puts in their place the noisy
 counts projected onto {v >= 0, sum v = sum y}, and audits those. How good that is, a parametric bootstrap tells: new
 noise on the plugged-in counts, the same estimate again, and the root mean square of the differences.
+
+Payments under a law. The own count lies in an interval as above, and what the law makes of it follows by monotony (`ranges`), jumps
+included. What an entity shares with the others, A(x) (pro rata the sum of what they are due, else the factors of reduction), is
+known from A(y), whose law replicates tell. With K A(y) = E A(y + eta'), which one more draw of the noise tells,
+
+    A_1 = A(y) - (K A(y) - A(y))            the bias that thresholds and brackets make is taken off once;
+    rho = A(y) - (2 K A(y) - K K A(y))      what A_1 misses on replicates, whose true A is A(y): the remainder.
+
+A lies between A_1 and A_1 + 3 rho, or beyond by t s and by the most that one entity moved in a replicate; s^2 = Var A_1 on the
+replicates, t Student's. (With two draws after the same first one Var A_1 = 4 Var A - 4 Cov(A, A_2) + Cov(A_2, A_3). The remainders
+of later corrections fall; where the noise is wide beside the counts they add up to some twice the first.) That is a statement about
+many: it takes the counts near thresholds to lie on both sides of them, as no noisy data can tell where they stand within less
+than the noise. A box of all counts holds for every x, and is narrower where few entities decide; each interval is the part
+that both leave. A tenth of the chance to fail goes to what is shared, a hundredth to the box.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +44,7 @@ from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.noise import Law, Mechanism, Stream
 from fairpost.partition import Partition
 from fairpost.problems import Programme
-from fairpost.problems.programme.ranges import Box, payment_range, worth_range
+from fairpost.problems.programme.ranges import Box, common, payment_range, worth_range
 from fairpost.results.allocation import ESTIMATED, Interval, PlugIn
 from fairpost.rules import PAYING, project_simplex
 from fairpost.rules.base import finite_rows
@@ -156,15 +170,20 @@ def plug_in(
 
 
 def law_interval(
-    noisy: ArrayLike, law: Programme, mechanism: Law, *, confidence: float = 0.95, simultaneous: bool = False
+    noisy: ArrayLike,
+    law: Programme,
+    mechanism: Law,
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+    seed: int = 0,
 ) -> Interval:
     """An interval for what the law would pay each entity on the true counts, from noisy counts.
 
-    |eta_i| <= q bounds an entity's own count from both sides, and every |eta_j| <= r, which fails with chance beta / 100 for all
-    together, the counts of all; a law with noise on its base has the same for the bases, each with half of the chance. What
-    the law can pay inside such boxes `ranges` says, with hold-harmless and a minimum too. Both hold at any n. A sum of payments
-    with jumps has no sharper bound that holds for every x, so these intervals are wide. Groups that share appropriations of
-    their own are problems of their own; all together fail with their parts of the chance, in proportion to their sizes.
+    |eta_i| <= q bounds an entity's own count from both sides; what it shares with the others comes from replicates of stream `seed`
+    (see above); every |eta_j| <= r, for all together, is a box that holds at any n. A law with noise on its base has the same
+    for the bases, each with half of the chance. Groups that share appropriations of their own are problems of their own; all
+    together fail with their parts of the chance, in proportion to their sizes.
     """
     y, _ = _given(noisy, law.weights)
     if not 0 < confidence < 1:
@@ -175,16 +194,18 @@ def law_interval(
         raise UnsupportedError(f"{law.name}: the law of {law.base_noise.name} noise on the base is not known")
     beta = 1 - confidence
     if law.partition is None:
-        return Interval(*_law_ends(y, law, mechanism, beta, simultaneous), confidence, simultaneous)
+        return Interval(*_law_ends(y, law, mechanism, beta, simultaneous, seed), confidence, simultaneous)
     low, high = np.empty(y.size), np.empty(y.size)
     for g in range(len(law.partition.labels)):
         who = law.partition.of_group(g)
         part = beta * (who.size / y.size if simultaneous else 1.0)
-        low[who], high[who] = _law_ends(y[who], law.alone(g), mechanism, part, simultaneous)
+        low[who], high[who] = _law_ends(y[who], law.alone(g), mechanism, part, simultaneous, seed)
     return Interval(low, high, confidence, simultaneous)
 
 
-def _law_ends(y: Floats, law: Programme, mechanism: Law, beta: float, simultaneous: bool) -> tuple[Floats, Floats]:
+def _law_ends(
+    y: Floats, law: Programme, mechanism: Law, beta: float, simultaneous: bool, seed: int
+) -> tuple[Floats, Floats]:
     """The ends for entities that share one appropriation (or nothing); they fail with chance beta, each or all together."""
     noise = law.base_noise if isinstance(law.base_noise, Law) else None
     base = np.zeros(y.size) if law.base is None else law.base
@@ -202,7 +223,70 @@ def _law_ends(y: Floats, law: Programme, mechanism: Law, beta: float, simultaneo
         low, high = worth_range(law, box(beta / (y.size if simultaneous else 1)))
         factor = np.ones(y.size) if law.entitlement is None else law.a(y.size)
         return low * factor, high * factor
-    return payment_range(law, box(0.99 * beta / (y.size if simultaneous else 1)), box(0.01 * beta / y.size))
+    own, all_of = box(0.9 * beta / (y.size if simultaneous else 1)), box(0.01 * beta / y.size)
+    return payment_range(law, own, all_of, _replicated(y, law, mechanism, 0.09 * beta, simultaneous, seed))
+
+
+LATER = 3.0
+"""How many times the first remainder all of them together are taken to be, at most."""
+REPLICATES, REPLICATED_SEED, AT_ONCE = 128, 0xBB67AE8584CAA73B, 2**20
+"""Replicates behind an interval, what is added to the seed for them, and how many noisy counts are held at once."""
+
+
+def _replicated(
+    y: Floats, law: Programme, mechanism: Law, level: float, simultaneous: bool, seed: int
+) -> tuple[Floats, Floats] | None:
+    """The ends of what entities have in common (`ranges.common`); None where replicates do not tell it."""
+    from fairpost.engines.montecarlo.intervals import student
+
+    base = np.zeros(y.size) if law.base is None else law.base
+    draws = _Draws(y.size, mechanism, law.base_noise, (seed + REPLICATED_SEED) % 2**64)
+    start = common(law, y[None, :], base)
+    if start is None:
+        return None
+    at, moved = start.values[0], start.moved
+    mean, squares = np.zeros((2, at.size)), np.zeros((3, at.size))
+    size = max(1, AT_ONCE // (4 * y.size))
+    for first in range(0, REPLICATES, size):
+        many = min(size, REPLICATES - first)
+        found = common(law, *draws.replicates(y, base, first, many))
+        if found is None:
+            return None
+        one, two, other = (found.values[1 + k * many : 1 + (k + 1) * many] - at for k in range(3))
+        moved = np.maximum(moved, found.moved)
+        mean += one.sum(axis=0), (two + other).sum(axis=0) / 2
+        squares += (one**2).sum(axis=0), (one * (two + other)).sum(axis=0) / 2, (two * other).sum(axis=0)
+    mean /= REPLICATES
+    products = np.array([mean[0] ** 2, mean[0] * mean[1], mean[1] ** 2])
+    variance, mixed, later = (squares / REPLICATES - products) * (REPLICATES / (REPLICATES - 1))
+    spread = np.sqrt(np.maximum(4 * variance - 4 * mixed + later, variance))
+    once, rho = at - mean[0], mean[1] - 2 * mean[0]
+    t = student(level / (at.size if simultaneous else start.each), REPLICATES - 1)
+    wide = t * spread * math.sqrt(1 + 6 / REPLICATES) + moved  # the means are known to some root of 6 / REPLICATES of s
+    return once + np.minimum(LATER * rho, 0.0) - wide, once + np.maximum(LATER * rho, 0.0) + wide
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The noise of replicates, of counts and of a base that has noise."""
+
+    n: int
+    mechanism: Mechanism
+    base_noise: Mechanism | None
+    seed: int
+
+    def replicates(self, y: Floats, base: Floats, first: int, many: int) -> tuple[Floats, Floats]:
+        """y, then `many` rows of it with noise, then as many of those with more, twice; bases likewise, or as they are."""
+        bases = base if self.base_noise is None else self._rows(base, self.base_noise, 3, first, many)
+        return self._rows(y, self.mechanism, 0, first, many), np.maximum(bases, 0.0)
+
+    def _rows(self, at: Floats, noise: Mechanism, kind: int, first: int, many: int) -> Floats:
+        def drawn(k: int) -> Floats:
+            streams = (Stream(self.seed, (kind + k) * REPLICATES + first + r) for r in range(many))
+            return np.stack([noise.sample(self.n, stream) for stream in streams])
+
+        one = at + drawn(0)
+        return np.vstack([at[None, :], one, one + drawn(1), one + drawn(2)])
 
 
 def law_plug_in(

@@ -82,6 +82,15 @@ def relative_to(bias: Floats, due: Floats, known: Accuracy, n: int) -> tuple[Flo
     return relative, np.where(some, known.half_width / unit, np.nan) + rounding
 
 
+def relative_estimate(found: Estimate, due: float, n: int) -> Estimate | None:
+    """The same relative to what is due, a sum or a mean of n positive numbers; None where nothing is due."""
+    if not due > 0:
+        return None
+    rounding = (2 * n + 4) * float(np.finfo(np.float64).eps)
+    low, high = found.low / due, found.high / due
+    return Estimate(found.value / due, low - rounding * abs(low), high + rounding * abs(high), found.kind)
+
+
 def relative_loss_interval(relative: Floats, half_width: Floats, kind: Kind) -> tuple[Estimate, int | None]:
     """The largest loss relative to what is due, max(0, -B_i / P_i), and whose it is; None where nobody is due anything."""
     due = np.isfinite(relative)
@@ -90,6 +99,15 @@ def relative_loss_interval(relative: Floats, half_width: Floats, kind: Kind) -> 
     who = np.flatnonzero(due)
     value, low, high = (max(0.0, float(np.max(-(relative + s * half_width)[who]))) for s in (0.0, 1.0, -1.0))
     return Estimate(value, low, high, kind), int(who[np.argmin(relative[who])])
+
+
+def sum_interval(bias: Floats, known: Accuracy) -> Estimate:
+    """The sum of the biases when each is known to within `known.half_width`, and what its own rounding adds.
+
+    The rounding of a sum of n terms is at most (n - 1) u sum |terms|, with u half the spacing at 1 (Higham 2002, section 4.2).
+    """
+    rounding = (bias.size - 1) * float(np.finfo(np.float64).eps) / 2 * float(np.sum(np.abs(bias)))
+    return Estimate.around(float(np.sum(bias)), float(np.sum(known.half_width)) + rounding, known.kind)
 
 
 def mean_interval(values: Floats, known: Accuracy, most: float = np.inf) -> Estimate:

@@ -50,6 +50,11 @@ class Partition:
         """The number of entities of each group."""
         return np.diff(self.starts)
 
+    def same(self, other: Partition) -> bool:
+        """Whether both have the same groups of the same entities, in the same order."""
+        members = np.array_equal(self.order, other.order) and np.array_equal(self.starts, other.starts)
+        return self.labels == other.labels and members
+
     def of_group(self, g: int) -> NDArray[np.int64]:
         """The entities of group g."""
         return self.order[self.starts[g] : self.starts[g + 1]]

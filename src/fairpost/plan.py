@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairpost import cancel
-from fairpost.audit import Asked, Chosen, outcomes, postprocessing
+from fairpost.audit import Asked, Chosen, asked_for, outcomes, postprocessing, units_of
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.counts import Counts
 from fairpost.engines import Engine, Exact, Expansion, FirstOf
 from fairpost.engines.base import Refusal
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
+from fairpost.problems import Problem
 from fairpost.results.audit import Audit
 from fairpost.results.curves import Basis, Curve
 from fairpost.results.frontier import Frontier, Tradeoff
 from fairpost.results.plans import SHORT, Ending, Plan, Plans, rounded
 from fairpost.results.points import Point, Refused
-from fairpost.results.targets import Targets
+from fairpost.results.targets import USUAL_ERROR, Targets, one_unit
+from fairpost.rules import PostProcessing
 
 Progress = Callable[[int, int], None]
 Promise = Callable[[Mechanism], float | None]
@@ -62,6 +64,7 @@ def sweep(
     if "targets" in asked:
         raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
     x, mechanisms = Counts.of(counts), as_mechanisms(mechanisms)
+    one_unit(units_of(asked_for(postprocesses, x, asked), asked.get("budget")), "the rules of a curve")
     points: list[Point] = []
     refused: list[Refused] = []
     budgets: GroupBudgets | None = None
@@ -116,6 +119,8 @@ def plan(
     max_relative_loss: float | None = None,
     max_cost: float | None = None,
     max_rmse: float | None = None,
+    max_relative_rmse: float | None = None,
+    any_error: bool = False,
     epsilon: Promise | None = None,
     progress: Progress | None = None,
     currency: str = "$",
@@ -141,41 +146,46 @@ def plan(
         Limits, in money with a budget, else in counts or shares of 1; for their meaning see `Targets`.
     max_relative_loss
         In percent of what the entity is due: 2.5 is 2.5 %.
+    max_relative_rmse, any_error
+        The root mean squared error in percent of the mean of what is due. Some rules keep biases small under any noise, so a
+        plan without this and without `max_rmse` takes a limit of 30 % (`results.targets.USUAL_ERROR`) and says so; with
+        `any_error` it takes none. Decisions have none by default: the error of a decision is its bias.
     epsilon
         From a mechanism to its epsilon, such as `Neighbours(sensitivity=2).epsilon`; without one plans speak of noise.
     progress, currency
         Called with (levels done, levels); the sign of money in sentences.
 
     """
-    wanted = Targets(max_alpha, max_loss, max_relative_loss, max_cost, max_rmse)
-    if not wanted:
-        raise ParameterError(
-            "a plan must have a target: max_alpha, max_loss, max_relative_loss, max_cost or max_rmse, got none"
-        )
+    given = Targets(max_alpha, max_loss, max_relative_loss, max_cost, max_rmse, max_relative_rmse)
+    if not given:
+        raise ParameterError(f"a plan must have a target of {', '.join(f.name for f in fields(Targets))}, got none")
+    if any_error and given.limits_error:
+        raise ParameterError("`any_error` is for a plan without a limit on the error, got one")
     x, kind = Counts.of(counts), as_kind(kind)
     several = isinstance(postprocess, Sequence) and not isinstance(postprocess, str)
     rules: Sequence[Chosen] = postprocess if several else [postprocess]  # type: ignore[assignment,list-item]
     same = {"epsilon": epsilon, "currency": currency}
+    pis = asked_for(rules, x, asked)
+    one_unit(units_of(pis, asked.get("budget")), "the rules of a plan")
+    assumed = not (any_error or given.limits_error) and all(_has_usual_error(pi.problem, x) for pi in pis)
+    wanted = replace(given, max_relative_rmse=USUAL_ERROR) if assumed else given
     made = [
-        _Search(x, kind, which, wanted, same | asked | _unused(which, rules, x, asked)).run(spreads, progress)
-        for which in rules
+        _Search(x, kind, which, wanted, same | asked | _unused(pi, pis)).run(spreads, progress)
+        for which, pi in zip(rules, pis, strict=True)
     ]
     budget = _whole(asked.get("budget"))
-    found = [replace(p, basis=replace(p.basis, budget=budget)) for p in made]
+    found = [replace(p, assumed=assumed, basis=replace(p.basis, budget=budget)) for p in made]
     return Plans(tuple(found)) if several else found[0]
 
 
-def _unused(which: Chosen, rules: Sequence[Chosen], counts: Counts, asked: Any) -> dict[str, None]:
-    """What this rule does not look at and another one does: a total, a budget."""
-    if len(rules) == 1:
-        return {}
-    given = {k: asked.get(k) for k in ("programme", "last", "base_noise") if asked.get(k) is not None}
-    given |= {"by_group": asked.get("by_group", False)}
-    pis = {id(one): postprocessing(one, counts, **(given if isinstance(one, str) else {})) for one in rules}
-    own = pis[id(which)]
-    total = not own.keeps_total and any(pi.keeps_total for pi in pis.values())
-    budget = not own.problem.shares and any(pi.problem.shares for pi in pis.values())
-    return {name: None for name, drop in (("total", total), ("budget", budget)) if drop}
+def _has_usual_error(problem: Problem, counts: Counts) -> bool:
+    """Not where nothing is due; nor of decisions, whose mean squared error is their bias: d in {0, 1} has E (d - P)^2 = |B|."""
+    return problem.unit != "decision" and float(np.mean(problem.truth(counts))) > 0
+
+
+def _unused(own: PostProcessing, pis: Sequence[PostProcessing]) -> dict[str, None]:
+    """What this rule does not look at and another one does: a total."""
+    return {"total": None} if not own.keeps_total and any(pi.keeps_total for pi in pis) else {}
 
 
 class _Search:

@@ -41,7 +41,7 @@ STALE = 86400.0
 def _machine() -> str:
     facts = [os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")]
     with suppress(OSError):
-        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
     with suppress(OSError):
         facts.append(os.readlink("/proc/self/ns/pid"))
     return hashlib.sha256("\n".join(facts).encode(errors="replace")).hexdigest()[:8]

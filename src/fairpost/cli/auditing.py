@@ -148,7 +148,7 @@ def _frontier(results: Comparison, given: o.Given, budget: Budget | None) -> Fro
     if isinstance(results.first.problem, Programme) or not isinstance(results.first.mechanism, Law):
         raise ParameterError("--frontier is for shares in proportion and for counts, got a programme")
     task = results.first.task
-    mine = [r for r in results if r.task == task]
+    mine = [r for r in results if r.unit == results.first.unit]
     rule = "pos-threshold" if task == "allocation" else "simplex-threshold"
     return frontier(
         results.first.counts,
@@ -200,8 +200,8 @@ def show(results: Comparison, currency: str) -> None:
     for r in results:
         for line in screen.verdict_lines(r, currency):
             screen.say(out, line)
-    for task in dict.fromkeys(r.task for r in results):
-        some = tuple(r for r in results if r.task == task)
+    for unit in dict.fromkeys(r.unit for r in results):
+        some = tuple(r for r in results if r.unit == unit)
         screen.show(out, screen.comparison(some, currency))
         for r in some:
             for line in screen.sentences(r, currency):

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fairpost.cli.options import together
+from fairpost.cli.outputs import to_stdout
 from fairpost.errors import LedgerError, ParameterError
 from fairpost.release import Ledger
 from fairpost.release.amounts import rounded, text
@@ -148,7 +149,7 @@ def show(ledger: str, json_: str | None) -> int:
     book = Ledger.open(ledger)
     data = overview(book)
     if json_:
-        click.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        to_stdout(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     else:
         letter = book.terms.letter
         click.echo(f"{data['dataset']}: {data['unit']}, {data['neighbours']}, {data['measure']}")
@@ -187,7 +188,7 @@ def history(ledger: str, json_: str | None) -> int:
     entries = book.entries()
     if json_:
         rows = [{**vars(e), "body": {k: v for k, v in e.body.items() if k != "secret"}} for e in entries]
-        click.echo(json.dumps({"entries": rows}, indent=1, ensure_ascii=False))
+        to_stdout(json.dumps({"entries": rows}, indent=1, ensure_ascii=False) + "\n")
         return 0
     for e in entries:
         b = e.body

@@ -78,11 +78,7 @@ def _session(file: str | None, given: o.Given) -> Any:
     names = ("mechanism", "epsilon", "scale", "sigma", "rho", "delta", "sensitivity", "budget", "by_group", "programme")
     defaults = {k: given[k] for k in names if given[k] not in (None, False)}
     defaults |= {k: given[k] for k in ("unit", "noun", "currency")} | {"postprocess": list(given["postprocess"])}
-    limits = {
-        k: given[k]
-        for k in ("max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse")
-        if given.get(k) is not None
-    }
+    limits = o.targets_of(given).to_dict()
     choices = Choices.of(defaults | {"targets": limits})
     if not given["analyst"] and any(given[k] is not None for k in ("epsilon", "scale", "sigma", "rho")):
         defaults = {k: v for k, v in defaults.items() if k not in ("scale", "sigma", "rho")}

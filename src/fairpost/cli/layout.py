@@ -57,7 +57,7 @@ def _style(label: str) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where results (remarks) go. Without a terminal: as wide as COLUMNS says, and no colours."""
+    """Where results (remarks) go. Without a terminal: as wide as COLUMNS says, and no colours but where FORCE_COLOR asks for them."""
     from rich.console import Console
 
     class Piped(Console):
@@ -66,7 +66,7 @@ def console(*, stderr: bool = False) -> Console:
             raise BrokenPipeError
 
     screen = Piped(highlight=False, stderr=stderr)
-    if screen.is_terminal:
+    if screen.file.isatty():  # `is_terminal` is also true of a file where FORCE_COLOR is set
         return screen
     said = os.environ.get("COLUMNS", "")
     return Piped(highlight=False, stderr=stderr, width=max(int(said), LEAST) if said.isdecimal() else PIPED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -172,10 +173,20 @@ def _compiling(args: Any, extra: Any) -> Iterator[None]:
 
 
 def _speak_as_the_terminal() -> None:
-    """What the encoding of stdout or stderr lacks is shown as ?, not an error."""
+    """What the encoding of stdout or stderr lacks is shown by what is near to it (a minus stays one), and is no error."""
+    codecs.register_error("fairpost.plain", _plain)
+    if sys.stdout is None:  # closed by whoever started us: what is written there fails as on a full disk
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
-            stream.reconfigure(errors="replace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="fairpost.plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    from fairpost.report.text import plain
+
+    return plain(error.object[error.start : error.end]), error.end
 
 
 def _give_up_stdout() -> None:

@@ -159,6 +159,12 @@ LIMITS = together(
     ),
     click.option("--max-cost", type=float, help="Target: cost of privacy at most this; in money, else a share."),
     click.option("--max-rmse", type=float, help="Target: root mean squared error per entity; in the unit of alpha."),
+    click.option(
+        "--max-relative-rmse",
+        type=float,
+        metavar="PERCENT",
+        help="Target: the same in percent of the mean of what is due.",
+    ),
 )
 ENGINE = together(
     click.option(

@@ -26,6 +26,7 @@ from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.report.verdicts import PARTS
 from fairpost.results import CONFIDENTIAL, Curve, Plans, Point, Targets
 from fairpost.results.plans import rounded
+from fairpost.results.targets import USUAL_ERROR
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,13 +118,19 @@ def sweep(file: str, **given: Any) -> int:
 @click.command()
 @FIRST
 @o.LIMITS
+@click.option(
+    "--any-error",
+    is_flag=True,
+    help=f"No limit on the error. Without this, --max-rmse and --max-relative-rmse it is {USUAL_ERROR:g} % of the mean of what is due.",
+)
 @LAST
 @tree_plans.PLAN
 def plan(file: str, **given: Any) -> int:
     """The smallest epsilon (the largest scale or sigma) that keeps the harm below limits, from true counts.
 
     Several targets may be given, and all must hold; the answer says which one binds. A limit is checked against the upper
-    end of each interval. Without --postprocess every usual candidate is tried.
+    end of each interval. Without --postprocess every usual candidate is tried. Limits on biases alone are met by noise that
+    drowns the counts, so a plan without a limit on the error takes one (see --any-error) and says so.
 
     \b
     Example: the most privacy at which no district loses more than $500
@@ -149,6 +156,7 @@ def plan(file: str, **given: Any) -> int:
             chosen,
             spreads=spreads,
             progress=report,
+            any_error=given["any_error"],
             **targets.to_dict(),
             **_same(given, budget, law),
         )
@@ -202,10 +210,13 @@ def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
         "-" if p.epsilon is None else f"{rounded(p.epsilon, DIGITS, up=True):.{DIGITS}g}",
         f"{rounded(p.mechanism.spread, DIGITS, up=False):.{DIGITS}g}",
         screen.shown(unit, p.alpha),
+        "-"
+        if p.total_off is None
+        else screen.shown(screen.COUNTS if p.unit == "decision" else unit, p.total_off, signed=True),
         f"{screen.shown(unit, p.loss)} {p.name(p.loser)}",
         "-" if p.relative_loser is None else f"{screen.shown(PARTS, p.relative_loss)} {p.name(p.relative_loser)}",
         "-" if cost is None else screen.shown(unit, cost.amount) if cost.amount else screen.shown(PERCENT, cost.share),
-        screen.error(unit, p.rmse),
+        screen.error(unit, p.rmse) + ("" if p.relative_rmse is None else f" ({screen.error(PARTS, p.relative_rmse)})"),
         PERCENT.show(p.zero.value, 1e-5),
         p.method,
     )
@@ -219,10 +230,12 @@ def _unit(p: Point, cash: _Cash) -> Unit:
 
 
 DUE = "Largest in % of due: the largest loss relative to what the entity is due"
+MEAN = "In brackets: of the mean of what is due."
 DIGITS = 6
 """Of epsilon and of the noise in the tables: what is printed can be given back to a command."""
 HEAD = (
-    "post-processing", "epsilon", "noise", "alpha", "largest loss", "largest in % of due", "cost of privacy", "RMSE", "P(0)", "by"
+    "post-processing", "epsilon", "noise", "alpha", "total off", "largest loss", "largest in % of due", "cost of privacy", "RMSE",
+    "P(0)", "by",
 )  # fmt: skip
 
 
@@ -249,7 +262,9 @@ def _show_plans(plans: Plans, cash: _Cash, noise: str) -> None:
 def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     if cash.words:
         screen.say(out, cash.words)
-    screen.say(out, screen.explanation(cash.total is not None and "release" not in tasks, DUE), style="dim")
+    screen.say(
+        out, screen.explanation(cash.total is not None and "release" not in tasks, DUE) + f" {MEAN}", style="dim"
+    )
     screen.say(out, CONFIDENTIAL, style="bold")
 
 

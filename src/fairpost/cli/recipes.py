@@ -119,6 +119,7 @@ def plan_lines(file: str, given: o.Given, spreads: Sequence[float], rules: Seque
     imports, lines = _counts(file, given)
     lines += before
     targets = ", ".join(f"{k}={v!r}" for k, v in o.targets_of(given).to_dict().items())
+    targets += ", any_error=True" if given["any_error"] else ""
     levels = f"spreads=grid({spreads[0]!r}, {spreads[-1]!r}, {len(spreads)})"
     kind = f"MECHANISMS[{given['mechanism']!r}]"
     rest = [p for p in (levels, targets, asked) if p]

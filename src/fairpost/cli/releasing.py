@@ -10,6 +10,7 @@ import click
 
 from fairpost.cli import options as o
 from fairpost.cli.hierarchies import LEVELS
+from fairpost.cli.outputs import to_stdout
 from fairpost.cli.plan_words import check_words
 from fairpost.documents import toml_of
 from fairpost.errors import BudgetError, FairpostError, InputError, ParameterError
@@ -97,7 +98,7 @@ def release(file: str | None, **given: Any) -> int:
     except guard.Stopped:
         raise KeyboardInterrupt from None
     if given["json_"]:
-        click.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        to_stdout(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     else:
         for line in lines:
             click.echo(line)

@@ -10,7 +10,17 @@ from fairpost.budgets import GroupBudgets
 from fairpost.cli.layout import Grid, console, remark, say, show
 from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.report.programme import programme_lines
-from fairpost.report.verdicts import COUNTS, PARTS, SHARES, named, relative_lines, unit_of, verdict_lines
+from fairpost.report.verdicts import (
+    COUNTS,
+    PARTS,
+    SHARES,
+    named,
+    relative_lines,
+    total_line,
+    total_unit,
+    unit_of,
+    verdict_lines,
+)
 from fairpost.results import Frontier, Point
 from fairpost.results.audit import Audit
 
@@ -27,14 +37,14 @@ RARE = 1e-12
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[..., None]]:
-    """A bar with rate and time left, on a terminal: call it with (done, most), and a new label where there is one.
+    """A bar with rate and time left, on a terminal that can redraw: call it with (done, most), and a new label where there is one.
 
     `most` None: nobody knows.
     """
-    from rich.console import Console
-
-    screen = Console(stderr=True)
-    if not screen.is_terminal:  # not even a bar that is off: one of an older Rich ends with an empty line
+    screen = console(stderr=True)
+    if (
+        not screen.file.isatty() or screen.is_dumb_terminal
+    ):  # not even a bar that is off: one of an older Rich ends with an empty line
         yield lambda done, most, label=what: None
         return
     from rich.progress import (
@@ -74,6 +84,7 @@ def comparison(results: Sequence[Audit], currency: str) -> Grid:
     heads = (
         "post-processing",
         "alpha",
+        "total off",
         "gains most",
         "loses most",
         "of its due",
@@ -94,6 +105,7 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
     return (
         r.postprocess,
         shown(unit, r.alpha.scaled(factor)),
+        total_off(r, currency),
         *(
             f"{cut(r.name_of(label), label)} {bias}"
             for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)
@@ -104,6 +116,12 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
         PERCENT.show(r.mean_zero.value, 1e-5),
         r.method if r.runs is None else f"{r.runs:,} runs",
     )
+
+
+def total_off(r: Audit, currency: str) -> str:
+    """By how much the total is off, with its sign; 0 where it is kept."""
+    unit, factor = total_unit(r, currency)
+    return shown(unit, r.total_off.scaled(factor), signed=True)
 
 
 def cut(name: str, label: str) -> str:
@@ -197,6 +215,8 @@ def sentences(result: Audit, currency: str) -> list[str]:
         amount = cost(result, currency)
         lines.append(f"  It would take {amount} more for nobody to expect less than their due (cost of privacy).")
     lines += [f"  {line}" for line in programme_lines(result, currency)]
+    off = total_line(result, currency)
+    lines += [f"  {off[:1].upper()}{off[1:]}."] if off else []
     if result.degenerate > RARE:
         rate = PERCENT.show(result.degenerate)
         each = " per group, on average over groups," if result.grouped else ""
@@ -232,6 +252,7 @@ def explanation(in_money: bool, due: str = DUE) -> str:
     """What the columns mean; `due`: the one about what is due."""
     unit = ", in money" if in_money else ""
     return (
-        f"alpha: the largest difference between two entities' biases{unit}. {due}. "
+        f"alpha: the largest difference between two entities' biases{unit}. Total off: what all results add up to in "
+        f"expectation, less the true total. {due}. "
         f"RMSE: root mean squared error per entity{unit}. P(0): the mean chance of receiving 0."
     )

@@ -118,7 +118,7 @@ def limits_of(text: str | None) -> dict[str, float]:
 
 def plan_levels(file: str, given: o.Given) -> int:
     """The split of rho with the least alpha of the leaves among those that keep the limits; exit code 3 where none does."""
-    _refuse(given, *(name for name in given if name.startswith("max_")))
+    _refuse(given, *(name for name in given if name.startswith("max_")), "any_error")
     limits, names = limits_of(given["level_rmse"]), _rules(given, ("blue-down",))
     outputs = Outputs(given, [file])
     with screen.progress("splits") as report:

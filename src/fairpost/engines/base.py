@@ -75,6 +75,8 @@ class Answer:
     """max B - min B."""
     pair: tuple[int, int]
     """The positions of the entities with the largest and the smallest bias."""
+    total_off: Estimate | None = None
+    """The sum of the biases, where it is known better than they are together."""
     expected_T: Estimate | None = None
     """E[T] of Lemma 2, for the projection onto the simplex."""
     degenerate: float = 0.0
@@ -104,6 +106,7 @@ class Answer:
             mse_accuracy=Accuracy(self.mse_accuracy.kind, self.mse_accuracy.half_width * part**2),
             alpha=fairness.alpha_interval(bias, known),
             pair=(ends.most, ends.least),
+            total_off=None,
             sample=None if self.sample is None else self.sample.rescaled(part),
         )
 

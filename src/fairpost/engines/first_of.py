@@ -94,6 +94,7 @@ def _with_biases_of(reached: Reached, new: Answer, reason: str, instead: str) ->
         accuracy=reached.accuracy,
         alpha=reached.alpha,
         pair=reached.pair,
+        total_off=None,
         note=why,
     )
 

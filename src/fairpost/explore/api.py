@@ -203,8 +203,7 @@ async def post_picture(request: Request) -> Response:
     quick = flag("quick", given.pop("quick", False))
     known = None if have is None else text("have", have)
     choices = Choices.of(given)
-    data = session.mapped
-    _ = (data.x, choices.noise)  # what is wrong is said before anything begins
+    work.check(session, choices)
 
     def early() -> dict[str, Any] | None:
         return work.quick_picture(session, choices, known)

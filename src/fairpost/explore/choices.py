@@ -48,6 +48,8 @@ class Choices(Chosen):
     seed: int | None = None
     confidence: float | None = None
     targets: Mapping[str, float] = field(default_factory=dict)
+    any_error: bool = False
+    """Of a plan: no limit on the error by default."""
     unit: str = "people"
     noun: str = "entities"
     currency: str = "$"
@@ -212,5 +214,5 @@ _KINDS: dict[str, Any] = (
     | dict.fromkeys(
         ("epsilon", "scale", "sigma", "rho", "delta", "sensitivity", "total", "budget", "confidence"), number
     )
-    | {"postprocess": texts, "by_group": flag, "runs": whole, "seed": whole, "targets": numbers}
+    | {"postprocess": texts, "by_group": flag, "any_error": flag, "runs": whole, "seed": whole, "targets": numbers}
 )

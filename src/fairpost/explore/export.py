@@ -48,6 +48,7 @@ def command(data: Data, choices: Choices, verb: str = "audit", outputs: Sequence
     for name, value in asked.items():
         words += _option(name, value)
     words += ["--by-group"] if choices.by_group else []
+    words += ["--any-error"] if choices.any_error and verb == "plan" else []
     usual = {"unit": "people", "currency": "$"} | ({} if verb == "plan" else {"noun": "entities"})
     for name, word in usual.items():
         words += _option(name, None if getattr(choices, name) == word else getattr(choices, name))

@@ -15,6 +15,7 @@ from fairpost.noise import MECHANISMS
 from fairpost.problems.programme import NAMES, builtin
 from fairpost.report.glossary import TERMS
 from fairpost.report.text import clean
+from fairpost.results.targets import USUAL_ERROR
 from fairpost.rules import PAYING, POSTPROCESSINGS
 
 SAID = {
@@ -67,6 +68,7 @@ def page(session: Session) -> str:
         rules=_rules(),
         programmes=[(name, builtin(name).law) for name in NAMES],
         tree_rules=list(RULES),
+        usual=f"{USUAL_ERROR:g}",
         low=between.LOW,
         high=between.HIGH,
         terms={t.key: t for t in TERMS},

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.accuracy import Estimate
 from fairpost.counts import Counts
 from fairpost.explore.between import Curve, Sweep
 from fairpost.explore.choices import Choices
@@ -19,10 +20,10 @@ from fairpost.explore.session import Data
 from fairpost.noise import Mechanism
 from fairpost.report import payload
 from fairpost.report.findings import findings
-from fairpost.report.numbers import CHANCE, Unit, count, money
+from fairpost.report.numbers import CHANCE, Unit, count, half, money
 from fairpost.report.payload import Classes, pack, raised
 from fairpost.report.text import clean
-from fairpost.report.views import View, Words, by_task
+from fairpost.report.views import View, Words, by_unit
 from fairpost.results.audit import Audit
 from fairpost.results.targets import TARGETS, Targets, unit_of
 
@@ -45,8 +46,8 @@ class Shown:
 
 def views_of(results: Sequence[Audit], choices: Choices) -> list[View]:
     """Releases first, as everywhere."""
-    tasks = by_task(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
-    return [v for found in tasks.values() for v in found]
+    alike = by_unit(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    return [v for found in alike.values() for v in found]
 
 
 def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | None) -> dict[str, Any]:
@@ -56,10 +57,10 @@ def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | No
     kept = payload.chosen(results, found, data.x.values)
     rows = found.first[kept]
     shown = [_of_view(v, rows) for v in views]
-    tasks = by_task(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    alike = by_unit(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
     return _picture(data, choices, shown, found, kept, have) | {
         "interpolated": False,
-        "findings": [{"head": f.head, "html": str(f.text)} for group in tasks.values() for f in findings(group)],
+        "findings": [{"head": f.head, "html": str(f.text)} for group in alike.values() for f in findings(group)],
         "notes": [clean(f"{r.postprocess}: {r.note}") for r in results if r.note],
         "interrupted": any(r.interrupted for r in results),
     }
@@ -141,6 +142,7 @@ def _result(s: Shown, rows: NDArray[np.int64]) -> dict[str, Any]:
         "name": clean(s.view.name),
         "place": s.view.place,
         "task": r.task,
+        "measured": r.unit,
         "simulated": r.simulated and not none,
         "kind": "bound" if none else s.view.kind,
         "interpolated": none,
@@ -169,6 +171,10 @@ def figures(
     zero = float(np.sum(times * s.zero) / np.sum(times))
     alpha = float(s.bias[high] - s.bias[low])
     error = 0.0 if s.error is None else float(np.max(s.error))
+    off = view.result.total_off
+    if s.error is None:
+        off = Estimate.around(float(np.sum(times * s.bias)) if view.result.kept is None else off.value, 0.0)
+    total = Unit() if view.about == "decision" else view.shown
 
     def amount(value: float, signed: bool = True) -> str:
         return view.shown.brief(value * per, error * per, signed=signed)
@@ -191,6 +197,7 @@ def figures(
         "gain": {"text": amount(max(float(s.bias[high]), 0.0)), "value": float(s.bias[high]) * per, **who(high)},
         "relative": {"text": RELATIVE.show(min(float(part[worst]), 0.0), signed=True), "value": -float(part[worst]), **who(worst)},
         "alpha": {"text": amount(alpha, False), "value": alpha * per},
+        "total": {"text": total.brief(off.value * per, half(off) * per, signed=True), "value": off.value * per},
         "rmse": {"text": amount(rmse, False), "value": rmse * per},
         "zero": {"text": CHANCE.show(zero), "value": zero},
         "verdict": _verdict(s, choices, {"loss": -float(s.bias[low]) * per, "relative_loss": -100 * float(part[worst]),
@@ -263,5 +270,5 @@ def sentence(data: Data, choices: Choices, noise: Mechanism) -> str:
 
 def _limit(key: str, value: float, unit: str, choices: Choices) -> str:
     if unit_of(key, unit) == "percent":
-        return f"{value:g} % of what is due"
+        return f"{value:g} %"
     return money(choices.currency).brief(value) if unit == "money" else f"{value:g}"

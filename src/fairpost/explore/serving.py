@@ -7,6 +7,8 @@ uvicorn gives a connection all the time in the world to send its first line, and
 from __future__ import annotations
 
 import asyncio
+import signal
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -62,10 +64,23 @@ class InTime(H11Protocol):
         self.transport.close()
 
 
+class Server(uvicorn.Server):
+    """A server that goes on where a signal was set to be ignored before it began (a job in the background of a script)."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End, unless the signal is ignored."""
+        if self.before[signal.Signals(sig)] is not signal.SIG_IGN:
+            super().handle_exit(sig, frame)
+
+
 def server(app: Any, **more: Any) -> uvicorn.Server:
     """For one person on this machine: quiet, without web sockets, and gone a second after it was asked to."""
     usual: dict[str, Any] = {
         "http": InTime, "ws": "none", "lifespan": "on", "log_level": "warning", "access_log": False, "server_header": False,
         "date_header": False, "limit_concurrency": MOST, "timeout_keep_alive": 30, "timeout_graceful_shutdown": 1,
     }  # fmt: skip
-    return uvicorn.Server(uvicorn.Config(app, **usual | more))
+    return Server(uvicorn.Config(app, **usual | more))

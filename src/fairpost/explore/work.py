@@ -8,7 +8,7 @@ from typing import Any
 
 from fairpost import __version__, cancel
 from fairpost.allocate import ALLOCATIONS, allocate, by_law
-from fairpost.audit import outcomes
+from fairpost.audit import asked_for, outcomes, units_of
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.explore import between, picture
 from fairpost.explore.choices import Choices, Chosen, flag, keys, number, numbers, text, texts, whole
@@ -61,6 +61,12 @@ def audit_document(session: Session, choices: Choices, entities: bool, tell: Tel
     return Comparison(found, choices.neighbours).to_dict(entities=entities)
 
 
+def check(session: Session, choices: Choices) -> None:
+    """What is wrong is said before anything begins: no table, no noise, one limit for rules of different units."""
+    x, problem, _ = session.mapped.x, choices.problem, choices.noise
+    Targets.of(choices.targets).refuse_mixed(units_of(asked_for(choices.rules, x, problem), problem["budget"]))
+
+
 def picture_of(session: Session, choices: Choices, have: str | None, tell: Tell = silent) -> dict[str, Any]:
     """The picture, computed."""
     session.sweep(choices)
@@ -109,6 +115,7 @@ def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> di
         list(choices.rules),
         spreads=spreads(choices),
         **_same(session, choices, tell),
+        any_error=choices.any_error,
         **choices.targets,
     )
     return found.to_dict()

@@ -255,6 +255,17 @@ class HierarchyAudit:
         """The leaves that attain it."""
         return self.leaves.alpha_pair
 
+    @property
+    def total_off(self) -> Estimate:
+        """What all leaves add up to in expectation, less the true total: 0 where the root is known, for a rule keeps what is exact.
+
+        Else from the level below the root, whose nodes are few: the levels of an output agree.
+        """
+        if self.noise.top >= 0:
+            return Estimate(0.0, 0.0, 0.0)
+        top = self.levels[0]
+        return Estimate.around(float(np.sum(top.bias)), float(np.sum(top.half_width)), self.accuracy)
+
     def area(self, which: str | ArrayLike) -> Part:
         """An area by its name; or any mask of leaves, whose half-width then adds up those of its leaves (never too small)."""
         if isinstance(which, str):
@@ -287,6 +298,7 @@ class HierarchyAudit:
             "interrupted": self.interrupted,
             "alpha": asdict(self.alpha),
             "alpha_pair": list(self.alpha_pair),
+            "total_off": asdict(self.total_off),
             "levels": [level.to_dict(entities=entities) for level in self.levels],
             "sizes": [part.to_dict("size") for part in self.sizes],
             "values": [part.to_dict("value") for part in self.values],

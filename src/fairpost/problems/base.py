@@ -39,6 +39,10 @@ class Problem(ABC):
         """Whether the answer is shares of a budget, so that there is a cost of privacy."""
         return self.task == "allocation"
 
+    def measured_in(self, budget: float | None) -> str:
+        """What limits, curves and plans are in: money where a budget is shared, else the unit of the truth."""
+        return "money" if self.shares and budget is not None else self.unit
+
     @abstractmethod
     def truth(self, counts: Counts) -> Floats:
         """P(x), one number per entity."""

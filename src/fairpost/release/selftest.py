@@ -167,7 +167,7 @@ def _machine() -> str:
 
 def _passed(record: Path, here: dict[str, str]) -> list[list[str]]:
     try:
-        data = json.loads(record.read_text())
+        data = json.loads(record.read_text(encoding="utf-8"))
         return list(data["laws"]) if {k: data[k] for k in here} == here else []
     except (OSError, ValueError, KeyError, TypeError):
         return []

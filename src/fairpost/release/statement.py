@@ -261,6 +261,6 @@ def as_text(data: Mapping[str, Any]) -> str:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a statement, as it is shipped and published."""
-    found = json.loads(Path(__file__).with_name("statement.schema.json").read_text())
+    found = json.loads(Path(__file__).with_name("statement.schema.json").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found

@@ -19,7 +19,7 @@ from fairpost.report.shapes import Drawn
 from fairpost.report.text import clean, clean_lines
 from fairpost.report.tradeoff import tradeoff_data
 from fairpost.report.verdicts import verdict_lines
-from fairpost.report.views import View, Words, by_task
+from fairpost.report.views import View, Words, by_unit
 from fairpost.results.audit import Audit
 from fairpost.results.comparison import Comparison, warnings_of
 
@@ -58,8 +58,8 @@ def audit_page(
 
     """
     _same(results)
-    tasks = by_task(results, Words(clean(unit), clean(noun), clean(currency)))
-    views = [v for found in tasks.values() for v in found]
+    alike = by_unit(results, Words(clean(unit), clean(noun), clean(currency)))
+    views = [v for found in alike.values() for v in found]
     counts = results[0].counts
     frontier = results.frontier if isinstance(results, Comparison) else None
     tradeoff = tradeoff_data(views, frontier)
@@ -77,7 +77,7 @@ def audit_page(
         mark="; ".join(marks),
         command=None if command is None else clean(command),
         made=None if made is None else clean(made),
-        tasks=tasks,
+        alike=alike,
         views=views,
         counts=counts,
         total=count(counts.total),

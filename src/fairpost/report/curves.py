@@ -22,16 +22,22 @@ from fairpost.report.numbers import (
     money,
     name,
     tagged,
+    unit_of,
 )
 from fairpost.report.page import render
 from fairpost.report.text import clean, clean_lines
 from fairpost.results import Plan, Plans, Point
 from fairpost.results.audit import CONFIDENTIAL
 from fairpost.results.curves import Basis
+from fairpost.results.targets import one_unit
 
 QUANTITIES = {
     "alpha": ("Unfairness (alpha)", "The gap between the two ends of the biases. Lower is fairer."),
     "rmse": ("Typical error", "How far a single result is off, for an average entity. Lower is more accurate."),
+    "relative_rmse": (
+        "Typical error in % of the mean due",
+        "The same relative to the mean of what is due. Above some 30 % statistical offices call an estimate unreliable.",
+    ),
     "loss": ("Largest expected loss", "What the entity that loses most loses in expectation."),
     "relative_loss": (
         "Largest loss in % of what is due",
@@ -40,7 +46,7 @@ QUANTITIES = {
     "cost": ("Cost of privacy", "What must be added to the budget so that nobody expects less than their due."),
 }
 """Fairness and accuracy stand side by side, then the losses."""
-TERM = {"relative_loss": "relative"}
+TERM = {"relative_loss": "relative", "relative_rmse": "rmse"}
 """Where the glossary has another key."""
 
 
@@ -53,13 +59,11 @@ class Style:
 
     def of(self, key: str, p: Point) -> Unit:
         """The unit of a quantity: money where the points have some."""
-        if key == "relative_loss":
+        if key.startswith("relative_"):
             return Unit(1.0, "", PERCENT.suffix, 3)
         if key == "cost" and p.cost is not None and p.cost.amount is None:
             return PERCENT
-        if p.unit == "money":
-            return money(self.currency)
-        return PERCENT if p.task == "allocation" else Unit(suffix=f" {self.unit}")
+        return unit_of(p.unit, self.unit, self.currency)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Row:
     x: Html
     postprocess: str
     place: int
+    total: tuple[Html, Html]
     cells: list[tuple[Html, Html]]
     loser: str
     zero: Html
@@ -115,6 +120,7 @@ def curves_page(
     """
     if not points:
         raise ParameterError("a page needs at least one point, got none")
+    one_unit([(p.postprocess, p.unit) for p in points], "the rules of a page")
     style = Style(clean(unit), clean(currency))
     rules = list(dict.fromkeys(p.postprocess for p in points))
     ordered = sorted(points, key=lambda p: (rules.index(p.postprocess), at(p, x)))
@@ -231,9 +237,9 @@ def _quantity(
             lines.append(_line(key, label, place, mine, x, style))
     stars = [(p, q) for p in found if (q := p.quantity(key)) is not None]
     shown = style.of(key, next(p for p in points if p.quantity(key) is not None))
-    word = "% of what is due" if key == "relative_loss" else shown.prefix or shown.suffix.strip()
+    word = "" if key.startswith("relative_") else shown.prefix or shown.suffix.strip()
     return {
-        "axis": f"{QUANTITIES[key][0].lower()}, {word}" if key != "relative_loss" else QUANTITIES[key][0].lower(),
+        "axis": QUANTITIES[key][0].lower() + (f", {word}" if word else ""),
         "unit": shown.data(),
         "target": limit,
         "lines": lines,
@@ -277,11 +283,20 @@ def _cell(key: str, p: Point, style: Style) -> tuple[Html, Html]:
     return tagged(shown, q.value, (q.high - q.low) / 2), certainty(shown, q)
 
 
+def _total(p: Point, style: Style) -> tuple[Html, Html]:
+    """By how much the total is off; of decisions a number of entities."""
+    if p.total_off is None:
+        return Html("–"), Html("")
+    shown = Unit() if p.unit == "decision" else style.of("alpha", p)
+    return tagged(shown, p.total_off.value, half(p.total_off), signed=True), certainty(shown, p.total_off)
+
+
 def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequence[Point], style: Style) -> Row:
     return Row(
         x=tagged(Unit(digits=4), at(p, x)),
         postprocess=clean(p.postprocess),
         place=names[p.postprocess],
+        total=_total(p, style),
         cells=[_cell(k, p, style) for k in keys],
         loser=clean(p.name(p.loser)) if p.loss.value > 0 else "nobody",
         zero=tagged(CHANCE, p.zero.value, half(p.zero)),

@@ -158,6 +158,12 @@ TERMS = (
         "expectation. 0 means that all are treated alike.",
     ),
     Term(
+        "total",
+        "Total off by",
+        "What all results add up to in expectation, less the true total: the sum of the biases. 0 for a rule that keeps the "
+        "total; clipping alone at zero adds what it cuts off.",
+    ),
+    Term(
         "cost",
         "Cost of privacy",
         "The money that would have to be added to the budget so that no entity expects less than its due: the sum"

@@ -131,6 +131,13 @@ def money(currency: str) -> Unit:
     return Unit(1.0, clean(currency), "", 3, True)
 
 
+def unit_of(unit: str, people: str, currency: str) -> Unit:
+    """How what is measured in `unit` is shown: people by their own word ("households"), shares and chances in percent."""
+    if unit in ("share", "decision"):
+        return PERCENT
+    return money(currency) if unit == "money" else Unit(suffix=f" {people if unit == 'people' else unit}")
+
+
 def tagged(
     unit: Unit, value: float, error: float = 0.0, *, signed: bool = False, brief: bool = False, toward: int = 0
 ) -> Html:

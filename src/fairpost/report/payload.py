@@ -137,6 +137,7 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "name": clean(view.name),
         "place": view.place,
         "task": r.task,
+        "measured": r.unit,
         "about": view.about,
         "simulated": view.simulated,
         "kind": view.kind,

@@ -6,6 +6,7 @@ import numpy as np
 
 from fairpost.report.numbers import CHANCE, Html, Unit, count, html, joined, name, tagged, times
 from fairpost.report.programme import programme_lines
+from fairpost.report.verdicts import total_line
 from fairpost.report.views import Extreme, View, split
 
 NEAR_ONE = 1.5
@@ -227,6 +228,12 @@ def _loss(view: View) -> Html:
     return html("largest loss {x}", x=view.amount(-end.bias, end.error, brief=True))
 
 
+def totals(views: list[View]) -> Html:
+    """Whose results do not add up to what is due."""
+    said = [(v, total_line(v.result, v.words.currency)) for v in views]
+    return joined([html("Under {pp} {off}.", pp=code(v), off=off) for v, off in said if off])
+
+
 def extra(views: list[View]) -> Html:
     """The cost of privacy of each."""
     parts = []
@@ -267,7 +274,7 @@ def summary(views: list[View]) -> Html:
     worst = max(known, key=lambda v: v.result.alpha.value)
     others = [v for v in views if v is not worst]
     parts = [opening(views), movement(worst), crossing(worst), ends(worst), compared(worst, others), extra(views)]
-    return joined([*parts, price(views), by_law(views)])
+    return joined([*parts, totals(views), price(views), by_law(views)])
 
 
 def alpha_text(view: View) -> Html:

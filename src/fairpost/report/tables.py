@@ -11,7 +11,7 @@ import numpy as np
 from fairpost import fairness
 from fairpost.fairness import Summary
 from fairpost.noise import Neighbours
-from fairpost.report.numbers import CHANCE, RELATIVE, Html, Unit, below, certainty, html, name, tagged
+from fairpost.report.numbers import CHANCE, RELATIVE, Html, Unit, below, certainty, half, html, name, tagged
 from fairpost.report.views import Extreme, View
 
 LISTED = 300
@@ -25,6 +25,8 @@ class Row:
     view: View
     alpha: Html
     alpha_sure: Html
+    total: Html
+    total_sure: Html
     cost: Html
     cost_sure: Html
     loss: Html
@@ -45,11 +47,14 @@ def comparison(views: list[View]) -> list[Row]:
 def _row(v: View) -> Row:
     r, cost = v.result, v.result.cost_of_privacy
     spread = (r.alpha.high - r.alpha.low) / 2
+    total, off = (Unit() if v.about == "decision" else v.bare), r.total_off.scaled(v.per)
     alpha = v.cell(r.alpha.value, spread) if v.resolved else Html("not resolved")
     return Row(
         view=v,
         alpha=alpha,
         alpha_sure=v.certain(r.alpha, bare=True),
+        total=tagged(total, off.value, half(off), signed=True),
+        total_sure=Html("by construction") if r.kept is not None else certainty(total, off),
         cost=Html("–") if cost is None else v.cell(cost.share.value, (cost.share.high - cost.share.low) / 2),
         cost_sure=Html("") if cost is None else v.certain(cost.share, bare=True),
         loss=_end(v, v.least, -1),

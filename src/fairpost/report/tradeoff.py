@@ -12,10 +12,10 @@ from fairpost.results.points import Point
 
 
 def tradeoff_data(views: list[View], frontier: Frontier | None) -> dict[str, Any] | None:
-    """For the script: one task's rules in the unit shown; None where there is nothing to compare."""
+    """For the script: the rules of one unit; None where there is nothing to compare."""
     path = [] if frontier is None else list(frontier.path)
-    task = path[0].point.task if path else views[-1].result.task
-    some = [v for v in views if v.result.task == task and v.resolved]
+    unit = path[0].point.unit if path else views[-1].result.unit
+    some = [v for v in views if v.result.unit == unit and v.resolved]
     if not some or len(some) + len(path) < 2:
         return None
     first = some[0]
@@ -32,7 +32,7 @@ def tradeoff_data(views: list[View], frontier: Frontier | None) -> dict[str, Any
 
     return {
         "unit": first.shown.data(),
-        "axis": first.shown.prefix or ("share of the budget" if task == "allocation" else first.words.unit),
+        "axis": first.shown.prefix or ("share of the budget" if unit == "share" else first.shown.suffix.strip()),
         "rule": None if frontier is None else clean(frontier.rule),
         "path": [one(t.point, f", threshold {t.threshold:.4g}") for t in path],
         "named": [one(Point.of(v.result)) | {"name": clean(v.name), "place": v.place} for v in some],

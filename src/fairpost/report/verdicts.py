@@ -6,6 +6,7 @@ against a limit is rounded away from what is claimed: what passes is at most wha
 
 from __future__ import annotations
 
+from fairpost import fairness
 from fairpost.accuracy import Estimate
 from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.results.audit import Audit
@@ -89,6 +90,24 @@ def _more(result: Audit, who: str, loser: str) -> bool:
     """Whether two relative losses differ in what is shown of them."""
     shown = [result.relative_of(result.counts.ids.index(label)) for label in (who, loser)]
     return len({None if e is None else part(e) for e in shown}) > 1
+
+
+def total_unit(result: Audit, currency: str = "$") -> tuple[Unit, float]:
+    """How a sum of biases is shown: of decisions it is a number of entities."""
+    return (COUNTS, 1.0) if result.problem.unit == "decision" else unit_of(result, currency)
+
+
+def total_line(result: Audit, currency: str = "$") -> str:
+    """By how much the total is off, where it is: "all results add up to 3,359 more than the true total, 0.0456 % of it"."""
+    off, (unit, factor) = result.total_off, total_unit(result, currency)
+    if off.low <= 0 <= off.high:
+        return ""
+    amount = unit.show(abs(off.value) * factor, half(off) * factor)
+    relative = fairness.relative_estimate(off, float(result.truth.sum()), result.counts.n)
+    of = "" if relative is None else f", {part(Estimate(abs(relative.value), *_ends(relative), relative.kind))} of it"
+    return (
+        f"in expectation all results add up to {amount} {'more' if off.value > 0 else 'less'} than the true total{of}"
+    )
 
 
 def limit_unit(verdict: Verdict, result: Audit, currency: str = "$") -> Unit:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairpost import palette
 from fairpost.accuracy import Estimate, Kind
-from fairpost.report.numbers import PERCENT, RELATIVE, Html, Unit, certainty, count, html, money, name, tagged
+from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, count, html, money, name, tagged, unit_of
 from fairpost.results.audit import Audit
 
 Floats = NDArray[np.float64]
@@ -82,15 +82,25 @@ class View:
 
     @cached_property
     def unit(self) -> Unit:
-        """The unit of the biases: counts or percent."""
-        if self.result.task == "allocation" or self.result.problem.unit == "decision":
-            return PERCENT
-        return Unit(suffix=f" {self.words.unit}")
+        """The unit of the biases: counts, percent, ..."""
+        return unit_of(self.result.problem.unit, self.words.unit, self.words.currency)
 
     @property
     def about(self) -> str:
         """What the result is about, for the choice of words: a release, an allocation or a decision."""
         return "decision" if self.result.problem.unit == "decision" else self.result.task
+
+    @property
+    def measured(self) -> str:
+        """What the numbers are, for the caption of a table."""
+        people = f"Published counts, in {self.words.unit}"
+        known = {
+            "people": people,
+            "money": "Money",
+            "share": "Shares of the budget",
+            "decision": "Chances to be let in",
+        }
+        return known.get(self.result.unit, self.result.unit.capitalize())
 
     @cached_property
     def cash(self) -> Unit | None:
@@ -266,10 +276,10 @@ def split(size: Floats, bias: Floats, half_width: Floats) -> tuple[float, float]
     return float(gains.max()), float(losses.min())
 
 
-def by_task(results: Sequence[Audit], words: Words) -> dict[str, list[View]]:
-    """The views, release first, each task in the order given."""
+def by_unit(results: Sequence[Audit], words: Words) -> dict[str, list[View]]:
+    """The views by what they are measured in, release first: what is compared has one unit. Each in the order given."""
     ordered = sorted(results, key=lambda r: r.task != "release")
     places = palette.slots([r.postprocess for r in ordered])
     views = [View(r, place, words) for r, place in zip(ordered, places, strict=True)]
-    tasks = {task: [v for v in views if v.result.task == task] for task in ("release", "allocation")}
-    return {task: found for task, found in tasks.items() if found}
+    units = dict.fromkeys(v.result.unit for v in views)
+    return {unit: [v for v in views if v.result.unit == unit] for unit in units}

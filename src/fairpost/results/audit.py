@@ -16,6 +16,7 @@ from fairpost.counts import Counts
 from fairpost.engines.base import Answer
 from fairpost.errors import InputError, ToleranceError
 from fairpost.noise import Mechanism
+from fairpost.partition import Partition
 from fairpost.problems import Problem
 from fairpost.results.base import CONFIDENTIAL, Columns, Result, known, label, noise_words, number
 from fairpost.results.columns import about, beside, or_none, reason, whole_numbers
@@ -50,6 +51,16 @@ def _refuse_nan(name: str, answer: Answer) -> None:
         raise ToleranceError(f"{name}: the {answer.method} engine cannot hold alpha in a float, got {answer.alpha}")
 
 
+def _kept(pi: PostProcessing, counts: Counts) -> tuple[float, ...] | None:
+    """By how much totals are off by construction: for each group of the counts where those are the groups of the rule."""
+    off = pi.total_off(counts)
+    if off is None:
+        return None
+    if pi.partition is not None and (counts.groups is None or not pi.partition.same(Partition.of(counts.groups))):
+        off = np.array([np.sum(off)])
+    return tuple(off.tolist())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Measures, Result):
     """The bias of one post-processing, entity by entity, and what follows from it.
@@ -82,6 +93,13 @@ class Audit(Measures, Result):
     """The range of the biases (Definition 2), with an interval from their accuracy."""
     alpha_pair: tuple[str, str]
     """The ids of the entities with the largest and the smallest bias."""
+    kept: tuple[float, ...] | None = None
+    """By how much totals are off where that is known by construction: one number, or one for each group with its own problem.
+
+    0 of a rule that keeps the true totals. None: `total_off` comes from the biases.
+    """
+    drawn_total: Estimate | None = None
+    """Simulation: the sum of the biases, with an interval of its own."""
     bounds: Bounds | None = None
     """Theorem 1, where it applies (the projection onto the simplex)."""
     expected_T: Estimate | None = None
@@ -152,6 +170,8 @@ class Audit(Measures, Result):
             zero_accuracy=answer.zero_accuracy,
             alpha=answer.alpha,
             alpha_pair=ends,
+            kept=_kept(pi, counts),
+            drawn_total=answer.total_off,
             bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
             expected_T=answer.expected_T,
             degenerate=answer.degenerate,
@@ -226,6 +246,7 @@ class Audit(Measures, Result):
         a, cost, price = self.alpha, self.cost_of_privacy, self.price
         facts = [
             ("alpha", known(a, f" {self.problem.unit}")),
+            ("total off", "0 by construction" if self.kept and not any(self.kept) else known(self.total_off)),
             ("gains most", self._end(0)),
             ("loses most", self._end(1)),
         ]

@@ -20,7 +20,7 @@ from fairpost.results.frontier import Frontier
 from fairpost.results.groups import group_columns
 from fairpost.results.reading import counts_from, mechanism_from, neighbours_from, one_line
 from fairpost.results.schema import checked_schema, document
-from fairpost.results.targets import Targets
+from fairpost.results.targets import Targets, one_unit
 from fairpost.results.writing import counts_data
 
 if TYPE_CHECKING:
@@ -132,18 +132,14 @@ class Comparison(Result, Sequence[Audit]):
 
     def plot(self) -> go.Figure:
         """The bias of each entity against its true count, one colour per post-processing; one unit per figure."""
-        units = {r.problem.unit if r.money is None else "money" for r in self.audits}
-        if len(units) > 1:
-            raise ParameterError(
-                f"one figure has one unit, got {' and '.join(sorted(units))}: plot some of the results"
-            )
+        one_unit([(r.postprocess, r.unit) for r in self.audits], "the rules of a figure")
         counts = self.first.counts
         names = [counts.name(i) for i in range(counts.n)]
         series = [
             Series(name, counts.values, r.bias if r.money is None else r.money, names)
             for name, r in zip(names_of(self.audits), self.audits, strict=True)
         ]
-        return drawn(f"{self._head()}; {self.mark}", "true count", f"bias ({units.pop()})", series)
+        return drawn(f"{self._head()}; {self.mark}", "true count", f"bias ({self.first.unit})", series)
 
     def _head(self) -> str:
         if not self.audits:
@@ -159,7 +155,7 @@ class Comparison(Result, Sequence[Audit]):
         return facts + [("warning", line) for line in self.warnings]
 
     def _grid(self) -> Grid:
-        heads = ("post-processing", "alpha", "known by", "gains most", "loses most", "cost", "RMSE")
+        heads = ("post-processing", "alpha", "in", "total off", "known by", "gains most", "loses most", "cost", "RMSE")
         return heads, [_row(r) for r in self.audits]
 
 
@@ -168,6 +164,8 @@ def _row(r: Audit) -> tuple[str, ...]:
     return (
         r.postprocess,
         number(r.alpha.value),
+        r.problem.unit,
+        number(r.total_off.value, signed=True),
         r.alpha.kind,
         *(label(r.counts.name(r.counts.ids.index(i)))[:14] for i in r.alpha_pair),
         "-" if cost is None else f"{number(100 * cost.share.value)} %",

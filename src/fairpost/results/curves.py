@@ -15,7 +15,7 @@ from fairpost.results.figures import Series, drawn
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
 from fairpost.results.reading import one_line
 from fairpost.results.schema import checked_schema, document
-from fairpost.results.targets import TARGETS, Targets
+from fairpost.results.targets import TARGETS, Targets, one_unit, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -123,9 +123,8 @@ def figure(title: str, quantity: str, points: Sequence[Point], limit: float | No
     if quantity not in TARGETS:
         raise ParameterError(f"`quantity` must be one of {', '.join(TARGETS)}, got {quantity!r}")
     promised = bool(points) and all(p.epsilon is not None for p in points)
-    units = dict.fromkeys("%" if quantity == "relative_loss" else p.unit for p in points)
-    if len(units) > 1:
-        raise ParameterError(f"one figure has one unit, got {' and '.join(units)}: sweep some of the rules")
+    units = {p.postprocess: unit_of(quantity, p.unit) for p in points}
+    one_unit(units.items(), "the rules of a figure")
     series = []
     for name in dict.fromkeys(p.postprocess for p in points):
         some = [(p, p.quantity(quantity)) for p in points if p.postprocess == name]
@@ -135,5 +134,5 @@ def figure(title: str, quantity: str, points: Sequence[Point], limit: float | No
         labels = [f"{name}, {noise_words(p.mechanism)}" for p, _ in shown]
         ends = [[getattr(e, k) for e in found] for k in ("value", "low", "high")]
         series.append(Series(name, x, ends[0], labels, ends[1], ends[2], joined=True))  # type: ignore[arg-type]
-    axis = f"{TARGETS[quantity]} ({next(iter(units))})" if units else TARGETS[quantity]
+    axis = f"{TARGETS[quantity]} ({next(iter(units.values()))})" if units else TARGETS[quantity]
     return drawn(title, "epsilon" if promised else "noise", axis, series, limit=limit)

@@ -11,6 +11,7 @@ from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, noise_wor
 from fairpost.results.figures import Series, drawn
 from fairpost.results.points import Point, curve_columns
 from fairpost.results.reading import one_line
+from fairpost.results.targets import one_unit
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -51,6 +52,8 @@ class Frontier(Result):
     def __post_init__(self) -> None:
         if not self.path:
             raise ParameterError(f"a frontier needs at least one point, got none: {'; '.join(self.refused)}")
+        points = (*(t.point for t in self.path), *self.named)
+        one_unit([(p.postprocess, p.unit) for p in points], "the rules of a frontier")
 
     @property
     def unit(self) -> str:

@@ -1,8 +1,8 @@
 """What each group gains or loses as a whole: sums of biases, and who in it loses most.
 
-All biases lie in their intervals together (bounds and simultaneous intervals alike), so the sum over a group lies within
-the sum of the half-widths (and what its own rounding adds), and alpha inside a group within the range of its own intervals.
-What a group is due is the sum of what its entities are due.
+What a rule keeps for each group is known by construction. Else all biases lie in their intervals together (bounds and
+simultaneous intervals alike), so the sum over a group lies within the sum of the half-widths (and what its own rounding adds), and
+alpha inside a group within the range of its own intervals. What a group is due is the sum of what its entities are due.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import fairness
-from fairpost.accuracy import Accuracy, Estimate
+from fairpost.accuracy import Estimate
 from fairpost.partition import Partition
 from fairpost.results.base import Columns
 
@@ -36,7 +36,7 @@ class GroupOutcome:
     due: float
     """The sum of what they are due."""
     bias: Estimate
-    """What the group as a whole gains in expectation."""
+    """What the group as a whole gains in expectation: by how much its total is off."""
     relative: Estimate | None
     """The same relative to `due`; None where nothing is due."""
     alpha: Estimate
@@ -75,39 +75,27 @@ def group_outcomes(r: Measures) -> tuple[GroupOutcome, ...]:
     if r.counts.groups is None:
         return ()
     parts = Partition.of(r.counts.groups)
-    return tuple(_outcome(r, label, parts.of_group(g)) for g, label in enumerate(parts.labels))
+    kept = r.kept if r.kept is not None and len(r.kept) == len(parts.labels) else [None] * len(parts.labels)
+    return tuple(_outcome(r, label, parts.of_group(g), kept[g]) for g, label in enumerate(parts.labels))
 
 
-def _outcome(r: Measures, label: str, who: Any) -> GroupOutcome:
+def _outcome(r: Measures, label: str, who: Any, kept: float | None) -> GroupOutcome:
     known, bias, truth = r.accuracy.at(who), r.bias[who], r.truth[who]
     due = float(np.sum(truth))
-    total = Estimate.around(float(np.sum(bias)), float(np.sum(known.half_width)) + _rounding(bias), known.kind)
+    total = fairness.sum_interval(bias, known) if kept is None else Estimate.around(kept, 0.0)
     worst = int(who[np.argmin(bias)])
     return GroupOutcome(
         group=label,
         n=int(who.size),
         due=due,
         bias=total,
-        relative=_relative(total, due, r.counts.n + who.size),
+        relative=fairness.relative_estimate(total, due, r.counts.n + who.size),
         alpha=fairness.alpha_interval(bias, known),
         worst=r.counts.ids[worst],
         worst_bias=r.bias_of(worst),
         worst_relative=r.relative_of(worst),
         rmse=fairness.rmse_interval(r.mse[who], r.mse_accuracy.at(who)),
     )
-
-
-def _rounding(terms: Floats) -> float:
-    """A bound on the rounding of their sum: (n - 1) u sum |terms|, with u half the spacing at 1 (Higham 2002, section 4.2)."""
-    return (terms.size - 1) * float(np.finfo(np.float64).eps) / 2 * float(np.sum(np.abs(terms)))
-
-
-def _relative(total: Estimate, due: float, n: int) -> Estimate | None:
-    if due <= 0:
-        return None
-    known = Accuracy(total.kind, np.array([total.half_width]))
-    value, half = fairness.relative_to(np.array([total.value]), np.array([due]), known, n)
-    return Estimate.around(float(value[0]), float(half[0]), total.kind)
 
 
 def group_columns(results: Sequence[Audit], names: Sequence[str]) -> Columns:

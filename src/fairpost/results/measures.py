@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +33,8 @@ class Measures:
     zero: Floats
     zero_accuracy: Accuracy
     alpha: Estimate
+    kept: tuple[float, ...] | None
+    drawn_total: Estimate | None
     alpha_pair: tuple[str, str]
     budget: float | None
     targets: Targets
@@ -70,7 +74,7 @@ class Measures:
     @property
     def unit(self) -> str:
         """What limits, curves and plans are in: money where there is a budget, else people, share, ..."""
-        return self.problem.unit if self.money is None else "money"
+        return self.problem.measured_in(self.budget)
 
     @property
     def relative(self) -> Floats:
@@ -100,6 +104,13 @@ class Measures:
         return label if self.counts.names is None else self.counts.name(self.counts.ids.index(label))
 
     @property
+    def total_off(self) -> Estimate:
+        """What all outputs add up to in expectation, less what everybody is due: the sum of the biases, in their unit."""
+        if self.kept is not None:
+            return Estimate.around(math.fsum(self.kept), 0.0)
+        return self.drawn_total or fairness.sum_interval(self.bias, self.accuracy)
+
+    @property
     def cost_of_privacy(self) -> CostOfPrivacy | None:
         """Definition 5, for an allocation."""
         if not self.problem.shares:
@@ -127,14 +138,21 @@ class Measures:
         return fairness.rmse_interval(self.mse, self.mse_accuracy)
 
     @property
+    def relative_rmse(self) -> Estimate | None:
+        """The same relative to the mean of what is due (0.01: 1 %); None where nobody is due anything."""
+        return fairness.relative_estimate(self.rmse, float(np.mean(self.truth)), self.counts.n)
+
+    @property
     def mean_zero(self) -> Estimate:
         """The mean over entities of the probability of receiving 0."""
         return fairness.mean_interval(self.zero, self.zero_accuracy, 1.0)
 
     def quantity(self, target: str) -> Estimate | None:
-        """One of `targets.TARGETS` in the unit of its limit (`unit`; a relative loss in percent); None without a meaning."""
+        """One of `targets.TARGETS` in the unit of its limit (`unit`; what is relative in percent); None without a meaning."""
         if target == "relative_loss":
             return self.largest_relative_loss[0].scaled(100.0)
+        if target == "relative_rmse":
+            return None if self.relative_rmse is None else self.relative_rmse.scaled(100.0)
         if target == "cost":
             cost = self.cost_of_privacy
             return None if cost is None else cost.amount or cost.share

@@ -9,12 +9,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fairpost.errors import ParameterError
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words, number
 from fairpost.results.curves import Basis, figure
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
 from fairpost.results.reading import one_line
 from fairpost.results.schema import checked_schema, document
-from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, unit_of
+from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, one_unit, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -50,6 +50,8 @@ class Plan(Result):
     """Whether more noise meets the targets again further on, which is left aside."""
     basis: Basis = field(default_factory=Basis)
     mark: str = CONFIDENTIAL
+    assumed: bool = False
+    """Whether nobody gave a limit on the error, so that `max_relative_rmse` is `USUAL_ERROR`."""
 
     @property
     def postprocess(self) -> str:
@@ -85,6 +87,7 @@ class Plan(Result):
         """The targets in words: "the largest expected loss at or below $500"."""
         parts = [
             f"{TARGETS[target]} at or below {self.basis.amount(limit, unit_of(target, self.unit))}"
+            + (" (the default)" if self.assumed and target == "relative_rmse" else "")
             for target, limit in self.targets.limits.items()
             if only in (None, target)
         ]
@@ -179,6 +182,7 @@ class Plans(Result, Sequence[Plan]):
             raise ParameterError("there must be at least one plan, got none")
         if any(p.targets != self.plans[0].targets for p in self.plans):
             raise ParameterError("the plans of one answer must have the same targets, got others")
+        one_unit([(p.postprocess, p.unit) for p in self.plans if p.curve], "the rules of a plan")
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -209,19 +213,40 @@ class Plans(Result, Sequence[Plan]):
     def verdict(self) -> str:
         """The answer in one sentence: "pos-threshold meets $500 at epsilon 0.0331, baseline needs 1.32".
 
-        What is stated is rounded up (noise: down) and meets the targets. The rule that needs least comes first.
+        What is stated is rounded up (noise: down) and meets the targets. The rule that needs least comes first, with the
+        error that a single result then has: little bias does not make it accurate.
         """
         ranked = sorted((p for p in self.plans if p.stated is not None), key=_need)
         rest = [p.postprocess for p in self.plans if p.stated is None]
         if not ranked:
-            return f"no rule meets {self._wanted()} in the range: {', '.join(rest)}"
+            limit = " (the default)" if self.assumed else ""
+            return f"no rule meets {self._wanted(every=True)}{limit} in the range: {', '.join(rest)}"
         first = ranked[0]
         parts = [f"{first.postprocess} meets {self._wanted()} {_at(first)}"]
         parts += [f"{p.postprocess} needs {_short(p)}" for p in ranked[1:]]
-        return ", ".join(parts) + (f"; not in the range: {', '.join(rest)}" if rest else "")
+        aside = f"; not in the range: {', '.join(rest)}" if rest else ""
+        return f"{', '.join(parts)}{aside}; {self._error(first)}"
 
-    def _wanted(self) -> str:
-        limits, basis = self.targets.limits, self.basis
+    def _error(self, first: Plan) -> str:
+        """The typical error of the rule that comes first, where the verdict states it; and the limit that nobody gave."""
+        p = first.stated
+        assert p is not None
+        part = p.quantity("relative_rmse")
+        of = "" if part is None else f", {number(float(f'{part.value:.3g}'))} % of the mean of what is due"
+        binds = ", which binds" if first.binding == "relative_rmse" else ""
+        limit = f" (at most {self.targets.max_relative_rmse:g} % by default{binds})" if self.assumed else ""
+        return f"the typical error of {first.postprocess} is {self.basis.amount(p.rmse.value, p.unit)}{of}{limit}"
+
+    @property
+    def assumed(self) -> bool:
+        """Whether nobody gave a limit on the error, so that a usual one holds."""
+        return self.plans[0].assumed
+
+    def _wanted(self, *, every: bool = False) -> str:
+        """The targets in a word or two each; a limit that nobody gave only where `every` one is wanted."""
+        limits, basis = dict(self.targets.limits), self.basis
+        if self.assumed and not every:
+            del limits["relative_rmse"]
         unit = next((p.unit for p in self.plans if p.curve), "share")
         if list(limits) == ["loss"]:
             return basis.amount(limits["loss"], unit)
@@ -238,7 +263,12 @@ class Plans(Result, Sequence[Plan]):
             document("plan")
             | {"mark": self.mark}
             | self.basis.to_dict()
-            | {"targets": self.targets.to_dict(), "verdict": self.verdict, "plans": [p.entry() for p in self.plans]}
+            | {
+                "targets": self.targets.to_dict(),
+                "assumed": ["max_relative_rmse"] if self.assumed else [],
+                "verdict": self.verdict,
+                "plans": [p.entry() for p in self.plans],
+            }
         )
 
     @classmethod
@@ -247,7 +277,8 @@ class Plans(Result, Sequence[Plan]):
         checked_schema(data, "plan")
         with one_line("this plan"):
             basis, targets, mark = Basis.from_dict(data), Targets.of(data["targets"]), data["mark"]
-            return cls(tuple(_read(p, targets, basis, mark) for p in data["plans"]), mark)
+            assumed = bool(data.get("assumed"))
+            return cls(tuple(_read(p, targets, basis, mark, assumed) for p in data["plans"]), mark)
 
     def plot(self, target: str | None = None) -> go.Figure:
         """A target (by default the first) against epsilon or the noise, one line per rule, with its limit."""
@@ -267,6 +298,7 @@ class Plans(Result, Sequence[Plan]):
 
 SHORTLY = {
     "alpha": "alpha", "loss": "loss", "relative_loss": "relative loss", "cost": "cost of privacy", "rmse": "RMSE",
+    "relative_rmse": "relative RMSE",
 }  # fmt: skip
 """What is limited, in a word or two."""
 
@@ -291,7 +323,7 @@ def _at(p: Plan) -> str:
     return f"at {'' if p.stated.epsilon is None else 'epsilon '}{_short(p)}{more}"
 
 
-def _read(data: Mapping[str, Any], targets: Targets, basis: Basis, mark: str) -> Plan:
+def _read(data: Mapping[str, Any], targets: Targets, basis: Basis, mark: str, assumed: bool) -> Plan:
     def point(name: str) -> Point | None:
         return None if data[name] is None else Point.from_dict(data[name])
 
@@ -303,6 +335,7 @@ def _read(data: Mapping[str, Any], targets: Targets, basis: Basis, mark: str) ->
         refused=tuple(Refused.from_dict(r) for r in data["refused"]),
         ending=data["ending"],
         again=data["again"],
+        assumed=assumed,
         basis=basis,
         mark=mark,
     )

@@ -47,6 +47,10 @@ class Point:
     note: str | None
     names: Mapping[str, str] = field(default_factory=dict)
     """What people call the entities that this point names, where that is not their id."""
+    relative_rmse: Estimate | None = None
+    """`rmse` relative to the mean of what is due (0.01: 1 %); None where nobody is due anything."""
+    total_off: Estimate | None = None
+    """What all outputs add up to in expectation, less what everybody is due; None in a document that does not say."""
 
     @classmethod
     def of(cls, result: Audit, epsilon: float | None = None) -> Point:
@@ -62,12 +66,14 @@ class Point:
             unit=result.unit,
             alpha=result.alpha.scaled(result.per),
             alpha_pair=result.alpha_pair,
+            total_off=result.total_off.scaled(result.per),
             cost=result.cost_of_privacy,
             loss=loss.scaled(result.per),
             loser=loser,
             relative_loss=relative,
             relative_loser=due,
             rmse=result.rmse.scaled(result.per),
+            relative_rmse=result.relative_rmse,
             zero=result.mean_zero,
             note=result.note,
             names={i: name for i in said if (name := result.name_of(i)) != i},
@@ -78,11 +84,13 @@ class Point:
         return self.names.get(label, label)
 
     def quantity(self, target: str) -> Estimate | None:
-        """One of `targets.TARGETS` in the unit of its limit (a relative loss in percent); None where it has no meaning."""
+        """One of `targets.TARGETS` in the unit of its limit (what is relative in percent); None where it has no meaning."""
         if target == "cost":
             return None if self.cost is None else self.cost.amount or self.cost.share
         if target == "relative_loss":
             return self.relative_loss.scaled(100.0)
+        if target == "relative_rmse":
+            return None if self.relative_rmse is None else self.relative_rmse.scaled(100.0)
         return {"alpha": self.alpha, "loss": self.loss, "rmse": self.rmse}[target]
 
     def whose(self, target: str) -> str | None:
@@ -101,10 +109,12 @@ class Point:
             "unit": self.unit,
             "alpha": self.alpha.to_dict(),
             "alpha_pair": list(self.alpha_pair),
+            "total_off": None if self.total_off is None else self.total_off.to_dict(),
             "largest_loss": self.loss.to_dict() | {"id": self.loser},
             "largest_relative_loss": self.relative_loss.to_dict() | {"id": self.relative_loser},
             "cost_of_privacy": None if self.cost is None else self.cost.to_dict(),
             "rmse": self.rmse.to_dict(),
+            "relative_rmse": None if self.relative_rmse is None else self.relative_rmse.to_dict(),
             "zero": self.zero.to_dict(),
             "note": self.note,
             "names": dict(self.names),
@@ -118,6 +128,7 @@ class Point:
             return cls(
                 mechanism=mechanism_from(data["mechanism"]),
                 alpha=Estimate.from_dict(data["alpha"]),
+                total_off=None if data.get("total_off") is None else Estimate.from_dict(data["total_off"]),
                 alpha_pair=(most, least),
                 cost=None if cost is None else CostOfPrivacy.from_dict(cost),
                 loss=Estimate.from_dict(data["largest_loss"]),
@@ -125,6 +136,7 @@ class Point:
                 relative_loss=Estimate.from_dict(data["largest_relative_loss"]),
                 relative_loser=data["largest_relative_loss"]["id"],
                 rmse=Estimate.from_dict(data["rmse"]),
+                relative_rmse=None if data.get("relative_rmse") is None else Estimate.from_dict(data["relative_rmse"]),
                 zero=Estimate.from_dict(data["zero"]),
                 **{k: data[k] for k in PLAIN},
             )
@@ -159,7 +171,7 @@ ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
 
 
 def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
-    """One row per point; alpha, losses and rmse are in the unit that `unit` says, a relative loss in parts of 1."""
+    """One row per point; alpha, losses and rmse are in the unit that `unit` says, what is relative in parts of 1."""
     costs = [p.cost for p in points]
     columns: Columns = {
         "postprocess": [p.postprocess for p in points],
@@ -168,14 +180,16 @@ def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
         "method": [p.method for p in points],
         "unit": [p.unit for p in points],
     }
-    quantities = {
+    quantities: dict[str, list[Estimate] | list[Estimate | None]] = {
         "alpha": [p.alpha for p in points],
+        "total_off": [p.total_off for p in points],
         "largest_loss": [p.loss for p in points],
         "largest_relative_loss": [p.relative_loss for p in points],
         "rmse": [p.rmse for p in points],
+        "relative_rmse": [p.relative_rmse for p in points],
     }
     for name, found in quantities.items():
-        columns |= {f"{name}{end}": [_number(getattr(e, k)) for e in found] for end, k in ENDS}
+        columns |= {f"{name}{end}": [None if e is None else _number(getattr(e, k)) for e in found] for end, k in ENDS}
     return columns | {
         "loses_most": [p.loser for p in points],
         "loses_most_relatively": [p.relative_loser for p in points],
@@ -193,13 +207,14 @@ def _number(value: float) -> float | None:
 
 def point_grid(points: Sequence[Point]) -> Grid:
     """The points as a small table of text."""
-    heads = ("post-processing", "epsilon", "noise", "alpha", "largest loss", "of", "by")
+    heads = ("post-processing", "epsilon", "noise", "alpha", "total off", "largest loss", "of", "by")
     return heads, [
         (
             p.postprocess,
             "-" if p.epsilon is None else f"{p.epsilon:.4g}",
             f"{p.mechanism.spread:.4g}",
             number(p.alpha.value),
+            "-" if p.total_off is None else number(p.total_off.value, signed=True),
             number(p.loss.value),
             label(p.name(p.loser))[:14],
             p.method,

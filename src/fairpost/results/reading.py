@@ -146,6 +146,7 @@ def audit_fields(data: Data, counts: Counts, mechanism: Mechanism, budget: float
         return np.array([math.inf if row[name] is None else row[name] for row in rows], dtype=np.float64)
 
     kinds, truth = data["accuracies"], vector("due")
+    off = data.get("total_off")
     drawn = any(row["standard_error"] is not None for row in rows)
     most, least = data["alpha_pair"]
     expected = data["expected_T"]
@@ -162,6 +163,8 @@ def audit_fields(data: Data, counts: Counts, mechanism: Mechanism, budget: float
         "zero_accuracy": Accuracy(kinds["zero"], vector("zero_half_width")),
         "alpha": Estimate.from_dict(data["alpha"]),
         "alpha_pair": (most, least),
+        "kept": None if off is None or off["kept"] is None else tuple(off["kept"]),
+        "drawn_total": Estimate.from_dict(off) if off is not None and off["accuracy"] == "interval" else None,
         "bounds": bounds_from(data["bounds"]),
         "expected_T": None if expected is None else Estimate.from_dict(expected),
         "base_noise": None if data.get("base_noise") is None else mechanism_from(data["base_noise"]),

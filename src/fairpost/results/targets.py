@@ -10,7 +10,7 @@ A quantity is known to lie between `low` and `high`. With a limit L it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
@@ -24,8 +24,18 @@ TARGETS = {
     "relative_loss": "the largest loss relative to what is due",
     "cost": "the cost of privacy",
     "rmse": "the root mean squared error",
+    "relative_rmse": "the root mean squared error relative to the mean of what is due",
 }
 """What can be limited, in words."""
+NEEDS = {"cost": "allocations", "relative_rmse": "entities that are due something"}
+"""What has to be there for a quantity to have a meaning."""
+USUAL_ERROR = 30.0
+"""The limit on the error of a plan that was given none, in percent of the mean of what is due.
+
+Every bias can be kept small by noise that drowns the counts, so limits on biases alone say nothing about use. Statistical
+offices mark an estimate as unreliable where its standard error is above some 30 % of it (the rule of the National Center for
+Health Statistics); here the error is that of a typical entity, and what it is set against is the mean.
+"""
 PERCENT = "percent"
 UNITS = {PERCENT: " %"}
 """What stands behind a number that was reached, where its unit needs saying."""
@@ -105,6 +115,8 @@ class Targets:
     """On the cost of privacy, for allocations; in money with a budget, else as a share of it."""
     max_rmse: float | None = None
     """On the root mean squared error per entity."""
+    max_relative_rmse: float | None = None
+    """On the same in percent of the mean of what is due: 30 is 30 %."""
 
     def __post_init__(self) -> None:
         for name, limit in self.to_dict().items():
@@ -118,6 +130,11 @@ class Targets:
     def limits(self) -> dict[str, float]:
         """The limits that were given, by what they limit."""
         return {name.removeprefix("max_"): float(limit) for name, limit in self.to_dict().items()}
+
+    @property
+    def limits_error(self) -> bool:
+        """Whether the error is limited, not the biases alone."""
+        return self.max_rmse is not None or self.max_relative_rmse is not None
 
     def to_dict(self) -> dict[str, float]:
         """The limits that were given, by their names: plain data, for JSON and for `Targets(**data)`."""
@@ -135,6 +152,11 @@ class Targets:
                 raise ParameterError(f"a target must be one of {', '.join(sorted(known))}, got {name!r}")
         return cls(**(given or {}))
 
+    def refuse_mixed(self, units: Sequence[tuple[str, str]]) -> None:
+        """An error where one limit would mean two things; `units` as in `one_unit`."""
+        for target in self.limits:
+            one_unit([(rule, unit_of(target, unit)) for rule, unit in units], f"the limit `max_{target}`")
+
     def judge(self, found: Measured) -> tuple[Verdict, ...]:
         """A verdict for every limit that was given."""
         return tuple(self._one(found, target, limit) for target, limit in self.limits.items())
@@ -143,7 +165,7 @@ class Targets:
         reached = found.quantity(target)
         if reached is None:
             raise ParameterError(
-                f"{TARGETS[target]} is for allocations, got the limit `max_{target}` and the post-processing {found.postprocess}"
+                f"{TARGETS[target]} is for {NEEDS[target]}, got the limit `max_{target}` and the post-processing {found.postprocess}"
             )
         return Verdict(target, limit, unit_of(target, found.unit), reached, found.whose(target))
 
@@ -158,7 +180,20 @@ class Targets:
 
 def unit_of(target: str, unit: str) -> str:
     """The unit of a limit, where quantities are in `unit`."""
-    return PERCENT if target == "relative_loss" else unit
+    return PERCENT if target.startswith("relative_") else unit
+
+
+def one_unit(units: Iterable[tuple[str, str]], what: str) -> None:
+    """An error where the rules, each with what it is measured in, are not all measured in the same.
+
+    Dollars are not compared with people: neither a limit nor a chart has a meaning for both.
+    """
+    rules: dict[str, list[str]] = {}
+    for rule, unit in units:
+        rules.setdefault(unit, []).append(rule)
+    if len(rules) > 1:
+        found = " and ".join(f"{', '.join(dict.fromkeys(some))} in {unit}" for unit, some in rules.items())
+        raise ParameterError(f"{what} must be in one unit, got {found}: ask for them apart")
 
 
 NONE = Targets()

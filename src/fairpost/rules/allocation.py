@@ -60,6 +60,10 @@ class Allocating(PostProcessing):
         who = self.partition.of_group(g)
         return replace(self, weights=None if self.weights is None else np.asarray(self.weights)[who], partition=None)
 
+    def total_off(self, counts: Counts) -> Floats:
+        """Shares add up to 1, of degenerate draws too."""
+        return np.zeros(len(self.problem.parts(counts.n).labels))
+
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """The linearised share; Var L_i = Var[eta] (w_i^2 (1 - 2 P_i) + P_i^2 sum_j w_j^2), of the entity's group."""
         problem, n = self.problem, counts.n
@@ -71,7 +75,7 @@ class Allocating(PostProcessing):
         variance = w * w * (1 - 2 * share) + share**2 * parts.spread(parts.sums(w * w))
         scale = np.where(need > 0, self.jump * mechanism.deviation * np.sqrt(np.maximum(variance, 0.0)), 1.0)
         labels = labels_of(counts.values, a, members(self.partition))
-        return Control(np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels)
+        return Control(np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels, kept=parts)
 
     def _apply(self, rows: Floats) -> Outcome:
         n, problem = rows.shape[1], self.problem

@@ -18,6 +18,7 @@ from fairpost.noise.threshold import Threshold
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem
 from fairpost.rules.control import Control
+from fairpost.rules.probe import reach
 
 Floats = NDArray[np.float64]
 
@@ -90,11 +91,17 @@ class PostProcessing(ABC):
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """What simulation may subtract without moving an expectation; here nothing."""
-        unseen = 1.0 if self.problem.shares else mechanism.deviation
-        return Control(np.zeros(counts.n), None, np.full(counts.n, unseen), None)
+        return Control(np.zeros(counts.n), None, reach(self, counts, mechanism), None)
 
     def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int] | None:
         """The entities that attain alpha, the largest bias first, where theory knows them before any computation."""
+        return None
+
+    def total_off(self, counts: Counts) -> Floats | None:
+        """What the outputs add up to in expectation, less what they should, where that is known by construction.
+
+        One entry, or one for each group of the `partition`; None where only the biases tell.
+        """
         return None
 
     def bounds(self, counts: Counts, mechanism: Mechanism, expected_T: float | None = None) -> Bounds | None:

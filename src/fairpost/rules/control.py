@@ -34,6 +34,10 @@ class Control:
     """The size of what a single run may add to d, for events not seen yet; 0 where d is always 0."""
     labels: Ints | None
     """Entities with the same label have the same bias; None where nothing is known."""
+    coefficient: Floats | None = None
+    """How much of L is subtracted from each; None: all of it, until a pilot has told (`engines.montecarlo.pilot`)."""
+    kept: Partition | None = None
+    """Groups whose outputs have the same sum in every run; None where there are none."""
 
 
 def labels_of(*keys: Floats | None) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from fairpost.noise import Mechanism
 from fairpost.problems import Problem, Release
 from fairpost.rules.base import Outcome, PostProcessing
 from fairpost.rules.control import Control
+from fairpost.rules.probe import reach
 
 Floats = NDArray[np.float64]
 NEAR = 1e-9
@@ -61,14 +62,13 @@ class Custom(PostProcessing):
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """The user's linear part, tried on one vector: it must be odd, or its mean would not be 0."""
-        plain = super().control(counts, mechanism)
         if self.linear is None:
-            return plain
+            return super().control(counts, mechanism)
         probe = np.cos(np.arange(1.0, counts.n + 1.0))[None, :]
         there, back = self.linear_rows(probe), self.linear_rows(-probe)
         if np.abs(there + back).max() > 1e-9 * max(np.abs(there).max(), 1e-300):
             raise ParameterError(f"the linear part of {self.name} must change sign with the noise, it does not")
-        return replace(plain, linear=self.linear_rows)
+        return Control(np.zeros(counts.n), self.linear_rows, reach(self, counts, mechanism, self.linear_rows), None)
 
     def check(self, counts: Counts) -> None:
         """An error where nobody said which problem the function answers and its output on the counts adds up to 1."""

@@ -52,6 +52,10 @@ class Unchanged(_EachAlone):
     title: ClassVar[str] = "noisy counts as they are"
     signed: ClassVar[bool] = True
 
+    def total_off(self, counts: Counts) -> Floats:
+        """Nobody has a bias."""
+        return np.zeros(1)
+
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """Nothing is left: d = 0."""
         return Control(np.zeros(counts.n), itself, np.zeros(counts.n), labels_of(counts.values))
@@ -133,6 +137,11 @@ class KeepsTotal(Releasing):
             raise UnsupportedError(f"{self.name} has a total per group, not one")
         return float(self.total)  # type: ignore[arg-type]
 
+    def total_off(self, counts: Counts) -> Floats | None:
+        """Every output adds up to C."""
+        partition, totals = self.parts(counts.n)
+        return np.asarray(totals - partition.sums(partition.gather(counts.values)))
+
     def alone(self, g: int) -> Self:
         """The same with the total of group g."""
         return replace(self, total=np.asarray(self.total)[g].item(), partition=None)
@@ -143,7 +152,8 @@ class KeepsTotal(Releasing):
         shift = (totals - partition.sums(partition.gather(counts.values))) / partition.sizes
         offset = partition.scatter(np.asarray(partition.spread(shift)))
         unseen = np.full(counts.n, self.jump * mechanism.deviation)
-        return Control(offset, Centred(partition), unseen, labels_of(counts.values, members(self.partition)))
+        labels = labels_of(counts.values, members(self.partition))
+        return Control(offset, Centred(partition), unseen, labels, kept=partition)
 
     def _apply(self, rows: Floats) -> Outcome:
         partition, totals = self.parts(rows.shape[1])
@@ -180,6 +190,13 @@ class SumClipped(KeepsTotal):
     name: ClassVar[str] = "sum-clipped"
     title: ClassVar[str] = "shift to the known total, then clip at zero"
     jump: ClassVar[float] = CLIPS
+
+    def total_off(self, counts: Counts) -> None:
+        """What is clipped is added."""
+
+    def control(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """As for those that keep the total, which this one loses."""
+        return replace(super().control(counts, mechanism), kept=None)
 
     def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int] | None:
         """E[(y_i)_-] falls in x_i, where the entities share one total."""

@@ -28,7 +28,7 @@ import numpy as np
 from fairpost import whole
 from fairpost.errors import ParameterError
 
-LAYOUT = 5
+LAYOUT = 6
 """Changes with what the kernels sum and how, and with the layout of the file."""
 MAGIC = b"fairpost checkpoint\n"
 

@@ -15,9 +15,11 @@ from fairpost.accuracy import Accuracy
 from fairpost.engines.base import Answer, Question, Refusal
 from fairpost.engines.montecarlo.backends import NAMES, Asked, Backend, Block, chosen
 from fairpost.engines.montecarlo.backends.base import One
+from fairpost.engines.montecarlo.backends.cpu import Cpu
 from fairpost.engines.montecarlo.checkpoint import LAYOUT, Checkpoint, fingerprint
 from fairpost.engines.montecarlo.estimates import Sampled, sampled
 from fairpost.engines.montecarlo.executors import Cluster, Executor, Job, Threads, within_memory
+from fairpost.engines.montecarlo.pilot import fitted
 from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import Cancelled, LostError, ParameterError
 from fairpost.noise import Stream
@@ -108,7 +110,8 @@ class MonteCarlo:
         local = self.backend if self.cluster is None or self.backend != "auto" else "cpu"  # workers may have none
         backend, where = chosen(local, asked)
         order = backend.order(asked)
-        job = _Job(self, backend, replace(asked, ones=tuple(ones[i] for i in order)))
+        asked = fitted(asked, int(self.seed), self._threads(Cpu(), asked)[0])
+        job = _Job(self, backend, replace(asked, ones=tuple(asked.ones[i] for i in order)))
         notes = [word for word in (where, job.fewer) if word is not None]
 
         def answers(interrupted: bool) -> tuple[Answer | Refusal, ...]:
@@ -158,6 +161,7 @@ def _answer(s: Sampled, pi: PostProcessing, notes: list[str]) -> Answer:
         zero_accuracy=Accuracy("interval", s.zero_half_width),
         alpha=s.alpha,
         pair=s.pair,
+        total_off=s.total_off,
         degenerate=s.degenerate / (s.runs * groups),
         note="; ".join([s.statement, *notes]),
         sample=s,

@@ -32,9 +32,9 @@ class Sampled:
     deviation: Floats
     """The standard deviation of each output."""
     mse: Floats
-    """E[(pi(X)_i - P(x)_i)^2]."""
+    """E[(pi(X)_i - P(x)_i)^2]: the plain mean of the squares, which bias and variance with a control each would not add up to."""
     mse_half_width: Floats
-    """Likewise for `mse`, from the scatter of the blocks' own mean squared errors; infinite below two blocks."""
+    """Likewise for `mse`, from the scatter of the blocks' own means and what may not have been seen; infinite below two blocks."""
     zero: Floats
     """The share of runs in which the entity receives 0."""
     zero_half_width: Floats
@@ -55,6 +55,8 @@ class Sampled:
     seed: int
     confidence: float
     interrupted: bool
+    total_off: Estimate | None = None
+    """The sum of the biases, with an interval of its own; None in units that differ from entity to entity."""
 
     def rescaled(self, part: Floats) -> Sampled:
         """The same in another unit per entity (part >= 0). All biases lie within their half-widths together still."""
@@ -63,7 +65,7 @@ class Sampled:
         squares = {name: getattr(self, name) * part**2 for name in ("mse", "mse_half_width")}
         ends = fairness.alpha(scaled["bias"])
         alpha = fairness.alpha_interval(scaled["bias"], Accuracy("interval", scaled["half_width"]))
-        return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least))
+        return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least), total_off=None)
 
     @property
     def resolved(self) -> bool:
@@ -95,6 +97,8 @@ def sampled(
     mean_d, squares_d, mean_e, squares_e, zeros = (totals.plane(p, k) for k in range(5))
     labels = split.labels if totals.members.size else None
     found = intervals.classes(mean_d, squares_d, split.scale, labels, totals.ties[p], runs, totals.blocks, level)
+    if split.kept is not None:
+        found = intervals.with_sums(found, mean_e, squares_d, split.kept)
     alpha, most, least = intervals.alpha_of_classes(found)
     pair = totals.pairs[p]
     if known:
@@ -104,21 +108,26 @@ def sampled(
     squares = (pair[4], pair[1]) if known else (squares_e[[most, least]].sum(), squares_d[[most, least]].sum())
     inverse = found.inverse
     bias = found.bias[inverse] + split.offset
-    variance = _shared(squares_e, labels) / max(runs - 1, 1)
+    mse = _shared(totals.squares[p, 0], labels)
+    each = np.sqrt(squares_d / max(runs - 1, 1) / runs)
+    off = intervals.of_total(each, totals.between(p), split.scale, runs, totals.blocks, level)
     zero = _shared(zeros, labels) / runs
     return Sampled(
         bias=bias,
         standard_error=found.standard_error[inverse],
         half_width=found.half_width[inverse],
-        deviation=np.sqrt(variance),
-        mse=variance + bias**2,
-        mse_half_width=intervals.of_blocks(totals.squares[p, 1], runs, totals.blocks, level),
+        deviation=np.sqrt(_shared(squares_e, labels) / max(runs - 1, 1)),
+        mse=mse,
+        mse_half_width=_shared(
+            intervals.of_squares(mse, totals.squares[p, 1], split.scale, runs, totals.blocks, level), labels
+        ),
         zero=zero,
         zero_half_width=intervals.of_chances(zero, runs, level),
         plain=mean_e + split.offset,
         plain_error=np.sqrt(squares_e / max(runs - 1, 1) / runs),
         alpha=alpha,
         pair=(most, least),
+        total_off=Estimate.around(float(np.sum(bias)), off, "interval"),
         reduction=float(squares[0] / squares[1]) if squares[1] > 0 else None,
         degenerate=int(totals.degenerate[p]),
         runs=runs,

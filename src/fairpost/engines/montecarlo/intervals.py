@@ -6,9 +6,9 @@ Half-width. With se the standard error of a mean over R runs and delta the chanc
 
 The second term is for events not seen yet. An entity whose count is clipped in one run of a million has d = 0 in all of
 a few thousand runs, so se = 0, and yet its bias is not 0. Where an event of probability p, of mean size at most s (the
-standard deviation of the noise in the output), has not occurred in R runs, p <= log(2/delta) / R but for a chance of
-delta/2, and p s is the second term; with events seen it has the form of Bernstein's inequality. It falls as 1/R, the
-first term as 1/sqrt(R), so it costs nothing where events are many.
+standard deviation of the noise in the output, or what a user's map was seen to do: `rules.probe`), has not occurred in R runs,
+p <= log(2/delta) / R but for a chance of delta/2, and p s is the second term; with events seen it has the form of
+Bernstein's inequality. It falls as 1/R, the first term as 1/sqrt(R), so it costs nothing where events are many.
 
 Ties. Entities with the same count and weight have the same bias, so their estimates are averaged. Their d are
 correlated, so the standard error of the average comes from the averages of the blocks (from `BLOCKS` blocks on; below
@@ -23,12 +23,13 @@ the bias falls with the count) their difference, run by run, has a standard erro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.accuracy import Estimate
+from fairpost.partition import Partition
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,20 +55,39 @@ def half_width(se: ArrayLike, scale: ArrayLike, runs: int, level: float, df: Arr
     return np.asarray(sampled + np.log(2 / level) * size / runs)
 
 
-def of_blocks(between: Floats, runs: int, blocks: int, level: float) -> Floats:
-    """Half-widths of means of block averages, all together: t se, se^2 = between / (blocks - 1) / runs, blocks - 1 df.
+def of_squares(mse: Floats, between: Floats, scale: Floats, runs: int, blocks: int, level: float) -> Floats:
+    """Half-widths of mean squared errors, all together: se^2 = between / (blocks - 1) / runs, blocks - 1 df.
 
-    `between` is the sum over blocks of (runs of the block) (its average - mean)^2. Infinite below two blocks.
+    `between` is the sum over blocks of (runs of the block) (its average - mean)^2. A run that moves an error e by s moves its
+    square by at most s^2 + 2 |e| s, with |e| as its root mean square. Infinite below two blocks.
     """
     if blocks < 2:
-        return np.full(between.shape, np.inf)
-    return np.asarray(student(level / between.size, blocks - 1) * np.sqrt(between / (blocks - 1) / runs))
+        return np.full(mse.shape, np.inf)
+    moved = scale * (scale + 2 * np.sqrt(mse))
+    return half_width(np.sqrt(between / (blocks - 1) / runs), moved, runs, level / mse.size, blocks - 1)
 
 
 def of_chances(chance: Floats, runs: int, level: float) -> Floats:
     """Half-widths of shares of runs, all together: as `half_width` with events of size 1, and at most 1."""
     se = np.sqrt(chance * (1 - chance) / max(runs - 1, 1))
     return np.minimum(half_width(se, 1.0, runs, level / chance.size, runs - 1), 1.0)
+
+
+def of_total(se: Floats, between: float, scale: Floats, runs: int, blocks: int, level: float) -> float:
+    """The half-width of a sum over entities, each known with its `se`.
+
+    The standard error of the sum comes from the sums of the blocks; `between` as in `of_blocks`. With few blocks Student's t
+    is large; then sum se, which is never too small (Cauchy and Schwarz): independent errors add up to a sum that is smaller by
+    sqrt(n), so blocks are taken where their t is below sqrt(n) times the other. What was not seen is one entity's at a time,
+    so it adds up like independent noise.
+    """
+    unseen = float(np.sqrt(np.sum(scale**2)))
+    many = float(student(level, max(runs - 1, 1)))
+    if blocks >= 2 and float(student(level, blocks - 1)) < np.sqrt(se.size) * many:
+        error, freedom = float(np.sqrt(between / (blocks - 1) / runs)), blocks - 1
+    else:
+        error, freedom = float(np.sum(se)), runs - 1
+    return float(half_width(error, unseen, runs, level, freedom))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +137,20 @@ def classes(
         error = np.where(tied, np.sqrt(ties[1, :count] / (blocks - 1) / runs), error)
         df = np.where(tied, blocks - 1, df)
     return Classes(bias, error, half_width(error, average(scale), runs, level / count, df), first, labels)
+
+
+def with_sums(found: Classes, plain: Floats, squares: Floats, parts: Partition) -> Classes:
+    """The estimates with the sum of each part that is known: every run has it, so the plain means have it too.
+
+    Coefficients that differ take it away. What is missing, D, goes to the entities in proportion to their variances, which
+    are 0 where nothing was seen to be clipped. An interval that is D wider covers where it did before.
+    """
+    squares = (np.bincount(found.inverse, squares) / np.bincount(found.inverse))[found.inverse]
+    whole = parts.sums(parts.gather(squares))
+    missing = parts.sums(parts.gather(plain - found.bias[found.inverse]))
+    each = np.where(whole > 0, missing / np.where(whole > 0, whole, 1.0), 0.0)
+    moved = (squares * parts.scatter(parts.spread(each)))[found.first]
+    return replace(found, bias=found.bias + moved, half_width=found.half_width + np.abs(moved))
 
 
 def alpha_of_classes(found: Classes) -> tuple[Estimate, int, int]:

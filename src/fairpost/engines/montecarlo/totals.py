@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fairpost.engines.montecarlo.backends.base import Floats, Ints, Partial
 from fairpost.rules.control import Control
 
-STATE = ("tally", "sums", "pairs", "ties", "squares", "degenerate")
+STATE = ("tally", "sums", "pairs", "ties", "squares", "degenerate", "whole")
 """The arrays that change, by name."""
 
 
@@ -27,6 +27,8 @@ class Totals:
         self.ties = np.zeros((many, 2, widest))
         self.squares = np.zeros((many, 2, n))
         self.degenerate = np.zeros(many, dtype=np.int64)
+        self.whole = np.zeros((many, 3))
+        """Of the sum of d over all entities, a block at a time: runs, mean, and the sum of squares between blocks."""
         self.offsets = np.stack([c.offset for c in controls])
         self._scratch = np.zeros(widest)
 
@@ -44,10 +46,25 @@ class Totals:
         """Add the next block, in one compiled call: an interrupt comes before it or after it."""
         from fairpost.engines.montecarlo.backends.cpu.kernels.sums import merge
 
+        whole = self._with(part)
         merge(
             self.tally, self.sums, self.pairs, self.ties, self.squares, self.degenerate, part.runs,
             part.sums, part.pairs, part.degenerate, self.offsets, self.labels, self.members, self._scratch,
         )  # fmt: skip
+        self.whole[...] = whole
+
+    def _with(self, part: Partial) -> Floats:
+        """`whole` with one more block; it has its own count of runs, should an interrupt come between it and the rest."""
+        n = self.labels.shape[1]
+        piece = part.sums.shape[2] // 5
+        new = part.sums.reshape(len(part.sums), -1, 5, piece)[:, :, 0].reshape(len(part.sums), -1)[:, :n].sum(axis=1)
+        done, mean, squares = self.whole.T
+        step, runs = new - mean, done + part.runs
+        return np.stack([runs, mean + step * (part.runs / runs), squares + step**2 * (done / runs * part.runs)], axis=1)
+
+    def between(self, p: int) -> float:
+        """The sum of squares between blocks of the sum over all entities, of post-processing p."""
+        return float(self.whole[p, 2])
 
     def plane(self, p: int, k: int) -> Floats:
         """One quantity of post-processing p: 0 mean d, 1 its squares, 2 mean e, 3 its squares, 4 zeros."""

@@ -11,9 +11,9 @@ function choicesNow() {
   out.postprocess = Array.from(document.querySelectorAll("input[name=rule]:checked"), (b) => b.value);
   if ($("programme").value) out.programme = $("programme").value;
   ["delta", "sensitivity", "total", "budget", "runs"].forEach((k) => { const v = typed(k); if (v !== undefined) out[k] = v; });
-  if ($("by_group") && $("by_group").checked) out.by_group = true;
+  ["by_group", "any_error"].forEach((k) => { if ($(k) && $(k).checked) out[k] = true; });
   const targets = {};
-  ["max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse"].forEach((k) => { const v = typed(k); if (v !== undefined) targets[k] = v; });
+  ["max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse", "max_relative_rmse"].forEach((k) => { const v = typed(k); if (v !== undefined) targets[k] = v; });
   if (Object.keys(targets).length) out.targets = targets;
   return out;
 }
@@ -134,7 +134,7 @@ function drawFigures(body, figures, full) {
     const verdict = make("td", { class: f.verdict ? `verdict-${f.verdict}` : null, text: f.verdict || "\u2013" });
     const cells = [verdict, who(f.loss), who(f.relative)];
     if (full) cells.push(who(f.gain));
-    cells.push(...["alpha", "rmse", "zero"].slice(0, full ? 3 : 2).map((k) => make("td", { text: f[k].text })));
+    cells.push(...(full ? ["alpha", "total", "rmse", "zero"] : ["alpha", "total", "rmse"]).map((k) => make("td", { text: f[k].text })));
     if (full) cells.push(make("td", { text: f.method }));
     return make("tr", {}, make("th", { scope: "row" }, make("span", { class: `swatch s${f.place % 8}`, "aria-hidden": "true" }), name(f.rule), full ? make("small", { text: f.title }) : null), ...cells);
   }));
@@ -187,7 +187,7 @@ async function plan(c) {
     b.addEventListener("click", () => { setEpsilon(s.epsilon); want(false); });
     return make("li", {}, `${s.rule}: ${s.message}. `, b);
   });
-  box.replaceChildren(`The smallest epsilon that passes: ${said.map((s) => s.text).join("; ")}.`, make("details", {}, make("summary", { text: "In words, and to go there" }), make("ul", {}, ...jump)));
+  box.replaceChildren(`The smallest epsilon that passes: ${said.map((s) => s.text).join("; ")}. In words: ${last.result.verdict}.`, make("details", {}, make("summary", { text: "Rule by rule, and to go there" }), make("ul", {}, ...jump)));
 }
 function setEpsilon(e) {
   $("epsilon-number").value = String(e);
@@ -221,7 +221,7 @@ function pin(k) {
   live.pins[k] = kept;
   const box = $(`pin-${k}`), body = document.createElement("tbody"), plot = make("div", { class: "plot small", role: "group", "aria-label": `Scenario ${"AB"[k]}` });
   drawFigures(body, kept.result.figures, false);
-  const heads = ["Rule", "Verdict", "Loses most", "In % of the due", "Alpha", "Typical error"].map((t) => make("th", { scope: "col", text: t }));
+  const heads = ["Rule", "Verdict", "Loses most", "In % of the due", "Alpha", "Total off by", "Typical error"].map((t) => make("th", { scope: "col", text: t }));
   const drop = make("button", { type: "button", class: "keep", text: "Unpin" });
   drop.addEventListener("click", () => { live.pins[k] = null; box.replaceChildren(make("h3", { text: "AB"[k] }), make("p", { class: "note", text: "Nothing is pinned." })); });
   box.replaceChildren(make("h3", { text: "AB"[k] }), make("p", { text: kept.result.sentence }), kept.result.interpolated ? make("p", { class: "badge", text: "interpolated" }) : "", make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `Rules of scenario ${"AB"[k]}` }, make("table", { class: "compare" }, make("thead", {}, make("tr", {}, ...heads)), body)), plot, drop);
@@ -246,7 +246,7 @@ async function keep(kind, c) {
 
 async function startLive() {
   const about = await (await fetch("/api/state", { cache: "no-store" })).json(), d = about.defaults || {};
-  ["budget", "delta", "total", "max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse"].forEach((k) => { if (d[k] !== undefined && d[k] !== null) $(k).value = String(d[k]); });
+  ["budget", "delta", "total", "max_loss", "max_relative_loss", "max_alpha", "max_cost", "max_rmse", "max_relative_rmse"].forEach((k) => { if (d[k] !== undefined && d[k] !== null) $(k).value = String(d[k]); });
   if (d.sensitivity) $("sensitivity").value = String(d.sensitivity);
   if (d.mechanism) $("mechanism").value = d.mechanism;
   if (d.programme) $("programme").value = d.programme;

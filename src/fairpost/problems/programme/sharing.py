@@ -159,18 +159,18 @@ def kept_and_raised(law: Programme, rows: Floats, G: Floats, base: Floats, share
     parts = law.states
     assert parts is not None
     out, some = shares.copy(), np.flatnonzero(G.sum(axis=1) > 0)
-    g, h, found = _settled(law, rows[some], G[some], base if base.ndim == 1 else base[some])
+    _, g, h, found = settled(law, rows[some], G[some], base if base.ndim == 1 else base[some])
     out[some] = parts.scatter(found.cut * np.maximum(h, parts.spread(found.factor) * g))
     return out
 
 
-def _settled(law: Programme, rows: Floats, G: Floats, base: Floats) -> tuple[Floats, Floats, Settled]:
-    """G and H by group, and the factors."""
-    parts = law.states
-    assert parts is not None
+def settled(law: Programme, rows: Floats, G: Floats, base: Floats) -> tuple[Partition, Floats, Floats, Settled]:
+    """The groups, G and H by group, and the factors; every row has some G."""
+    parts = law.states or Partition.whole(G.shape[1])
     H = np.zeros_like(G) if law.hold_harmless is None else floors(law, rows, base)
     g, h = parts.gather(G), parts.gather(H)
-    return g, h, settle(g, h, minima(law, rows), parts)
+    least = np.zeros((len(G), len(parts.labels))) if law.minimum is None else minima(law, rows)
+    return parts, g, h, settle(g, h, least, parts)
 
 
 def at_minimum(law: Programme, rows: Floats, worth: Floats, base: Floats) -> NDArray[np.bool_]:
@@ -178,5 +178,5 @@ def at_minimum(law: Programme, rows: Floats, worth: Floats, base: Floats) -> NDA
     assert law.states is not None
     G = worth * law.a(worth.shape[1])
     out, some = np.zeros((len(rows), len(law.states.labels)), dtype=bool), np.flatnonzero(G.sum(axis=1) > 0)
-    out[some] = _settled(law, rows[some], G[some], base)[2].raised
+    out[some] = settled(law, rows[some], G[some], base)[3].raised
     return out

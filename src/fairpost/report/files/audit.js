@@ -34,7 +34,7 @@ function measures(r) {
   return all;
 }
 const measureOf = (r) => { const all = measures(r); return all.find((m) => m.key === state.unit) || (r.money ? all[0] : all[all.length - 1]); };
-const shownRules = () => D.results.map((r, k) => [r, k]).filter(([r, k]) => k === state.rule || (state.together && r.task === D.results[state.rule].task));
+const shownRules = () => D.results.map((r, k) => [r, k]).filter(([r, k]) => k === state.rule || (state.together && r.measured === D.results[state.rule].measured));
 
 function told(r, c) {
   const lines = [D.times[c] > 1 ? `${many(D.times[c])} ${D.noun}, one is ${D.example[c]}` : D.example[c]];

@@ -20,6 +20,8 @@ from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegativ
 from fairpost.rules.control import CLIPS, Control
 
 Floats = NDArray[np.float64]
+AGREE = 1e-10
+"""Totals that agree to this part are the same: b may carry rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,15 @@ class _OnAffineSet(PostProcessing):
         centre = self._system.equality(counts.values.copy())[0]
         unseen = np.full(counts.n, self.jump * mechanism.deviation)
         return Control(centre - counts.values, _Moved(self._system, counts.values, centre), unseen, None)
+
+    def total_off(self, counts: Counts) -> Floats | None:
+        """Known where the sum of all entities is a combination of the rows of A: a shift of all of them then changes nothing."""
+        zero, one = (self._system.equality(np.full(self.n, v))[0] for v in (0.0, 1.0))
+        kept = float(np.sum(zero))
+        if np.max(np.abs(one - zero)) > AGREE:
+            return None
+        off = kept - counts.total
+        return np.array([0.0 if abs(off) <= AGREE * max(kept, counts.total) else off])
 
     @property
     def n(self) -> int:

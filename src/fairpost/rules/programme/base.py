@@ -97,24 +97,33 @@ class Paying(PostProcessing):
             raise ParameterError(f"{self.name} needs the noise: for_mechanism(mechanism), got none")
         return self.paid
 
+    def total_off(self, counts: Counts) -> Floats | None:
+        """An appropriation is shared out whole, and every seat is given to somebody; what is not shared has no total to keep."""
+        parts = self.programme.partition
+        return None if self.programme.share == "none" else np.zeros(1 if parts is None else len(parts.labels))
+
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """What a fixed factor of reduction in place of the noisy one would pay, less its mean, which is known.
 
         With noise on the base it is what the law would pay at the base itself: a function of the noise of the counts alone.
         """
         if not isinstance(mechanism, Law) or self.programme.share != "pro rata" or self.programme.partition is not None:
-            plain = super().control(counts, mechanism)
-            if self.programme.unit in ("decision", "seats"):  # one run moves an entity by one
-                return replace(plain, scale=np.ones(counts.n))
-            if self.programme.unit == "money":
-                kinks, w = self.kinks, self.programme.a(counts.n)
-                step = np.zeros(counts.n)
-                np.maximum.at(step, kinks.owner, JUMPS * mechanism.deviation * np.abs(kinks.slope))
-                jump = np.abs(kinks.value[kinks.start[:-1]])
-                return replace(plain, scale=w * (step + jump))
-            return plain
+            return self._without(counts, mechanism)
         public = replace(self, programme=replace(self.programme, base_noise=None))
-        return public.mean_field(counts.values, mechanism).control(self)
+        known = public.mean_field(counts.values, mechanism).control(self)
+        return self._without(counts, mechanism) if known is None else known
+
+    def _without(self, counts: Counts, mechanism: Mechanism) -> Control:
+        """No control."""
+        if self.programme.unit not in ("decision", "money", "seats"):
+            return super().control(counts, mechanism)
+        scale = np.ones(counts.n)  # one run moves a decision or a number of seats by one
+        if self.programme.unit == "money":
+            kinks = self.kinks
+            step = np.zeros(counts.n)
+            np.maximum.at(step, kinks.owner, JUMPS * mechanism.deviation * np.abs(kinks.slope))
+            scale = self.programme.a(counts.n) * (step + np.abs(kinks.value[kinks.start[:-1]]))
+        return Control(np.zeros(counts.n), None, scale, None)
 
     def simulated(self, noisy: Floats, seed: int, first: int) -> Outcome:
         """Where the base is noisy, its noise is drawn from a seed of its own, run by run."""

@@ -96,21 +96,24 @@ class MeanField:
         over = self.pools.sums(G) / np.where(parts > 0, parts, 1.0) - (parts > 0)
         return self.pools.scatter(np.asarray(G - mean - mean * self.pools.spread(over)))
 
-    def control(self, pi: Paying) -> Control:
+    def control(self, pi: Paying) -> Control | None:
         """Subtracted from the payments of pi where a pilot says that it helps, and where the pilot saw no payment at all.
 
+        None where the pilot saw a run that is due nothing: the sum, which is taken to be near its mean, is then not.
         The scale of the unseen is ten deviations of what is left, and for entities that noise may let in or leave out what such a run
         adds to it: m captures the payment itself, so what remains is a payment times the fluctuation of its pool's sum; noise on the
         base brings such runs of its own, and then the whole payment remains.
         """
         noise = np.stack([self.law.sample(self.x.size, Stream(PILOT_SEED, r)) for r in range(PILOT)])
-        e = pi.simulated(self.x + noise, PILOT_SEED, 0).values
-        L = self.rows(noise)
+        seen = pi.simulated(self.x + noise, PILOT_SEED, 0)
+        if seen.degenerate:
+            return None
+        e, L = seen.values, self.rows(noise)
         helps = (np.var(e - L, axis=0) <= np.var(e, axis=0)) | (e == 0).all(axis=0)
         left = np.where(helps, np.std(e - L, axis=0), np.std(e, axis=0))
         scale = JUMPS * np.maximum(left, 1e-3 * np.std(e, axis=0) + 1e-6 * np.max(left))
         scale = np.maximum(scale, self._rare(pi, noise))
-        return Control(np.zeros(self.x.size), _Guarded(self, helps * 1.0), scale, None)
+        return Control(np.zeros(self.x.size), self.rows, scale, None, helps * 1.0)
 
     def _rare(self, pi: Paying, noise: Floats) -> Floats:
         """What a run in which an entity is let in or left out may add to what is left; 0 where there is hardly such a run."""
@@ -135,15 +138,6 @@ class MeanField:
         return np.asarray(self.pi.kinks(z) * self.pi.programme.a(self.x.size) * self.factor)
 
 
-@dataclass(frozen=True, eq=False)
-class _Guarded:
-    field: MeanField
-    coefficient: Floats
-
-    def __call__(self, noise: Floats) -> Floats:
-        return self.field.rows(noise) * self.coefficient
-
-
 def mean_field(pi: Paying, x: Floats, law: Law) -> MeanField:
     """The mean field of a programme that shares an appropriation of 1."""
     programme, base = pi.programme, pi.programme.base
@@ -151,9 +145,12 @@ def mean_field(pi: Paying, x: Floats, law: Law) -> MeanField:
     weighted = pi.kinks.scaled(programme.a(x.size))
     worth = programme.entitled(x, base)
     truth = programme.shared(x[None, :], worth[None, :], base).values[0]
+    EG = expected(weighted, x, law)
+    if not EG.sum() > 0:  # the law pays nobody: the shares of every draw are those of the weights
+        a, none = programme.a(x.size), np.zeros(x.size)
+        return MeanField(pi, x, law, truth, none, a / a.sum(), Partition.whole(x.size), None)
     if programme.hold_harmless is not None:
         return _held(pi, x, law, truth, weighted)
-    EG = expected(weighted, x, law)
     lift, pools = np.full(x.size, 1.0 / float(EG.sum())), Partition.whole(x.size)
     if programme.minimum is not None:
         lift, pools = _raised(programme, x, law, EG)

@@ -48,6 +48,12 @@ class One:
         """P(x) + offset: what the output is compared with, run by run."""
         return self.truth + self.control.offset
 
+    @property
+    def left(self) -> Floats:
+        """The part of the control that is left in: 1 - its coefficient."""
+        known = self.control.coefficient
+        return np.zeros(self.truth.size) if known is None else np.asarray(1.0 - known)
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:

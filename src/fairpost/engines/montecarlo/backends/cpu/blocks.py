@@ -48,6 +48,8 @@ class Fast:
     """w = a / sum a x, one row for each set of weights; the first row is 1, for releases."""
     whole: Floats
     """sum w of each row."""
+    left: Floats
+    """The part of the control that is left in, a row for each."""
     who: Ints
     """Entities with the smallest count, then entities with the largest."""
     split: int
@@ -118,6 +120,7 @@ def _fast(counts: Counts, ones: list[One]) -> Fast:
         targets=np.array([float(getattr(one.pi, "total", 0.0)) for one in ones], dtype=np.float64),
         weights=weights,
         whole=weights.sum(axis=1),
+        left=np.stack([one.left for one in ones]) if ones else np.zeros((0, counts.n)),
         who=np.concatenate(ends) if ends else np.empty(0, dtype=np.int64),
         split=ends[0].size if ends else 0,
     )
@@ -186,7 +189,21 @@ def _releases(spec: Spec, work: Floats, pairs: Floats) -> Adder:
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
         add_releases(
-            first, runs, rows, spec.x, f.codes, f.shifts, f.targets, f.who, f.split, f.weights[0], z, last, work, pairs
+            first,
+            runs,
+            rows,
+            spec.x,
+            f.left,
+            f.codes,
+            f.shifts,
+            f.targets,
+            f.who,
+            f.split,
+            f.weights[0],
+            z,
+            last,
+            work,
+            pairs,
         )
 
     return add
@@ -198,7 +215,7 @@ def _shares(spec: Spec, work: Floats, degenerate: Ints) -> Adder:
     f, z, last = spec.fast, np.empty(spec.x.size), _none_before(spec)
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
-        add_shares(first, runs, rows, spec.x, f.codes, f.which, f.weights, f.whole, z, last, work, degenerate)
+        add_shares(first, runs, rows, spec.x, f.left, f.codes, f.which, f.weights, f.whole, z, last, work, degenerate)
 
     return add
 
@@ -220,11 +237,11 @@ def _kept(spec: Spec, one: One, work: Floats, degenerate: Ints) -> Adder | None:
     rule, w, total = found
     n = spec.x.size
     levels = rule.level * (w[:1] if (w == w[0]).all() else w)
-    z, out = np.empty(n), np.empty((max(1, min(8, 2**15 // n)), n))
+    z, out, left = np.empty(n), np.empty((max(1, min(8, 2**15 // n)), n)), one.left
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
         degenerate[0] += add_kept(
-            first, runs, rows, spec.x, w, one.centre, levels, rule.steepness, total, one.pi.dust, z, out, work
+            first, runs, rows, spec.x, w, left, one.centre, levels, rule.steepness, total, one.pi.dust, z, out, work
         )  # fmt: skip
 
     return add
@@ -251,16 +268,16 @@ def _general(spec: Spec, one: One, seed: int, work: Floats, degenerate: Ints) ->
     """Any post-processing, a batch of rows at a time; few enough for arrays that the allocator keeps at hand."""
     from fairpost.engines.montecarlo.backends.cpu.kernels.sums import add_rows
 
-    size, linear = max(1, min(64, 2**14 // spec.x.size)), one.control.linear
+    size, linear, left = max(1, min(64, 2**14 // spec.x.size)), one.control.linear, one.left
 
     def add(first: bool, run: int, runs: int, rows: Floats) -> None:
         for begin in range(0, runs, size):
             noise = rows[begin : min(begin + size, runs)]
             outcome = one.pi.simulated(spec.x + noise, seed, run + begin)
             e = outcome.values - one.centre
-            d = e if linear is None else e - linear(noise)
+            L = 0.0 if linear is None else linear(noise)
             add_rows(
-                d,
+                (e - L) + left * L,
                 e,
                 outcome.values <= one.pi.dust if one.pi.dust > 0 else outcome.values == 0,
                 work,

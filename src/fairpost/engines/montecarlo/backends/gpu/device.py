@@ -79,7 +79,7 @@ class Kernel:
     @property
     def text(self) -> str:
         """The sources, one after the other."""
-        return "\n".join(path.read_text() for path in self.sources)
+        return "\n".join(path.read_text(encoding="utf-8") for path in self.sources)
 
 
 class Launch(NamedTuple):

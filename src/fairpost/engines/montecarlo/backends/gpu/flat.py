@@ -29,7 +29,9 @@ WIDE = 2**17
 """From so many entities on a run is added up by 1,024 threads, not in the processor's order of 64."""
 SHARE = 0.15
 """The part of the free memory that rows may take: several blocks are under way."""
-RULE = np.dtype([("code", "i4"), ("spare", "i4"), ("shift", "f8"), ("target", "f8"), ("whole", "f8"), ("w", "u8")])
+RULE = np.dtype(
+    [("code", "i4"), ("spare", "i4"), ("shift", "f8"), ("target", "f8"), ("whole", "f8"), ("w", "u8"), ("left", "u8")]
+)
 """`Rule` of the kernels."""
 LARGEST = 2**31
 """Bytes of rows at a time: more would only wait for memory."""
@@ -84,11 +86,13 @@ class _Held:
     def __init__(self, spec: Spec, device: Device) -> None:
         self.laws = Laws.of(device, spec.kind, [spec.spread])
         f = spec.fast
-        self.x, self.weights = device.put(spec.x), device.put(f.weights)
+        self.x, self.weights, self.left = device.put(spec.x), device.put(f.weights), device.put(f.left)
         rules = np.zeros(f.codes.size, dtype=RULE)
         for p, which in enumerate(f.which):
-            at = device.address(self.weights) + 8 * spec.x.size * int(which)
-            rules[p] = (f.codes[p], 0, f.shifts[p], f.targets[p], f.whole[which], at)
+            at, left = (
+                device.address(array) + 8 * spec.x.size * int(k) for array, k in ((self.weights, which), (self.left, p))
+            )
+            rules[p] = (f.codes[p], 0, f.shifts[p], f.targets[p], f.whole[which], at, left)
         self.rules = device.put(np.frombuffer(rules.tobytes() or bytes(8), dtype=np.uint8).copy())
         self.who = device.put(spec.fast.who.astype(np.int32))
         self.groups = [put_groups(device, one) for one in spec.grouped]
@@ -109,9 +113,9 @@ def _held(spec: Spec, device: Device) -> _Held:
 def rows_at_once(n: int, runs: int, free: int, count: int, groups: int) -> int:
     """How many runs' rows fit: a multiple of 4, or all; an error where not even 4 do.
 
-    Besides its row a run has numbers, for every group; the sums of `count` rules take 11 doubles an entity.
+    Besides its row a run has numbers, for every group; the sums of `count` rules take 11 doubles an entity, and their coefficients one.
     """
-    fixed = count * 8 * (WORK_PLANES + PLANES) * (n + PIECE)
+    fixed = count * 8 * (WORK_PLANES + PLANES + 1) * (n + PIECE)
     each = 8 * n + 8 * PLACES * (groups + 1)
     fit = int(SHARE * max(free - fixed, 0)) // each
     if fit < min(4, runs):

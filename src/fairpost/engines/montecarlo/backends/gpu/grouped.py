@@ -37,6 +37,7 @@ class Grouped:
     base: Floats
     slope: Floats
     share: Floats
+    left: Floats
     totals: Floats
 
     @property
@@ -66,8 +67,8 @@ def grouped(one: One, asked: Asked) -> Grouped | None:
     else:
         return None
     level = (0.0 if rule is None else rule.level) * weight
-    x, base = parts.gather(asked.counts.values), parts.gather(one.centre)
-    return Grouped(code, steep, pi.dust, parts.order, parts.starts, x, weight, level, base, slope, share, totals)
+    x, base, left = (parts.gather(values) for values in (asked.counts.values, one.centre, one.left))
+    return Grouped(code, steep, pi.dust, parts.order, parts.starts, x, weight, level, base, slope, share, left, totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,8 @@ def put_groups(device: Device, one: Grouped) -> There:
     member = np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
     totals = np.broadcast_to(one.totals, sizes.shape).astype(np.float64)
     arrays = (
-        one.starts.astype(np.int32), member, one.x, one.weight, one.level, one.base, one.slope, one.share, totals,
+        one.starts.astype(np.int32), member, one.x, one.weight, one.level, one.base, one.slope, one.share, one.left,
+        totals,
     )  # fmt: skip
     held = tuple(device.put(np.ascontiguousarray(array)) for array in arrays)
     fields = (np.int32(one.code), np.int32(sizes.size), np.uint64(one.x.size), float(one.steep), float(one.dust))

@@ -2,7 +2,8 @@
 
 Per run r and entity i, with X = x + eta, a post-processing has an error e = pi(X)_i - base_i and the part d = e - L of
 it that is left when a linear function L of the noise, whose mean is exactly 0, is taken away. Every built-in one has
-one of two forms, with a few numbers per run (`par`):
+one of two forms, with a few numbers per run (`par`). Where a pilot says so (`pilot`) a part g_i of L is left in: what is summed
+as d is d + g_i L.
 
     release   d = min(q - min(X, m), cap)     L = eta - s      q = s - shift     s = mean of eta (0: no total is kept)
         nonnegative q = m = 0; sum-clipped m = q; simplex m = q + T (Lemma 2); none and sum are linear: m = q, cap = 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.compiled.vectors import wide_vectors
+from fairpost.engines.montecarlo.backends.cpu.kernels.forms import fma
 from fairpost.engines.montecarlo.backends.cpu.kernels.solve import nothing, total_of, weighted
 from fairpost.engines.montecarlo.backends.cpu.kernels.sums import CENTRE, M2_D, M2_E, MEAN_D, MEAN_E, PIECE, ZEROS
 from fairpost.rules.kernels.threshold import keep
@@ -52,6 +53,7 @@ def _add(
     one: float,
     base: Floats,
     w: Floats,
+    g: Floats,
     dust: float,
     piece: Floats,
 ) -> None:
@@ -60,8 +62,8 @@ def _add(
     for i in range(base.size):
         v = out[i] * factor
         e = v - base[i]
-        d = e - (w[i] * eta[i] - base[i] * slope - lift)  # a release has w = 1
-        u, away = d - piece[i + CENTRE], e - piece[i + CENTRE]
+        linear = w[i] * eta[i] - base[i] * slope - lift  # a release has w = 1
+        u, away = fma(g[i], linear, e - linear) - piece[i + CENTRE], e - piece[i + CENTRE]
         piece[i + MEAN_D] += u
         piece[i + M2_D] += u * u
         piece[i + MEAN_E] += away
@@ -71,22 +73,30 @@ def _add(
 
 @kernel
 def _centre(
-    eta: Floats, out: Floats, factor: float, common: float, share: bool, base: Floats, w: Floats, sums: Floats
+    eta: Floats,
+    out: Floats,
+    factor: float,
+    common: float,
+    share: bool,
+    base: Floats,
+    w: Floats,
+    g: Floats,
+    sums: Floats,
 ) -> None:
     """The first run's d as the centre."""
     for j in range(base.size):
         linear = w[j] * eta[j] - base[j] * common if share else eta[j] - common
-        sums[j // PIECE, j % PIECE + CENTRE] = out[j] * factor - base[j] - linear
+        sums[j // PIECE, j % PIECE + CENTRE] = fma(g[j], linear, out[j] * factor - base[j] - linear)
 
 
 @kernel
 def add_kept(
-    first: bool, runs: int, rows: Floats, x: Floats, w: Floats, base: Floats, levels: Floats, steepness: float,
+    first: bool, runs: int, rows: Floats, x: Floats, w: Floats, left: Floats, base: Floats, levels: Floats, steepness: float,
     total: float, dust: float, z: Floats, out: Floats, sums: Floats,
 ) -> int:  # fmt: skip
     """The first `runs` of the rows of noise into `sums`; `first` where they begin a block. Returns the number of degenerate draws.
 
-    z is work space for one row, and out for a few.
+    `left` is the part of L that is left in, z is work space for one row, and out for a few.
     """
     share, degenerate = total < 0.0, 0
     factors, common = np.empty(out.shape[0]), np.empty(out.shape[0])
@@ -96,11 +106,11 @@ def add_kept(
             factors[t], common[t], odd = _outcome(here[t], x, w, levels, steepness, total, z, out[t])
             degenerate += odd
         if first and begin == 0:
-            _centre(here[0], out[0], factors[0], common[0], share, base, w, sums)
+            _centre(here[0], out[0], factors[0], common[0], share, base, w, left, sums)
         for k in range(sums.shape[0]):
             lo, hi = k * PIECE, min((k + 1) * PIECE, x.size)
-            piece, weight = sums[k], w[lo:hi]
+            piece, weight, g = sums[k], w[lo:hi], left[lo:hi]
             for t in range(here.shape[0]):
                 slope, lift = (common[t], 0.0) if share else (0.0, common[t])
-                _add(here[t, lo:hi], out[t, lo:hi], factors[t], slope, lift, 1.0, base[lo:hi], weight, dust, piece)
+                _add(here[t, lo:hi], out[t, lo:hi], factors[t], slope, lift, 1.0, base[lo:hi], weight, g, dust, piece)
     return degenerate

@@ -121,7 +121,7 @@ template <class Z> DEVICE double newton(long long n, int lanes, double* lane, do
 struct Rule {
     int code, spare;
     double shift, target, whole;  // whole: the sum of w
-    const double* w;
+    const double *w, *left;       // left: the part of the control that is left in
 };
 
 // The numbers of one run of one rule a block of threads; lane has 2 * lanes doubles.
@@ -172,21 +172,22 @@ extern "C" __global__ void solve_flat(const Rule* rules, int lanes, long long n,
 
 struct Error { double d, e, zero; };
 
-DEVICE Error release_error(double eta, double x, const double* p) {
-    double X = x + eta, d = p[0] - (p[1] > X ? X : p[1]);
+DEVICE Error release_error(double eta, double x, double g, const double* p) {
+    double X = x + eta, linear = eta - p[2], d = p[0] - (p[1] > X ? X : p[1]);
     d = d < p[3] ? d : p[3];
     Error out;
-    out.d = d;
-    out.e = (eta - p[2]) + d;
+    out.d = fma(g, linear, d);
+    out.e = linear + d;
     out.zero = p[1] >= X && p[4] <= X ? 1.0 : 0.0;
     return out;
 }
 
-DEVICE Error share_error(double eta, double x, double w, const double* p) {
+DEVICE Error share_error(double eta, double x, double w, double g, const double* p) {
     double z = w * (x + eta), over = fma(p[0], z, -p[4]), share = over > 0.0 ? over : 0.0;
+    double d = fma(w * x, p[3], share - z), e = share - w * x;
     Error out;
-    out.d = fma(w * x, p[3], share - z);
-    out.e = share - w * x;
+    out.d = fma(g, e - d, d);
+    out.e = e;
     out.zero = share == 0.0 ? 1.0 : 0.0;
     return out;
 }
@@ -227,9 +228,9 @@ extern "C" __global__ void moments_flat(
     bool here = i < n;
     if (!here) i = 0;
     double* piece = work + (i / PIECE) * WORK + i % PIECE;
-    double truth = x[i], weight = rule.w[i], sum = piece[second ? MEAN_E : MEAN_D], squares = piece[second ? M2_E : M2_D];
+    double truth = x[i], weight = rule.w[i], g = rule.left[i], sum = piece[second ? MEAN_E : MEAN_D], squares = piece[second ? M2_E : M2_D];
     double zeros = piece[ZEROS], centre = piece[CENTRE];
-    if (begin) centre = (release ? release_error(rows[i], truth, par) : share_error(rows[i], truth, weight, par)).d;
+    if (begin) centre = (release ? release_error(rows[i], truth, g, par) : share_error(rows[i], truth, weight, g, par)).d;
     for (int tile = 0; tile < runs; tile += TILE) {
         int many = runs - tile < TILE ? runs - tile : TILE;
         bool lost = false;
@@ -244,7 +245,7 @@ extern "C" __global__ void moments_flat(
                 int at = t + k < many ? t + k : t;
                 const double* p = near + at * NUMBERS;
                 double eta = rows[(long long)(tile + at) * n + i];
-                Error e = release ? release_error(eta, truth, p) : share_error(eta, truth, weight, p);
+                Error e = release ? release_error(eta, truth, g, p) : share_error(eta, truth, weight, g, p);
                 bool without = !release && p[2] > 0.0;
                 lost = lost || without;
                 double times = t + k < many && !without ? 1.0 : 0.0;
@@ -259,7 +260,7 @@ extern "C" __global__ void moments_flat(
             const double* p = near + t * NUMBERS;
             if (!(p[2] > 0.0)) continue;
             double eta = rows[(long long)(tile + t) * n + i], share = p[2] * weight, e = share - weight * truth;
-            double d = (share - weight * (truth + eta)) + weight * truth * p[3], value = (second ? e : d) - centre;
+            double d = (share - weight * (truth + eta)) + weight * truth * p[3], value = (second ? e : fma(g, e - d, d)) - centre;
             sum += value;
             squares += value * value;
         }
@@ -280,9 +281,10 @@ extern "C" __global__ void pair_flat(
     if (t >= runs || rules[blockIdx.y].code > SIMPLEX) return;
     par += (long long)blockIdx.y * runs * NUMBERS;
     out += (long long)blockIdx.y * runs * 2;
+    const double* left = rules[blockIdx.y].left;
     double d = 0.0, e = 0.0;
     for (int k = 0; k < many; k++) {
-        Error found = release_error(rows[(long long)t * n + who[k]], x[who[k]], par + (long long)t * NUMBERS);
+        Error found = release_error(rows[(long long)t * n + who[k]], x[who[k]], left[who[k]], par + (long long)t * NUMBERS);
         double weight = k < split ? 1.0 / split : -1.0 / (many - split);
         d += weight * found.d;
         e += weight * found.e;

@@ -1,6 +1,6 @@
 // Partitions and threshold mechanisms: every group of every run has numbers of its own, from which each entity's output follows.
 //
-//     z = weight (x + eta)     out = keep(z) * factor     e = out - base     d = e - (slope eta - share common)
+//     z = weight (x + eta)     out = keep(z) * factor     e = out - base     d = e - L + left L     L = slope eta - share common
 // release: weight = slope = share = 1, common = the group's mean of eta; allocation: common = sum slope eta, slope = w, share = w x
 // (both 0 where all counts of a group are 0). Places are in gathered order, group after group.
 
@@ -12,7 +12,7 @@ struct Groups {
     double steep, dust;  // outputs up to `dust` are 0 but for rounding
     const int* starts;   // count + 1
     const int* member;   // the group of each place
-    const double *x, *weight, *level, *base, *slope, *share, *totals;
+    const double *x, *weight, *level, *base, *slope, *share, *left, *totals;
 };
 
 extern "C" __global__ void solve_groups(const Groups* groups, const double* rows, double* par, int* odd) {
@@ -86,14 +86,14 @@ extern "C" __global__ void moments_groups(const Groups* groups, int runs, const 
     if (i >= g.n) return;
     double* piece = work + (i / PIECE) * WORK;
     int at = (int)(i % PIECE);
-    double x = g.x[i], weight = g.weight[i], level = g.level[i], base = g.base[i], slope = g.slope[i], share = g.share[i];
+    double x = g.x[i], weight = g.weight[i], level = g.level[i], base = g.base[i], slope = g.slope[i], share = g.share[i], left = g.left[i];
     Sums s;
     s.load(piece, at);
     for (int t = 0; t < runs; t++) {
         const double* p = par + ((long long)t * g.count + g.member[i]) * PLACES;
         double eta = rows[(long long)t * g.n + i];
         double out = outcome(g, weight * (x + eta), level, weight, p);
-        double e = out - base, d = e - (slope * eta - share * p[5]);
+        double e = out - base, linear = slope * eta - share * p[5], d = fma(left, linear, e - linear);
         if (begin && t == 0) s.centre = d;
         s.add(d, e, out == 0.0 || (g.dust > 0.0 && out <= g.dust) ? 1.0 : 0.0);
     }
