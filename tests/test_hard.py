@@ -598,6 +598,7 @@ def test_a_closed_pipe_ends_with_141(tmp_path):
         ),
         (["audit", "c.csv", *QUICK, "--json", "a.json", "--csv", "-"], ["a.json"]),
         (["project", "c.csv", "--json", "a.json"], ["a.json"]),
+        (["demo", "--html", "a.html"], ["a.html"]),
         (
             ["audit", "t.csv", "--levels", "s:1,b:2", "--level-sigma", "0,1", "--runs", "50", "--csv", "a.csv"],
             ["a.csv"],

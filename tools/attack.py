@@ -44,7 +44,6 @@ ATTACKS = {
     "Ctrl-C, runs": partial(resumed, which=signal.SIGINT),
     "kill, runs": partial(resumed, which=signal.SIGKILL),
 }
-DOCUMENTS = ("laws", "maps", "statements", "plans")
 FULL = dict(zip(ATTACKS, (90_000, 500, 1_500, 8_000, 10_000, *[5_000] * 4, 50, 50, 50, 50), strict=True))
 """100,000 damaged inputs, 10,000 option sets, 20,000 documents, 100 of each signal."""
 LONGEST, LARGEST = 30.0, 4 << 30
@@ -100,7 +99,7 @@ def attack(
         counts["cases"] += 1
         counts["slowest"] = max(counts["slowest"], round(1000 * took))
         counts[f"exit {code}" if isinstance(code, int) else "exception"] += 1
-        counts["read"] += code in (0, 3, 5)
+        counts["read"] += code in (0, 3, 5) and "is no statement" not in said
         if wrong:
             counts["violations"] += 1
             bad.append(f"{name}, case {counts['cases']}: {' '.join(words)}: {wrong}")
@@ -122,8 +121,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(ATTACKS), nargs="*", default=list(ATTACKS))
     given = parser.parse_args()
     violations: list[str] = []
-    if set(given.only) - set(DOCUMENTS):
-        run(["compile"])  # what takes long is not the compiler
+    run(["compile"])  # what takes long is not the compiler
     print(
         f"{'attack':14} {'cases':>7} {'exit 0':>7} {'exit 2':>7} {'exit 3':>7} {'exit 5':>7} {'read':>7} {'slowest':>9} {'violations':>11}",
         flush=True,

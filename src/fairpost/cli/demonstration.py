@@ -53,19 +53,9 @@ def demo(**given: Any) -> int:
     piped = given["html"] == STDOUT
     check_free([] if piped else [given["html"]], given["force"])
     started = time.perf_counter()
-    out = screen.console()
-    if not piped:
-        screen.say(out, "Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")
-        show(fp.compare(hawaii(), fp.Laplace(scale=10.0), ["nonnegative", "simplex"]), "$")
     counts = synthetic_districts()
     mechanism = fp.Laplace.from_epsilon(EPSILON)
     results = fp.compare(counts, mechanism, ["baseline", "pos", "pos-threshold"], budget=BUDGET)
-    if not piped:
-        out.print()
-        screen.say(
-            out, f"SYNTHETIC: {counts.n:,} school districts share ${BUDGET / 1e9:g} billion at epsilon {EPSILON:g}:"
-        )
-        show(results, "$")
     page = audit_page(
         results,
         command=o.command_line(),
@@ -79,7 +69,13 @@ def demo(**given: Any) -> int:
     if piped:
         to_stdout(page)
         return 0
-    write_whole({given["html"]: page}, given["force"])
+    write_whole({given["html"]: page}, given["force"])  # before the screen, whose reader may leave
+    out = screen.console()
+    screen.say(out, "Households of Hawaii's five counties (ACS 2013-2017), counts projected onto their total:")
+    show(fp.compare(hawaii(), fp.Laplace(scale=10.0), ["nonnegative", "simplex"]), "$")
+    out.print()
+    screen.say(out, f"SYNTHETIC: {counts.n:,} school districts share ${BUDGET / 1e9:g} billion at epsilon {EPSILON:g}:")
+    show(results, "$")
     screen.say(out, f"Wrote {given['html']}: open it in a browser. Done in {time.perf_counter() - started:.1f} s.")
     screen.say(
         out, "Live, with a slider for epsilon: pip install fairpost[explore], then fairpost explore FILE.", style="dim"

@@ -12,7 +12,7 @@ from fairpost.errors import ParameterError
 from fairpost.hierarchy.labels import SHALLOW, SHORT
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.rules import RULES
-from fairpost.hierarchy.tree import Hierarchy
+from fairpost.hierarchy.tree import Hierarchy, length_of
 
 if TYPE_CHECKING:
     from fairpost.io.leaves import Leaves
@@ -66,7 +66,7 @@ def levels_of(text: str) -> dict[str, int] | list[str]:
         return parts
     lengths: dict[str, int] = {}
     for part, (name, _, length) in zip(parts, pairs, strict=True):
-        if not name.strip() or not length.strip().isdigit():
+        if not name.strip() or length_of(length) is None:
             raise ParameterError(f"--levels must be NAME:LENGTH,... (or NAME,... for columns), got {part!r}")
         if name.strip() in lengths:
             raise ParameterError(f"--levels must name each level once, got {name.strip()!r} twice")

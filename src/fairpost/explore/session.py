@@ -22,7 +22,7 @@ from fairpost.explore.between import Sweep
 from fairpost.explore.choices import Choices, keys, text
 from fairpost.explore.jobs import GONE, NEWER, Jobs
 from fairpost.explore.remember import Memory, Remembering
-from fairpost.hierarchy.tree import Hierarchy
+from fairpost.hierarchy.tree import Hierarchy, length_of
 from fairpost.io.reading import Options
 from fairpost.io.source import Held
 from fairpost.io.tables import Rows, read_counts, read_rows
@@ -255,7 +255,7 @@ def levels_of(line: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in line.split(","):
         name, _, length = part.strip().rpartition(":")
-        if not name.strip() or not length.strip().isdigit() or len(length) > 4 or name.strip() in found:
+        if not name.strip() or length_of(length) is None or name.strip() in found:
             raise ParameterError(f"`levels` must be NAME:LENGTH,... with each name once, got {part.strip()!r}")
         found[name.strip()] = int(length)
     return found

@@ -19,6 +19,8 @@ from fairpost.hierarchy.labels import Paths, Prefixes, codes_of, paths_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+LONGEST = 9999
+"""Characters of an id, at most."""
 ROOT = "all"
 """The name of the level of the root."""
 
@@ -48,7 +50,7 @@ class Hierarchy:
         The ids are text (a sequence, a NumPy array or a Polars series), all as long as the last level says. An id of
         another length, one that is not text and one that comes twice are named.
         """
-        names, lengths = _lengths(levels)
+        names, lengths = lengths_of(levels)
         codes = codes_of(geoids, names[-1], int(lengths[-1]))
         labels, order, same, counts = Prefixes.sort(codes, lengths)
         offsets = np.concatenate([[0, 1], 1 + np.cumsum(counts)])
@@ -220,13 +222,22 @@ def _check_names(names: Sequence[str], many: int) -> None:
             raise ParameterError(f"the names of levels must differ from each other and from {ROOT!r}, got {name!r}")
 
 
-def _lengths(levels: Mapping[str, int]) -> tuple[list[str], Ints]:
+def length_of(text: str) -> int | None:
+    """The length of a prefix as it is typed; None where it is none."""
+    digits = text.strip()
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(LONGEST)) else None
+
+
+def lengths_of(levels: Mapping[str, int]) -> tuple[list[str], Ints]:
+    """The names of levels by prefixes, and the lengths."""
     names = list(levels)
     _check_names(names, len(names))
     lengths = list(levels.values())
     for k, length in enumerate(lengths):
-        if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-            raise ParameterError(f"the prefix of level {names[k]!r} must be a whole number from 1, got {length!r}")
+        if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or not 1 <= length <= LONGEST:
+            raise ParameterError(
+                f"the prefix of level {names[k]!r} must be a whole number from 1 to {LONGEST}, got {length!r}"
+            )
         if k and length <= lengths[k - 1]:
             raise ParameterError(
                 f"prefixes must grow from level to level, got {length} for {names[k]!r} after {lengths[k - 1]}"

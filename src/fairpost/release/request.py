@@ -210,7 +210,7 @@ class PublicTotal:
 def _total(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ParameterError(f"a public total must be a whole number, got the {type(value).__name__} {value!r}")
-    if isinstance(value, str) and not (value.isdecimal() and value.isascii()):
+    if isinstance(value, str) and not (value.isdecimal() and value.isascii() and len(value) <= 60):
         raise ParameterError(f"a public total must be a whole number from 0, got {value[:60]!r}")
     if not 0 <= int(value) < 2**52:
         raise ParameterError(f"a public total must be from 0 to below 2^52, got {value}")

@@ -16,7 +16,7 @@ import numpy as np
 from fairpost.counts import Counts
 from fairpost.errors import FairpostError, InputError, ParameterError
 from fairpost.hierarchy.labels import Prefixes
-from fairpost.hierarchy.tree import Hierarchy
+from fairpost.hierarchy.tree import Hierarchy, length_of, lengths_of
 from fairpost.release.guard import refuse_dask
 from fairpost.release.kept import packed, series, unpacked
 from fairpost.release.noise import Whole
@@ -70,16 +70,13 @@ def levels_of(levels: Any) -> dict[str, int] | list[str]:
             return parts
         pairs = [part.rpartition(":") for part in parts]
         names = [name.strip() for name, _, _ in pairs]
-        if (
-            not all(names)
-            or not all(length.strip().isdecimal() for _, _, length in pairs)
-            or len(set(names)) < len(names)
-        ):
+        if not all(names) or any(length_of(length) is None for _, _, length in pairs) or len(set(names)) < len(names):
             raise ParameterError(
                 f"levels must be NAME:LENGTH,... with names that differ, or NAME,... for columns, got {levels!r}"
             )
         return {name: int(length) for name, (_, _, length) in zip(names, pairs, strict=True)}
     if isinstance(levels, Mapping) and levels:
+        lengths_of(levels)
         return dict(levels)
     if isinstance(levels, Sequence) and levels and all(isinstance(name, str) for name in levels):
         return list(levels)

@@ -161,7 +161,9 @@ class _Reader:
         rows = []
         for bound, number in given:
             if not self._number(number):
-                self.fail(key, f"the number of `{key}` must be from 0 to 2**53, got {value(number)}", number)
+                self.fail(
+                    key, f"the number of `{key}` must be at least 0 and at most 2**53, got {value(number)}", number
+                )
             rows.append((self._amount(key, bound), float(number)))
         for (low, _), (high, _) in pairwise(rows):
             if low.percent != high.percent and low.number > 0:
