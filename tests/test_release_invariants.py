@@ -130,9 +130,17 @@ def test_values_stay_and_rows_stay(say, tmp_path):
     )  # nothing exact: a charge like any other
     (tmp_path / "moved.csv").write_text(TABLE.replace("b,50,1,1,x", "b,50,1,1,y"))
     assert "part 'x' must have the rows that the ledger binds (2)" in say(f"release moved.csv {words} --out two").stderr
-    (tmp_path / "new.csv").write_text("id,g\nf,z\nh,z\n")
-    (tmp_path / "bad.csv").write_text("id,g\nf,y\nh,y\n")
-    assert "part 'y' is bound already" in say("budget append R --rows bad.csv --exact-by g").stderr
+    (tmp_path / "new.csv").write_text(f"{ROWS}\nf,z\nh,z\n")
+    bad = {
+        "more rows": f"{ROWS}\nf,y\nh,y\n",
+        "a part less": "id,g\na,x\nb,x\nf,z\nh,z\n",
+        "new rows alone": "id,g\nf,z\nh,z\n",
+        "a row in two parts": "id,g\na,x\nb,x\nc,z\nd,z\ne,z\nf,z\n",
+    }
+    for rows in bad.values():
+        (tmp_path / "bad.csv").write_text(rows)
+        done = say("budget append R --rows bad.csv --exact-by g")
+        assert (done.exit_code, "must be the whole one and have part" in done.stderr) == (2, True)
     assert "exact in this ledger are the totals of the parts of g" in say("budget append R --rows rows.csv").stderr
     good(say("budget append R --rows new.csv --exact-by g"))
     (tmp_path / "all.csv").write_text(TABLE + "f,7,1,1,z,p,7,1\nh,9,1,1,z,p,9,1\n")

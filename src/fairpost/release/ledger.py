@@ -29,7 +29,7 @@ from fairpost.noise.conversion import rho_of
 from fairpost.release import store
 from fairpost.release.amounts import amount, rounded, text
 from fairpost.release.chain import Entry, Findings, canonical, check_chain, check_statement, digest, hash_of
-from fairpost.release.invariants import SMALLEST, Invariants, Part, bound_rows, demand_sizes
+from fairpost.release.invariants import SMALLEST, Invariants, Part, bound_rows, demand_sizes, named
 from fairpost.release.places import create_private, private_folder, refuse_network
 from fairpost.whole import sync_folder
 
@@ -260,12 +260,15 @@ class Ledger:
     def parts(self) -> dict[str, Part]:
         """The rows that are bound, part by part."""
         with store.opened(self.path) as link:
-            return {name: (int(n), str(rows)) for name, (n, rows) in _merged(link, "rows", "parts").items()}
+            return _bound(link)
 
     def append(
         self, rows: Any, *, id: str = "id", by: str | None = None, levels: Any = None, exact: str | None = None
     ) -> int:
-        """Bind new parts of the list of rows; returns how many. Rows that are bound stay where they are."""
+        """Bind new parts; returns how many. `rows` is the whole list, in which every part that is bound stays as it is.
+
+        A list has each row once, so a new part shares no row with another one: what is exact stays a partition.
+        """
         held = self.terms.invariants
         if held is None:
             raise ParameterError(f"{self.path}: nothing is exact in this ledger, so it binds no rows")
@@ -274,15 +277,18 @@ class Ledger:
             raise ParameterError(f"{self.path}: exact in this ledger are {held.what}, got {what}")
         demand_sizes(parts, held.smallest)
         with store.opened(self.path) as link, store.writing(link):
-            there = set(_merged(link, "rows", "parts")) & set(parts)
-            if there:
+            bound = _bound(link)
+            other = [part for part in bound if parts.get(part) != bound[part]]
+            if other:
                 raise ParameterError(
-                    f"{self.path}: part {min(there)!r} is bound already; new rows go into parts of their own, because the total "
-                    "before and after would tell them"
+                    f"{self.path}: the list must be the whole one and have {named(other[0])} with the rows that are bound "
+                    f"({bound[other[0]][0]:,}); new rows go into parts of their own, because the total before and after would tell them"
                 )
-            body = {"parts": parts, "time": _now()}
-            store.insert(link, Entry.after(_last(link), "rows", digest(canonical(parts)), body))
-        return len(parts)
+            new = {part: rows for part, rows in parts.items() if part not in bound}
+            if new:
+                body = {"parts": new, "time": _now()}
+                store.insert(link, Entry.after(_last(link), "rows", digest(canonical(new)), body))
+        return len(new)
 
     def fix(self, values: Mapping[str, int], *, only_check: bool = False) -> None:
         """The value of each part is what it was in the first release that used it, or is fixed now, under the secret."""
@@ -398,6 +404,10 @@ def _merged(link: Any, kind: str, name: str) -> dict[str, Any]:
     return {
         k: v for entry in store.rows(link, "WHERE kind = ? ORDER BY seq", (kind,)) for k, v in entry.body[name].items()
     }
+
+
+def _bound(link: Any) -> dict[str, Part]:
+    return {part: (int(n), str(rows)) for part, (n, rows) in _merged(link, "rows", "parts").items()}
 
 
 def _line(name: str, value: Any) -> str:
