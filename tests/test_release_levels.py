@@ -85,7 +85,9 @@ def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
     words = WORDS | TOTALS[kind]
     done = fp.release(BLOCKS, book, **words, postprocess=rule, round=True, chosen_from="policy", out=tmp_path / "o")
     assert done.fresh
-    assert part(done.table, "block", "id") == sorted(IDS)  # not in the order of the input, which may come from the counts
+    assert part(done.table, "block", "id") == sorted(
+        IDS
+    )  # not in the order of the input, which may come from the counts
     check_sums(done.table)
     text = (tmp_path / "o" / "statement.json").read_text()
     assert json.loads(text) == done.statement

@@ -126,7 +126,7 @@ class DiscreteLaplace(PureNoise):
     @property
     def variance(self) -> float:
         """2 q / (1 - q)^2 = 1 / (2 sinh^2(1 / 2b))."""
-        return float(0.5 / np.sinh(0.5 / self.scale) ** 2) if self.scale > 1e-3 else 0.0
+        return float(0.5 / np.sinh(0.5 / self.scale) ** 2) if self.scale > 2e-3 else 0.0
 
     def density(self, u: ArrayLike) -> Floats:
         """The mass at u: tanh(1 / 2b) e^{-|u|/b} on whole numbers, 0 elsewhere."""

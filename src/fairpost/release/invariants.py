@@ -84,7 +84,9 @@ def parts_of_tree(tree: Hierarchy, level: str) -> dict[str, Part]:
     leaves = tree.into_tree(np.array(tree.ids(tree.depth), dtype=object))
     found = {node: _part(leaves[a:b].tolist()) for node, a, b in zip(tree.ids(k), edges, edges[1:], strict=False)}
     if len(found) < tree.size(k):
-        raise ParameterError(f"the nodes of level {level!r} must have names that differ, and two are the same: labels must not hold a /")
+        raise ParameterError(
+            f"the nodes of level {level!r} must have names that differ, and two are the same: labels must not hold a /"
+        )
     return found
 
 
@@ -130,9 +132,12 @@ def demand_claim(where: str, claim: Claim, invariants: Invariants | None, bound:
             )
     for name, total in claim.values.items():
         if told(claim.parts[name][0], total):
-            raise ParameterError(
-                f"{where}: the exact total of {named(name)} would tell the count of every row in it (0 or 1 to share)"
-            )
+            raise ParameterError(f"{where}: {total_of(name)} would tell the count of every row in it (0 or 1 to share)")
+
+
+def total_of(part: str) -> str:
+    """The total of a part, in words."""
+    return "the exact total of all rows" if part == WHOLE else f"the exact total of part {part!r}"
 
 
 def named(part: str) -> str:

@@ -94,10 +94,12 @@ class Source:
         ids = self.ids
         numbers = all(id.isdecimal() for id in ids)
         order = sorted(range(len(ids)), key=(lambda i: (len(ids[i]), ids[i])) if numbers else ids.__getitem__)
-        x, w, t = (None if part is None else part[order] for part in (self.x, self.weights, self.totals))
+        weights = None if self.weights is None else self.weights[order]
+        totals = None if self.totals is None else self.totals[order]
         groups = None if self.groups is None else tuple(map(self.groups.__getitem__, order))
-        assert x is not None
-        return replace(self, x=x, ids=tuple(map(ids.__getitem__, order)), groups=groups, weights=w, totals=t)
+        return replace(
+            self, x=self.x[order], ids=tuple(map(ids.__getitem__, order)), groups=groups, weights=weights, totals=totals
+        )
 
 
 def declared(public: Sequence[str], columns: Mapping[str, Any], levels: Sequence[str] = ()) -> dict[str, Any]:
@@ -195,7 +197,9 @@ def refuse_columns(columns: Mapping[str, Any]) -> None:
     """What has its rows and parts already is not read by columns: the statement would name what was not used."""
     said = next((k for k, v in columns.items() if k != "say" and v not in (None, False, (), [])), None)
     if said is not None:
-        raise ParameterError(f"`{said}` is for files and data frames; counts in memory have their ids, groups and weights, got it")
+        raise ParameterError(
+            f"`{said}` is for files and data frames; counts in memory have their ids, groups and weights, got it"
+        )
 
 
 def name_in_errors(given: Any) -> str:

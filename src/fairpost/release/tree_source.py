@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.counts import Counts
-from fairpost.errors import FairpostError, InputError, ParameterError
+from fairpost.errors import InputError, ParameterError
 from fairpost.hierarchy.labels import Prefixes
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.release.guard import refuse_dask
