@@ -199,8 +199,17 @@ DOORS = {
     "groups in memory under another name": (MEMORY, {"group": "g", "by_group": True}, "is for files and data frames"),
     "a condition on counts in memory": (fp.Counts([5, 6]), {"where": "g = x"}, "is for files and data frames"),
     "a condition on numbers of a tree": (FRAME["count"], {"levels": "tree", "where": "g = x"}, "is for files and data"),
-    "labels of a tree in memory": (fp.Counts([5, 6, 7], ids=list("abc")), {"levels": LABELS}, "got 'secret'"),
+    "labels of a tree in memory": (
+        fp.Counts([5, 6, 7], ids=list("abc")),
+        {"levels": LABELS, "split": ["1/2"] * 2},
+        "got 'secret'",
+    ),
     "labels of a tree in its noise": (FRAME["count"], {"noise": LABELS}, "got 'secret'"),
+    "a condition beside levels of a frame": (
+        FRAME,
+        {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2},
+        "is filtered before",
+    ),
     "a column without a name": (FRAME, {"group": ""}, "got ''"),
     "groups called ids where there are none": (
         FRAME | {"id": FRAME["secret"]},
@@ -220,11 +229,8 @@ def test_no_column_comes_in_by_another_door(tmp_path, monkeypatch, case):
     public = ["g", "group", "poor_5_17", *(["state"] if "states" not in case else [])]
     book = Ledger.create(tmp_path / "l", dataset="D", measure="zcdp", limit="9", public=public)
     words = {"epsilon": "1", **words}
-    if "levels" in words:
-        words |= {
-            "levels": fp.Hierarchy.from_geoids(FRAME["id"], {"block": 1}) if words["levels"] == "tree" else LABELS
-        }
-        words |= {"split": ["1/2"] * words["levels"].depth}
+    if words.get("levels") == "tree":
+        words |= {"levels": fp.Hierarchy.from_geoids(FRAME["id"], {"block": 1}), "split": ["1"]}
     if "noise" in words:
         words = {"noise": fp.LevelNoise(LABELS, sigmas=["9", "9"])}
     if given == "saipe":

@@ -125,6 +125,8 @@ def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping
     names = levels if isinstance(levels, list) else []
     if names and isinstance(given, Counts):
         raise ParameterError("levels by columns need a file or a data frame with them, got Counts")
+    if names and columns.get("where"):
+        raise ParameterError("a data frame with columns of levels is filtered before its release, got `where`")
     labels = []
     for name in names:
         try:
