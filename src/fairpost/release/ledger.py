@@ -18,7 +18,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -61,7 +61,7 @@ class Terms:
     """What is exact in the releases; None: nothing."""
     old: bool = False
     """Whether an earlier version made the ledger, which did not ask for the last three."""
-    said: str = ""
+    said: str = field(default="", compare=False)
     """The relation in the words of the ledger, once there is one."""
 
     @property
