@@ -26,7 +26,7 @@ FILES = {
     "tracts.csv": "id,count,county,county_total\na,-3.5,x,40\nb,41.25,x,40\nc,7,y,20\nd,14.5,y,20\n",
     "noisy.csv": "id,count\na,-3.5\nb,41.25\nc,7\n",
     "list.csv": "id,state\na,x\nb,x\nc,x\n",
-    "new.csv": "id,state\nd,y\ne,y\nf,y\n",
+    "longer-list.csv": "id,state\na,x\nb,x\nc,x\nd,y\ne,y\nf,y\n",
     "second.csv": "id,count\nc,4\na,12\nb,38.5\n",
     "true.csv": "id,count\na,3\nb,40\nc,5\n",
     "ussd19.txt": saipe_text([(i[:2], i[2:], name, pop, young, poor) for i, name, pop, young, poor in TRUE]),

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import FairpostError, ParameterError, UnsupportedError
-from fairpost.release import noise, protocol, release_noisy, rules, selftest, store, tree_rules
+from fairpost.release import About, noise, protocol, release_noisy, rules, selftest, store, tree_rules
+from fairpost.release import kept as keeping
 from fairpost.release.chain import Entry, digest
 from fairpost.release.ledger import Ledger
 from release_cases import quick
@@ -130,9 +131,17 @@ def test_values_stay_and_rows_stay(say, tmp_path):
     )  # nothing exact: a charge like any other
     (tmp_path / "moved.csv").write_text(TABLE.replace("b,50,1,1,x", "b,50,1,1,y"))
     assert "part 'x' must have the rows that the ledger binds (2)" in say(f"release moved.csv {words} --out two").stderr
-    (tmp_path / "new.csv").write_text("id,g\nf,z\nh,z\n")
-    (tmp_path / "bad.csv").write_text("id,g\nf,y\nh,y\n")
-    assert "part 'y' is bound already" in say("budget append R --rows bad.csv --exact-by g").stderr
+    (tmp_path / "new.csv").write_text(f"{ROWS}\nf,z\nh,z\n")
+    bad = {
+        "more rows": f"{ROWS}\nf,y\nh,y\n",
+        "a part less": "id,g\na,x\nb,x\nf,z\nh,z\n",
+        "new rows alone": "id,g\nf,z\nh,z\n",
+        "rows of two parts": "id,g\na,z\nb,z\nf,z\n",  # with x before it, the two totals would tell f
+    }
+    for rows in bad.values():
+        (tmp_path / "bad.csv").write_text(rows)
+        done = say("budget append R --rows bad.csv --exact-by g")
+        assert (done.exit_code, "must be the whole one and have part" in done.stderr) == (2, True)
     assert "exact in this ledger are the totals of the parts of g" in say("budget append R --rows rows.csv").stderr
     good(say("budget append R --rows new.csv --exact-by g"))
     (tmp_path / "all.csv").write_text(TABLE + "f,7,1,1,z,p,7,1\nh,9,1,1,z,p,9,1\n")
@@ -181,6 +190,105 @@ def test_a_release_never_tells_a_row(tmp_path, monkeypatch, seed):
     for total in ("exact", fp.PublicTotal(totals)):
         with pytest.raises(ParameterError, match="would tell the count of every row") if told else nullcontext():
             fp.release(counts, book, epsilon="1", by_group=True, total=total, again=str(type(total)))
+
+
+FRAME = {"id": list("abc"), "count": [5, 50, 500], "g": list("xxy"), "secret": ["lo", "lo", "hi"], "": ["p", "q", "q"]}
+LABELS = fp.Hierarchy.from_labels([FRAME["secret"]], ["secret", "leaf"], ids=FRAME["id"])
+MEMORY = fp.Counts(FRAME["count"], ids=FRAME["id"], groups=FRAME["secret"])
+DOORS = {
+    "groups in memory under another name": (MEMORY, {"group": "g", "by_group": True}, "is for files and data frames"),
+    "a condition on counts in memory": (fp.Counts([5, 6]), {"where": "g = x"}, "is for files and data frames"),
+    "a condition on numbers of a tree": (FRAME["count"], {"levels": "tree", "where": "g = x"}, "is for files and data"),
+    "labels of a tree in memory": (
+        fp.Counts([5, 6, 7], ids=list("abc")),
+        {"levels": LABELS, "split": ["1/2"] * 2},
+        "got 'secret'",
+    ),
+    "labels of a tree in its noise": (FRAME["count"], {"noise": LABELS}, "got 'secret'"),
+    "a condition beside levels of a frame": (
+        FRAME,
+        {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2},
+        "is filtered before",
+    ),
+    "a column without a name": (FRAME, {"group": ""}, "got ''"),
+    "groups called ids where there are none": (
+        FRAME | {"id": FRAME["secret"]},
+        {"id": None, "group": "id"},
+        "got 'id'",
+    ),
+    "ids of a SAIPE file that are its counts": ("saipe", {"id": "poor_5_17"}, "--id names it: 'poor_5_17'"),
+    "a condition on the counts of a SAIPE file": ("saipe", {"where": "poor_5_17>2"}, "--where names it: 'poor_5_17'"),
+    "states of a SAIPE file": ("saipe", {}, "'state' .group., which the ledger does not list as public"),
+}
+
+
+@pytest.mark.parametrize("case", DOORS)
+def test_no_column_comes_in_by_another_door(tmp_path, monkeypatch, case):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    given, words, says = DOORS[case]
+    public = ["g", "group", "poor_5_17", *(["state"] if "states" not in case else [])]
+    book = Ledger.create(tmp_path / "l", dataset="D", measure="zcdp", limit="9", public=public)
+    words = {"epsilon": "1", **words}
+    if words.get("levels") == "tree":
+        words |= {"levels": fp.Hierarchy.from_geoids(FRAME["id"], {"block": 1}), "split": ["1"]}
+    if "noise" in words:
+        words = {"noise": fp.LevelNoise(LABELS, sigmas=["9", "9"])}
+    if given == "saipe":
+        lines = [
+            f" {s} {d} {'Town':<72} {'330':>8} {'60':>8} {x:>8} tag" for s, d, x in ((1, "00190", 11), (2, "00005", 22))
+        ]
+        given = tmp_path / "s.txt"
+        given.write_text("\n".join(lines))
+        words |= {"format": "saipe"}
+    with pytest.raises(FairpostError, match=says):
+        fp.release(pl.DataFrame(given) if isinstance(given, dict) else given, book, **words)
+    assert book.spent == 0
+
+
+def test_a_list_of_rows_with_counts_shows_none(say, tmp_path):
+    """Given by mistake, and found out by a column or by the counts themselves: neither is repeated."""
+    (tmp_path / "twice.csv").write_text(TABLE.replace("b,50,", "b,5000,").replace("e,0,", "e,,"))
+    for words in ("--id count", "--id count --public count", "--id w1", "--exact-by count --public w1"):
+        done = say(f"budget create R {CREATE} --limit 1 --exact-total --exact-source s --rows twice.csv {words}")
+        assert done.exit_code == 2
+        assert "500" not in done.output
+    same = {"id": list("abcdef"), "s": ["a"] * 3 + ["a/b"] * 3, "c": ["b/c"] * 3 + ["c"] * 3}
+    with pytest.raises(ParameterError, match="names that differ"):
+        Ledger.create(
+            "R", dataset="D", neighbours="replace", limit="1", levels=["s", "c"], exact="c", exact_source="s", rows=same
+        )
+
+
+def test_totals_are_fixed_with_the_charge_or_not_at_all(say, tmp_path):
+    """Two tables of a plan that contradict each other, and one too many for the budget: the ledger is as it was."""
+    good(say(f"budget create R {CREATE} --limit 1 --exact-total --public g {EXACT}"))
+    plan = "total = 5555\nepsilon = {}\n[[table]]\nname='one'\nfile='d.csv'\n[[table]]\nname='two'\nfile='d.csv'\nagain='x'\n{}"
+    cases = {"total = 5556": ("1/10", 2, "is not the one that was fixed"), "": ("2/3", 3, "must fit into what is left")}
+    for last, (epsilon, code, says) in cases.items():
+        (tmp_path / "plan.toml").write_text(plan.format(f"'{epsilon}'", last))
+        done = say("release --plan plan.toml --ledger R --out o")
+        assert (done.exit_code, says in done.stderr) == (code, True), done.stderr
+        assert [entry.kind for entry in Ledger.open("R").entries()] == ["open", "rows"]
+    good(say("release d.csv --ledger R --epsilon 1/10 --total 5557 --out p"))
+    assert [entry.kind for entry in Ledger.open("R").entries()] == ["open", "rows", "values", "charge", "done"]
+
+
+def test_options_are_not_left_aside(say, tmp_path):
+    """Weights beside kept noise, and a condition beside a plan, changed nothing and said nothing."""
+    good(say(f"budget create R {CREATE} --limit 1 --public w1 --public w2"))
+    good(say("release d.csv --ledger R --epsilon 1/10 --weight w1 --postprocess pos --out A"))
+    key = next((tmp_path / "R.d").glob("*.noisy")).name[:12]
+    (tmp_path / "plan.toml").write_text("epsilon = '1/10'\n[[table]]\nname = 'one'\nfile = 'd.csv'\n")
+    for words, option in (
+        (f"--from-noisy {key} --weight w2", "--weight"),
+        (f"--from-noisy {key} --where 'w1 = 1'", "--where"),
+        (f"--from-noisy {key} --accept-weak-protection", "--accept-weak-protection"),
+        ("--plan plan.toml --where 'w1 = 1'", "--where"),
+        ("--plan plan.toml --postprocess pos", "--postprocess"),
+    ):
+        done = say(f"release {words} --ledger R --out B")
+        assert (done.exit_code, f"{option} have no part" in done.stderr) == (2, True), done.stderr
+    good(say(f"release --from-noisy {key} --postprocess baseline --ledger R --out B"))
 
 
 def test_weights_are_applied_anew_to_the_noise_that_is_kept(say, tmp_path):
@@ -235,6 +343,38 @@ def test_what_is_charged_can_be_published(tmp_path, monkeypatch):
             assert accept or weak is None
             seen.add((float(epsilon) > 1, "published", accept))
     assert {(True, "refused", False), (True, "published", True), (False, "published", False)} <= seen
+
+
+def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
+    """The variance of such noise is 0 as a float, and `joint` took every level for an exact one: charged, never published."""
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    frame = {"id": list("abcde"), "count": [5, 50, 500, 5000, 0], "g": list("xxyyy")}
+    rows = pl.DataFrame(frame).drop("count")
+    terms = {
+        "measure": "zcdp",
+        "limit": "1e30",
+        "exact_total": True,
+        "exact_source": "s",
+        "rows": rows,
+        "public": ["g"],
+    }
+    book = Ledger.create(tmp_path / "l", dataset="D", neighbours="replace", **terms)
+    words = {"levels": ["g"], "rho": "1e6", "split": ["1/2", "1/2"], "accept_weak_protection": True}
+    for rule in tree_rules.RULES:
+        made = fp.release(
+            pl.DataFrame(frame), book, **words, postprocess=rule, round=True, total=fp.PublicTotal(17)
+        ).table
+        sums = [made.filter(pl.col("level") == level)["count"] for level in ("all", "g", "id")]
+        assert [int(part.sum()) for part in sums] == [17, 17, 17]
+        assert min(made["count"]) >= 0
+
+
+def test_words_that_no_file_can_have_are_refused_before_the_charge(tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    book = Ledger.create(tmp_path / "l", dataset="D", limit="9")
+    with pytest.raises(ParameterError, match="UTF-8"):
+        fp.release(fp.Counts([1, 2]), book, epsilon="1", about=About(title="\ud800"), out=tmp_path / "o")
+    assert book.spent == 0
 
 
 def test_a_sum_that_leaves_64_bits_is_refused(tmp_path, monkeypatch):
@@ -316,6 +456,35 @@ def test_a_ledger_of_before_is_read_and_takes_releases_where_nothing_was_exact(t
         assert book.spent == book.terms.limit / 4
 
 
+@pytest.mark.parametrize(
+    ("exact", "groups", "says"), [(None, True, "does not list as public"), ("s", False, "nothing is exact")]
+)
+def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, groups, says):
+    """It was charged and not finished: no statement says what was exact in it, and no list what was public."""
+    book = earlier(tmp_path / "l", ("the list of rows",))
+    level = {
+        "name": "id",
+        "mechanism": "discrete-laplace",
+        "scale": "9",
+        "epsilon": "1/4",
+        "rho": "1/32",
+        "loss": "1/4",
+        "rows": 3,
+    }
+    request = {"name": "t", "again": "", "levels": [level], "entities_per_person": 1, "neighbours": "replace"}
+    counts, ids, groups = np.array([1, 2, 3]), ("a1", "a2", "b1"), ("x", "x", "y") if groups else None
+    if exact:
+        request["hierarchy"] = {"names": ["s", "id"], "by": "prefixes", "lengths": [1, 2], "exact": "s"}
+    levels = (np.array([3, 3]), counts) if exact else (counts,)
+    labels = [keeping.packed(ids), *([] if groups is None else [keeping.packed(groups)])]
+    held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())
+    book.folder.mkdir(mode=0o700)
+    (book.folder / "t").touch(0o600)
+    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held, labels)
+    with pytest.raises(ParameterError, match=says):
+        release_noisy(held.key, book)
+
+
 # ------------------------------------------------------------------------------------------------ non-interference
 
 BLOCKS = ["010101", "010102", "010201", "010202", "020101", "020102", "020201"]
@@ -355,10 +524,13 @@ TREES = [
 
 
 def published(folder, counts, lines, ledger):
-    """Everything that leaves: exit codes, screens, every file of every release, and the ledger's own entries."""
+    """Everything that leaves: exit codes, screens, every file of every release, and the ledger's own entries.
+
+    The file is sorted by its counts, as exports are.
+    """
     folder.mkdir()
     header = ",".join(["id", "count", "a", *WORLD])
-    rows = zip(BLOCKS, counts, [b[:4] for b in BLOCKS], *WORLD.values(), strict=True)
+    rows = sorted(zip(BLOCKS, counts, [b[:4] for b in BLOCKS], *WORLD.values(), strict=True), key=lambda row: -row[1])
     (folder / "d.csv").write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]))
     shutil.copytree(ledger, folder / "book")
     out = []

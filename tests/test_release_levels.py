@@ -85,7 +85,9 @@ def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
     words = WORDS | TOTALS[kind]
     done = fp.release(BLOCKS, book, **words, postprocess=rule, round=True, chosen_from="policy", out=tmp_path / "o")
     assert done.fresh
-    assert part(done.table, "block", "id") == IDS  # the order of the input
+    assert part(done.table, "block", "id") == sorted(
+        IDS
+    )  # not in the order of the input, which may come from the counts
     check_sums(done.table)
     text = (tmp_path / "o" / "statement.json").read_text()
     assert json.loads(text) == done.statement
@@ -121,7 +123,7 @@ def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path, r
     words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2", "4"][0 if root else 1 :]}
     done = fp.release(BLOCKS, book, **words, postprocess="joint")
     file = kept.read(book.folder / f"{done.key}.noisy", done.key)
-    tree = Hierarchy.from_geoids(IDS, LEVELS)
+    tree = Hierarchy.from_geoids(sorted(IDS), LEVELS)
     y = tree.join([level.astype(float) for level in file.levels])
     sigmas = LevelNoise(tree, sigmas=[3 if root else np.inf, 1.5, 2, 4])
     for rule in tree_rules.RULES:
@@ -252,14 +254,14 @@ def test_levels_by_columns_and_by_paths(tmp_path):
     frame.write_csv(tmp_path / "blocks.csv")
     words = {"rho": "1/5", "split": SPLIT, "round": True}
     done = fp.release(tmp_path / "blocks.csv", book, levels=["state", "county"], **words)
-    assert part(done.table, "id", "id") == IDS
+    assert part(done.table, "id", "id") == sorted(IDS)
     assert part(done.table, "county", "id") == ["01/01", "01/02", "02/01"]
     again = fp.release(frame, book, levels=["state", "county"], **words)
     assert not again.fresh
     assert again.table.equals(done.table)
     tree = Hierarchy.from_labels([frame["state"], frame["county"], [i[4:] for i in IDS]], ["state", "county", "block"])
     third = fp.release(X, book, levels=tree, **words)
-    assert part(third.table, "block", "id") == tree.ids("block")
+    assert part(third.table, "block", "id") == sorted(tree.ids("block"))
     made = fp.release(X, book, levels=tree, **words)
     assert not made.fresh
     assert made.table.equals(third.table)
@@ -551,8 +553,8 @@ def test_the_storm_of_levels_in_small(tmp_path):
 def test_every_noisy_level_has_noise_of_its_law(tmp_path):
     """400 draws of 9 nodes: the mean square of each level against its variance, 5 standard errors of a fourth moment below 3."""
     book = ledger(tmp_path, limit="1000")
-    tree = Hierarchy.from_geoids(IDS, LEVELS)
-    truth = tree.split(tree.sums(X))
+    tree = Hierarchy.from_geoids(sorted(IDS), LEVELS)
+    truth = tree.split(tree.sums(X[np.argsort(IDS)]))
     seen = {name: [] for name in tree.names}
     for k in range(400):
         job = api.job_of(

@@ -93,7 +93,7 @@ def create(ledger: str, **given: Any) -> int:
 @LEDGER
 @PARTS
 def append(ledger: str, **given: Any) -> int:
-    """Bind new rows to LEDGER, in parts of their own; rows that are there stay in their parts.
+    """Bind new rows to LEDGER, in parts of their own. --rows is the whole list, in which rows that are bound stay in their parts.
 
     \b
     Example: a ledger with exact totals of states, and a new state
@@ -102,11 +102,11 @@ def append(ledger: str, **given: Any) -> int:
           --neighbours replace --measure pure --limit 1 \\
           --other-ledgers none --exact-by state --rows list.csv \\
           --exact-source "SAIPE 2020, state estimates"
-      fairpost budget append states.ledger --rows new.csv --exact-by state
+      fairpost budget append states.ledger --rows longer-list.csv --exact-by state
     """
     rows, by = given.pop("rows"), given.pop("exact_by")
     if rows is None:
-        raise ParameterError("new parts need --rows, a public list of rows without counts, got none")
+        raise ParameterError("new parts need --rows, the whole public list of rows without counts, got none")
     many = Ledger.open(ledger).append(rows, by=by, **given)
     click.echo(f"{ledger}: {many:,} new parts")
     return 0

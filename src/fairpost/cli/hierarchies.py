@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 import click
@@ -91,6 +91,13 @@ def is_default(name: str) -> bool:
 
     context = click.get_current_context(silent=True)
     return context is None or context.get_parameter_source(name) in (ParameterSource.DEFAULT, None)
+
+
+def typed_beside(names: Set[str]) -> str | None:
+    """An option that was typed and is none of these."""
+    context = click.get_current_context(silent=True)
+    options = [] if context is None else context.command.params
+    return next((p.opts[-1] for p in options if p.name not in names and not is_default(str(p.name))), None)
 
 
 def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairpost.cli import options as o
-from fairpost.cli.hierarchies import LEVELS
+from fairpost.cli.hierarchies import LEVELS, typed_beside
 from fairpost.cli.outputs import to_stdout
 from fairpost.cli.plan_words import check_words
 from fairpost.documents import toml_of
@@ -23,6 +23,15 @@ from fairpost.release.tree_rules import RULES as TREE_RULES
 
 PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUMNS, "name", "file", "again")}
 PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
+ALWAYS = {"ledger", "out", "about", "json_"}
+TAKES = {
+    "from_noisy": (
+        ALWAYS | {"from_noisy", "postprocess", "whole", "total", "total_source", "by_group", "chosen_from", "csv_safe"},
+        "what was drawn is drawn, from the rows and columns of then",
+    ),
+    "plan": (ALWAYS | {"plan", "dry_run"}, "each table of the plan says what it is"),
+}
+"""The options beside --from-noisy and --plan; any other one would be left aside in silence."""
 
 
 @click.command()
@@ -121,16 +130,12 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
     for name in ("ledger", "out"):
         if given[name] is None and not (name == "out" and given["dry_run"]):
             raise ParameterError(f"a release needs --{name}, got none")
+    for way, (takes, why) in TAKES.items():
+        if given[way] and (typed := typed_beside(takes)):
+            raise ParameterError(f"--{way.replace('_', '-')}: {why}, and options such as {typed} have no part")
     book = Ledger.open(given["ledger"])
     about = _about(given["about"])
     if given["from_noisy"]:
-        words = ("epsilon", "rho", "again", "exact_total", "dry_run", "levels", "level_sigma", "split", "exact")
-        said = next((word for word in words if given[word]), None)
-        if said is not None:
-            raise ParameterError(
-                f"--from-noisy takes a rule and a place; what was drawn is drawn, and options such as --{said.replace('_', '-')} "
-                "have no part"
-            )
         done = [
             release_noisy(
                 given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),

@@ -23,6 +23,8 @@ SLACK = 1e-9
 """Shares may add up to 1 and so much."""
 FAR = 2.0**60
 """A root that is not measured enters estimates with so many times the variance of the sum below it: it does not count."""
+LEAST = 1e-100
+"""Noise of a variance below this (where a float is 0) has this one: a level with noise must never be taken for an exact one."""
 Number = float | str | Fraction
 """Amounts may be texts such as "0.4" or "1/3", which a release needs: they stay exact there, and are floats here."""
 
@@ -163,7 +165,7 @@ class LevelNoise:
     @cached_property
     def variances(self) -> Floats:
         """Var[eta] of each level; of a root that is not measured FAR times that of the sum of the level below."""
-        found = np.array([0.0 if m is None else m.variance for m in self.mechanisms])
+        found = np.array([0.0 if m is None else max(m.variance, LEAST) for m in self.mechanisms])
         if not self.measured:
             found[0] = FAR * self.tree.size(1) * found[1]
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
@@ -40,6 +40,8 @@ class Leaves:
     labels: dict[str, pl.Series]
     """The columns that were asked for, as text; a missing entry stays null."""
     table: Table
+    columns: Mapping[str, str]
+    """The columns of ids and counts, as the file spells them."""
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -82,7 +84,8 @@ def read_leaves(
         unique(table, ids_in, ids)
         values = numbers(table, count_in, "count", least)
         there = {c: meant(table, c) for c in dict.fromkeys([*labels, *optional])}
-        return Leaves(name, ids, values, {c: _labels(table, at) for c, at in there.items() if at is not None}, table)
+        found_labels = {c: _labels(table, at) for c, at in there.items() if at is not None}
+        return Leaves(name, ids, values, found_labels, table, {"id": ids_in, "count": count_in})
 
 
 _READERS: dict[str, Callable[[str, bytes, list[str], Reading], Table]] = {

@@ -56,6 +56,8 @@ class Rows:
     """What people call each entity."""
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Columns that outputs carry along."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The column that plays each role, as the source spells it."""
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -358,4 +360,5 @@ def _rows(table: Table, columns: Roles, least: float | None) -> Rows:
         base=bases,
         names=names,
         kept=kept,
+        columns={role: c for role, c in columns.items() if c is not None},
     )

@@ -227,11 +227,12 @@ def job_of(
     level_of(book.terms, sensitivity, "table", 1, **losses)
     columns = dict(columns or {})
     used = declared(book.terms.public, columns)
+    columns["where"] = used.get("where", ())
     column_of_totals = columns.pop("group_total", None)
     if column_of_totals is not None:
         columns["total"] = column_of_totals
-    source = read_source(counts, **columns)
-    undeclared(book.terms.public, source, used)
+    source = read_source(counts, **columns).in_order()
+    undeclared(book.terms.public, source.columns, used)
     shape = replace(_publication(book, given, source), columns=used)
     rules.check(shape, source.groups)
     level = level_of(book.terms, sensitivity, "table", int(source.x.size), **losses)

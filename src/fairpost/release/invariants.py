@@ -82,7 +82,12 @@ def parts_of_tree(tree: Hierarchy, level: str) -> dict[str, Part]:
         first = tree.child[first]
     edges = [*(first - tree.span(tree.depth).start).tolist(), tree.n]
     leaves = tree.into_tree(np.array(tree.ids(tree.depth), dtype=object))
-    return {node: _part(leaves[a:b].tolist()) for node, a, b in zip(tree.ids(k), edges, edges[1:], strict=False)}
+    found = {node: _part(leaves[a:b].tolist()) for node, a, b in zip(tree.ids(k), edges, edges[1:], strict=False)}
+    if len(found) < tree.size(k):
+        raise ParameterError(
+            f"the nodes of level {level!r} must have names that differ, and two are the same: labels must not hold a /"
+        )
+    return found
 
 
 def _part(ids: Sequence[str]) -> Part:
@@ -118,21 +123,25 @@ def demand_claim(where: str, claim: Claim, invariants: Invariants | None, bound:
     for name, part in claim.parts.items():
         if name not in bound:
             raise ParameterError(
-                f"{where}: the releases of this ledger keep exactly {invariants.what}, and nothing else; got {_named(name)}"
+                f"{where}: the releases of this ledger keep exactly {invariants.what}, and nothing else; got {named(name)}"
             )
         if bound[name] != part:
             raise ParameterError(
-                f"{where}: {_named(name)} must have the rows that the ledger binds ({bound[name][0]:,}), and has others "
+                f"{where}: {named(name)} must have the rows that the ledger binds ({bound[name][0]:,}), and has others "
                 f"({part[0]:,}); rows never move, and new ones go into parts of their own (`fairpost budget append`)"
             )
     for name, total in claim.values.items():
         if told(claim.parts[name][0], total):
-            raise ParameterError(
-                f"{where}: the exact total of {_named(name)} would tell the count of every row in it (0 or 1 to share)"
-            )
+            raise ParameterError(f"{where}: {total_of(name)} would tell the count of every row in it (0 or 1 to share)")
 
 
-def _named(part: str) -> str:
+def total_of(part: str) -> str:
+    """The total of a part, in words."""
+    return "the exact total of all rows" if part == WHOLE else f"the exact total of part {part!r}"
+
+
+def named(part: str) -> str:
+    """A part, in words."""
     return "the total of all rows" if part == WHOLE else f"part {part!r}"
 
 
@@ -144,11 +153,12 @@ def bound_rows(
 ) -> tuple[str, dict[str, Part], tuple[str, ...]]:
     """What is exact in words, the parts of a list of rows, and the columns that say so."""
     from fairpost.io.tables import read_labels
+    from fairpost.release.source import name_in_errors, quietly
     from fairpost.release.tree_source import levels_of, tree_of
 
     shape = None if levels is None else levels_of(levels)
     names = [by] if by is not None else list(shape) if isinstance(shape, list) else []
-    found = read_labels(rows, id=id, columns=names)
+    found = quietly(name_in_errors(rows), lambda: read_labels(rows, id=id, columns=names))
     strange = [c for c in found.columns if c not in {id, found.id, *names, *found.labels, *public}]
     if strange:
         raise InputError(

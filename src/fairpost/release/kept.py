@@ -56,6 +56,11 @@ class Kept:
         """The labels, each with one entry a row of the last level."""
         return tuple(unpacked(blob, self.levels[-1].size) for blob in self.labels)
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """What rows have besides ids and counts, by role."""
+        return {role: role for role, there in (("group", self.groups), ("weight", self.weights)) if there is not None}
+
     def column(self) -> pl.Series:
         """The ids of the last level as a column; millions of them never become Python's objects."""
         return series(self.labels[0], "id", self.levels[-1].size)

@@ -18,7 +18,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +29,7 @@ from fairpost.noise.conversion import rho_of
 from fairpost.release import store
 from fairpost.release.amounts import amount, rounded, text
 from fairpost.release.chain import Entry, Findings, canonical, check_chain, digest, hash_of
-from fairpost.release.invariants import SMALLEST, Invariants, Part, bound_rows, demand_sizes
+from fairpost.release.invariants import SMALLEST, Invariants, Part, bound_rows, demand_sizes, named, total_of
 from fairpost.release.places import create_private, private_folder, refuse_network
 from fairpost.release.seals import check_published, check_statement
 from fairpost.whole import sync_folder
@@ -62,10 +62,14 @@ class Terms:
     """What is exact in the releases; None: nothing."""
     old: bool = False
     """Whether an earlier version made the ledger, which did not ask for the last three."""
+    said: str = field(default="", compare=False)
+    """The relation in the words of the ledger, once there is one."""
 
     @property
     def relation(self) -> str:
-        """Which data sets are neighbours; the same for every release of the ledger, for ever."""
+        """Which data sets are neighbours; the same words for every release of the ledger, for ever."""
+        if self.said:
+            return self.said
         if self.neighbours == "add-remove":
             return f"two data sets are neighbours if one of them has the records of one {self.unit} more"
         relation = f"two data sets are neighbours if they differ in the records of one {self.unit}"
@@ -202,6 +206,7 @@ class Ledger:
                 held = None if b["invariants"] is None else Invariants.of(b["invariants"])
                 public = tuple(map(str, b["public"]))
                 terms = replace(terms, public=public, others=str(b["other_ledgers"]), invariants=held)
+                terms = replace(terms, said=str(b["relation"]))
         except (AssertionError, KeyError, ValueError, TypeError):
             raise LedgerError(f"{path}: the ledger fails its check: its first entry does not open it") from None
         return cls(place, terms)
@@ -233,9 +238,14 @@ class Ledger:
         """What may still be charged."""
         return self.terms.limit - self.spent
 
-    def charge(self, asks: Sequence[Ask]) -> list[Charge]:
-        """Charge every loss, in one transaction, or none. A key that was charged before is not charged again."""
+    def charge(self, asks: Sequence[Ask], values: Sequence[Mapping[str, int]] = ()) -> list[Charge]:
+        """Charge every loss and fix the exact totals of every release, in one transaction, or nothing.
+
+        A key that was charged before is not charged again, and a total that was fixed before must be the same.
+        """
         with store.opened(self.path) as link, store.writing(link):
+            for some in values:
+                self._fix(link, some)
             known = {a.key: next(store.rows(link, "WHERE kind = 'charge' AND key = ?", (a.key,)), None) for a in asks}
             new = [a for a in asks if known[a.key] is None]
             last, charged = _last(link), _last(link, "WHERE kind = 'charge'")
@@ -261,12 +271,15 @@ class Ledger:
     def parts(self) -> dict[str, Part]:
         """The rows that are bound, part by part."""
         with store.opened(self.path) as link:
-            return {name: (int(n), str(rows)) for name, (n, rows) in _merged(link, "rows", "parts").items()}
+            return _bound(link)
 
     def append(
         self, rows: Any, *, id: str = "id", by: str | None = None, levels: Any = None, exact: str | None = None
     ) -> int:
-        """Bind new parts of the list of rows; returns how many. Rows that are bound stay where they are."""
+        """Bind new parts; returns how many. `rows` is the whole list, in which every part that is bound stays as it is.
+
+        A list has each row once, so a new part shares no row with another one: what is exact stays a partition.
+        """
         held = self.terms.invariants
         if held is None:
             raise ParameterError(f"{self.path}: nothing is exact in this ledger, so it binds no rows")
@@ -275,32 +288,38 @@ class Ledger:
             raise ParameterError(f"{self.path}: exact in this ledger are {held.what}, got {what}")
         demand_sizes(parts, held.smallest)
         with store.opened(self.path) as link, store.writing(link):
-            there = set(_merged(link, "rows", "parts")) & set(parts)
-            if there:
-                raise ParameterError(
-                    f"{self.path}: part {min(there)!r} is bound already; new rows go into parts of their own, because the total "
-                    "before and after would tell them"
-                )
-            body = {"parts": parts, "time": _now()}
-            store.insert(link, Entry.after(_last(link), "rows", digest(canonical(parts)), body))
-        return len(parts)
-
-    def fix(self, values: Mapping[str, int], *, only_check: bool = False) -> None:
-        """The value of each part is what it was in the first release that used it, or is fixed now, under the secret."""
-        with store.opened(self.path) as link, store.writing(link):
-            known = _merged(link, "values", "values")
-            (secret,) = link.execute("SELECT value FROM secret").fetchone()
-            tags = {part: _mac(secret, b"value", part.encode(), str(value).encode()) for part, value in values.items()}
-            other = [part for part, tag in tags.items() if known.get(part, tag) != tag]
+            bound = _bound(link)
+            other = [part for part in bound if parts.get(part) != bound[part]]
             if other:
                 raise ParameterError(
-                    f"{self.path}: the exact total of part {other[0]!r} is not the one that was fixed by an earlier release (the "
-                    "values are not shown): published before and after, it would tell who came or went"
+                    f"{self.path}: the list must be the whole one and have {named(other[0])} with the rows that are bound "
+                    f"({bound[other[0]][0]:,}); new rows go into parts of their own, because the total before and after would tell them"
                 )
-            new = {part: tag for part, tag in tags.items() if part not in known}
-            if new and not only_check:
-                body = {"values": new, "time": _now()}
-                store.insert(link, Entry.after(_last(link), "values", digest(canonical(new)), body))
+            new = {part: rows for part, rows in parts.items() if part not in bound}
+            if new:
+                body = {"parts": new, "time": _now()}
+                store.insert(link, Entry.after(_last(link), "rows", digest(canonical(new)), body))
+        return len(new)
+
+    def fix(self, values: Mapping[str, int], *, only_check: bool = False) -> None:
+        """The total of each part is what it was in the first release that used it, or is fixed now, under the secret."""
+        with store.opened(self.path) as link, store.writing(link):
+            self._fix(link, values, only_check=only_check)
+
+    def _fix(self, link: Any, values: Mapping[str, int], *, only_check: bool = False) -> None:
+        known = _merged(link, "values", "values")
+        (secret,) = link.execute("SELECT value FROM secret").fetchone()
+        tags = {part: _mac(secret, b"value", part.encode(), str(value).encode()) for part, value in values.items()}
+        other = [part for part, tag in tags.items() if known.get(part, tag) != tag]
+        if other:
+            raise ParameterError(
+                f"{self.path}: {total_of(other[0])} is not the one that was fixed by an earlier release (the "
+                "values are not shown): published before and after, it would tell who came or went"
+            )
+        new = {part: tag for part, tag in tags.items() if part not in known}
+        if new and not only_check:
+            body = {"values": new, "time": _now()}
+            store.insert(link, Entry.after(_last(link), "values", digest(canonical(new)), body))
 
     def done(self, key: str, body: Mapping[str, Any]) -> None:
         """Record what was published; once."""
@@ -424,6 +443,10 @@ def _merged(link: Any, kind: str, name: str) -> dict[str, Any]:
     return {
         k: v for entry in store.rows(link, "WHERE kind = ? ORDER BY seq", (kind,)) for k, v in entry.body[name].items()
     }
+
+
+def _bound(link: Any) -> dict[str, Part]:
+    return {part: (int(n), str(rows)) for part, (n, rows) in _merged(link, "rows", "parts").items()}
 
 
 def _line(name: str, value: Any) -> str:

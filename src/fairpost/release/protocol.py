@@ -1,7 +1,8 @@
 """Charge, then draw: the steps of a release, in the one order in which nothing can be overspent.
 
     0 check     the ledger verifies; outputs are free; room for the noisy file is reserved; the sampler's self-test passed
-    1 charge    one transaction: key known? -> not fresh; does not fit? -> refuse; insert; commit, on the disk
+    1 charge    one transaction: key known? -> not fresh; does not fit, or another exact total than before? -> refuse; insert;
+                commit, on the disk
     2 draw      only where the charge was fresh; the noise lives in memory
     3 keep      LEDGER.d/KEY.noisy: fixed temporary name, sync, rename, sync of the folder: whole or absent
     4 publish   a function of the kept file; table and statement, whole or none; then `done` with the statement's digest
@@ -40,7 +41,7 @@ from fairpost.release.noise import REACH, Sampler, Whole, add_noise, check_count
 from fairpost.release.places import locked, private_folder, reserve
 from fairpost.release.publish import Release, check_place, prepare, publish
 from fairpost.release.request import Publication, Request
-from fairpost.release.source import Source
+from fairpost.release.source import Source, undeclared
 from fairpost.release.statement import About
 
 Say = Callable[[str], None]
@@ -108,7 +109,6 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
     with ExitStack() as locks:
         _check(ledger, jobs, locks, sampler, say)
         try:
-            _fix(ledger, jobs)
             _charge_draw_keep(ledger, jobs, sampler, say)
             for job in jobs:
                 job.forget()
@@ -168,13 +168,6 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         raise
 
 
-def _fix(ledger: Ledger, jobs: Sequence[Job]) -> None:
-    """The exact numbers are those of every release before; a crash after this has fixed them, and published nothing."""
-    for job in jobs:
-        if job.claim is not None:
-            ledger.fix(job.claim.values)
-
-
 def demand(ledger: Ledger, job: Job) -> None:
     """What a release must keep whatever the noise will be: the rule's own conditions, and those of the ledger."""
     (rules if job.request.shape is None else tree_rules).check(job.publication, job.source.groups)
@@ -195,7 +188,13 @@ def rehearse(ledger: Ledger, job: Job) -> None:
         made_up.append(x if law is None else np.resize(np.array([far, 0, 1, -far], dtype=np.int64), x.size))
     loss = text(job.request.loss)
     entry = Entry(0, "charge", job.key, {"loss": loss, "spent": loss, "time": "2000-01-01"}, "", "")
-    prepare(ledger, _kept(job, tuple(made_up), bytes(32)), entry, job.publication, job.about)
+    _, files = prepare(ledger, _kept(job, tuple(made_up), bytes(32)), entry, job.publication, job.about)
+    try:
+        "".join(files.values()).encode()
+    except UnicodeEncodeError:
+        raise ParameterError(
+            "the words about a release must be text that a file in UTF-8 can have, got other ones"
+        ) from None
 
 
 def _fits(ledger: Ledger, new: Sequence[Job]) -> None:
@@ -209,10 +208,9 @@ def _fits(ledger: Ledger, new: Sequence[Job]) -> None:
 def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
     """Steps 1 to 3. A signal waits until what is charged is kept."""
     new = [job for job in jobs if job.charge is None]
-    if not new:
-        return
+    values = [job.claim.values for job in jobs if job.claim is not None]
     with undisturbed(say):
-        charges = ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new])
+        charges = ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new], values)
         for job, charge in zip(new, charges, strict=True):
             job.charge, job.fresh = charge.entry, charge.fresh
         for job in new:
@@ -296,12 +294,14 @@ def from_noisy(
     if publication.total_kind == "exact":
         raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
     demand_new(ledger)
-    if claim is not None:
-        demand_claim(str(ledger.path), claim, ledger.terms.invariants, ledger.parts())
     if out is not None:
         check_place(out, again=True)
     with locked(ledger.folder / f"{key}.lock"):
         kept = kept_of(ledger, key)
+        exact = kept.request.get("hierarchy", {}).get("exact") is not None
+        if claim is not None or exact:  # an exact level is the ledger's, or an earlier version kept it
+            demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
+        undeclared(ledger.terms.public, kept.columns, dict(kept.request.get("columns", {})))
         prepared = weighed(publication, kept.weights)
         (rules if "hierarchy" not in kept.request else tree_rules).check(prepared, kept.groups)
         if claim is not None:

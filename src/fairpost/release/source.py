@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from fairpost.release.guard import refuse_dask
 from fairpost.release.noise import EDGE, Whole
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 ROLES = ("weight", "group", "group_total")
 """What a column can be in a release, besides the ids, the counts and the levels of a tree."""
 RULES = (
@@ -79,6 +80,26 @@ class Source:
     weights: Floats | None
     totals: Floats | None
     """For each entity the public total of its group, out of a column."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The column that plays each role, as the source spells it."""
+
+    def named(self, columns: Mapping[str, str]) -> Source:
+        """With its columns: what has no column goes by its role, and weights that are all 1 are none."""
+        there = {"group": self.groups is not None, "weight": self.weights is not None}
+        here = {role: columns.get(role, role) for role, held in there.items() if held}
+        return replace(self, columns=here | {role: c for role, c in columns.items() if role not in there})
+
+    def in_order(self) -> Source:
+        """Rows in the order of their ids (of numbers, if all are): the order of a file may come from its counts."""
+        ids = self.ids
+        numbers = all(id.isdecimal() for id in ids)
+        order = sorted(range(len(ids)), key=(lambda i: (len(ids[i]), ids[i])) if numbers else ids.__getitem__)
+        weights = None if self.weights is None else self.weights[order]
+        totals = None if self.totals is None else self.totals[order]
+        groups = None if self.groups is None else tuple(map(self.groups.__getitem__, order))
+        return replace(
+            self, x=self.x[order], ids=tuple(map(ids.__getitem__, order)), groups=groups, weights=weights, totals=totals
+        )
 
 
 def declared(public: Sequence[str], columns: Mapping[str, Any], levels: Sequence[str] = ()) -> dict[str, Any]:
@@ -95,38 +116,56 @@ def declared(public: Sequence[str], columns: Mapping[str, Any], levels: Sequence
         )
     given = columns.get("where") or ()
     conditions = [condition(text) for text in ([given] if isinstance(given, str) else given)]
-    id, count = str(columns.get("id") or "id"), str(columns.get("count") or "count")
-    parts = {role: str(columns[role]) for role in ROLES if columns.get(role)}
-    asked = [(role.replace("_", "-"), name) for role, name in parts.items()]
-    asked += [("levels", name) for name in levels] + [("where", one.column) for one in conditions]
-    for role, name in [("id", id), *asked]:
-        if name.strip().casefold() == count.strip().casefold():
-            raise ParameterError(f"the column of the counts is not public, and --{role} names it: {name!r}")
+    id, count = columns.get("id", "id"), columns.get("count")
+    parts = {role: str(columns[role]) for role in ROLES if columns.get(role) is not None}
+    found: dict[str, Any] = ({} if id is None else {"id": str(id)}) | parts
+    if levels:
+        found["levels"] = list(levels)
+    if conditions:
+        found["where"] = [one.text for one in conditions]
+    _apart(found, "count" if count is None else str(count))
+    for role, name in _played(found):
         if name not in public and name != id:
             listed = ", ".join(map(repr, public)) or "none"
             raise ParameterError(
                 f"--{role} must name a column that the ledger lists as public ({listed}; `fairpost budget create --public`), "
                 f"got {name!r}"
             )
-    found: dict[str, Any] = {"id": id, **parts}
-    if levels:
-        found["levels"] = list(levels)
-    if conditions:
-        found["where"] = [one.text for one in conditions]
     return found
 
 
-def undeclared(public: Sequence[str], source: Source, used: dict[str, Any]) -> None:
-    """Weights and groups that were there without being named, by their own names."""
-    for role, there in (("group", source.groups), ("weight", source.weights)):
-        if there is None or role in used:
-            continue
-        if role not in public:
-            raise ParameterError(
-                f"the counts come with a column {role!r}, which the ledger does not list as public: leave it out (the "
-                "ledger's list is made by `fairpost budget create --public`)"
-            )
-        used[role] = role
+def undeclared(public: Sequence[str], columns: Mapping[str, str], used: dict[str, Any]) -> None:
+    """The same for what the source decided: columns that nobody named, and which column has the counts.
+
+    `columns`: the column of each role, as the source spells it.
+    """
+    for role in ("group", "weight"):
+        if role in columns and role not in used:
+            if columns[role] not in public:
+                raise ParameterError(
+                    f"the counts come with a column {columns[role]!r} ({role}), which the ledger does not list as public: leave it "
+                    "out (the ledger's list is made by `fairpost budget create --public`)"
+                )
+            used[role] = columns[role]
+    if "count" in columns:
+        _apart(used | ({"id": columns["id"]} if "id" in columns else {}), columns["count"])
+
+
+def _played(used: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Option and column, for every part but that of the ids."""
+    from fairpost.io.where import condition
+
+    parts = [(role.replace("_", "-"), used[role]) for role in ROLES if role in used]
+    parts += [("levels", name) for name in used.get("levels", ())]
+    return parts + [("where", condition(text).column) for text in used.get("where", ())]
+
+
+def _apart(used: Mapping[str, Any], count: str) -> None:
+    """The column of the counts plays no other part."""
+    ids = [("id", used["id"])] if "id" in used else []
+    for role, name in [*ids, *_played(used)]:
+        if name.strip().casefold() == count.strip().casefold():
+            raise ParameterError(f"the column of the counts is not public, and --{role} names it: {name!r}")
 
 
 def read_source(given: Any, **columns: Any) -> Source:
@@ -135,24 +174,46 @@ def read_source(given: Any, **columns: Any) -> Source:
     from fairpost.counts import Counts
 
     if isinstance(given, Counts):
+        refuse_columns(columns)
         weights = None if bool(np.all(given.weights == 1)) else given.weights
         groups = None if given.groups is None else tuple(given.groups)
-        return Source(_whole(given.values, "the counts"), tuple(given.ids), groups, weights, None)
-    name = str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
-    found, told = None, None
+        return Source(_whole(given.values, "the counts"), tuple(given.ids), groups, weights, None).named({})
+    name = name_in_errors(given)
     notes: list[str] = []
-    try:
+
+    def read() -> Any:
         from fairpost.io import read_rows  # the one place where this room meets the readers
 
-        found = read_rows(given, **(columns | {"say": notes.append}))
-    except FairpostError as error:
-        told = _told(name, str(error), type(error))
-    if found is None:
-        assert told is not None
-        raise told
+        return read_rows(given, **(columns | {"say": notes.append}))
+
+    found = quietly(name, read)
     _say(notes, name, columns.get("say"))
     weights = None if bool(np.all(found.weights == 1)) else found.weights
-    return Source(_whole(found.values, name), found.ids, found.groups, weights, found.totals)
+    made = Source(_whole(found.values, name), found.ids, found.groups, weights, found.totals)
+    return made.named(found.columns)
+
+
+def refuse_columns(columns: Mapping[str, Any]) -> None:
+    """What has its rows and parts already is not read by columns: the statement would name what was not used."""
+    said = next((k for k, v in columns.items() if k != "say" and v not in (None, False, (), [])), None)
+    if said is not None:
+        raise ParameterError(
+            f"`{said}` is for files and data frames; counts in memory have their ids, groups and weights, got it"
+        )
+
+
+def name_in_errors(given: Any) -> str:
+    """What an error calls a source."""
+    return str(given) if isinstance(given, str) or hasattr(given, "__fspath__") else "data frame"
+
+
+def quietly(name: str, work: Callable[[], T]) -> T:
+    """The work of a reader or of a tree, whose errors quote what they found; here they name rule and row alone."""
+    try:
+        return work()
+    except FairpostError as error:
+        told = _told(name, str(error), type(error))
+    raise told
 
 
 def _say(notes: list[str], name: str, say: Callable[[str], None] | None) -> None:

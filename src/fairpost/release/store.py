@@ -122,7 +122,9 @@ def holder_of(path: Path) -> str:
     try:
         found = path.stat()
         place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-        held = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines() if "->" not in line]
+        held = [
+            line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines() if "->" not in line
+        ]
         others = {int(line[4]) for line in held if line[5] == place and line[4].isdecimal()} - {0, os.getpid()}
     except (OSError, IndexError, ValueError):
         others = set()

@@ -15,11 +15,10 @@ from fairpost.release.invariants import WHOLE, Claim, parts_of, parts_of_tree
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Whole
 from fairpost.release.request import EXACT, Publication, PublicTotal, Request, Sensitivity, chosen_of
-from fairpost.release.source import Source, declared, name_of
+from fairpost.release.source import Source, declared, name_of, undeclared
 from fairpost.release.statement import About
 from fairpost.release.tree_request import Split, check_neighbours, levels_of
-from fairpost.release.tree_source import levels_of as levels_of_columns
-from fairpost.release.tree_source import read_tree, stored
+from fairpost.release.tree_source import label_columns, read_tree, stored
 
 
 def tree_job(
@@ -51,9 +50,10 @@ def tree_job(
     if noise is not None and levels is not None and levels is not noise.tree:
         raise ParameterError("the hierarchy is given by `noise` or by `levels`, got both")
     levels = noise.tree if noise is not None else levels
-    shown = [] if isinstance(levels, Hierarchy) else levels_of_columns(levels)
-    used = declared(book.terms.public, words, shown if isinstance(shown, list) else [])
-    source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None})
+    used = declared(book.terms.public, words, label_columns(levels))
+    words["where"] = used.get("where", ())
+    source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None}).in_order()
+    undeclared(book.terms.public, {k: v for k, v in source.columns.items() if k in ("id", "count")}, used)
     noisy, exact = levels_of(book.terms, sensitivity, source.tree, said)
     check_neighbours(noise, noisy)
     shape, labels = stored(source.tree, exact)

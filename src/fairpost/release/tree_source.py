@@ -7,23 +7,22 @@ Ids of prefixes stay bytes from file to file, so that millions of them never bec
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from fairpost.counts import Counts
-from fairpost.errors import FairpostError, InputError, ParameterError
+from fairpost.errors import InputError, ParameterError
 from fairpost.hierarchy.labels import Prefixes
 from fairpost.hierarchy.tree import Hierarchy, length_of, lengths_of
 from fairpost.release.guard import refuse_dask
 from fairpost.release.kept import packed, series, unpacked
 from fairpost.release.noise import Whole
 from fairpost.release.request import Shape
-from fairpost.release.source import _told, _whole, read_source
+from fairpost.release.source import _whole, quietly, read_source, refuse_columns
 
-T = TypeVar("T")
 NEWLINE = ord("\n")
 
 
@@ -33,6 +32,12 @@ class TreeSource:
 
     tree: Hierarchy
     x: Whole
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The columns of ids and counts, as the source spells them."""
+
+    def in_order(self) -> TreeSource:
+        """Leaves in the order of the tree, that of their labels: the order of a file may come from its counts."""
+        return replace(self, tree=replace(self.tree, order=None), x=self.tree.into_tree(self.x))
 
     def nodes(self) -> list[Whole]:
         """The true counts of every level, root first, as whole numbers; sums are below 2^52, so exact in floats."""
@@ -51,15 +56,6 @@ def read_tree(given: Any, levels: Any, columns: Mapping[str, Any]) -> TreeSource
     if isinstance(given, (str, os.PathLike)):
         return _from_file(given, shape, columns)
     return _from_table(given, shape, columns)
-
-
-def _quietly(name: str, work: Callable[[], T]) -> T:
-    """The work of a reader or of a tree, whose errors quote what they found; here they name rule and row alone."""
-    try:
-        return work()
-    except FairpostError as error:
-        told = _told(name, str(error), type(error))
-    raise told
 
 
 def levels_of(levels: Any) -> dict[str, int] | list[str]:
@@ -83,11 +79,20 @@ def levels_of(levels: Any) -> dict[str, int] | list[str]:
     raise ParameterError(f"levels must be prefixes (name to length), columns (names) or a Hierarchy, got {levels!r}")
 
 
+def label_columns(levels: Any) -> list[str]:
+    """The columns that levels above the leaves are made from; prefixes are parts of the ids."""
+    if isinstance(levels, Hierarchy):
+        return [] if isinstance(levels.labels, Prefixes) else list(levels.names[1:-1])
+    found = levels_of(levels)
+    return found if isinstance(found, list) else []
+
+
 def _ready(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> TreeSource:
     if not (isinstance(given, (Counts, str, os.PathLike)) or hasattr(given, "columns")):
         values = np.asarray(given)
         if values.shape != (tree.n,) or values.dtype.kind not in "iuf":
             raise InputError(f"the counts must be one number for each of {tree.n} leaves, and are not")
+        refuse_columns(columns)
         return TreeSource(tree, _whole(values.astype(np.float64), "the counts"))
     source = read_source(given, **columns)
     if source.x.size != tree.n:
@@ -95,7 +100,7 @@ def _ready(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> TreeSourc
     numbered = isinstance(given, Counts) and source.ids == tuple(map(str, range(tree.n)))  # no ids were given
     if not numbered and list(source.ids) != tree.ids(tree.depth):
         raise InputError("the ids must be those of the hierarchy, in its order, and are not")
-    return TreeSource(tree, source.x)
+    return TreeSource(tree, source.x, source.columns)
 
 
 def _from_file(path: Any, levels: dict[str, int] | list[str], columns: Mapping[str, Any]) -> TreeSource:
@@ -105,9 +110,9 @@ def _from_file(path: Any, levels: dict[str, int] | list[str], columns: Mapping[s
     id = columns.get("id") or "id"
     rest = {word: value for word, value in columns.items() if word not in ("id", "count")}
     named: dict[str, Any] = {"id": id, "count": columns.get("count") or "count", "labels": labels, "least": 0.0}
-    leaves = _quietly(str(path), lambda: read_leaves(path, **named, **rest))
+    leaves = quietly(str(path), lambda: read_leaves(path, **named, **rest))
     x = _whole(leaves.values, str(path))
-    return TreeSource(tree_of(leaves.ids, [leaves.labels[c] for c in labels], levels, id, str(path)), x)
+    return TreeSource(tree_of(leaves.ids, [leaves.labels[c] for c in labels], levels, id, str(path)), x, leaves.columns)
 
 
 def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping[str, Any]) -> TreeSource:
@@ -117,6 +122,8 @@ def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping
     names = levels if isinstance(levels, list) else []
     if names and isinstance(given, Counts):
         raise ParameterError("levels by columns need a file or a data frame with them, got Counts")
+    if names and columns.get("where"):
+        raise ParameterError("a data frame with columns of levels is filtered before its release, got `where`")
     labels = []
     for name in names:
         try:
@@ -124,7 +131,7 @@ def _from_table(given: Any, levels: dict[str, int] | list[str], columns: Mapping
         except Exception:  # a data frame library's own exception
             raise InputError(f"a level must be a column of the data frame, got {name!r}") from None
     ids = pl.Series(source.ids, dtype=pl.String)
-    return TreeSource(tree_of(ids, labels, levels, columns.get("id") or "id", "the counts"), source.x)
+    return TreeSource(tree_of(ids, labels, levels, columns.get("id") or "id", "the counts"), source.x, source.columns)
 
 
 def tree_of(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id: str, name: str) -> Hierarchy:
@@ -137,7 +144,7 @@ def tree_of(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id:
                 f"{name}, row {int(wrong.arg_max() or 0) + 1}: every id must have the {width} ASCII characters of level "
                 f"{list(levels)[-1]!r} (the value is not shown)"
             )
-        return _quietly(name, lambda: Hierarchy.from_geoids(ids, levels))
+        return quietly(name, lambda: Hierarchy.from_geoids(ids, levels))
     for level, column in zip(levels, labels, strict=True):
         gone = column.is_null() | (column == "").fill_null(True)
         if gone.any():
@@ -145,7 +152,7 @@ def tree_of(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id:
                 f"{name}, row {int(gone.arg_max() or 0) + 1}: every leaf must have a label on level {level!r} (all leaves "
                 "lie equally deep), and this one has none"
             )
-    return _quietly(name, lambda: Hierarchy.from_labels(labels, [*levels, id], ids=ids))
+    return quietly(name, lambda: Hierarchy.from_labels(labels, [*levels, id], ids=ids))
 
 
 # ------------------------------------------------------------------------------------------------ kept and rebuilt
