@@ -199,7 +199,6 @@ def test_few_places_ask_for_a_concrete_class():
     assert places <= 10
 
 
-
 def test_every_test_has_a_time_limit_and_every_process_an_end():
     """No test hangs: pytest ends one after five minutes, calls wait for so long and no longer, and what is started is ended by a fixture."""
     tests = Path(__file__).parent
