@@ -29,10 +29,10 @@ from fairpost.engines.montecarlo.checkpoint import MAGIC, Checkpoint
 from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import FairpostError, InputError, ParameterError, ToleranceError
 from fairpost.io import decode, guarded, source, write_whole
-from fairpost.noise import MECHANISMS
+from fairpost.noise import MECHANISMS, Threshold
 from fairpost.paper import folder
 from fairpost.results.audit import Audit
-from fairpost.rules import POSTPROCESSINGS
+from fairpost.rules import POSTPROCESSINGS, PosThreshold, Simplex, SimplexThreshold
 from fairpost.rules.control import Control
 from fairpost.rules.rounding import round_counts
 
@@ -439,6 +439,83 @@ def test_inside_the_meant_magnitudes_there_is_an_answer_or_a_refusal():
         assert np.isfinite(found.bias).all()
     assert not any("\n" in line for line in said)
     assert len(said) < 60, "most are answered"
+
+
+APART = {
+    "a chance below 0": ([0, 60, 70], fp.DiscreteLaplace(0.1), "simplex", {}),
+    "a chance of 1e208": ([1, 2, 0], fp.DiscreteGaussian(0.03), "simplex-threshold", {"total": 1}),
+    "no variance, shares": ([0, 2, 2], fp.DiscreteGaussian(0.00112), "pos", {}),
+    "no variance, all clipped": ([0, 0, 0], fp.DiscreteLaplace(1e-6), "baseline", {}),
+    "no variance, a shift": ([5, 2, 7], fp.DiscreteLaplace(1e-4), "simplex-threshold", {"total": 2}),
+    "no variance, no slope": ([2], fp.DiscreteLaplace(1e-3), "pos-threshold", {}),
+    "no sum, one distinct count": ([0, 0], fp.DiscreteGaussian(1e-4), "baseline", {}),
+    "a variance that overflows": ([60, 3], fp.DiscreteLaplace(0.00115), "nonnegative", {}),
+}
+"""Whole-number noise next to none: what a float makes of it ended in a traceback, or never."""
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", APART)
+@pytest.mark.parametrize("engine", ["auto", "exact", "expansion", "monte-carlo"])
+def test_noise_next_to_none_has_an_answer_or_a_refusal(case, engine):
+    """Against every vector of noises up to 4, by the rule itself."""
+    x, noise, rule, more = APART[case]
+    counts = fp.Counts(x)
+    try:
+        found = fp.audit(counts, noise, rule, engine=engine, **more)
+    except (fp.UnsupportedError, ToleranceError):
+        assert engine != "auto"
+        return
+    pi = POSTPROCESSINGS[rule].from_counts(counts, more.get("total")).for_mechanism(noise)
+    eta = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(-4.0, 5.0)] * counts.n)], axis=1)
+    chance = np.prod(noise.density(eta), axis=1)
+    away = pi(counts.values + eta) - found.truth
+    if engine == "monte-carlo":  # which sees none of it
+        assert np.abs(found.bias - chance @ away).max() < 1e-4
+    else:
+        np.testing.assert_allclose(found.bias, chance @ away, rtol=1e-6, atol=1e-14 * max(1.0, max(x)))
+
+
+@pytest.mark.parametrize(
+    ("x", "noise", "rule"),
+    [
+        ([1e12, 1e12], fp.Laplace(1e-6), "simplex"),
+        ([93, 93], fp.DiscreteLaplace(1e9), "simplex"),
+        ([1e12, 1], fp.Gaussian(0.2), PosThreshold(threshold=Threshold(40.0, 1 + 1e-9))),
+        ([1e6, 60, 0, 0, 0, 1e12], fp.Laplace(0.01), SimplexThreshold(1.0, threshold=Threshold(0.3))),
+        ([1, 1e6, 1e6, 0, 1, 1e12, 70, 0], fp.Gaussian(0.0014), Simplex(5.0)),
+    ],
+)
+def test_counts_and_noise_far_apart_take_no_time_and_no_memory(x, noise, rule):
+    """They took 400 GB, or minutes."""
+    for engine in (Exact(), fp.Expansion()):
+        began = time.process_time()
+        with contextlib.suppress(fp.UnsupportedError, ToleranceError):
+            assert np.isfinite(fp.audit(x, noise, rule, engine=engine).bias).all()
+        assert time.process_time() - began < 10
+
+
+def test_a_degenerate_draw_is_one_whose_sum_is_0_too():
+    """Noise that leaves 70 zeros alone but for once in 10^86; and a sum of 29 noises, whose law is convolved."""
+    alone = fp.audit(np.zeros(70), fp.DiscreteGaussian(0.05), "pos")
+    assert alone.degenerate == pytest.approx(1.0)
+    x, noise = np.floor(np.random.default_rng(3).exponential(4.0, 29)), fp.DiscreteLaplace(31.4)
+    one, law = noise.density(np.arange(-700.0, 701.0)), np.ones(1)
+    for _ in range(29):
+        law = np.convolve(law, one)
+    known = float(np.sum(law[: 29 * 700 - int(x.sum()) + 1]))
+    assert fp.audit(x, noise, "pos", engine="expansion").degenerate == pytest.approx(known, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "rule", "total"), [([53, 22563], "simplex", None), ([5.0 * i for i in range(9)], "simplex", 5.0)]
+)
+def test_the_sentence_of_a_refusal_is_about_its_interval(x, rule, total):
+    with pytest.raises(ToleranceError, match="is known to") as caught:
+        fp.audit(x, fp.Laplace(1.0 if total is None else 25.0), rule, total=total, engine=Exact(rtol=1e-12))
+    bias, error = caught.value.reached
+    slack = np.max(bias + error) - np.min(bias - error) - np.ptp(bias)
+    assert f"is known to {slack:.2g} only" in str(caught.value)
 
 
 # ---- decoders and inputs ----

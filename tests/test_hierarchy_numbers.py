@@ -500,9 +500,9 @@ def test_two_names_and_ids_are_three_levels_or_two():
     ("levels", "says"),
     [
         ({}, "got 0 names for 0 levels"),
-        ({"a": 0, "b": 4}, "the prefix of level 'a' must be a whole number from 1, got 0"),
-        ({"a": True, "b": 4}, "the prefix of level 'a' must be a whole number from 1, got True"),
-        ({"a": 1.0, "b": 4}, "the prefix of level 'a' must be a whole number from 1, got 1.0"),
+        ({"a": 0, "b": 4}, "the prefix of level 'a' must be a whole number from 1 to 9999, got 0"),
+        ({"a": True, "b": 4}, "the prefix of level 'a' must be a whole number from 1 to 9999, got True"),
+        ({"a": 1.0, "b": 4}, "the prefix of level 'a' must be a whole number from 1 to 9999, got 1.0"),
         ({"a": 2, "b": 2}, "prefixes must grow from level to level, got 2 for 'b' after 2"),
         ({"a": 3, "b": 2}, "prefixes must grow from level to level, got 2 for 'b' after 3"),
     ],
@@ -976,6 +976,7 @@ def test_an_audit_as_plain_data():
     assert out == {
         "postprocess": "p", "method": "m", "accuracy": "interval", "runs": 7, "seed": 8, "confidence": 0.5, "interrupted": True,
         "alpha": {"value": 5.0, "low": 4.0, "high": 7.0, "kind": "interval"}, "alpha_pair": ["x", "y"],
+        "total_off": {"value": 0.0, "low": 0.0, "high": 0.0, "kind": "bound"},
         "levels": [level.to_dict() for level in found.levels], "sizes": [found.areas[0].to_dict("size")],
         "values": [found.areas[1].to_dict("value")], "groups": [part.to_dict("group") for part in found.areas],
         "areas": [part.to_dict("area") for part in found.areas], "limits": LIMITS, "note": "n", "mark": "k",

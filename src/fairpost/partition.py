@@ -59,6 +59,11 @@ class Partition:
         """The entities of group g."""
         return self.order[self.starts[g] : self.starts[g + 1]]
 
+    def name(self, g: int) -> str:
+        """The label of group g on one line of some length."""
+        label = " ".join(self.labels[g].split())
+        return label if len(label) <= 40 else f"{label[:37]}..."
+
     def members(self, groups: Sequence[int]) -> NDArray[np.int64]:
         """The entities of some groups, in their own order."""
         return np.sort(np.concatenate([self.of_group(g) for g in groups]))

@@ -94,6 +94,17 @@ class Answer:
     sample: Sampled | None = None
     """Simulation: everything else that it has shown."""
 
+    def with_biases_of(self, reached: Reached | Answer) -> Answer:
+        """The same with biases that are known better."""
+        return replace(
+            self,
+            method=reached.method,
+            bias=reached.bias,
+            accuracy=reached.accuracy,
+            alpha=reached.alpha,
+            pair=reached.pair,
+        )
+
     def rescaled(self, part: Floats) -> Answer:
         """The answer in another unit per entity (part >= 0), as when shares of a group become shares of the whole.
 
@@ -133,7 +144,8 @@ class Refusal:
     """Why an engine does not answer, in one line, and what it had reached."""
 
     error: FairpostError
-    reached: Reached | None = None
+    reached: Reached | Answer | None = None
+    """An answer where it is complete, but short of the tolerance."""
     groups: tuple[Answer | Refusal, ...] | None = None
     """By group: what was found about each."""
 

@@ -203,7 +203,7 @@ class Evaluation:
                 finer[g] = need
         again = self._each([parts[g] for g in finer], list(finer.values()))
         for g, new in zip(finer, again, strict=True):
-            found[g] = _better(found[g], new)
+            found[g] = new if isinstance(new, Answer) else _nearer(found[g], new, parts[g].pi.name, most)
         return together(found, partition)
 
     def _each(self, parts: list[_Part], rtols: list[float]) -> list[Answer | Refusal]:
@@ -257,16 +257,16 @@ def _alpha(one: Answer | Refusal) -> Estimate | None:
     return None if one.reached is None else one.reached.alpha
 
 
-def _better(before: Answer | Refusal, new: Answer | Refusal) -> Answer | Refusal:
-    """The finer one; where that was refused, what it says with the nearest that either had reached."""
-    if isinstance(new, Answer):
-        return new
-    reached = [before if isinstance(before, Answer) else before.reached, new.reached]
-    some = [r for r in reached if r is not None]
-    if not some:
-        return new
-    r = min(some, key=lambda r: r.alpha.half_width)
-    return replace(new, reached=Reached(r.method, r.bias, r.accuracy, r.alpha, r.pair))
+def _nearer(before: Answer | Refusal, new: Refusal, name: str, most: float) -> Refusal:
+    """Where the finer way was refused: what had come nearest to `most`, and the sentence about it."""
+    if isinstance(before, Refusal):
+        found = [one for one in (new, before) if one.reached is not None]
+        return min(found, key=lambda one: one.reached.alpha.half_width) if found else new  # type: ignore[union-attr]
+    better = new.reached is not None and new.reached.alpha.half_width < before.alpha.half_width
+    kept = before.with_biases_of(new.reached) if better and new.reached is not None else before
+    a = kept.alpha
+    said = f"{name}: alpha = {a.value:.6g} is known to {a.half_width:.2g} only, which misses {most:.2g}"
+    return Refusal(ToleranceError(f"{said}, the relative tolerance of the largest alpha of any group"), kept)
 
 
 def _stated(m: Moments) -> Moments:

@@ -66,8 +66,10 @@ class _One:
     found: Answer | Refusal | None = None
     how: str = ""
     """Who answered, in words."""
-    why: str | None = None
+    reason: str | None = None
     """Why nobody before did."""
+    more: str | None = None
+    """What came of several results."""
     good: bool = False
     """Whether it is as its engine promises, however wide."""
 
@@ -80,43 +82,53 @@ class _One:
     def then(self, new: Answer | Refusal) -> _One:
         """With what the next engine says."""
         before = self.found
-        if isinstance(new, Refusal):
-            return self if isinstance(before, Answer) else replace(self, found=_told(before, new))
-        how = {"exact": "exact", "monte-carlo": "simulated"}.get(new.method, f"by {new.method}")
-        good = new.accuracy.kind != "expansion"
-        if before is None:
-            return _One(new, how, good=good)
+        if isinstance(new, Answer):
+            return self._answered(new, _how(new), new.accuracy.kind != "expansion")
+        if isinstance(new.reached, Answer):  # complete, but short of the tolerance
+            return self._answered(new.reached, f"{_how(new.reached)}, short of the tolerance", False)
+        return self if isinstance(before, Answer) else replace(self, found=_told(before, new))
+
+    def _answered(self, new: Answer, how: str, good: bool) -> _One:
+        before = self.found
         if isinstance(before, Answer):
             return self._compared(before, new, how)
-        if before.reached is None or before.reached.alpha.half_width > new.alpha.half_width:
-            return _One(new, how, before.reason, good)
-        if not _agree(before.reached, new):
-            why = "what had been reached lies far outside what came after it, and is dropped"
-            return _One(new, how, f"{before.reason}; {why}", good)
-        why = f"{before.reason}; that is still better than what came after it, so the biases stand, and the other moments are {how}"
-        return _One(_with_biases_of(before.reached, new), why=why)
+        if before is None:
+            return _One(new, how, good=good)
+        reached = before.reached
+        if reached is None or reached.alpha.half_width > new.alpha.half_width:
+            return _One(new, how, before.reason, good=good)
+        if not _agree(reached, new):
+            more = "what had been reached lies far outside what came after it, and is dropped"
+            return _One(new, how, before.reason, more, good)
+        more = f"that is still better than what came after it, so the biases stand, and the other moments are {how}"
+        return _One(replace(new.with_biases_of(reached), note=None), "", before.reason, more)
 
     def _compared(self, before: Answer, new: Answer, how: str) -> _One:
         """Of two answers the narrower one, or what holds both."""
+        wide, narrow = before.alpha.half_width, new.alpha.half_width
         if not _agree(before, new):
-            why = f"{before.method} and {new.method} differ by more than their errors: the intervals hold both"
-            return _One(_both(before, new), how, _line(self.why, why), good=True)
-        wide = before.alpha.half_width
-        if wide <= new.alpha.half_width:
-            why = f"{new.method} agrees and knows alpha to {new.alpha.half_width:.2g} only"
-            return replace(self, why=_line(self.why, why), good=True)
-        why = f"{before.method}, which agrees, knows alpha to {wide:.2g} only"
-        return _One(new, how, _line(self.why, why), good=True)
+            more = f"{before.method} and {new.method} differ by more than their errors: the intervals hold both"
+            return _One(_both(before, new), how, self.reason, more, good=True)
+        if wide <= narrow:
+            return replace(
+                self, more=_line(self.more, f"{new.method} agrees and knows alpha to {narrow:.2g} only"), good=True
+            )
+        return _One(new, how, self.reason, f"{before.method} agrees and knows alpha to {wide:.2g} only", good=True)
 
     @property
-    def because(self) -> str | None:
+    def words(self) -> str | None:
         """Who answered and why, where the first engine that was asked did not."""
-        return ", because ".join(part for part in (self.how, self.why) if part) if self.why else None
+        why = ", because ".join(part for part in (self.how, self.reason) if part) if self.reason else None
+        return _line(why or (self.how if self.more else None), self.more)
 
     @property
     def said(self) -> str | None:
         """The engine's own word."""
         return self.found.note if isinstance(self.found, Answer) else None
+
+
+def _how(new: Answer) -> str:
+    return "simulated" if new.method == "monte-carlo" else f"by {new.method}"
 
 
 @dataclass(frozen=True)
@@ -165,24 +177,23 @@ class _Kept:
             return joined
         plain = self.partition is None or self.whole is not None
         said = joined.note if self.whole is not None else first.said
-        return replace(joined, note=_line(first.because, said) if plain else self._by_whom())
+        return replace(joined, note=_line(first.words, said) if plain else self._by_whom())
 
     def _by_whom(self) -> str | None:
-        """Who answered which groups."""
+        """Who answered which groups; where they are several, the words are about the first of them."""
         assert self.partition is not None
-        labels = self.partition.labels
-        said: dict[str, list[int]] = {}
+        name, by = self.partition.name, dict[str, list[int]]()
         for g, one in enumerate(self.ones):
-            said.setdefault(one.how or "exact biases, the rest simulated", []).append(g)
-        if len(said) == 1 and not any(one.why for one in self.ones):
-            return None
-        kinds = weakest(*(one.found.accuracy.kind for one in self.ones if isinstance(one.found, Answer)))
+            by.setdefault(one.how, []).append(g)
         words = []
-        for how, some in said.items():
-            first = next((self.ones[g] for g in some if self.ones[g].why), self.ones[some[0]])
-            names = f"{len(some)} groups" if len(some) > SHOWN else ", ".join(labels[g] for g in some)
-            words.append(f"{names}: {_line(first.because or how, first.said)}")
-        return f"{'; '.join(words)}; taken together the accuracy is of the weakest kind, {kinds}"
+        for how, some in by.items():
+            first = next((g for g in some if self.ones[g].words), some[0])
+            one = self.ones[first]
+            names = f"{len(some)} groups" if len(some) > SHOWN else ", ".join(map(name, some))
+            names += f" (as {name(first)})" if len(some) > 1 and one.words else ""
+            words.append(f"{names}: {_line(one.words or how.removeprefix('by '), one.said)}")
+        kinds = weakest(*(one.found.accuracy.kind for one in self.ones if isinstance(one.found, Answer)))
+        return f"{'; '.join(words)}; together of the weakest kind, {kinds}"
 
 
 SHOWN = 6
@@ -273,20 +284,7 @@ def _both(before: Answer, new: Answer) -> Answer:
         mse_accuracy=wider(new.mse, new.mse_accuracy, before.mse, before.mse_accuracy),
         zero_accuracy=wider(new.zero, new.zero_accuracy, before.zero, before.zero_accuracy),
         alpha=Estimate(b.value, min(a.low, b.low), max(a.high, b.high), weakest(a.kind, b.kind)),
-    )
-
-
-def _with_biases_of(reached: Reached, new: Answer) -> Answer:
-    """The biases that were reached, which are known better than the new ones; the rest from the new answer."""
-    return replace(
-        new,
-        method=reached.method,
-        bias=reached.bias,
-        accuracy=reached.accuracy,
-        alpha=reached.alpha,
-        pair=reached.pair,
         total_off=None,
-        note=None,
     )
 
 

@@ -45,10 +45,11 @@ def apart(answer: Answer, partition: Partition) -> list[Answer]:
 
 def together(found: Sequence[Answer | Refusal], partition: Partition) -> Answer | Refusal:
     """What is found about all groups: the answer, or the first group's refusal, by name, with the others in hand."""
-    for label, one in zip(partition.labels, found, strict=True):
+    for g, one in enumerate(found):
         if isinstance(one, Refusal):
             hard = isinstance(one.error, ToleranceError)
-            return Refusal(ToleranceError(f"{one.reason} (group {label})") if hard else one.error, groups=tuple(found))
+            error = ToleranceError(f"{one.reason} (group {partition.name(g)})") if hard else one.error
+            return Refusal(error, groups=tuple(found))
     return _joined([one for one in found if isinstance(one, Answer)], partition)
 
 

@@ -139,8 +139,11 @@ def allocated(found: Moments, x: Floats, weights: Floats, truth: Floats, law: La
     change = turns / size * (1 + min(s.ratio, 1.0)) + KAPPA * s.bend(found.zero, truth, noise) / b**2
     spread = 4 * np.sqrt(found.mse) * change + 3 * squares + 2 * found.mse / b**2
     change = change + near_0
+    # half of P(S = 0) lies below 0 for the continuous noise; with weights that have no lattice in common S is not 0
+    met = lost / 2 if np.ptp(weights) == 0 and (x == np.floor(x)).all() else 0.0
     return replace(
         found,
+        degenerate=min(found.degenerate + met, 1.0),
         error=found.error + (change if np.any(found.error > 0) or np.ptp(truth) > 0 else 0.0),
         mse_error=_plus(found.mse_error, 1e-3 * found.mse, spread),
         zero_error=np.minimum(_plus(found.zero_error, 1e-3 * found.zero, near + lost), 1.0),
