@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 import urllib.request
 from pathlib import Path
 
@@ -545,7 +546,9 @@ def test_connections_that_send_no_header_lock_nobody_out(server, monkeypatch):
         with urllib.request.urlopen(server.link, timeout=20) as entered:
             assert entered.status == 200
         assert time.monotonic() - begun < 1
-        assert {one.recv(1) for one in held} == {b""}  # closed, and nothing was said
+        for one in held:  # closed, and nothing was said; what was not read makes it a reset
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""
     finally:
         for one in held:
             one.close()
