@@ -4,8 +4,8 @@ import re
 import socket
 import threading
 import time
-from contextlib import suppress
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
