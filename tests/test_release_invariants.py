@@ -211,10 +211,10 @@ DOORS = {
         "is filtered before",
     ),
     "a column without a name": (FRAME, {"group": ""}, "got ''"),
-    "groups called ids where there are none": (
-        FRAME | {"id": FRAME["secret"]},
-        {"id": None, "group": "id"},
-        "got 'id'",
+    "ids that nobody listed": (
+        FRAME | {"rank": [3, 2, 1]},
+        {"id": "rank"},
+        "the ids must be a column that the ledger lists",
     ),
     "ids of a SAIPE file that are its counts": ("saipe", {"id": "poor_5_17"}, "--id names it: 'poor_5_17'"),
     "a condition on the counts of a SAIPE file": ("saipe", {"where": "poor_5_17>2"}, "--where names it: 'poor_5_17'"),
@@ -226,7 +226,7 @@ DOORS = {
 def test_no_column_comes_in_by_another_door(tmp_path, monkeypatch, case):
     monkeypatch.setattr(selftest, "demand", lambda *given: False)
     given, words, says = DOORS[case]
-    public = ["g", "group", "poor_5_17", *(["state"] if "states" not in case else [])]
+    public = ["g", "group", "poor_5_17", "leaid", *(["state"] if "states" not in case else [])]
     book = Ledger.create(tmp_path / "l", dataset="D", measure="zcdp", limit="9", public=public)
     words = {"epsilon": "1", **words}
     if words.get("levels") == "tree":

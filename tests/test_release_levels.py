@@ -434,7 +434,7 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
 
     from fairpost.cli import main
 
-    book = ledger(tmp_path, limit="9", **keeping())
+    book = ledger(tmp_path, limit="9", **keeping(public=["geoid"]))
     pl.DataFrame({"geoid": IDS, "pop": X}).write_csv(tmp_path / "blocks.csv")
     columns = {"id": "geoid", "count": "pop"}
     words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2"], "exact": "state", "postprocess": "top-down", "round": True}

@@ -27,7 +27,7 @@ PARTS = together(
     click.option(
         "--rows", type=click.Path(path_type=str), metavar="FILE", help="The list of rows: ids and public columns."
     ),
-    click.option("--id", default="id", show_default=True, metavar="COL", help="The ids in --rows."),
+    click.option("--id", default="id", show_default=True, metavar="COL", help="The ids, in releases and in --rows."),
 )
 
 
@@ -40,7 +40,7 @@ def budget() -> None:
       fairpost budget create poverty.ledger --unit child \\
           --dataset "Poor children by district, 2019" \\
           --neighbours add-remove --measure pure --limit 1 \\
-          --other-ledgers none
+          --other-ledgers none --id leaid
     """
 
 
@@ -78,7 +78,7 @@ def create(ledger: str, **given: Any) -> int:
       fairpost budget create other.ledger --unit child \\
           --dataset "Poor children by district, 2020" \\
           --neighbours add-remove --measure pure --limit 1 \\
-          --other-ledgers none
+          --other-ledgers none --id leaid
     """
     made = Ledger.create(ledger, **given)
     t = made.terms

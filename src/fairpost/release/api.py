@@ -226,13 +226,13 @@ def job_of(
     losses = {k: given.get(k) for k in ("epsilon", "rho", "mechanism")}
     level_of(book.terms, sensitivity, "table", 1, **losses)
     columns = dict(columns or {})
-    used = declared(book.terms.public, columns)
+    used = declared(book.terms, columns)
     columns["where"] = used.get("where", ())
     column_of_totals = columns.pop("group_total", None)
     if column_of_totals is not None:
         columns["total"] = column_of_totals
     source = read_source(counts, **columns).in_order()
-    undeclared(book.terms.public, source.columns, used)
+    undeclared(book.terms, source.columns, used)
     shape = replace(_publication(book, given, source), columns=used)
     rules.check(shape, source.groups)
     level = level_of(book.terms, sensitivity, "table", int(source.x.size), **losses)

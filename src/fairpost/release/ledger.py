@@ -159,14 +159,16 @@ class Ledger:
         exact_total, exact_by, levels, exact
             What is exact in the releases, one of the three: the total of all rows; the totals of the parts of one column; the
             levels of a tree down to the one that `exact` names. It needs neighbours "replace", and nothing else can be exact afterwards.
-        exact_source, rows, id, smallest_part
-            With it: where these numbers are published or why they are exact; the public list of rows without counts (a file, a
-            data frame, a mapping of columns) and its column of ids; the least number of rows of a part.
+        id
+            The column of the ids, which every release shows.
+        exact_source, rows, smallest_part
+            With what is exact: where these numbers are published or why they are exact; the public list of rows without counts (a
+            file, a data frame, a mapping of columns); the least number of rows of a part.
 
         """
         terms = _terms(dataset, unit, neighbours, measure, limit, limit_delta)
         asked = {"exact_total": exact_total, "exact_by": exact_by, "levels": levels, "exact": exact}
-        terms, parts = _exact(terms, asked, exact_source, rows, id, _columns(public), smallest_part)
+        terms, parts = _exact(terms, asked, exact_source, rows, id, _columns([id, *_columns(public)]), smallest_part)
         terms = replace(terms, others=_line("other_ledgers", other_ledgers))
         place = Path(os.path.realpath(path))
         if not place.parent.is_dir():

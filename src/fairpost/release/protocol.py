@@ -301,7 +301,7 @@ def from_noisy(
         exact = kept.request.get("hierarchy", {}).get("exact") is not None
         if claim is not None or exact:  # an exact level is the ledger's, or an earlier version kept it
             demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
-        undeclared(ledger.terms.public, kept.columns, dict(kept.request.get("columns", {})))
+        undeclared(ledger.terms, kept.columns, dict(kept.request.get("columns", {})))
         prepared = weighed(publication, kept.weights)
         (rules if "hierarchy" not in kept.request else tree_rules).check(prepared, kept.groups)
         if claim is not None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
 from fairpost.release.guard import refuse_dask
+from fairpost.release.ledger import Terms
 from fairpost.release.noise import EDGE, Whole
 
 Floats = NDArray[np.float64]
@@ -102,7 +103,7 @@ class Source:
         )
 
 
-def declared(public: Sequence[str], columns: Mapping[str, Any], levels: Sequence[str] = ()) -> dict[str, Any]:
+def declared(terms: Terms, columns: Mapping[str, Any], levels: Sequence[str] = ()) -> dict[str, Any]:
     """Which column plays which part, all of them public: what is published, weighed, grouped or filtered by is no secret.
 
     A condition on another column, or the count's, would make the list of rows depend on the data, and so would rows that are
@@ -125,20 +126,24 @@ def declared(public: Sequence[str], columns: Mapping[str, Any], levels: Sequence
         found["where"] = [one.text for one in conditions]
     _apart(found, "count" if count is None else str(count))
     for role, name in _played(found):
-        if name not in public and name != id:
-            listed = ", ".join(map(repr, public)) or "none"
+        if name not in terms.public and name != id:
             raise ParameterError(
-                f"--{role} must name a column that the ledger lists as public ({listed}; `fairpost budget create --public`), "
+                f"--{role} must name a column that the ledger lists as public ({_listed(terms)}; `fairpost budget create --public`), "
                 f"got {name!r}"
             )
     return found
 
 
-def undeclared(public: Sequence[str], columns: Mapping[str, str], used: dict[str, Any]) -> None:
-    """The same for what the source decided: columns that nobody named, and which column has the counts.
+def undeclared(terms: Terms, columns: Mapping[str, str], used: dict[str, Any]) -> None:
+    """The same for what the source decided: the column of the ids, columns that nobody named, and which column has the counts.
 
-    `columns`: the column of each role, as the source spells it.
+    `columns`: the column of each role, as the source spells it. A ledger of before did not name the column of the ids.
     """
+    public, id = terms.public, columns.get("id")
+    if id is not None and not terms.old and _folded(id) not in map(_folded, public):
+        raise ParameterError(
+            f"the ids must be a column that the ledger lists ({_listed(terms)}; `fairpost budget create --id`), got {id!r}"
+        )
     for role in ("group", "weight"):
         if role in columns and role not in used:
             if columns[role] not in public:
@@ -149,6 +154,14 @@ def undeclared(public: Sequence[str], columns: Mapping[str, str], used: dict[str
             used[role] = columns[role]
     if "count" in columns:
         _apart(used | ({"id": columns["id"]} if "id" in columns else {}), columns["count"])
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _listed(terms: Terms) -> str:
+    return ", ".join(map(repr, terms.public)) or "none"
 
 
 def _played(used: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -164,7 +177,7 @@ def _apart(used: Mapping[str, Any], count: str) -> None:
     """The column of the counts plays no other part."""
     ids = [("id", used["id"])] if "id" in used else []
     for role, name in [*ids, *_played(used)]:
-        if name.strip().casefold() == count.strip().casefold():
+        if _folded(name) == _folded(count):
             raise ParameterError(f"the column of the counts is not public, and --{role} names it: {name!r}")
 
 

@@ -50,10 +50,10 @@ def tree_job(
     if noise is not None and levels is not None and levels is not noise.tree:
         raise ParameterError("the hierarchy is given by `noise` or by `levels`, got both")
     levels = noise.tree if noise is not None else levels
-    used = declared(book.terms.public, words, label_columns(levels))
+    used = declared(book.terms, words, label_columns(levels))
     words["where"] = used.get("where", ())
     source = read_tree(counts, levels, {k: v for k, v in words.items() if v is not None}).in_order()
-    undeclared(book.terms.public, {k: v for k, v in source.columns.items() if k in ("id", "count")}, used)
+    undeclared(book.terms, {k: v for k, v in source.columns.items() if k in ("id", "count")}, used)
     noisy, exact = levels_of(book.terms, sensitivity, source.tree, said)
     check_neighbours(noise, noisy)
     shape, labels = stored(source.tree, exact)
