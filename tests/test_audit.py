@@ -289,6 +289,14 @@ def test_bad_budgets_are_named(budget, by_group, says):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_group_that_is_due_nothing_gets_nothing_for_certain():
+    """Of one block of runs the spread of squares is not known; of a part of 0 it is 0."""
+    counts = fp.Counts([2, 0, 3], groups=["a", "b", "a"])
+    found = fp.audit(counts, fp.Gaussian(100.0), "pos", by_group=True, budget=1e6, engine=fp.MonteCarlo(runs=30))
+    assert (found.half_width[1], found.mse_accuracy.half_width[1], found.sample.mse_half_width[1]) == (0, 0, 0)
+
+
 @pytest.mark.parametrize("which", ["pos", "simplex", "baseline"])
 def test_groups_are_the_groups_alone_on_any_number_of_threads(which, monkeypatch):
     """Bit for bit on threads; alone within both errors, of which the one by group is 1e-6 of the largest alpha of all groups."""

@@ -47,9 +47,9 @@ class Accuracy:
         """The accuracy of some entries, or of entries repeated."""
         return Accuracy(self.kind, np.asarray(self.half_width[places]))
 
-    def scaled(self, factor: float) -> Accuracy:
-        """The accuracy in another unit (factor >= 0)."""
-        return Accuracy(self.kind, np.asarray(self.half_width * factor))
+    def scaled(self, factor: float | Floats) -> Accuracy:
+        """The accuracy in another unit (factor >= 0); what is 0 in it is known, also where nothing was."""
+        return Accuracy(self.kind, np.where(np.asarray(factor) > 0, self.half_width, 0.0) * factor)
 
 
 @dataclass(frozen=True)

@@ -113,14 +113,14 @@ class Answer:
         """
         bias = self.bias * part
         rounding = (2 * part.size + 4) * np.finfo(np.float64).eps * np.abs(bias)
-        known = Accuracy(self.accuracy.kind, self.accuracy.half_width * part + rounding)
+        known = Accuracy(self.accuracy.kind, self.accuracy.scaled(part).half_width + rounding)
         ends = fairness.alpha(bias)
         return replace(
             self,
             bias=bias,
             accuracy=known,
             mse=self.mse * part**2,
-            mse_accuracy=Accuracy(self.mse_accuracy.kind, self.mse_accuracy.half_width * part**2),
+            mse_accuracy=self.mse_accuracy.scaled(part**2),
             alpha=fairness.alpha_interval(bias, known),
             pair=(ends.most, ends.least),
             total_off=None,

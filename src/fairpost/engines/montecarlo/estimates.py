@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +62,10 @@ class Sampled:
     def rescaled(self, part: Floats) -> Sampled:
         """The same in another unit per entity (part >= 0). All biases lie within their half-widths together still."""
         names = ("bias", "standard_error", "half_width", "deviation", "plain", "plain_error")
-        scaled = {name: getattr(self, name) * part for name in names}
-        squares = {name: getattr(self, name) * part**2 for name in ("mse", "mse_half_width")}
+        scaled: Any = {name: np.where(part > 0, getattr(self, name), 0.0) * part for name in names}
+        squares: Any = {
+            name: np.where(part > 0, getattr(self, name), 0.0) * part**2 for name in ("mse", "mse_half_width")
+        }
         ends = fairness.alpha(scaled["bias"])
         alpha = fairness.alpha_interval(scaled["bias"], Accuracy("interval", scaled["half_width"]))
         return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least), total_off=None)

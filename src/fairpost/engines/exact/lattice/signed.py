@@ -198,7 +198,7 @@ def _ends(f: Field, m: Floats, theta: Floats) -> Floats:
     for i, at in enumerate(m):
         below, kept, edge = (part[0].real for part in f.factors(float(at), theta.astype(complex), np.zeros(1)))
         more = np.log1p((kept + edge) / below) @ f.times
-        found[i] = np.nanmin(np.log(below) @ f.times - theta * f.n * at + more + np.log(-np.expm1(-more)))
+        found[i] = np.fmin.reduce(np.log(below) @ f.times - theta * f.n * at + more + np.log(-np.expm1(-more)))
     return found
 
 
