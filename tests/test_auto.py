@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -65,8 +66,11 @@ def test_every_output_copes_with_a_mix(tmp_path) -> None:
     assert (one.alpha, one.note, one.runs) == (again.alpha, again.note, again.runs)
     assert np.array_equal(one.half_width, again.half_width)
     assert "big: exact" in (tmp_path / "a.html").read_text(encoding="utf-8")
-    for name in ("a.csv", "g.csv"):
-        assert (tmp_path / name).read_text(encoding="utf-8").count("interval") >= 2
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8").count("interval") >= 2
+    groups = pl.read_csv(tmp_path / "g.csv")
+    assert set(groups["pos_threshold_accuracy"]) == {"bound"}  # the shares of a group add up to 1, by construction
+    assert groups["pos_threshold_alpha_accuracy"].to_list() == [g.alpha.kind for g in again.groups]
+    assert "interval" in set(groups["pos_threshold_alpha_accuracy"])
 
 
 def test_the_tolerance_is_of_the_largest_alpha_of_any_group() -> None:

@@ -333,6 +333,7 @@ def test_every_column_of_the_table_of_groups(budget):
                 "bias": b.sum(), "half_width": h.sum(), "accuracy": "interval", "money": b.sum() * MONEY,
                 "relative_bias": b.sum() / due, "relative_half_width": h.sum() / due, "alpha": np.ptp(b),
                 "alpha_low": max(0.0, np.max(b - h) - np.min(b + h)), "alpha_high": np.max(b + h) - np.min(b - h),
+                "alpha_accuracy": "interval",
                 "loses_most": X.ids[worst], "loses_most_name": X.names[worst], "loses_most_bias": r.bias[worst],
                 "loses_most_relative_bias": r.bias[worst] / r.truth[worst], "rmse": np.sqrt(r.mse[m].mean()),
             }  # fmt: skip

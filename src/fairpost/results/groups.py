@@ -121,6 +121,7 @@ def _own(r: Audit, some: Sequence[GroupOutcome]) -> Columns:
         "alpha": [g.alpha.value for g in some],
         "alpha_low": [g.alpha.low for g in some],
         "alpha_high": [g.alpha.high for g in some],
+        "alpha_accuracy": [g.alpha.kind for g in some],
         "loses_most": [g.worst for g in some],
         "loses_most_name": None if r.counts.names is None else [r.name_of(g.worst) for g in some],
         "loses_most_bias": [g.worst_bias.value for g in some],
