@@ -468,7 +468,7 @@ def test_levels_from_the_shell_and_no_true_count_leaves(tmp_path, run):
     (tmp_path / "tmp").mkdir()
     (tmp_path / "towns.csv").write_text(BLOCKS)  # the name that the search leaves out
     with_selftest(
-        fp.Ledger.create(tmp_path / "b", dataset="Blocks", limit="1"),
+        fp.Ledger.create(tmp_path / "b", dataset="Blocks", limit="1", id="geoid"),
         *(("discrete-laplace", s) for s in (200000.0, 400000.0)),
     )
     words = ("release", "towns.csv", *TREE, "--epsilon", TINY, "--split", ".5,.25")
