@@ -1,7 +1,7 @@
 """Every row of tests/cases, by every engine that covers it and by `auto`: right within its stated error, and tight enough.
 
-`make test` asks a drawn third, `make test-long` all. What an engine cannot do yet is a line of tests/cases/known_*.jsonl; a line that is no longer
-true fails. `python tests/engines/known.py` writes these lists anew.
+`make test` asks a drawn third, `make test-long` all. What an engine cannot do yet is a line of tests/cases/known_*.jsonl; a
+line that is no longer true fails. `python tests/support/known.py` writes these lists anew.
 """
 
 import numpy as np
@@ -14,9 +14,12 @@ from support.data import Missing
 PARTS = 3
 
 
-def rows(parts=PARTS, of=table()):
+def rows(parts=PARTS):
     """A third at once, the others long."""
-    return [pytest.param(case, id=case.name, marks=() if case.drawn(parts) == 0 else (pytest.mark.long,)) for case in of]
+    return [
+        pytest.param(case, id=case.name, marks=() if case.drawn(parts) == 0 else (pytest.mark.long,))
+        for case in table()
+    ]
 
 
 @pytest.mark.parametrize("case", rows())
@@ -45,7 +48,9 @@ def test_every_engine_is_right_and_tight(case):
         if engine == "monte-carlo":
             continue  # as many digits as runs
         if loose(case, result) and key not in is_loose:
-            said.append(f"{engine} knows alpha = {result.alpha.value:.6g} to {result.alpha.half_width:.3g} only ({result.method})")
+            said.append(
+                f"{engine} knows alpha = {result.alpha.value:.6g} to {result.alpha.half_width:.3g} only ({result.method})"
+            )
         elif not loose(case, result) and key in is_loose:
             said.append(f"{engine} is tight: delete {key} from known_loose.jsonl")
     assert not said, "\n".join(said)
@@ -81,7 +86,13 @@ COARSE = (1e-1, 1e-2)
 
 def sharp(case, much=1e-4):
     """Whether the value of alpha is known so well that a coarse answer can be told from it."""
-    return case.row["known"]["alpha"] <= much * case.row["value"]["alpha"] and case.row["rule"] in ("simplex", "pos", "baseline", "simplex-threshold", "pos-threshold")
+    return case.row["known"]["alpha"] <= much * case.row["value"]["alpha"] and case.row["rule"] in (
+        "simplex",
+        "pos",
+        "baseline",
+        "simplex-threshold",
+        "pos-threshold",
+    )
 
 
 @pytest.mark.long
@@ -109,10 +120,16 @@ def test_expansions_keep_inside_what_they_state():
     """Where the expansion's stated error is above what the value is known to, the deviation is inside it, and not always far inside."""
     ratios = []
     for case in table():
-        if case.row["rule"] not in ("simplex-threshold", "pos-threshold") or ("file" in str(case.row["counts"]) and "extract" not in case.row["tags"]):
+        if case.row["rule"] not in ("simplex-threshold", "pos-threshold") or (
+            "file" in str(case.row["counts"]) and "extract" not in case.row["tags"]
+        ):
             continue
         result = answer_of(case, "expansion")
-        if isinstance(result, fp.Audit) and (case.name, "expansion") not in known("wrong") and result.alpha.half_width > 3 * case.row["known"]["alpha"]:
+        if (
+            isinstance(result, fp.Audit)
+            and (case.name, "expansion") not in known("wrong")
+            and result.alpha.half_width > 3 * case.row["known"]["alpha"]
+        ):
             gap, _ = compared(case, result)["alpha"]
             ratios.append(gap / result.alpha.half_width)
     assert len(ratios) >= 10
@@ -120,13 +137,20 @@ def test_expansions_keep_inside_what_they_state():
 
 
 SEEDS = 200
-COVERED = ("simplex-L-dense-1", "pos-G-dense-1", "baseline-DL-dense-1", "simplex-threshold-DG-dense-1", "pos-threshold-L-either-sign-2")
+COVERED = (
+    "simplex-L-dense-1",
+    "pos-G-dense-1",
+    "baseline-DL-dense-1",
+    "simplex-threshold-DG-dense-1",
+    "pos-threshold-L-either-sign-2",
+)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", COVERED)
 def test_intervals_of_simulation_cover_over_seeds(name):
-    """95 % intervals of alpha and of all biases together, 200 seeds: at least 178 hold (a true 95 % has fewer once in 3,000), and they are not far too wide."""
+    """95 % intervals of alpha and of all biases together, 200 seeds: at least 178 hold (a true 95 % has fewer once in 3,000),
+    and they are not far too wide."""
     case = next(case for case in table() if case.name == name)
     value, slack = case.row["value"], case.row["known"]
     alphas, joint, off, wide = 0, 0, [], []

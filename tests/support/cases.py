@@ -5,9 +5,9 @@ A row's value is from an oracle (tests/support/make_cases.py) and known to `know
 - right: |answer - value| <= stated error + known, for alpha, every bias of the table, mean squares, P(0), E[T] and the cost of privacy;
 - tight: the stated half-width of alpha is at most `need` of alpha (a user's three digits; 1e-6 where closed formulas answer).
 
-An interval of simulation covers all entities together with 95 %, so a single row may miss it once in twenty. Its half-width is at least 1.96 standard
-errors (more where entities share the chance). 2.2 of them are at least 4.3 standard errors: once in 60,000 normal numbers, with 480 rows a false alarm in
-some hundred seeds, and the seed is fixed.
+An interval of simulation covers all entities together with 95 %, so a single row may miss it once in twenty. Its half-width is
+at least 1.96 standard errors (more where entities share the chance). 2.2 of them are at least 4.3 standard errors: once in 60,000
+normal numbers, a false alarm of all rows together in some hundred seeds, and the seed is fixed.
 """
 
 from __future__ import annotations
@@ -150,7 +150,11 @@ def compared(case: Case, result: fp.Audit) -> dict[str, tuple[float, float]]:
 
 def wrong(case: Case, result: fp.Audit) -> str:
     """Which number lies outside its stated error, "" where none does."""
-    off = [f"{key} is off by {gap:.3g}, stated and known together {room:.3g}" for key, (gap, room) in compared(case, result).items() if not gap <= room]
+    off = [
+        f"{key} is off by {gap:.3g}, stated and known together {room:.3g}"
+        for key, (gap, room) in compared(case, result).items()
+        if not gap <= room
+    ]
     return f"{case.name}, {result.method}: {'; '.join(off)} (value from {case.row['source']})" if off else ""
 
 

@@ -22,7 +22,9 @@ def numbers(said: Any) -> np.ndarray:
     if "file" in said:
         return np.array([float(row[said["column"]] or "nan") for row in chosen(said)])
     n, kind = said["n"], said["draw"]
-    if kind == "quantiles":  # the package's synthetic districts, written anew: a Pareto piece between the quantiles of SAIPE 2019
+    if (
+        kind == "quantiles"
+    ):  # the package's synthetic districts, written anew: a Pareto piece between the quantiles of SAIPE 2019
         u, levels = (np.arange(n) + 0.5) / n, np.array(LEVELS)
         tail = -np.log1p(-np.minimum(levels, 1 - 0.5 / n))
         return np.round(np.expm1(np.interp(-np.log1p(-u), tail, np.log1p(np.array(QUANTILES, dtype=float)))))
@@ -43,7 +45,9 @@ def numbers(said: Any) -> np.ndarray:
 def chosen(said: dict[str, Any]) -> list[dict[str, str]]:
     """The rows of a file: all, or those whose `state` is `only`, or for which `needs` is not empty."""
     rows = rows_of(said["file"])
-    return [r for r in rows if (said.get("only") in (None, r.get("state"))) and (not said.get("needs") or r[said["needs"]])]
+    return [
+        r for r in rows if (said.get("only") in (None, r.get("state"))) and (not said.get("needs") or r[said["needs"]])
+    ]
 
 
 def labels(said: Any, n: int) -> list[str] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
 KINDS = ("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")
@@ -84,9 +84,12 @@ class Law:
         if self.kind == "gaussian":
             t = c / b
             p, d = np.exp(log_ndtr(t)), norm.pdf(t)
-            # below -6 deviations by the continued fraction of Mills' ratio, since t P + d cancels
-            one = np.where(t < -6, d * _mills1(np.maximum(-t, 1.0)), t * p + d)
-            two = np.where(t < -6, d * _mills2(np.maximum(-t, 1.0)), (1 + t * t) * p + t * d)
+            # far below, t P + d cancels: by Mills' ratio m, 1 - t m, and beyond 30 deviations by their series
+            v = np.maximum(-t, 1.0)
+            m, s = np.sqrt(np.pi / 2) * erfcx(v / np.sqrt(2)), 1 / v**2
+            one_far = np.where(v < 30, 1 - v * m, s * (1 - 3 * s * (1 - 5 * s * (1 - 7 * s))))
+            two_far = np.where(v < 30, (1 + v * v) * m - v, 2 * s / v * (1 - 6 * s * (1 - 7.5 * s)))
+            one, two = np.where(t < -2, d * one_far, t * p + d), np.where(t < -2, d * two_far, (1 + t * t) * p + t * d)
             return p, b * one, b * b * two
         if self.kind == "laplace":
             e, f = np.exp(np.minimum(c, 0) / b) / 2, np.exp(-np.maximum(c, 0) / b) / 2
@@ -95,7 +98,7 @@ class Law:
                 np.where(up, 1 - f, e), np.where(up, c + b * f, b * e),
                 np.where(up, c**2 + 2 * b * b * (1 - f), 2 * b * b * e),
             )  # fmt: skip
-        k, mass = self.table
+        k, _mass = self.table
         g1 = np.concatenate([[0.0], np.cumsum(self.below)[:-1]])
         # E(k - eta)_+^2 = sum over j < k of (2 (k - j) - 1) P(eta <= j)
         g2 = np.concatenate([[0.0], np.cumsum(2 * g1[1:] - self.below[:-1])])
@@ -104,18 +107,6 @@ class Law:
         low = c + 1e-9 < k[0]
         p, one, two = self.below[at], g1[at] + u * self.below[at], g2[at] + 2 * u * g1[at] + u * u * self.below[at]
         return tuple(np.where(low, 0.0, v) for v in (p, one, two))
-
-
-def _mills1(t):
-    """(E(N - t)_+) / phi(t), t large, by its asymptotic series."""
-    s = 1 / t**2
-    return s * (1 - 3 * s * (1 - 5 * s * (1 - 7 * s * (1 - 9 * s * (1 - 11 * s)))))
-
-
-def _mills2(t):
-    """(E(N - t)_+^2) / phi(t)."""
-    s = 1 / t**2
-    return 2 / t**3 * (1 - 6 * s * (1 - 7.5 * s * (1 - 28 / 3 * s * (1 - 11.25 * s))))
 
 
 def best_threshold(law: Law) -> tuple[float, float]:
@@ -131,6 +122,7 @@ def best_threshold(law: Law) -> tuple[float, float]:
     if law.scale >= 16:
         return mills * law.scale - 0.5, mills * law.scale + 0.5
     level = _least_range(law)
+    level = round(level) if abs(level - round(level)) < 1e-6 else level  # a corner lies on the whole number itself
     return level, level + 1
 
 
@@ -143,7 +135,9 @@ def _least_range(law: Law) -> float:
     def width(level: float) -> float:
         # E[kept] is piecewise linear in x with corners where x + k = level or level + 1
         x = np.concatenate([[0.0], np.ceil(level) - level + np.arange(0, int(14 * law.scale + level + 8))])
-        x = np.unique(np.concatenate([[0.0], level - np.floor(level) + np.arange(0, int(14 * law.scale + level + 8)), x]))
+        x = np.unique(
+            np.concatenate([[0.0], level - np.floor(level) + np.arange(0, int(14 * law.scale + level + 8)), x])
+        )
         u = x[:, None] + k
         kept = np.where(u > level, np.minimum(u, (level + 1) * (u - level)), 0.0)
         gain = kept @ mass - x
@@ -151,5 +145,7 @@ def _least_range(law: Law) -> float:
 
     grid = np.arange(0.0, law.scale + 1, 0.02)
     start = grid[int(np.argmin([width(t) for t in grid]))]
-    found = minimize_scalar(width, bounds=(max(start - 0.03, 0), start + 0.03), method="bounded", options={"xatol": 1e-10})
+    found = minimize_scalar(
+        width, bounds=(max(start - 0.03, 0), start + 0.03), method="bounded", options={"xatol": 1e-10}
+    )
     return float(found.x)

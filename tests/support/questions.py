@@ -37,7 +37,7 @@ def regimes(rng: np.random.Generator, which: str, shares: bool) -> tuple[list[fl
     big = 40 * sd if shares else 6 * sd
     weights = None
     if which == "dense":
-        x = list(np.floor(rng.uniform(0, 3 * sd, n - 1))) + [float(int(big * (1 + rng.random())))]
+        x = [*list(np.floor(rng.uniform(0, 3 * sd, n - 1))), float(int(big * (1 + rng.random())))]
     elif which == "ties":
         of = np.floor(rng.uniform(0, 3 * sd, 2))
         x = [float(of[i % 2]) for i in range(n - 2)] + [float(int(big + 3))] * 2
@@ -46,10 +46,10 @@ def regimes(rng: np.random.Generator, which: str, shares: bool) -> tuple[list[fl
     elif which == "giants":
         x = [float(int(rng.uniform(0.2, 2.5) * sd)), *np.floor(rng.uniform(1e4, 1e8, n - 1))]
     elif which == "weights":
-        x = list(np.floor(rng.uniform(0, 4 * sd, n - 2))) + [float(int(big * 1.7)), float(int(big * 2.9))]
+        x = [*list(np.floor(rng.uniform(0, 4 * sd, n - 2))), float(int(big * 1.7)), float(int(big * 2.9))]
         weights = [float(f"{w:.4g}") for w in np.exp(rng.uniform(0, np.log(30), n - 2))] + [31.0, 17.5]
     elif which == "orders":
-        x = list(np.floor(rng.uniform(0, 30 * sd, n - 2))) + [float(int(big * 1.3)), float(int(big * 3.1))]
+        x = [*list(np.floor(rng.uniform(0, 30 * sd, n - 2))), float(int(big * 1.3)), float(int(big * 3.1))]
         weights = [float(f"{w:.4g}") for w in 10 ** rng.uniform(0, 5.5, n - 2)] + [1e6, 7.3e5]
     else:
         raise ValueError(which)
@@ -67,7 +67,16 @@ def questions() -> list[dict[str, Any]]:
         more = {k: v for k, v in more.items() if v is not None}
         needs = 1e-6 if rule in ("none", "nonnegative", "sum") else more.pop("need", 1e-3)
         found.append(
-            {"name": f"{stem}-{used[stem]}", "rule": rule, "noise": kind, "scale": scale, "counts": counts, **more, "tags": tags, "need": needs}
+            {
+                "name": f"{stem}-{used[stem]}",
+                "rule": rule,
+                "noise": kind,
+                "scale": scale,
+                "counts": counts,
+                **more,
+                "tags": tags,
+                "need": needs,
+            }
         )
 
     # one entity, two, three
@@ -79,7 +88,10 @@ def questions() -> list[dict[str, Any]]:
             shares = rule in ("pos", "pos-threshold")
             for n in (2, 3):
                 sd = float(np.exp(rng.uniform(0, 1.5)))
-                x = _drawn(rng, 0, (1.5 if rule in SHARED else 5) * sd, n - 1) + [float(int((30 if shares else 6) * sd * (1 + rng.random())))]
+                x = [
+                    *_drawn(rng, 0, (1.5 if rule in SHARED else 5) * sd, n - 1),
+                    float(int((30 if shares else 6) * sd * (1 + rng.random()))),
+                ]
                 weights = None
                 if rule in ("baseline", "pos", "pos-threshold") and n == 3:
                     weights = [float(f"{w:.3g}") for w in np.exp(rng.uniform(-1, 1, 2))] + [1.0]
@@ -102,10 +114,19 @@ def questions() -> list[dict[str, Any]]:
                     continue
                 mean = (14.0, 60.0, 400.0)[(r + k + j) % 3]
                 sd = mean * (0.15, 0.5, 1.1)[(r + 2 * k + j) % 3]
-                draw = {"draw": ("pareto", "exponential")[(k + j) % 2], "n": n, "seed": 100 * r + 10 * k + j, "mean": mean}
+                draw = {
+                    "draw": ("pareto", "exponential")[(k + j) % 2],
+                    "n": n,
+                    "seed": 100 * r + 10 * k + j,
+                    "mean": mean,
+                }
                 if rule in ("pos", "pos-threshold"):
                     draw["mean"] = mean = mean * 2
-                a = {"draw": "orders", "n": n, "seed": r + k, "orders": 1} if rule in ("baseline", "pos", "pos-threshold") and k == j else None
+                a = (
+                    {"draw": "orders", "n": n, "seed": r + k, "orders": 1}
+                    if rule in ("baseline", "pos", "pos-threshold") and k == j
+                    else None
+                )
                 ask(rule, kind, scaled(kind, sd), draw, [("tens", "hundred", "hundreds")[j]], weights=a)
     # thousands
     for r, rule in enumerate(INTEGRALS):
@@ -114,7 +135,11 @@ def questions() -> list[dict[str, Any]]:
                 continue
             n = (1200, 3000, 7000, 20000)[(r + k) % 4]
             draw = {"draw": "pareto", "n": n, "seed": 7 + 10 * r + k, "mean": 40.0 + 9 * k + 5 * r}
-            a = {"draw": "orders", "n": n, "seed": 3 + r, "orders": 1} if rule in ("pos", "pos-threshold") and k % 2 else None
+            a = (
+                {"draw": "orders", "n": n, "seed": 3 + r, "orders": 1}
+                if rule in ("pos", "pos-threshold") and k % 2
+                else None
+            )
             ask(rule, kind, scaled(kind, (4.0, 12.0, 30.0)[(r + k) % 3]), draw, ["thousands"], weights=a)
     # totals below and above, and none
     for r, rule in enumerate(("sum", "sum-clipped", "simplex", "simplex-threshold")):
@@ -134,12 +159,22 @@ def questions() -> list[dict[str, Any]]:
                 rng = np.random.default_rng([6, r, k, j])
                 sd = float(rng.uniform(2, 7))
                 n = int(rng.choice([3, 6, 12, 25]))
-                x = [float(v) for v in np.floor(rng.exponential((9 if r else 3) * sd, n - 1))] + [float(int((60 if r else 9) * sd))]
+                x = [float(v) for v in np.floor(rng.exponential((9 if r else 3) * sd, n - 1))] + [
+                    float(int((60 if r else 9) * sd))
+                ]
                 tau = round(level * sd, 2)
                 # a ramp is the whole amount from s tau / (s - 1) on, so that tau / (s - 1) is its width
                 steep = None if width == 0 else round(1 + tau / width, 4)
                 a = [float(f"{w:.3g}") for w in rng.uniform(0.5, 3, n)] if r and j in (1, 3) else None
-                ask(rule, kind, scaled(kind, sd), x, ["jump" if steep is None else "ramp"], threshold=[tau, steep], weights=a)
+                ask(
+                    rule,
+                    kind,
+                    scaled(kind, sd),
+                    x,
+                    ["jump" if steep is None else "ramp"],
+                    threshold=[tau, steep],
+                    weights=a,
+                )
     # by group
     for r, rule in enumerate(INTEGRALS):
         for k, kind in enumerate(KINDS):
@@ -153,7 +188,14 @@ def questions() -> list[dict[str, Any]]:
             ask(rule, kind, scaled(kind, sd), x, ["groups"], groups={"cycle": groups})
     for k, kind in enumerate(KINDS):
         x = {"draw": "pareto", "n": 240 + 30 * k, "seed": 70 + k, "mean": 45.0}
-        ask(("simplex", "pos", "simplex-threshold", "pos-threshold")[k], kind, scaled(kind, 7.0 + k), x, ["groups", "hundreds"], groups={"cycle": 4})
+        ask(
+            ("simplex", "pos", "simplex-threshold", "pos-threshold")[k],
+            kind,
+            scaled(kind, 7.0 + k),
+            x,
+            ["groups", "hundreds"],
+            groups={"cycle": 4},
+        )
     # a sum of either sign
     for r, rule in enumerate(("pos", "pos-threshold")):
         for k, kind in enumerate(KINDS):
@@ -173,7 +215,9 @@ def questions() -> list[dict[str, Any]]:
     for r, rule in enumerate(("simplex", "baseline", "pos", "simplex-threshold", "pos-threshold")):
         rng = np.random.default_rng([10, r])
         ask(rule, "discrete-laplace", 0.25 + 0.03 * r, [float(v) for v in rng.integers(0, 3, 5)] + [25.0], ["tiny"])
-        ask(rule, "discrete-gaussian", 0.45 + 0.04 * r, [float(v) for v in rng.integers(0, 3, 4)] + [18.0 + r], ["tiny"])
+        ask(
+            rule, "discrete-gaussian", 0.45 + 0.04 * r, [float(v) for v in rng.integers(0, 3, 4)] + [18.0 + r], ["tiny"]
+        )
         wide = [float(v) for v in np.floor(rng.exponential(900, 9))] + [40000.0 + r]
         ask(rule, KINDS[2 + r % 2], 300.0 + 7 * r, wide, ["huge"])
     # the only one at risk, tails far out
@@ -184,13 +228,35 @@ def questions() -> list[dict[str, Any]]:
             ask(rule, kind, scaled(kind, 3.5), [x[0] + INTEGRALS.index(rule), *x[1:]], ["rare"])
     # real data: Table 1 and its neighbours, the extract, Table 2
     for kind, scale in (("laplace", 10.0), ("gaussian", 25.0), ("discrete-laplace", 10.0), ("discrete-gaussian", 25.0)):
-        ask("simplex", kind, scale, HAWAII, ["hawaii", "table 1"] if "discrete" not in kind else ["hawaii"], need=1e-6 if "discrete" not in kind else 1e-3)
+        ask(
+            "simplex",
+            kind,
+            scale,
+            HAWAII,
+            ["hawaii", "table 1"] if "discrete" not in kind else ["hawaii"],
+            need=1e-6 if "discrete" not in kind else 1e-3,
+        )
     for r, rule in enumerate(("baseline", *SHARED)):
         for k, kind in enumerate(KINDS):
             ask(rule, kind, (10.0, 14.0, 10.0, 30.0)[k] + r, EXTRACT, ["extract"])
     for k, kind in enumerate(KINDS):
-        ask("pos", kind, 3.0 + k, EXTRACT, ["extract", "groups"], groups={"file": EXTRACT["file"], "column": "state"}, weights=None)
-        ask("simplex", kind, 4.0 + k, EXTRACT, ["extract", "groups"], groups={"file": EXTRACT["file"], "column": "state"})
+        ask(
+            "pos",
+            kind,
+            3.0 + k,
+            EXTRACT,
+            ["extract", "groups"],
+            groups={"file": EXTRACT["file"], "column": "state"},
+            weights=None,
+        )
+        ask(
+            "simplex",
+            kind,
+            4.0 + k,
+            EXTRACT,
+            ["extract", "groups"],
+            groups={"file": EXTRACT["file"], "column": "state"},
+        )
     whole = [("saipe_2019.csv", c) for c in ("poor_5_17", "pop_5_17")]
     for rule in ("baseline", "pos", "pos-threshold"):
         for eps in (0.1, 0.01, 0.001):
@@ -202,7 +268,12 @@ def questions() -> list[dict[str, Any]]:
         for eps in (0.1, 0.01, 0.001):
             counts, weights = {**file, "column": "poor_5_17"}, {**file, "column": "exp_pp"}
             ask(rule, "laplace", round(1 / eps), counts, ["title1", "table 2"], weights=weights)
-    for kind, scale in (("discrete-laplace", 1.0), ("discrete-laplace", 3.0), ("discrete-laplace", 10.0), ("discrete-gaussian", 3.0)):
+    for kind, scale in (
+        ("discrete-laplace", 1.0),
+        ("discrete-laplace", 3.0),
+        ("discrete-laplace", 10.0),
+        ("discrete-gaussian", 3.0),
+    ):
         ask("pos", kind, scale, {**file, "column": "poor_5_17"}, ["title1"], weights={**file, "column": "exp_pp"})
     _distinct(found)
     return found
@@ -215,7 +286,14 @@ def _distinct(found: list[dict[str, Any]]) -> None:
         if isinstance(q["counts"], dict):
             continue
         x = numbers(q["counts"])
-        sign = (q["rule"], q["noise"], tuple(np.round(x / q["scale"], 6)), str(q.get("weights")), str(q.get("total")), str(q.get("threshold")))
+        sign = (
+            q["rule"],
+            q["noise"],
+            tuple(np.round(x / q["scale"], 6)),
+            str(q.get("weights")),
+            str(q.get("total")),
+            str(q.get("threshold")),
+        )
         assert sign not in seen or len(x) == 1, (q["name"], seen.get(sign))
         seen[sign] = q["name"]
     assert len({q["name"] for q in found}) == len(found)

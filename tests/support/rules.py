@@ -72,7 +72,9 @@ def _ramped(z: np.ndarray, tau: np.ndarray, s: float, total: np.ndarray) -> np.n
     return np.where(total[:, None] > 0, out, 0.0)
 
 
-def outputs(rule: str, noisy: np.ndarray, a: np.ndarray, total: float, threshold: tuple[float, float] | None) -> np.ndarray:
+def outputs(
+    rule: str, noisy: np.ndarray, a: np.ndarray, total: float, threshold: tuple[float, float] | None
+) -> np.ndarray:
     """The rule on each row of noisy counts of one group: counts for a release, shares for an allocation."""
     n = noisy.shape[1]
     if rule == "none":

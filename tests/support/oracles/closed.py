@@ -35,16 +35,48 @@ def shifted(rule: str, x: np.ndarray, law: Law, total: float) -> Found:
         if n == 1:
             zero = np.full(1, float(total == 0))
         rounding = np.full(n, 1e-14 * max(1.0, np.abs(x).max()))
-        return Found(np.full(n, delta), rounding, "closed formula", np.full(n, variance + delta**2), 1e-11 * (variance + delta**2), zero, 1e-12, apart=1e-300)
+        return Found(
+            np.full(n, delta),
+            rounding,
+            "closed formula",
+            np.full(n, variance + delta**2),
+            1e-11 * (variance + delta**2),
+            zero,
+            1e-12,
+            apart=1e-300,
+        )
     if n == 1:
-        return Found(np.array([delta]), np.zeros(1), "closed formula", np.array([delta**2]), 0.0, np.array([float(total == 0)]), 0.0)
+        return Found(
+            np.array([delta]),
+            np.zeros(1),
+            "closed formula",
+            np.array([delta**2]),
+            0.0,
+            np.array([float(total == 0)]),
+            0.0,
+        )
     values, back = np.unique(x, return_inverse=True)
     p, one, two = clipping(values + delta, n, law)
     mse = variance + delta**2 - two - 2 * values * one
-    source = "closed formula" if law.kind == "gaussian" else "one integral along a line" if law.kind == "laplace" else "convolution"
+    source = (
+        "closed formula"
+        if law.kind == "gaussian"
+        else "one integral along a line"
+        if law.kind == "laplace"
+        else "convolution"
+    )
     bias = delta + one
     error = 1e-11 * one + 1e-14 * max(abs(delta), 1e-300)
-    return Found(bias[back], error[back], source, mse[back], 1e-10 * mse.max(), p[back], 1e-10, apart=1e-11 * float(one.max()) or 1e-300)
+    return Found(
+        bias[back],
+        error[back],
+        source,
+        mse[back],
+        1e-10 * mse.max(),
+        p[back],
+        1e-10,
+        apart=1e-11 * float(one.max()) or 1e-300,
+    )
 
 
 def clipping(u: np.ndarray, n: int, law: Law) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -125,7 +157,7 @@ def only_one_at_risk(x: np.ndarray, law: Law, total: float) -> Found:
     n = x.size
     delta, i = (total - x.sum()) / n, int(np.argmin(x))
     near = np.sort(x)[:2] + delta
-    p, one, two = clipping(near, n, law)
+    p, one, _two = clipping(near, n, law)
     bias = np.full(n, delta - one[0] / (n - 1))
     bias[i] = delta + one[0]
     rest = float(one[1]) * n + 1e-11 * float(one[0])

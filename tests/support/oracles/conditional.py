@@ -7,12 +7,13 @@ full, outputs are z_i - r + g_i and sum to C or S, so that r = (sum z - C + sum 
     release   B_i = (C - sum x)/n + E g_i - mean_j E g_j
     shares    B_i = E[z_i / S] - P_i + E[g_i / S] - mean_j E[g_j / S]       (S > 0)
 
-Given the others, i is not kept in full only below one crossing c_i of its own z_i. So E[g_i | others] is P(z_i < c_i) times the mean over own
-noise below c_i, of which Q stratified points are taken. With D = S / E S - 1 and N_i = (z_i - P_i S) / E S, a sum of independent symmetric
-noises, E[N_i / (1 + D)] = -E[N_i D] - E[N_i D^3] - E[N_i D^5 / (1 + D)]: the first two are known, the last is simulated.
+So, given the others, i is not kept in full only below one crossing c_i of its own z_i, and E[g_i | others] is P(z_i < c_i) times
+the mean over own noise below c_i, of which Q stratified points are taken. With D = S / E S - 1 and N_i = (z_i - P_i S) / E S, a sum of
+independent symmetric noises, E[N_i / (1 + D)] = -E[N_i D] - E[N_i D^3] - E[N_i D^5 / (1 + D)]: the first two are known, the last is
+simulated.
 
-Where all others are kept in full g_i is (c - z_i)_+ with c linear in their noise, and its mean is that of clipping alone: for `simplex` it is taken
-away, with its known mean put in its place, where that makes the scrambles agree better.
+Where all others are kept in full g_i is (c - z_i)_+ with c linear in their noise, and its mean is that of clipping alone: for
+`simplex` it is taken away, with its known mean put in its place, where that makes the scrambles agree better.
 
 Points are scrambled Sobol points (Latin hypercubes above 1,000 entities), each with its mirror image; errors come from independent scrambles.
 """
@@ -192,7 +193,7 @@ def points(U, x, a, level, s, shares, C, kind, b, low, cum, Q, truth, bias, zero
             square[i] += (out / S if shares else out - x[i]) ** 2 if not shares else (out / S - truth[i]) ** 2
         extra[0] += r - (S - C) / n
         if shares:
-            D = S / whole - 1
+            D = max(S / whole - 1, -0.999)
             for i in range(n):
                 bias[1, i] -= (z[i] - truth[i] * S) / whole * D**5 / (1 + D)
         for i in range(n):
@@ -205,7 +206,7 @@ def points(U, x, a, level, s, shares, C, kind, b, low, cum, Q, truth, bias, zero
                 for q in range(Q):
                     if P > 1e-280:
                         u = U[p, i] + q / Q
-                        u = (u - math.floor(u)) * P
+                        u = min(max(u - math.floor(u), 1e-13), 1 - 1e-13) * P
                         bias[1, i] += P / Q * (c - x[i] - _quantile(kind, b, low, cum, max(u, 1e-290)))
             # the crossing below which i is not kept in full, and the one below which it has nothing
             lam = 1.0 if shares else 0.0
@@ -222,15 +223,19 @@ def points(U, x, a, level, s, shares, C, kind, b, low, cum, Q, truth, bias, zero
             zero[i] += _below(kind, b, low, cum, none / a[i] - x[i] + 1e-9 * (kind > 1))
             for q in range(Q):
                 u = U[p, i] + q / Q
-                u = (u - math.floor(u)) * P
+                u = min(max(u - math.floor(u), 1e-13), 1 - 1e-13) * P
                 own = a[i] * (x[i] + _quantile(kind, b, low, cum, max(u, 1e-290)))
                 target = rest + own if shares else C
+                if shares and target <= 0:  # once in 1e13
+                    continue
                 r = _root(E, count, total, on, foot, s, z[i], tau, own, True, 0.0, target)
                 g = _phi(own - r, tau, s) - (own - r)
                 bias[0, i] += P / Q * (g / target if shares else g)
 
 
-def simulated(rule: str, x, a, law: Law, total: float, threshold, seed: int, work: float = 3e6, scrambles: int = 32) -> Found:
+def simulated(
+    rule: str, x, a, law: Law, total: float, threshold, seed: int, work: float = 3e6, scrambles: int = 32
+) -> Found:
     """simplex, pos and their thresholds; shares where S > 0 is sure. `work`: entities times points."""
     n, shares = x.size, rule in SHARES
     level, s = (0.0, 0.0) if threshold is None else (threshold[0], min(threshold[1], STEEP))
@@ -289,7 +294,9 @@ def simulated(rule: str, x, a, law: Law, total: float, threshold, seed: int, wor
     return found
 
 
-def either_sign(rule: str, x, a, law: Law, total: float, threshold, seed: int, work: float = 4e7, scrambles: int = 32) -> Found:
+def either_sign(
+    rule: str, x, a, law: Law, total: float, threshold, seed: int, work: float = 4e7, scrambles: int = 32
+) -> Found:
     """Any rule, a sum of either sign included: plain means over scrambled points and their mirror images."""
     from support.rules import outputs
 
@@ -306,14 +313,22 @@ def either_sign(rule: str, x, a, law: Law, total: float, threshold, seed: int, w
             U = np.clip(source.random(step), 1e-15, 1 - 1e-15)
             for u in (U, 1 - U):
                 out = outputs(rule, x + law.quantile(u), a, total, threshold)
-                sums += np.stack([(out - truth).sum(axis=0), ((out - truth) ** 2).sum(axis=0), (np.abs(out) <= 1e-12).sum(axis=0)])
+                sums += np.stack(
+                    [(out - truth).sum(axis=0), ((out - truth) ** 2).sum(axis=0), (np.abs(out) <= 1e-12).sum(axis=0)]
+                )
             done += step
         found.append(sums / (2 * half))
     every = np.array(found)
     mean, error = every.mean(axis=0), SIGMAS * every.std(axis=0, ddof=1) / math.sqrt(scrambles)
     i, j = int(np.argmax(mean[0])), int(np.argmin(mean[0]))
     apart = SIGMAS * float((every[:, 0, i] - every[:, 0, j]).std(ddof=1)) / math.sqrt(scrambles)
-    return Found(mean[0], error[0], "own simulation", mean[1], float(error[1].max()), mean[2], float(error[2].max()) + 1e-9, apart=apart)
-
-
-
+    return Found(
+        mean[0],
+        error[0],
+        "own simulation",
+        mean[1],
+        float(error[1].max()),
+        mean[2],
+        float(error[2].max()) + 1e-9,
+        apart=apart,
+    )

@@ -83,4 +83,12 @@ def by_directions(x, a, law: Law) -> Found:
     off = abs(whole - 1)
     error = np.full(n, 3 * off + 2e-12)
     # a clipped face of the projection is reached at a plane that panels break at, so P(0) is as good as the rest
-    return Found(sums[0] / whole - truth, error, "integral over directions", sums[1] / whole, float(error[0]), sums[2] / whole, float(100 * error[0]))
+    return Found(
+        sums[0] / whole - truth,
+        error,
+        "integral over directions",
+        sums[1] / whole,
+        float(error[0]),
+        sums[2] / whole,
+        float(100 * error[0]),
+    )

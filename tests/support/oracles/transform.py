@@ -29,8 +29,10 @@ def baseline(x: np.ndarray, a: np.ndarray, law: Law) -> Found:
     for (_, weight), m, (v, p) in zip(pairs, times, laws, strict=True):
         e = np.exp(-np.outer(t, weight * v))
         zeroth, first, second = e @ p, e @ (p * weight * v), e @ (p * (weight * v) ** 2)
-        parts.append((first / zeroth, second / zeroth))
-        log += m * np.log(zeroth)
+        some = zeroth > 0  # where it is 0 in a float, so is the integrand
+        safe = np.where(some, zeroth, 1.0)
+        parts.append((first / safe, second / safe))
+        log += np.where(some, m * np.log(safe), -np.inf)
     whole = np.exp(log) * t * STEP
     mean_share = np.array([whole @ first for first, _ in parts])
     square = np.array([(whole * t) @ second for _, second in parts])
@@ -43,7 +45,15 @@ def baseline(x: np.ndarray, a: np.ndarray, law: Law) -> Found:
     mse = square - 2 * due * mean_share + due**2
     zero = law.cdf(-pairs[:, 0]) - none
     error = 3e-13 * due + 1e-13 * np.abs(bias)
-    return Found(bias[back], error[back], "product of Laplace transforms", mse[back], 1e-11 * float(np.max(square)), zero[back], 1e-11)
+    return Found(
+        bias[back],
+        error[back],
+        "product of Laplace transforms",
+        mse[back],
+        1e-11 * float(np.max(square)),
+        zero[back],
+        1e-11,
+    )
 
 
 def _nodes(x: float, law: Law) -> tuple[np.ndarray, np.ndarray]:

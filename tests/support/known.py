@@ -1,6 +1,6 @@
 """Write known_refused.jsonl, known_loose.jsonl and known_wrong.jsonl anew, as fairpost is today: read the difference before it is kept.
 
-    python tests/engines/known.py [--only NAME]
+python tests/support/known.py [--only NAME]
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def main() -> None:
                 lists["refused"][key] = result.split(": ", 1)[-1][:90]
             elif isinstance(result, fp.Audit):
                 if engine != "monte-carlo" and loose(case, result):
-                    lists["loose"][key] = f"{result.method}: alpha {result.alpha.value:.3g} within {result.alpha.half_width:.1e}"
+                    lists["loose"][key] = (
+                        f"{result.method}: alpha {result.alpha.value:.3g} within {result.alpha.half_width:.1e}"
+                    )
                 if off := wrong(case, result):
                     lists["wrong"][key] = off.split(": ", 1)[1]
                     print("WRONG", off, flush=True)
