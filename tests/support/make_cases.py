@@ -140,8 +140,10 @@ def answered_by(q: dict[str, Any], seed: int, more: float) -> dict[str, Any]:
         found.append(one)
     if law.kind == "discrete-gaussian" and q["rule"].endswith("threshold") and "threshold" not in q and law.scale < 16:
         # the best level is where a flat curve is least, and known to some 3e-6
-        error = error + 3e-6 * (float(a.max() / np.sum(a * x)) if q["rule"] in SHARES else 1.0)
-        zero[:] = np.nan
+        unit = float(a.max() / np.sum(a * x)) if q["rule"] in SHARES else 1.0
+        error, zero[:] = error + 3e-6 * unit, np.nan
+        for one in found:
+            one.mse_error += 3e-6 * law.scale * unit**2
     i, j = int(np.argmax(bias)), int(np.argmin(bias))
     apart = float(error[i] + error[j])
     if groups is None and found[0].apart is not None:

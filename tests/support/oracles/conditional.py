@@ -58,6 +58,35 @@ def _below(kind, b, low, cum, c):
 
 
 @numba.njit(cache=True)
+def _short(kind, b, low, cum, ones, c):
+    """E (c - eta)_+."""
+    if kind == 0:
+        return 0.5 * b * math.exp(c / b) if c < 0 else c + 0.5 * b * math.exp(-c / b)
+    if kind == 1:
+        t = c / b
+        if t > -25:
+            p = 0.5 * math.erfc(-t / SQRT2)
+            d = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+            return b * (t * p + d) if t > -4 else b * d * _small(-t)
+        return 0.0
+    k = int(math.floor(c + 1e-9) - low)
+    if k < 0:
+        return 0.0
+    k = min(k, cum.size - 1)
+    return ones[k] + (c - low - k) * cum[k]
+
+
+@numba.njit(cache=True)
+def _small(t):
+    """1 - t m(t), m Mills' ratio by its continued fraction from far below: m = 1/(t + 1/(t + 2/(t + ...))), so 1 - t m = m r."""
+    r = 0.0
+    for k in range(60, 1, -1):
+        r = k / (t + r)
+    r = 1.0 / (t + r)
+    return r / (t + r)
+
+
+@numba.njit(cache=True)
 def _normal_quantile(u):
     """Acklam's approximation with one step of Halley's rule; u in (0, 1), relative accuracy in the lower tail."""
     if u > 0.5:
@@ -152,7 +181,7 @@ def _root(E, count, total, on, foot, s, zi, tau, own, keeps, lam, T):
 
 
 @numba.njit(cache=True)
-def points(U, x, a, level, s, shares, C, kind, b, low, cum, Q, truth, bias, zero, square, extra):
+def points(U, x, a, level, s, shares, C, kind, b, low, cum, ones, Q, truth, bias, zero, square, extra):
     """Sums over points: of g_i (over S), of P(out_i = 0), of squared errors, and of what is left of z_i / S; T."""
     m, n = U.shape
     eta, z = np.empty(n), np.empty(n)
@@ -200,14 +229,8 @@ def points(U, x, a, level, s, shares, C, kind, b, low, cum, Q, truth, bias, zero
             tau = a[i] * level
             top = _tops(tau, s)
             rest = S - z[i]
-            if not shares and level == 0:
-                c = (rest - C) / (n - 1)  # all others in full
-                P = _below(kind, b, low, cum, c - x[i])
-                for q in range(Q):
-                    if P > 1e-280:
-                        u = U[p, i] + q / Q
-                        u = min(max(u - math.floor(u), 1e-13), 1 - 1e-13) * P
-                        bias[1, i] += P / Q * (c - x[i] - _quantile(kind, b, low, cum, max(u, 1e-290)))
+            if not shares and level == 0:  # all others in full
+                bias[1, i] += _short(kind, b, low, cum, ones, (rest - C) / (n - 1) - x[i])
             # the crossing below which i is not kept in full, and the one below which it has nothing
             lam = 1.0 if shares else 0.0
             full = rest if shares else C - top
@@ -220,10 +243,20 @@ def points(U, x, a, level, s, shares, C, kind, b, low, cum, Q, truth, bias, zero
             if P < 1e-280:
                 continue
             none = _root(E, count, total, on, foot, s, z[i], tau, 0.0, False, lam, rest + tau if shares else C) + tau
-            zero[i] += _below(kind, b, low, cum, none / a[i] - x[i] + 1e-9 * (kind > 1))
+            gone = _below(kind, b, low, cum, none / a[i] - x[i] + 1e-9 * (kind > 1))
+            zero[i] += gone
+            first = 0.0
+            if not shares:  # without i, r does not depend on its noise: g_i = r - z_i in closed form, none = r + tau
+                bias[0, i] += _short(kind, b, low, cum, ones, none - x[i]) - tau * gone
+                first = gone
+                if level == 0:
+                    continue
+            P -= first
+            if P <= 1e-16 * first:
+                continue
             for q in range(Q):
                 u = U[p, i] + q / Q
-                u = min(max(u - math.floor(u), 1e-13), 1 - 1e-13) * P
+                u = first + min(max(u - math.floor(u), 1e-13), 1 - 1e-13) * P
                 own = a[i] * (x[i] + _quantile(kind, b, low, cum, max(u, 1e-290)))
                 target = rest + own if shares else C
                 if shares and target <= 0:  # once in 1e13
@@ -244,6 +277,7 @@ def simulated(
     truth = truth_of(rule, x, a)
     kind = {"laplace": 0, "gaussian": 1}.get(law.kind, 2)
     low, cum = (law.table[0][0], law.below) if law.discrete else (0.0, np.zeros(1))
+    ones = np.concatenate([[0.0], np.cumsum(cum)[:-1]])  # E (k - eta)_+ on the table
     many = max(2.0, work / n / scrambles / 2)
     Q = 4 if n <= 200 else 2 if n <= 2000 else 1
     rng = np.random.Generator(np.random.PCG64([seed, n]))
@@ -257,12 +291,41 @@ def simulated(
             U = (np.argsort(rng.random((half, n)), axis=0) + rng.random((half, n))) / half
         U = np.clip(np.concatenate([U, 1 - U]), 1e-15, 1 - 1e-15)
         parts, zero, square, extra = np.zeros((2, n)), np.zeros(n), np.zeros(n), np.zeros(1)
-        points(U, x, a, level, s, shares, float(total), kind, law.scale, low, cum, Q, truth, parts, zero, square, extra)
+        points(
+            U,
+            x,
+            a,
+            level,
+            s,
+            shares,
+            float(total),
+            kind,
+            law.scale,
+            low,
+            cum,
+            ones,
+            Q,
+            truth,
+            parts,
+            zero,
+            square,
+            extra,
+        )
         biases.append(parts / len(U))
         zeros.append(zero / len(U))
         squares.append(square / len(U))
         lifts.append(extra[0] / len(U))
+    _, back, times = np.unique(np.stack([x, a], axis=1), axis=0, return_inverse=True, return_counts=True)
+    back = back.ravel()
+
+    def pooled(rows):
+        """Equal entities have equal moments: their mean."""
+        sums = np.zeros((len(rows), times.size))
+        np.add.at(sums, (slice(None), back), rows)
+        return (sums / times)[:, back]
+
     drawn, root = np.array(biases), math.sqrt(scrambles)
+    drawn[:, 0], drawn[:, 1] = pooled(drawn[:, 0]), pooled(drawn[:, 1])
     g = drawn[:, 0]
     if not shares and level == 0:  # with all others in full g_i is n / (n - 1) times what clipping alone lifts
         lifted = n / (n - 1) * shifted("sum-clipped", x, law, total).bias - (total - x.sum()) / (n - 1)
@@ -283,7 +346,7 @@ def simulated(
     error = SIGMAS * B.std(axis=0, ddof=1) / root + 1e-14 * (np.abs(truth).max() if not shares else 1e-3 * truth.max())
     i, j = int(np.argmax(bias)), int(np.argmin(bias))
     apart = SIGMAS * float((B[:, i] - B[:, j]).std(ddof=1)) / root
-    sq, ze = np.array(squares), np.array(zeros)
+    sq, ze = pooled(np.array(squares)), pooled(np.array(zeros))
     steep = 2e-6 * law.scale * (1 / float(np.sum(a * x)) * a.max() if shares else 1.0) if s == STEEP else 0.0
     found = Found(
         bias, error + steep, "own simulation, own noise conditioned on", sq.mean(axis=0), SIGMAS * float((sq.std(axis=0, ddof=1) / root).max()),
