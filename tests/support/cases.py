@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import fairpost as fp
+from fairpost.noise import Threshold
 from fairpost.rules import PosThreshold, SimplexThreshold
 from support.draws import labels, numbers
 
@@ -73,7 +74,7 @@ class Case:
         if "threshold" in row:
             level, steep = row["threshold"]
             kind = {"simplex-threshold": SimplexThreshold, "pos-threshold": PosThreshold}[row["rule"]]
-            given = fp.Threshold(level, np.inf if steep is None else steep)
+            given = Threshold(level, np.inf if steep is None else steep)
             rule = replace(kind.from_counts(counts, more.pop("total", None)), threshold=given)
             return fp.audit(counts, self.mechanism(), rule, engine=engine, **more)
         if "groups" in row:

@@ -252,7 +252,7 @@ def points(U, x, a, level, s, shares, C, kind, b, low, cum, ones, Q, truth, bias
                 if level == 0:
                     continue
             P -= first
-            if P <= 1e-16 * first:
+            if 1e-16 * first >= P:
                 continue
             for q in range(Q):
                 u = U[p, i] + q / Q
@@ -348,9 +348,11 @@ def simulated(
     apart = SIGMAS * float((B[:, i] - B[:, j]).std(ddof=1)) / root
     sq, ze = pooled(np.array(squares)), pooled(np.array(zeros))
     steep = 2e-6 * law.scale * (1 / float(np.sum(a * x)) * a.max() if shares else 1.0) if s == STEEP else 0.0
+    # whole numbers tie now and then: P(0) may hold an event that no point has met
+    unseen = 10 / (scrambles * len(U)) if law.discrete else 0.0
     found = Found(
         bias, error + steep, "own simulation, own noise conditioned on", sq.mean(axis=0), SIGMAS * float((sq.std(axis=0, ddof=1) / root).max()),
-        ze.mean(axis=0), SIGMAS * float((ze.std(axis=0, ddof=1) / root).max()) + (1e-5 if s == STEEP else 1e-12), apart=apart + steep,
+        ze.mean(axis=0), SIGMAS * float((ze.std(axis=0, ddof=1) / root).max()) + (1e-5 if s == STEEP else 1e-12) + unseen, apart=apart + steep,
     )  # fmt: skip
     if rule == "simplex":
         found.T, found.T_error = float(np.mean(lifts)), SIGMAS * float(np.std(lifts, ddof=1)) / root

@@ -44,7 +44,7 @@ def baseline(x: np.ndarray, a: np.ndarray, law: Law) -> Found:
     bias = mean_share - due
     mse = square - 2 * due * mean_share + due**2
     zero = law.cdf(-pairs[:, 0]) - none
-    error = 3e-13 * due + 1e-13 * np.abs(bias)
+    error = 3e-12 * due + 1e-13 * np.abs(bias)
     return Found(
         bias[back],
         error[back],
