@@ -3,6 +3,7 @@
     python tests/support/make_cases.py            what is not in tests/cases yet (safe to end and to start again)
     python tests/support/make_cases.py --check    a drawn tenth anew with other seeds, compared within what both are known to
     python tests/support/make_cases.py --only NAME    some rows anew, whose names hold NAME
+    python tests/support/make_cases.py --loose 3e-3   with ten times the points what is known worse than this
 
 Rows whose file is not on this machine (FAIRPOST_DATA) are left as they are. One row takes from milliseconds to half a minute.
 """
@@ -240,6 +241,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--part", type=int, default=0, help="which tenth is checked")
     parser.add_argument("--only", default=None)
+    parser.add_argument(
+        "--loose",
+        type=float,
+        default=None,
+        help="simulated rows that are known worse than this, with ten times the points",
+    )
     given = parser.parse_args()
     rows = table()
     if given.check:
@@ -248,11 +255,16 @@ def main() -> None:
     order = [q["name"] for q in asked]
     rows = {name: row for name, row in rows.items() if name in order}
     for number_, q in enumerate(asked):
-        if q["name"] in rows and same(rows[q["name"]], q) and not (given.only and given.only in q["name"]):
+        old = rows.get(q["name"])
+        known = (
+            None if old is None or "simulation" not in old["source"] else old["known"]["alpha"] / old["value"]["alpha"]
+        )
+        poor = given.loose is not None and known is not None and known > given.loose
+        if old is not None and same(old, q) and not poor and not (given.only and given.only in q["name"]):
             continue
         start = time.process_time()
         try:
-            rows[q["name"]] = answered(q)
+            rows[q["name"]] = answered_by(q, 10, 10) if poor else answered(q)
         except Missing as error:
             print(f"left out: {q['name']}: {error}")
             continue

@@ -11,7 +11,7 @@ import numpy as np
 from support.laws import Law
 from support.oracles import Found
 
-STEP = 0.1
+STEP = 0.2
 NODE, PART = np.polynomial.legendre.leggauss(16)
 
 
@@ -22,8 +22,9 @@ def baseline(x: np.ndarray, a: np.ndarray, law: Law) -> Found:
     laws = [_nodes(count, law) for count in pairs[:, 0]]
     mean = float(np.sum(a * x)) + float(np.max(a)) * law.scale
     least = float(a.min()) * law.scale * 1e-6
-    w = np.arange(np.log(1e-20 / mean), np.log(1e18 / least), STEP)
+    w = np.arange(np.log(1e-17 / mean), np.log(1e18 / least), STEP)
     t = np.exp(w)
+    t = t[: 1 + np.searchsorted(-_least(pairs, times, laws, t), 90)]  # beyond, the product has no size
     log = np.zeros(t.size)
     parts = []
     for (_, weight), m, (v, p) in zip(pairs, times, laws, strict=True):
@@ -54,6 +55,13 @@ def baseline(x: np.ndarray, a: np.ndarray, law: Law) -> Found:
         zero[back],
         1e-11,
     )
+
+
+def _least(pairs, times, laws, t: np.ndarray) -> np.ndarray:
+    """A cheap upper end of the log of the product: the factors of the eight that are due most."""
+    big = np.argsort(-pairs[:, 0] * pairs[:, 1])[:8]
+    with np.errstate(divide="ignore"):
+        return sum(times[i] * np.log(np.exp(-np.outer(t, pairs[i, 1] * laws[i][0])) @ laws[i][1]) for i in big)
 
 
 def _nodes(x: float, law: Law) -> tuple[np.ndarray, np.ndarray]:
