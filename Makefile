@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := $(shell find src -name '*.py' '(' -path '*/kernels/*' -o -path '*/compiled/*' ')')
 
-.PHONY: demo test test-long test-lowest mutate torture attack attack-inputs attack-documents attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
+.PHONY: demo test test-long test-cases test-lowest mutate torture attack attack-inputs attack-documents attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -13,6 +13,9 @@ test: .venv/.test .venv/.kernels  # bytecode is kept for the run: the tests star
 
 test-long: .venv/.test .venv/.kernels  # what `make test` leaves out (tests/longer.py says what and why); CI runs both
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8 -m long
+
+test-cases: .venv/.test .venv/.kernels  # the table of cases, every engine; python tests/support/known.py writes its lists anew
+	FAIRPOST_CASES=1 $(BIN)/python -m pytest -n 2 tests/engines
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)
