@@ -17,6 +17,7 @@ import csv
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ import numpy as np
 
 import fairpost as fp
 from fairpost.datasets import hawaii, synthetic_districts
+from fairpost.noise import Mechanism
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.data import Missing, rows_of
@@ -33,7 +35,7 @@ SEED, QUESTIONS = 20260, 440
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 RULES = {"simplex": 0.27, "simplex-threshold": 0.24, "pos": 0.26, "pos-threshold": 0.23}
 NOISES = {"discrete-laplace": 0.4, "discrete-gaussian": 0.34, "laplace": 0.15, "gaussian": 0.11}
-SCALED = {
+SCALED: dict[str, Callable[[float], Mechanism]] = {
     "laplace": fp.Laplace,
     "gaussian": fp.Gaussian,
     "discrete-laplace": fp.DiscreteLaplace,
@@ -93,7 +95,7 @@ class Asked:
         """In one line."""
         return f"{self.place} {self.which}, {self.rule}, {self.noise}, epsilon {self.epsilon:g}"
 
-    def mechanism(self) -> fp.Mechanism:
+    def mechanism(self) -> Mechanism:
         """Scale 1/epsilon; Gaussian noise of the same deviation as Laplace noise of that scale."""
         laplace = self.noise.endswith("laplace")
         return SCALED[self.noise](1 / self.epsilon if laplace else float(f"{2**0.5 / self.epsilon:.4g}"))
@@ -250,7 +252,7 @@ def main() -> None:
     if rows:
         shown(rows)
     if given.csv:
-        with given.csv.open("w", newline="") as file:
+        with given.csv.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow([*asdict(rows[0][0]), *asdict(rows[0][1])])
             writer.writerows([*asdict(q).values(), *asdict(a).values()] for q, a in rows)
