@@ -40,6 +40,10 @@ SIMULATED = 300
 """Simulation is asked where no more entities than these are to be drawn."""
 
 
+COARSE = (1e-1, 1e-2)
+"""Tolerances at which the exact engine states errors far above what values are known to."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One row."""
@@ -165,3 +169,13 @@ def loose(case: Case, result: fp.Audit) -> bool:
     a = np.asarray(counts.weights)
     unit = deviation * float(a.max()) / float(np.sum(a * counts.values)) if case.shares else deviation
     return bool(result.alpha.half_width > max(case.row["need"] * abs(result.alpha.value), SMALL * unit))
+
+
+def coarse(case: Case) -> bool:
+    """Whether the row is asked for one digit and two: a list of some hundred at most, by a rule that is integrated."""
+    rule, said = case.row["rule"], case.row["counts"]
+    return (
+        rule not in ("none", "nonnegative", "sum", "sum-clipped")
+        and "file" not in str(said)
+        and numbers(said).size <= 150
+    )
