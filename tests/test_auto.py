@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 import fairpost as fp
 from asking import Fixed
 from commands import call
+from fairpost import cancel
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.engines.base import Answer, Question, answered
 from fairpost.results.schema import schema
@@ -87,6 +88,16 @@ def test_a_refusal_by_group_names_the_group() -> None:
     counts = fp.Counts([60, 22000, 53, 22563], groups=["a", "a", "two\nlines", "two\nlines"])
     with pytest.raises(fp.ToleranceError, match=r"the largest alpha of any group \(group two lines\)$"):
         fp.audit(counts, fp.Laplace(1.0), "simplex", by_group=True, engine=fp.Exact(rtol=1e-12))
+
+
+def test_a_mix_that_is_withdrawn_keeps_what_there_is() -> None:
+    token = cancel.Token()
+    engine = fp.FirstOf((fp.Exact(), fp.MonteCarlo(runs=10**6, progress=lambda done, most: token.cancel(), threads=1)))
+    with cancel.by(token), pytest.raises(fp.errors.Cancelled) as caught:
+        fp.compare(BOTH, NOISE, ["pos-threshold"], by_group=True, engine=engine)
+    (found,) = caught.value.reached
+    assert 0 < found.runs < 10**6
+    assert found.half_width[15:].max() < 1e-12 < found.half_width[:15].min()
 
 
 # ---- two answers about one thing --------------------------------------------------------------------------------------

@@ -188,22 +188,25 @@ class Evaluation:
     def _by_group(self, parts: list[_Part], partition: Partition) -> Answer | Refusal:
         """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.
 
-        A first look, to a percent of each alpha, says how large that is and is enough for many groups; the others follow with what of
-        their own alpha they need.
+        A first look, to a percent of each alpha, says how large that is and is enough for many groups. The others follow with what of
+        their own alpha they need, those that were refused first: where one stays so, the whole is refused, and no digit of the others
+        is worth its time.
         """
         coarse = max(self.rtol, COARSE)
         found = self._each(parts, [coarse] * len(parts))
         most = self.rtol * max((a.low for a in map(_alpha, found) if a is not None), default=0.0)
-        finer: dict[int, float] = {}
-        for g, one in enumerate(found):
-            a = _alpha(one)
-            need = self.rtol if a is None or a.high == 0 else min(max(most / a.high, self.rtol), coarse)
-            missed = a.half_width > most if isinstance(one, Answer) and a is not None else _hard(one)
-            if missed and need < coarse:
-                finer[g] = need
-        again = self._each([parts[g] for g in finer], list(finer.values()))
-        for g, new in zip(finer, again, strict=True):
-            found[g] = new if isinstance(new, Answer) else _nearer(found[g], new, parts[g].pi.name, most)
+
+        def finer(which: list[int]) -> None:
+            alphas = [_alpha(found[g]) for g in which]
+            needs = [self.rtol if a is None or a.high == 0 else max(most / a.high, self.rtol) for a in alphas]
+            some = {g: need for g, need in zip(which, needs, strict=True) if need < coarse}
+            again = self._each([parts[g] for g in some], list(some.values()))
+            for g, new in zip(some, again, strict=True):
+                found[g] = new if isinstance(new, Answer) else _nearer(found[g], new, parts[g].pi.name, most)
+
+        finer([g for g, one in enumerate(found) if isinstance(one, Refusal) and isinstance(one.error, ToleranceError)])
+        if not any(isinstance(one, Refusal) for one in found):
+            finer([g for g, one in enumerate(found) if isinstance(one, Answer) and one.alpha.half_width > most])
         return together(found, partition)
 
     def _each(self, parts: list[_Part], rtols: list[float]) -> list[Answer | Refusal]:
@@ -244,10 +247,6 @@ class Evaluation:
         known = Accuracy(self.kind, found[1])
         ends = fairness.alpha(found[0])
         return Reached(self.method, found[0], known, fairness.alpha_interval(found[0], known), (ends.most, ends.least))
-
-
-def _hard(one: Answer | Refusal) -> bool:
-    return isinstance(one, Refusal) and isinstance(one.error, ToleranceError)
 
 
 def _alpha(one: Answer | Refusal) -> Estimate | None:
