@@ -11,11 +11,11 @@ demo: .venv/.base
 test: .venv/.test .venv/.kernels  # bytecode is kept for the run: the tests start hundreds of processes
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8 -m "not long"
 
-test-long: .venv/.test .venv/.kernels  # what `make test` leaves out (tests/longer.py says what and why); CI runs both
+test-long: .venv/.test .venv/.kernels  # what `make test` leaves out (tests/support/long_tests.py says what and why); CI runs both
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8 -m long
 
 test-cases: .venv/.test .venv/.kernels  # the table of cases, every engine; python tests/support/known.py writes its lists anew
-	FAIRPOST_CASES=1 $(BIN)/python -m pytest -n 2 tests/engines
+	FAIRPOST_CASES=1 $(BIN)/python -m pytest -n 2 tests/engines/test_cases.py
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)
@@ -67,7 +67,7 @@ bench-explore: .venv/.test  # the live page in a real browser, on SAIPE where FA
 	$(BIN)/python benchmarks/bench_explore.py $(ARGS)
 
 attack-explore: .venv/.test  # 1,000 random requests to every route of the live page
-	FAIRPOST_FUZZ=1000 $(BIN)/python -m pytest tests/test_explore.py -k random --timeout 3600
+	FAIRPOST_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz/test_requests.py --timeout 3600
 
 clean:
 	rm -rf .venv .venv-lowest build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,7 +14,8 @@ import time
 import pytest
 from hypothesis import settings
 
-from longer import is_long, unknown
+from support.long_tests import is_long, unknown
+from support.places import key
 
 settings.register_profile("fairpost", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("fairpost")
@@ -56,12 +57,16 @@ def settle():
 settle()
 
 ORDER = [
-    "test_explore_page", "test_cache", "test_report_pages", "test_options", "test_paper", "test_cli", "test_exact_simplex",
-    "test_programme_base", "test_programme_allocate", "test_montecarlo", "test_hierarchy_total_first", "test_explore", "test_check",
-    "test_honesty", "test_exact_pos", "test_report", "test_outputs", "test_schemas", "test_bounds", "test_gpu_hierarchy",
-    "test_release_protocol", "test_montecarlo_cluster", "test_io", "test_hierarchy", "test_help", "test_exact_lines", "test_threshold",
-    "test_hard", "test_estimate", "test_plan", "test_gpu", "test_release_cli", "test_programme_sharing", "test_affine",
-    "test_hierarchy_cluster", "test_exact_few", "test_postprocess", "test_release_noise", "test_streams", "test_audit",
+    "explore/test_page", "house/test_kernel_cache", "report/test_newcomer", "cli/test_options",
+    "paper/test_reproduction", "cli/test_commands", "engines/exact/test_simplex", "engines/exact/test_programme_base",
+    "problems/test_noisy_payments", "engines/montecarlo/test_estimates", "hierarchy/test_total_first",
+    "explore/test_requests", "results/test_check", "engines/exact/test_stated_errors", "engines/exact/test_pos",
+    "report/test_pages", "cli/test_outputs", "results/test_schemas", "engines/test_bounds", "hierarchy/test_gpu",
+    "release/test_protocol", "engines/montecarlo/test_cluster", "io/test_files", "hierarchy/test_rules",
+    "cli/test_help", "engines/exact/test_lines", "rules/test_threshold", "io/test_whole_files", "results/test_estimate",
+    "results/test_plan", "engines/montecarlo/test_gpu", "release/test_commands", "problems/test_sharing",
+    "rules/test_affine", "hierarchy/test_cluster", "engines/exact/test_few", "rules/test_pi", "release/test_noise",
+    "noise/test_streams", "results/test_audit",
 ]  # fmt: skip
 """Which files come first, so that none of the longest is left for the end; all others follow in the order of their names."""
 
@@ -75,21 +80,21 @@ def pytest_collection_modifyitems(config, items):
     """The mark of the long ones, and the order of the files; inside a file nothing moves."""
     names = collections.defaultdict(set)
     for item in items:
-        names[item.path.stem] |= {item.originalname, item.name}
-        if is_long(item.path.stem, item.originalname, item.name, frozenset(item.fixturenames)):
+        names[key(item.path)] |= {item.originalname, item.name}
+        if is_long(key(item.path), item.originalname, item.name, frozenset(item.fixturenames)):
             item.add_marker(pytest.mark.long)
     if not any("::" in word for word in config.args):  # whole files
-        missing = [f"{stem}::{name}" for stem in names for name in unknown(stem, frozenset(names[stem]))]
+        missing = [f"{file}::{name}" for file in names for name in unknown(file, frozenset(names[file]))]
         if missing:
-            raise pytest.UsageError(f"tests/longer.py names a test that is not there: {missing[0]}")
+            raise pytest.UsageError(f"tests/support/long_tests.py names a test that is not there: {missing[0]}")
     place = {name: k for k, name in enumerate(ORDER)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(ORDER)))
+    items.sort(key=lambda item: place.get(key(item.path), len(ORDER)))
     seed = config.getoption("--shuffle")
     if seed is not None:  # files, and what is in them; a file stays together, because its fixtures do
         dice = random.Random(seed)
-        files = {stem: dice.random() for stem in sorted(names)}
+        files = {file: dice.random() for file in sorted(names)}
         dice.shuffle(items)
-        items.sort(key=lambda item: files[item.path.stem])
+        items.sort(key=lambda item: files[key(item.path)])
 
 
 @pytest.fixture
@@ -115,7 +120,7 @@ def start():
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory):
     """Children of a process that has loaded what a release needs."""
-    from forks import Forks
+    from support.forks import Forks
 
     made = Forks(tmp_path_factory.mktemp("forks"))
     yield made

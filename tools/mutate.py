@@ -74,31 +74,40 @@ AREAS: dict[str, tuple[str, ...]] = {
 
 TESTS: dict[str, tuple[str, ...]] = {
     "exact": (
-        "test_wrong_numbers", "test_honesty*", "test_exact_*", "test_threshold*", "test_programme*", "test_bounds", "test_paper_laws",
+        "engines/exact/test_*", "engines/test_bounds", "engines/test_ramps", "engines/test_weights_and_groups", "engines/expansion/test_*",
+        "results/test_intervals", "rules/test_threshold", "rules/test_programme", "problems/test_*", "laws/test_statements",
     ),
     "monte-carlo": (
-        "test_parallel", "test_sampled*", "test_montecarlo", "test_streams", "test_cache", "test_montecarlo_*", "test_gpu*",
-        "test_audit", "test_hard", "test_cancel", "test_house",
+        "engines/test_parallel", "engines/montecarlo/test_by_definition", "engines/montecarlo/test_*", "noise/test_streams",
+        "house/test_kernel_cache", "hierarchy/test_gpu", "results/test_audit", "engines/test_cancel", "engines/test_protocol",
+        "results/test_accuracy",
     ),
     "rules": (
-        "test_postprocess*", "test_rules*", "test_projecting", "test_programme*", "test_simplex", "test_threshold", "test_affine",
-        "test_estimate", "test_audit", "test_extending",
+        "rules/test_pi", "rules/test_*", "results/test_project", "problems/test_*", "results/test_estimate", "results/test_audit",
+        "house/test_extending",
     ),
-    "noise": ("test_privacy", "test_mechanisms", "test_threshold", "test_streams"),
-    "fairness": ("test_fairness", "test_results*", "test_bounds", "test_wrong_numbers", "test_audit", "test_programme*", "test_references"),
-    "results": (
-        "test_results*", "test_targets", "test_projecting", "test_audit", "test_frames", "test_outputs*", "test_plan", "test_options",
-        "test_estimate", "test_report*",
+    "noise": ("noise/test_privacy", "noise/test_mechanisms", "rules/test_threshold", "noise/test_streams"),
+    "fairness": (
+        "results/test_fairness", "results/test_by_hand", "engines/test_bounds", "engines/test_weights_and_groups", "results/test_intervals",
+        "results/test_audit", "problems/test_*", "rules/test_programme", "engines/exact/test_programme*", "cli/test_programmes",
+        "engines/test_school_districts",
     ),
-    "check": ("test_check*",),
-    "counts": ("test_counts", "test_roots", "test_cancel", "test_house", "test_audit", "test_io", "test_plan", "test_hard", "test_cli"),
-    "hierarchy": ("test_hierarchy*", "test_gpu_hierarchy"),
-    "release": ("test_release*",),
-    "io": ("test_io*", "test_outputs*", "test_results*", "test_cli"),
-    "report": ("test_sentences*", "test_report*", "test_outputs*"),
-    "explore": ("test_explore*",),
-    "cli": ("test_options", "test_sentences", "test_outputs*", "test_verbs", "test_help", "test_release*", "test_cli", "test_hard"),
-    "paper": ("test_paper*",),
+    "results": ("results/test_by_hand", "results/test_*", "cli/test_outputs", "cli/test_options", "cli/test_screen", "report/test_*"),
+    "check": ("results/test_check",),
+    "counts": (
+        "problems/test_counts", "engines/test_roots", "engines/test_cancel", "engines/test_protocol", "results/test_arguments",
+        "results/test_audit", "io/test_files", "results/test_plan", "engines/test_magnitudes", "cli/test_commands",
+    ),
+    "hierarchy": ("hierarchy/test_*", "cli/test_levels"),
+    "release": ("release/test_*",),
+    "io": ("io/test_*", "cli/test_outputs", "results/test_by_hand", "cli/test_commands"),
+    "report": ("report/test_sentences", "report/test_*", "cli/test_outputs"),
+    "explore": ("explore/test_*", "fuzz/test_requests"),
+    "cli": (
+        "cli/test_options", "report/test_sentences", "cli/test_outputs", "results/test_arguments", "cli/test_help", "cli/test_*",
+        "release/test_*",
+    ),
+    "paper": ("paper/test_*", "laws/test_statements"),
 }  # fmt: skip
 """The tests of an area, the quick ones first, as patterns; what does not exist (yet) is left out."""
 
@@ -269,7 +278,7 @@ def make_lines(jobs: int, patterns: list[str] | None) -> None:
         str(jobs),
         "--tb=line",
     ]
-    files = [p for one in patterns or ["test_*"] for p in sorted((ROOT / "tests").glob(f"{one}.py"))]
+    files = [p for one in patterns or ["*/**/test_*"] for p in sorted((ROOT / "tests").glob(f"{one}.py"))]
     subprocess.run([*call, *map(str, files)], cwd=ROOT, env=env, check=False)
     merge_lines()
 

@@ -9,7 +9,7 @@
 - Weights are from 1e-12 to 1e15: the share a_i x_i / sum a_j x_j is made of products below 1e31.
 - A budget is at most 1e18, ten thousand times what the world earns in a year.
 
-Outside, `refuse` says so in one line; inside, every method must answer or refuse by name (tests/test_hard.py).
+Outside, `refuse` says so in one line; inside, every method must answer or refuse by name (tests/engines/test_magnitudes.py).
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Where real data are: the extract that comes with the tests, and whole files where a machine has them.
 
-`FAIRPOST_DATA` names the folder of the whole files; without it a folder shared/data beside the checkout is looked at.
+`FAIRPOST_DATA` names the folder of the whole files; without it there are none.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 from functools import lru_cache
 from pathlib import Path
 
-OWN = Path(__file__).resolve().parents[1] / "data"
-WHOLE = Path(os.environ.get("FAIRPOST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+from support.places import FILES, WHOLE
 
 
 class Missing(Exception):
@@ -20,7 +18,7 @@ class Missing(Exception):
 
 def path_of(name: str) -> Path:
     """The file of this name: the tests' own, else the whole one."""
-    for folder in (OWN, WHOLE):
+    for folder in (FILES, WHOLE):
         if (folder / name).exists():
             return folder / name
     raise Missing(f"{name} is not here (set FAIRPOST_DATA to the folder that holds it)")
@@ -33,11 +31,17 @@ def rows_of(name: str) -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def rows_or_skip(name: str) -> tuple[dict[str, str], ...]:
-    """Its rows; where it is absent the test is skipped by name."""
+def path_or_skip(name: str) -> Path:
+    """Its path; where it is absent the test is skipped by name."""
     import pytest
 
     try:
-        return rows_of(name)
+        return path_of(name)
     except Missing as error:
         pytest.skip(str(error))
+
+
+def rows_or_skip(name: str) -> tuple[dict[str, str], ...]:
+    """Its rows; where it is absent the test is skipped by name."""
+    path_or_skip(name)
+    return rows_of(name)

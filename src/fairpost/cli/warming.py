@@ -1,7 +1,7 @@
 """Tiny jobs that between them call every kernel with every signature that the package uses.
 
 Kernels take their types from their callers, so the honest list of signatures is the callers themselves: all rules, all
-noises, both engines, few and many entities, with groups and without. `tests/test_cache.py` checks that commands compile
+noises, both engines, few and many entities, with groups and without. `tests/house/test_kernel_cache.py` checks that commands compile
 nothing after them and that no kernel is left out.
 
 Numba compiles in one thread, so processes share the work (`together`). Jobs of one part call much the same kernels and stay in one

@@ -68,7 +68,7 @@ def by_directions(x, a, law: Law) -> Found:
     """pos of two or three entities under continuous noise, a sum of either sign included: an integral over directions."""
     from types import SimpleNamespace
 
-    from directions import blocks
+    from support.oracles.directions import blocks
 
     n = x.size
     truth = truth_of("pos", x, a)

@@ -28,7 +28,7 @@ lies in a band of the width tau/K, K the number that is kept, and what it gets w
 few share the shift. J at both ends stands for b r, with FIRST for 1/12 and as much again over K - 1, which is what the others get.
 
 KAPPA is about twice the largest part that was seen over random cases at b from 2 to 16 against sums over all noises (n = 2, 3) and the
-lattice integrals (more entities); `tests/test_expansion_whole.py` draws others.
+lattice integrals (more entities); `tests/engines/expansion/test_whole.py` draws others.
 """
 
 from __future__ import annotations

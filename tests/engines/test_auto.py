@@ -1,0 +1,175 @@
+"""Several engines in one answer: group by group, the narrower of two that agree, and both where they do not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from jsonschema import Draft202012Validator
+
+import fairpost as fp
+from fairpost import cancel
+from fairpost.accuracy import Accuracy, Estimate
+from fairpost.engines.base import Answer, Question, answered
+from fairpost.results.schema import schema
+from support.commands import call
+from support.engines import Fixed
+
+SMALL, BIG = [3, 0, 1, 6, 2, 9, 4, 0, 5, 7, 12, 1, 2, 8, 3], [4000, 5000, 900, 2500]
+"""No exact integral and no expansion under noise of scale 3; nobody is ever dropped."""
+WEIGHTS = np.append(np.linspace(1.0, 2.0, 15), [1.0, 2.0, 1.0, 1.0])
+BOTH = fp.Counts(SMALL + BIG, weights=WEIGHTS, groups=["small"] * 15 + ["big"] * 4)
+NOISE = fp.DiscreteLaplace(3.0)
+
+
+# ---- group by group -------------------------------------------------------------------------------------------------
+
+
+def test_each_group_is_answered_by_the_first_engine_that_can() -> None:
+    both = fp.audit(BOTH, NOISE, "pos-threshold", by_group=True)
+    big = fp.audit(fp.Counts(BIG, weights=WEIGHTS[15:]), NOISE, "pos-threshold", engine="exact")
+    small = fp.audit(fp.Counts(SMALL, weights=WEIGHTS[:15]), NOISE, "pos-threshold", engine="monte-carlo")
+    assert (np.abs(both.bias[15:] - big.bias) <= both.half_width[15:] + big.half_width).all()
+    assert both.half_width[15:].max() < 1e-6 * big.alpha.value
+    # those that are simulated are simulated alone: the same noise as in a question of their own
+    np.testing.assert_allclose(both.bias[:15], small.bias, rtol=1e-9)
+    np.testing.assert_allclose(both.half_width[:15], small.half_width, rtol=1e-9)
+    assert both.groups[1].alpha.half_width <= 1e-6 * big.alpha.value
+    # together they are known in the weaker sense, and alpha is the range of all biases within their half-widths
+    assert both.alpha.kind == both.accuracy.kind == "interval"
+    assert both.alpha.high == pytest.approx(np.max(both.bias + both.half_width) - np.min(both.bias - both.half_width))
+    assert (both.runs, both.confidence) == (10_000, 0.95)
+    assert both.standard_error is not None
+    assert (both.standard_error[15:] == 0).all()
+    assert both.note is not None
+    assert both.note.startswith("small: simulated, because pos-threshold: the weighted sum fluctuates")
+    assert both.note.endswith("at 10000 runs with 95 % confidence; big: exact; together of the weakest kind, interval")
+
+
+def test_every_output_copes_with_a_mix(tmp_path) -> None:
+    rows = [
+        f"{i},{x},{w!r},{g}"
+        for i, (x, w, g) in enumerate(zip(BOTH.values.astype(int), BOTH.weights.tolist(), BOTH.groups, strict=True))
+    ]
+    (tmp_path / "c.csv").write_text("\n".join(["id,count,a,g", *rows]) + "\n")
+    words = ["audit", "c.csv", "--weight", "a", "--group", "g", "--by-group", "--mechanism", "discrete-laplace"]
+    files = ["--json", "a.json", "--entities", "--csv", "a.csv", "--csv-groups", "g.csv", "--html", "a.html"]
+    done = call(*words, "--scale", 3, "--postprocess", "pos-threshold", *files, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "small: simulated" in done.stdout
+    found = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert list(Draft202012Validator(schema("audit")).iter_errors(found)) == []
+    (one,) = fp.Comparison.from_dict(found)
+    again = fp.audit(BOTH, NOISE, "pos-threshold", by_group=True)
+    assert (one.alpha, one.note, one.runs) == (again.alpha, again.note, again.runs)
+    assert np.array_equal(one.half_width, again.half_width)
+    assert "big: exact" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8").count("interval") >= 2
+    groups = pl.read_csv(tmp_path / "g.csv")
+    assert set(groups["pos_threshold_accuracy"]) == {"bound"}  # the shares of a group add up to 1, by construction
+    assert groups["pos_threshold_alpha_accuracy"].to_list() == [g.alpha.kind for g in again.groups]
+    assert "interval" in set(groups["pos_threshold_alpha_accuracy"])
+
+
+def test_the_tolerance_is_of_the_largest_alpha_of_any_group() -> None:
+    """Alone the second group misses 1e-12 of its alpha of 2.5e-45, closed form e^-106 (107 + 2)/4; the first one has an alpha near 1."""
+    counts = fp.Counts([0, 3, 9, 53, 22563], groups=list("aaabb"))
+    with pytest.raises(fp.ToleranceError, match="relative tolerance 1e-12"):
+        fp.audit(fp.Counts([53, 22563]), fp.Laplace(1.0), "simplex", engine=fp.Exact(rtol=1e-12))
+    found = fp.audit(counts, fp.Laplace(1.0), "simplex", by_group=True, engine=fp.Exact(rtol=1e-12))
+    assert found.alpha.half_width <= 1e-12 * found.alpha.value
+    assert found.groups[1].alpha.low <= np.exp(-106.0) * 109 / 4 <= found.groups[1].alpha.high
+
+
+def test_a_refusal_by_group_names_the_group() -> None:
+    counts = fp.Counts([60, 22000, 53, 22563], groups=["a", "a", "two\nlines", "two\nlines"])
+    with pytest.raises(fp.ToleranceError, match=r"the largest alpha of any group \(group two lines\)$"):
+        fp.audit(counts, fp.Laplace(1.0), "simplex", by_group=True, engine=fp.Exact(rtol=1e-12))
+
+
+def test_a_mix_that_is_withdrawn_keeps_what_there_is() -> None:
+    token = cancel.Token()
+    engine = fp.FirstOf((fp.Exact(), fp.MonteCarlo(runs=10**6, progress=lambda done, most: token.cancel(), threads=1)))
+    with cancel.by(token), pytest.raises(fp.errors.Cancelled) as caught:
+        fp.compare(BOTH, NOISE, ["pos-threshold"], by_group=True, engine=engine)
+    (found,) = caught.value.reached
+    assert 0 < found.runs < 10**6
+    assert found.half_width[15:].max() < 1e-12 < found.half_width[:15].min()
+
+
+# ---- two answers about one thing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [2.0, 5.0])
+def test_no_expansion_is_given_where_simulation_knows_alpha_better(scale: float) -> None:
+    """Weights over four orders: the expansion knew alpha to 10 to 200 times itself, and was given."""
+    rng = np.random.default_rng(5)
+    counts = fp.Counts(np.floor(rng.exponential(50.0, 70)), weights=10 ** rng.uniform(-2, 2, 70))
+    noise = fp.DiscreteLaplace(scale)
+    wide = fp.audit(counts, noise, "pos-threshold", engine="expansion")
+    drawn = fp.audit(counts, noise, "pos-threshold", engine="monte-carlo")
+    found = fp.audit(counts, noise, "pos-threshold")
+    assert wide.alpha.half_width > 5 * drawn.alpha.half_width
+    assert found.alpha == drawn.alpha
+    assert f"; expansion agrees and knows alpha to {wide.alpha.half_width:.2g} only; " in (found.note or "")
+
+
+CLIPPED = Question.ask(fp.Counts([0.0, 2.0, 5.0, 30.0]), fp.Laplace(4.0), [fp.rules.Nonnegative()])
+EXACT = answered(fp.Exact().evaluate(CLIPPED)[0])
+
+
+def expanded(bias: np.ndarray, width: float) -> Answer:
+    """An expansion that says this, so wide that simulation is asked as well."""
+    known = Accuracy("expansion", np.full(4, width))
+    return replace(
+        EXACT,
+        method="expansion",
+        bias=bias,
+        accuracy=known,
+        alpha=Estimate.around(float(np.ptp(bias)), 2 * width, "expansion"),
+    )
+
+
+@pytest.mark.parametrize("runs", [100, 10_000])
+def test_of_two_that_agree_the_narrower_is_given(runs: int) -> None:
+    width = 0.03 * EXACT.alpha.value
+    (found,) = fp.FirstOf((Fixed((expanded(EXACT.bias + width / 2, width),)), fp.MonteCarlo(runs=runs))).evaluate(
+        CLIPPED
+    )
+    (drawn,) = fp.MonteCarlo(runs=runs).evaluate(CLIPPED)
+    narrow = drawn.alpha.half_width < 2 * width
+    assert narrow == (runs == 10_000)
+    assert found.method == ("monte-carlo" if narrow else "expansion")
+    assert found.alpha.half_width == pytest.approx(min(drawn.alpha.half_width, 2 * width))
+    assert "agrees and knows alpha to" in found.note
+
+
+def test_where_two_contradict_each_other_the_intervals_hold_both() -> None:
+    wrong = expanded(EXACT.bias * 2, 0.05 * EXACT.alpha.value)
+    (drawn,) = fp.MonteCarlo().evaluate(CLIPPED)
+    (found,) = fp.FirstOf((Fixed((wrong,)), fp.MonteCarlo())).evaluate(CLIPPED)
+    for one in (wrong, drawn):
+        assert (
+            np.abs(found.bias - one.bias) + one.accuracy.half_width <= found.accuracy.half_width * (1 + 1e-12)
+        ).all()
+        assert found.alpha.low <= one.alpha.low <= one.alpha.high <= found.alpha.high
+    assert found.accuracy.kind == "interval"
+    assert found.note.startswith(
+        "simulated; expansion and monte-carlo differ by more than their errors: the intervals hold both; "
+    )
+
+
+def test_chance_does_not_part_two_right_answers() -> None:
+    """The truth itself against 400 simulations whose intervals are to cover in half of the cases."""
+    right = replace(expanded(EXACT.bias, 0.0), alpha=replace(EXACT.alpha, low=0.0, kind="expansion"))
+    outside = parted = 0
+    for seed in range(400):
+        simulation = fp.MonteCarlo(runs=300, seed=seed, confidence=0.5, threads=1)
+        (drawn,) = simulation.evaluate(CLIPPED)
+        (found,) = fp.FirstOf((Fixed((right,)), simulation)).evaluate(CLIPPED)
+        outside += bool((np.abs(drawn.bias - EXACT.bias) > drawn.accuracy.half_width).any())
+        parted += "differ by more" in found.note
+    assert (outside > 40, parted) == (True, 0)

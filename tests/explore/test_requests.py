@@ -1,0 +1,911 @@
+"""The live page without a browser: who may talk to it, what it computes, that the latest request wins."""
+
+import gzip
+import io
+import itertools
+import json
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fairpost as fp
+from fairpost import cancel, datasets
+from fairpost.cli.main import main
+from fairpost.errors import Cancelled, InputError, ParameterError
+from fairpost.io import guarded
+from fairpost.results.schema import schema
+
+pytest.importorskip("starlette", reason="the extra `explore` is not installed")
+pytest.importorskip("httpx2", reason="httpx2 is not installed")
+
+from fairpost.explore import app as application
+from fairpost.explore import between, export, openapi, remember, uploads
+from fairpost.explore.choices import Choices
+from fairpost.explore.jobs import NEWER, Jobs
+from fairpost.explore.safety import BODY, POLICY, loopback
+from fairpost.explore.session import IDLE, Session
+from support.live_page import HOME, PORT, RULES, Live, routes, table
+
+
+@pytest.fixture(scope="module")
+def live():
+    made = Live(data=table())
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def analyst():
+    rng = np.random.default_rng(3)
+    noisy = datasets.synthetic_districts(40).values + np.round(rng.laplace(0, 10, 40))
+    rows = "\n".join(f"{i:03d},{int(v)},g{i % 2},Place {i:03d}" for i, v in enumerate(noisy))
+    made = Live("analyst", f"id,count,group,name\n{rows}\n".encode())
+    yield made
+    made.close()
+
+
+def counts_of(live):
+    return live.session.mapped.x
+
+
+@pytest.mark.parametrize(("method", "path"), list(routes()))
+def test_without_a_token_there_is_nothing(live, method, path):
+    for client in (live.bare(), live.bare(cookie=f"fairpost-{PORT}=wrong"), live.bare(cookie="fairpost-1=x; other=y")):
+        answer = client.request(method, path, json={"epsilon": 0.1} if method == "POST" else None)
+        assert answer.status_code == 401, (path, answer.text)
+        assert "Place" not in answer.text
+        assert answer.headers["content-security-policy"] == POLICY or path == "/start"
+
+
+def test_a_token_works_once_and_only_itself(live):
+    old = live.keys.token
+    fresh = live.bare()
+    assert fresh.get("/start?token=wrong").status_code == 401
+    assert fresh.get("/start").status_code == 401
+    entered = fresh.get(f"/start?token={old}")
+    assert entered.status_code == 200
+    cookie = entered.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert live.bare().get(f"/start?token={old}").status_code == 401
+    assert live.keys.token != old
+    assert fresh.get("/api/state").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        f"127.0.0.1:{PORT}.evil.example",
+        "",
+        "[::1]:1",
+    ],
+)
+def test_a_foreign_host_is_refused(live, host):
+    answer = live.client.get("/api/state", headers={"host": host})
+    assert answer.status_code == 421
+    assert "table.csv" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1:8123", f"http://127.0.0.1:{PORT + 1}"]
+)
+def test_a_foreign_origin_is_refused(live, origin):
+    for send in (live.client.get("/api/state", headers={"origin": origin}), live.post("audit", {}, origin=origin)):
+        assert send.status_code == 403
+
+
+def test_the_pages_own_origin_and_name_are_welcome(live):
+    assert live.client.get("/api/state", headers={"origin": HOME}).status_code == 200
+    known = {"host": f"localhost:{PORT}", "origin": f"http://localhost:{PORT}", "sec-fetch-site": "same-origin"}
+    assert live.client.get("/api/state", headers=known).status_code == 200
+
+
+def test_a_form_of_another_site_is_refused(live):
+    """A cross-site form carries a foreign Origin and Sec-Fetch-Site; a strict cookie would not even come along."""
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ):
+        answer = live.client.post("/api/forget", data={}, headers=headers)
+        assert answer.status_code == 403
+    assert live.session.data is not None
+
+
+def test_every_answer_has_the_headers(live):
+    for path in ("/", "/page.js", "/page.css", "/api/state", "/nothing", "/api/export/csv"):
+        head = live.client.get(path).headers
+        assert head["cache-control"] == "no-store"
+        assert head["content-security-policy"] == POLICY
+        assert head["x-content-type-options"] == "nosniff"
+        assert head["referrer-policy"] == "same-origin"
+        assert "server" not in head
+        assert "access-control-allow-origin" not in head
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../etc/passwd",
+        "/page.js/../../x",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+        "/static/../../x",
+        "/files/live.html",
+        "/api/export/..%2f..%2fetc%2fpasswd",
+        "/api/export/%00",
+        "/%7f",
+    ],
+)
+def test_paths_lead_nowhere(live, path):
+    for method in ("GET", "POST"):
+        answer = live.client.request(method, path, json={} if method == "POST" else None)
+        assert answer.status_code in (400, 404, 405), (path, answer.status_code)
+        assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "127.0.0.1.evil.example", ""])
+def test_another_address_is_refused_with_the_reason(host):
+    with pytest.raises(ParameterError, match="no other machine may reach it"):
+        loopback(host)
+    done = CliRunner().invoke(main, ["explore", "--host", host, "--no-open"])
+    assert done.exit_code == 2
+    assert done.output.count("\n") == 1
+
+
+def test_loopback_addresses_are_taken():
+    assert [loopback(h) for h in ("127.0.0.1", "localhost", "::1", "127.5.5.5")] == [
+        "127.0.0.1",
+        "127.0.0.1",
+        "::1",
+        "127.5.5.5",
+    ]
+
+
+# ---- uploads ---------------------------------------------------------------------------------------------------------------
+
+
+def test_an_upload_that_is_too_long_is_refused(live, monkeypatch):
+    before = live.session.data
+    monkeypatch.setattr(live.app, "upload", 1000)
+    assert live.upload("a.csv", b"x" * 5000).status_code == 413
+    assert live.client.post("/api/audit", content=b"[" * (BODY + 1)).status_code == 413
+
+    def chunks():  # no length is said
+        for _ in range(40):
+            yield b"y" * 100
+
+    answer = live.client.post(
+        "/api/upload", content=chunks(), headers={"content-type": "multipart/form-data; boundary=x"}
+    )
+    assert answer.status_code == 413
+    assert live.session.data is before
+
+
+def test_an_upload_stays_in_memory(monkeypatch):
+    """Starlette would put a form of more than a megabyte into a temporary file."""
+    import tempfile
+
+    def no(*_, **__):
+        raise AssertionError("an upload went to disk")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", no)
+    made = Live()
+    rows = b"".join(b"%06d,%d\n" % (i, i % 500) for i in range(200_000))
+    assert made.upload("big.csv", b"id,count\n" + rows).status_code == 303
+    assert made.client.get("/api/preview").json()["height"] == 200_000
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.csv", b"", "empty"),
+        ("a.csv", b"id,count\n", "at least one row"),
+        ("a.csv", b"\x00\xff\xfe" * 50, ""),
+        ("a.csv", b"PK\x03\x04rest", "zip archive"),
+        ("a.exe", b"id,count\n1,2\n", "must end in"),
+        ("a.csv.gz", b"not gzip", "gzip"),
+        ("a.csv.gz", gzip.compress(b"0" * 10_000_000, 9), "could not be read"),
+        ("a.parquet", b"PAR1" + b"\x00" * 40 + b"PAR1", "Parquet"),
+        ("../../a.csv", b"id,id\n1,2\n", "unique"),
+    ],
+)
+def test_a_bad_table_is_one_line_and_nothing_is_held(name, data, said):
+    made = Live()
+    answer = made.upload(name, data)
+    assert answer.status_code == 400, answer.text
+    assert said in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+    assert ".." not in answer.json()["error"]
+    assert made.session.source is None
+    made.close()
+
+
+def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, monkeypatch):
+    import polars as pl
+
+    out = io.BytesIO()
+    pl.DataFrame({"id": ["1", "2"], "count": [1, 2]}).write_parquet(out)
+    (tmp_path / "decode.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "guarded.py"))
+    before = live.session.data
+    answer = live.upload("deadly.parquet", out.getvalue())
+    assert answer.status_code == 400
+    assert "must be" in answer.json()["error"]
+    assert live.session.data is before
+    assert live.client.get("/api/state").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("role", "names"),
+    [
+        ("id", ("id", "geoid", "leaid", "code", "fips", "geoid20", "key")),
+        ("count", ("count", "counts", "poor_5_17", "noisy_count", "value", "pop", "population", "n", "total")),
+        ("weight", ("weight", "weights", "exp_pp")),
+        ("group", ("group", "state", "region", "county")),
+        ("label", ("name", "label", "district", "place")),
+        ("base", ("base", "pop_5_17", "children")),
+    ],
+)
+def test_of_several_usual_names_the_most_usual_is_guessed(role, names):
+    from fairpost.explore.tables import guess
+
+    for first, second in itertools.pairwise(names):
+        assert guess([second, "else", f" {first.upper()}"])[role] == f" {first.upper()}"
+
+
+def test_parquet_and_tabs_are_read_and_columns_guessed():
+    import polars as pl
+
+    made, out = Live(), io.BytesIO()
+    pl.DataFrame({"leaid": ["01", "02"], "poor_5_17": [5, 7], "state": ["AL", "AK"], "name": ["a", "b"]}).write_parquet(
+        out
+    )
+    assert made.upload("d.parquet", out.getvalue()).status_code == 303
+    seen = made.client.get("/api/preview").json()
+    assert seen["guess"] == {"id": "leaid", "count": "poor_5_17", "group": "state", "label": "name"}
+    assert seen["rows"] == [["01", "5", "AL", "a"], ["02", "7", "AK", "b"]]
+    page = made.client.get("/", headers={"accept": "text/html"}).text
+    assert '<option value="poor_5_17" selected>' in page
+    wrong = made.post("columns", {"id": "leaid", "count": "nothing"})
+    assert wrong.status_code == 400
+    assert "must be one of" in wrong.json()["error"]
+    assert (
+        made.client.post(
+            "/api/columns", data={"id": "leaid", "count": "poor_5_17", "unit": "children"}, follow_redirects=False
+        ).status_code
+        == 303
+    )
+    assert made.session.mapped.x.ids == ("01", "02")
+    assert made.session.defaults["unit"] == "children"
+    made.close()
+
+
+def test_text_of_a_table_is_text_on_the_page():
+    hostile = "</script><script>window.hurt=1</script>"
+    made = Live(data=f'id,count,group,name\n1,5,"{hostile}",a\n2,6,x,"{hostile}"\n'.encode())
+    made.session.data = None
+    page = made.client.get("/", headers={"accept": "text/html"}).text
+    assert hostile not in page
+    assert "&lt;script&gt;" in page
+    made.close()
+
+
+# ---- forgetting ------------------------------------------------------------------------------------------------------------
+
+
+def test_forget_now_drops_everything():
+    made = Live(data=table())
+    made.post("picture", {"epsilon": 0.1})
+    assert made.session.memory.size > 0
+    assert made.post("forget", {}, accept="application/json").json() == {"forgotten": True}
+    s = made.session
+    assert (s.source, s.data, s.defaults, s.memory.size, s._sweeps) == (None, None, {}, 0, {})
+    assert made.post("audit", {"epsilon": 0.1}).status_code == 400
+    assert "Place" not in made.client.get("/").text
+    made.close()
+
+
+def test_idle_data_are_dropped_and_used_ones_stay():
+    now = [0.0]
+    session = Session(clock=lambda: now[0])
+    session.hold("x.csv", "officer")
+    now[0] = IDLE - 1
+    assert not session.expire()
+    session.touch()
+    now[0] = 2 * IDLE - 2
+    assert not session.expire()
+    now[0] = 2 * IDLE
+    assert session.expire()
+    assert session.source is None
+    assert not session.expire()
+
+
+# ---- what it computes ------------------------------------------------------------------------------------------------------
+
+
+def test_the_audit_is_that_of_the_command(live, tmp_path):
+    import jsonschema
+
+    body = {"epsilon": 0.05, "budget": 1e6, "postprocess": RULES, "targets": {"max_loss": 10.0, "max_relative_loss": 3}}
+    found = live.post("audit", body | {"entities": True}).json()
+    jsonschema.validate(found, schema("audit"))
+    plain = fp.compare(counts_of(live), fp.Laplace.from_epsilon(0.05), RULES, budget=1e6, targets=body["targets"])
+    assert found["results"] == json.loads(json.dumps(plain.to_dict(entities=True)["results"]))
+
+
+def test_the_picture_has_the_same_numbers(live):
+    body = {"epsilon": 0.05, "budget": 1e6, "postprocess": RULES}
+    found = live.post("picture", body).json()
+    plain = fp.compare(counts_of(live), fp.Laplace.from_epsilon(0.05), RULES, budget=1e6)
+    of = unpack(found["base"]["of"], "<i4")
+    for r, result in zip(plain, found["results"], strict=True):
+        assert np.array_equal(unpack(result["bias"], "<f8")[of], r.bias)
+        assert np.array_equal(unpack(result["truth"], "<f8")[of], r.truth)
+    worst = int(np.argmin(plain[0].bias))
+    assert found["figures"][0]["loss"]["id"] == plain[0].counts.ids[worst]
+    assert found["figures"][0]["loss"]["value"] == pytest.approx(-plain[0].bias[worst] * 1e6)
+    assert found["figures"][1]["rmse"]["value"] == pytest.approx(
+        plain[1].price["root_mean_squared_error"] * 1e6, rel=1e-12
+    )
+    again = live.post("picture", body | {"have": found["key"]}).json()
+    assert again["base"] is None
+    assert again["results"] == found["results"]
+    assert "a typical count moves by 28 people" in found["sentence"]
+
+
+def unpack(text, kind):
+    import base64
+
+    return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
+def test_the_page_says_how_far_results_and_totals_are_off(live):
+    """The plan has a usual limit on the error, which it names; clipping adds (b / 2) e^{-x / b} to each count."""
+    body = {"postprocess": ["nonnegative", "simplex"], "targets": {"max_relative_loss": 50.0}}
+    found = live.post("plan", body).json()
+    assert (found["targets"]["max_relative_rmse"], found["assumed"]) == (30.0, ["max_relative_rmse"])
+    assert "% of the mean of what is due (at most 30 % by default)" in found["verdict"]
+    assert live.post("plan", body | {"any_error": True}).json()["assumed"] == []
+    shown = live.post("picture", {"epsilon": 0.05, "postprocess": ["nonnegative", "simplex"]}).json()["figures"]
+    off = {f["rule"]: f["total"]["value"] for f in shown}
+    added = float(np.sum(10 * np.exp(-counts_of(live).values / 20)))
+    assert off == {"nonnegative": pytest.approx(added, rel=1e-9), "simplex": 0.0}
+
+
+@pytest.mark.parametrize("route", ["picture", "plan", "audit"])
+def test_one_limit_for_dollars_and_people_is_refused(live, route):
+    """In pictures between two levels too, which no engine judges."""
+    body = {"epsilon": 0.05, "budget": 1e6, "postprocess": ["pos", "simplex"]}
+    assert live.post("picture", body).status_code == 200
+    answer = live.post(route, body | {"targets": {"max_loss": 10.0}})
+    assert answer.status_code == 400
+    assert answer.json()["error"].endswith(
+        "must be in one unit, got pos in money and simplex in people: ask for them apart"
+    )
+
+
+def test_the_sentence_repeats_every_choice(live):
+    body = {
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "mechanism": "gaussian",
+        "budget": 2e6,
+        "postprocess": ["pos"],
+        "by_group": True,
+        "unit": "children",
+        "noun": "districts",
+        "currency": "€",
+        "targets": {"max_loss": 50.0, "max_relative_loss": 2.5},
+    }
+    said = live.post("picture", body).json()["sentence"]
+    for part in (
+        "60 districts",
+        "children",
+        "gaussian",
+        "epsilon 0.5",
+        "delta 1e-06",
+        "pos",
+        "€2.00 million",
+        "each group by itself",
+        "€50",
+        "relative to what is due at most 2.5 %",
+        "table.csv",
+    ):
+        assert part in said, part
+
+
+def test_limits_are_judged_and_drawn(live):
+    body = {"epsilon": 0.05, "budget": 1e6, "postprocess": ["baseline"]}
+    loss = live.post("picture", body).json()["figures"][0]["loss"]["value"]
+    for limit, verdict in ((loss * 1.01, "passes"), (loss * 0.99, "fails")):
+        found = live.post("picture", body | {"targets": {"max_loss": limit}}).json()
+        assert found["figures"][0]["verdict"] == verdict
+        assert found["limits"] == [{"key": "money", "value": limit, "text": found["limits"][0]["text"]}]
+
+
+def test_the_plan_is_the_librarys(live):
+    import jsonschema
+
+    body = {"budget": 1e6, "postprocess": ["pos", "baseline"], "targets": {"max_relative_loss": 5.0}, "any_error": True}
+    found = live.post("plan", body).json()
+    jsonschema.validate(found, schema("plan"))
+    for p in found["plans"]:
+        at = p["stated"]["epsilon"]
+        here = fp.audit(
+            counts_of(live), fp.Laplace.from_epsilon(at), p["postprocess"], budget=1e6, targets=body["targets"]
+        )
+        less = fp.audit(
+            counts_of(live),
+            fp.Laplace.from_epsilon(p["found"]["epsilon"] * 0.999),
+            p["postprocess"],
+            budget=1e6,
+            targets=body["targets"],
+        )
+        assert [v.outcome for v in here.verdicts] == ["passes"]
+        assert [v.outcome for v in less.verdicts] == ["fails"]
+    jsonschema.validate(live.post("sweep", body | {"targets": {}}).json(), schema("sweep"))
+    assert live.post("plan", {"budget": 1e6}).status_code == 400
+
+
+def test_fairness_against_accuracy(live):
+    found = live.post("frontier", {"epsilon": 0.05, "budget": 1e6}).json()
+    alphas = [t["point"]["alpha"]["value"] for t in found["path"]]
+    assert found["rule"] == "pos-threshold"
+    assert alphas[-1] < alphas[0]
+    assert {p["postprocess"] for p in found["named"]} == set(RULES)
+    assert (
+        live.post("frontier", {"epsilon": 0.05, "programme": "title1-basic", "postprocess": ["as-written"]}).status_code
+        == 400
+    )
+
+
+def test_streams_tell_progress_and_end_with_the_result(live):
+    body = {"epsilon": 0.2, "postprocess": ["simplex"], "method": "monte-carlo", "runs": 40_000, "seed": 5}
+    events = live.lines("audit", body)
+    assert [e["event"] for e in events][-1] == "done"
+    steps = [e for e in events if e["event"] == "progress"]
+    assert steps
+    assert steps[-1]["done"] == steps[-1]["of"] == 40_000
+    assert events[-1]["result"]["results"] == live.post("audit", body).json()["results"]
+    failed = live.lines("picture", {"epsilon": 0.2, "postprocess": ["pos"], "total": 3.0, "method": "expansion"})
+    assert [e["event"] for e in failed] == ["error"]
+    assert "expansion" in failed[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"epsilon": -1}, "epsilon"),
+        ({"epsilon": "1"}, "`epsilon` must be a number"),
+        ({"epsilon": 1, "scale": 2}, "exactly one"),
+        ({"epsilon": 1, "nothing": 2}, "a key must be one of"),
+        ({"epsilon": 1, "postprocess": ["magic"]}, "must be one of"),
+        ({"epsilon": 1, "targets": {"max_luck": 3}}, "a target must be"),
+        ({"epsilon": 1, "runs": 10**9, "method": "monte-carlo"}, "at most"),
+        ({"epsilon": 1, "programme": "../x"}, "`programme` must be one of"),
+        ({"epsilon": 1, "mechanism": "gaussian"}, "delta"),
+        ([1], "JSON object"),
+        ({"epsilon": True}, "number"),
+    ],
+)
+def test_a_wrong_choice_is_one_line(live, body, said):
+    answer = live.post("audit", body)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "NaN",
+        '{"epsilon":NaN}',
+        '{"epsilon":1e999}',
+        "[" * 100_000,
+        '{"epsilon":' + "9" * 400 + "}",
+        "\ud800".encode("utf-8", "surrogatepass"),
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_json_is_refused(live, text):
+    assert live.client.post("/api/audit", content=text).status_code == 400
+
+
+# ---- between two levels -----------------------------------------------------------------------------------------------------
+
+
+def test_an_interpolated_picture_is_marked_near_and_replaced(live):
+    body = {"epsilon": 0.0371, "budget": 1e6, "postprocess": RULES}
+    choices = Choices.of(body)
+    live.session.mapped  # noqa: B018
+    live.session.swept(choices, lambda done, of: None)
+    events = live.lines("picture", body)
+    assert [e["event"] for e in events] == ["interpolated", "done"]
+    guess, exact = events[0]["result"], events[1]["result"]
+    assert guess["interpolated"]
+    assert not exact["interpolated"]
+    assert {f["method"] for f in guess["figures"]} == {"interpolated"}
+    assert {f["method"] for f in exact["figures"]} <= {"exact", "expansion"}
+    assert guess["findings"] is None
+    for a, b in zip(guess["results"], exact["results"], strict=True):
+        near, true = unpack(a["bias"], "<f8"), unpack(b["bias"], "<f8")
+        # eight levels per decade: the biases follow powers of the noise, and a monotone cubic is within a few percent of these
+        assert np.max(np.abs(near - true)) <= 0.05 * np.max(np.abs(true))
+    quick = live.post("picture", body | {"quick": True, "epsilon": 0.0372}).json()
+    assert quick["interpolated"]
+
+
+def test_the_cubic_overshoots_nothing_and_is_exact_at_the_levels():
+    rng = np.random.default_rng(2)
+    y = [rng.normal(size=500) for _ in range(4)]
+    low, high = np.minimum(y[1], y[2]), np.maximum(y[1], y[2])
+    assert np.array_equal(between._cubic(y, 0.0), y[1])
+    assert np.allclose(between._cubic(y, 1.0), y[2], rtol=0, atol=1e-15)
+    for u in np.linspace(0, 1, 21):
+        for near in (y, [None, *y[1:]], [*y[:3], None]):
+            found = between._cubic(near, u)
+            assert np.all(found >= low - 1e-12)
+            assert np.all(found <= high + 1e-12)
+    line = [np.array([float(k)]) for k in range(4)]
+    assert between._cubic(line, 0.3)[0] == pytest.approx(1.3, abs=1e-15)
+
+
+def test_levels_come_coarse_first_and_all():
+    found = between.order()
+    assert found[:3] == [0, between.POINTS - 1, (between.POINTS - 1) // 2]
+    assert sorted(found) == list(range(between.POINTS))
+    assert between.levels()[0] == pytest.approx(between.LOW)
+    sweep = between.Sweep()
+    assert sweep.at(0.1) is None
+
+
+def test_answers_that_are_kept_are_the_same_bits(live):
+    counts = fp.Counts([1, 5, 5, 9, 9, 9, 40, 40])
+    memory = remember.Memory()
+    finder = remember.Remembering(fp.Exact(), memory, "k")
+    one, two = (fp.audit(counts, fp.Laplace(3.0), "simplex", engine=finder) for _ in range(2))
+    plain = fp.audit(counts, fp.Laplace(3.0), "simplex", engine="exact")
+    for name in ("bias", "half_width", "mse", "zero"):
+        assert np.array_equal(getattr(one, name), getattr(plain, name))
+        assert np.array_equal(getattr(two, name), getattr(plain, name))
+    assert fp.audit(counts, fp.Laplace(4.0), "simplex", engine=finder).alpha != plain.alpha
+    small = remember.Memory(most=5000)
+    for b in range(1, 30):
+        fp.audit(counts, fp.Laplace(float(b)), "simplex", engine=remember.Remembering(fp.Exact(), small, "k"))
+    assert small.size <= 5000
+
+
+# ---- the latest wins --------------------------------------------------------------------------------------------------------
+
+
+def test_a_newer_request_of_a_tab_withdraws_the_older():
+    jobs, begun, seen = Jobs(), threading.Event(), []
+
+    def slow():
+        begun.set()
+        end = time.monotonic() + 20  # whatever is wrong, it ends
+        while time.monotonic() < end:
+            cancel.check()
+            time.sleep(0.002)
+
+    first = jobs.submit("tab", "picture", slow, cancel.Token())
+    assert begun.wait(5)
+    other = jobs.submit("other tab", "picture", lambda: "other", cancel.Token())
+    lane = jobs.submit("tab", "plan", lambda: "plan", cancel.Token())
+    assert (other.result(5), lane.result(5)) == ("other", "plan")
+    assert not first.done()
+    second = jobs.submit("tab", "picture", lambda: "second", cancel.Token())
+    assert second.result(5) == "second"
+    with pytest.raises(Cancelled, match=NEWER):
+        first.result(5)
+    begun.clear()
+    third = jobs.submit("tab", "picture", slow, cancel.Token())
+    assert begun.wait(5)
+    behind = threading.Thread(target=lambda: (jobs.behind(), seen.append(1)))
+    behind.start()
+    time.sleep(0.1)
+    assert not seen
+    assert jobs.stop("tab") == 1
+    behind.join(5)
+    assert seen == [1]
+    with pytest.raises(Cancelled):
+        third.result(5)
+    jobs.close()
+
+
+def test_a_simulation_that_is_stopped_answers_with_what_it_has(live):
+    body = {
+        "epsilon": 0.2,
+        "postprocess": ["simplex", "nonnegative"],
+        "method": "monte-carlo",
+        "runs": 8_000_000,
+        "seed": 7,
+    }
+    found = []
+    asking = threading.Thread(target=lambda: found.append(live.post("audit", body, **{"x-fairpost-tab": "s"})))
+    asking.start()
+    end = time.monotonic() + 30
+    while (
+        time.monotonic() < end
+        and not live.client.post("/api/stop", json={"lane": "audit"}, headers={"x-fairpost-tab": "s"}).json()["stopped"]
+    ):
+        time.sleep(0.3)
+    asking.join(60)
+    answer = found[0]
+    if answer.status_code == 409:  # stopped before the first block was done
+        assert "stopped" in answer.json()["error"]
+        return
+    assert answer.status_code == 200
+    assert all(r["interrupted"] and 2 <= r["runs"] < 8_000_000 for r in answer.json()["results"])
+
+
+# ---- files ------------------------------------------------------------------------------------------------------------------
+
+
+BODY_OF_EXPORT = {
+    "epsilon": 0.07,
+    "budget": 1e6,
+    "postprocess": ["pos", "baseline"],
+    "targets": {"max_loss": 40.0},
+    "by_group": True,
+}
+
+
+def test_the_command_makes_the_same_numbers(live, tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_bytes(table())
+    monkeypatch.chdir(tmp_path)
+    first, plan = live.post("export/command", BODY_OF_EXPORT).text.splitlines()
+    assert plan.startswith("fairpost plan ")
+    outputs = ("--json", "numbers.json")  # a file: the server's threads share this process's stdout
+    words = shlex.split(export.command(live.session.mapped, Choices.of(BODY_OF_EXPORT), outputs=outputs))
+    assert words[:-2] == shlex.split(first)[: len(words) - 2]
+    done = CliRunner().invoke(main, words[1:])
+    assert done.exit_code == 0, done.output
+    ours = live.post("audit", BODY_OF_EXPORT).json()
+    assert json.loads((tmp_path / "numbers.json").read_text())["results"] == ours["results"]
+
+
+def test_the_python_lines_make_the_same_numbers(live, tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_bytes(table())
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    exec(live.post("export/python", BODY_OF_EXPORT).text, space)
+    ours = live.post("audit", BODY_OF_EXPORT).json()
+    assert json.loads(json.dumps(space["results"].to_dict()))["results"] == ours["results"]
+
+
+def test_report_csv_and_json_are_those_of_the_library(live):
+    from fairpost.io import entities_csv
+
+    results = live.session.results(Choices.of(BODY_OF_EXPORT))
+    answer = live.post("export/csv", BODY_OF_EXPORT)
+    assert answer.text == entities_csv(results)
+    assert "attachment" in answer.headers["content-disposition"]
+    page = live.post("export/report", BODY_OF_EXPORT).text
+    assert "confidential: computed from true counts" in page
+    assert "fairpost audit table.csv" in page
+    assert (
+        live.post("export/json", BODY_OF_EXPORT).json()
+        == live.post("audit", BODY_OF_EXPORT | {"entities": True}).json()
+    )
+    assert live.post("export/passwords", BODY_OF_EXPORT).status_code == 400
+
+
+# ---- the analyst --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_analyst_sees_shares_and_no_banner(analyst):
+    import jsonschema
+
+    body = {"epsilon": 0.1, "budget": 1e6, "postprocess": ["pos", "baseline"], "estimate": False}
+    found = analyst.post("allocate", body).json()
+    jsonschema.validate(found, schema("allocate"))
+    y = analyst.session.mapped.y
+    plain = fp.allocate(y.values, y.weights, "pos", fp.Laplace(10.0))
+    assert [e["pos_share"] for e in found["entities"]] == list(plain)
+    assert found["entities"][3]["name"] == "Place 003"
+    page = analyst.client.get("/", headers={"accept": "text/html"}).text
+    assert "confidential: computed" not in page
+    assert analyst.post("audit", {"epsilon": 0.1}).status_code == 400
+    by_group = analyst.post("allocate", body | {"budget": None, "group_budget": {"g0": 1000.0, "g1": 500.0}}).json()
+    money = sum(e["pos_money"] for e in by_group["entities"] if e["group"] == "g1")
+    assert money == pytest.approx(500.0)
+    assert analyst.post("allocate", body | {"budget": None, "group_budget": {"g0": 1.0}}).status_code == 400
+    for kind in ("report", "csv", "json", "command", "python"):
+        assert analyst.post(f"export/{kind}", body).status_code == 200
+    assert "confidential" not in analyst.post("export/csv", body).text
+
+
+def test_an_analyst_shares_budgets_of_groups_under_a_law(tmp_path, monkeypatch, capsys):
+    from fairpost.allocate import by_law
+
+    rows = "\n".join(f"{i:03d},{5 + 3 * i},{40 + 9 * i},g{i % 2},P{i}" for i in range(30))
+    table = f"id,count,base,group,name\n{rows}\n"
+    made = Live("analyst", table.encode())
+    try:
+        made.post("columns", {"id": "id", "count": "count", "base": "base", "group": "group"})
+        y, purse = made.session.mapped.y, {"g0": 1000.0, "g1": 500.0}
+        body = {"scale": 2.0, "programme": "title1-targeted", "group_budget": purse}
+        found = made.post("allocate", body).json()["entities"]
+        law = fp.Programme.named("title1-targeted")
+        known = by_law(y, law, "as-written", fp.Laplace(2.0), budget=purse, by_group=True)
+        assert [e["as_written_money"] for e in found] == known.money.tolist()
+        assert made.post("allocate", body | {"budget": 3.0}).json()["error"].endswith("got both")
+        assert "fairpost allocate --programme FILE.toml" in made.client.get("/", headers={"accept": "text/html"}).text
+        monkeypatch.chdir(tmp_path)
+        lines = made.post("export/python", body).text
+        (tmp_path / re.search(r"read_rows\('([^']+)'", lines)[1]).write_text(table)
+        exec(lines, {})
+        assert capsys.readouterr().out.startswith("Allocation by as-written: 30 entities, laplace noise, scale 2")
+    finally:
+        made.close()
+
+
+def test_an_officers_data_are_no_analysts(live):
+    assert live.post("allocate", {"epsilon": 0.1}).status_code == 400
+
+
+# ---- levels --------------------------------------------------------------------------------------------------------------------
+
+
+def test_levels_are_simulated_level_by_level():
+    rows = "\n".join(f"{i // 8:02d}{i:03d},{(7 * i) % 31},x,y" for i in range(64))
+    made = Live()
+    made.upload("t.csv", f"id,count,group,name\n{rows}\n".encode())
+    assert made.post("columns", {"id": "id", "count": "count", "levels": "county:2,tract:5"}).json()["levels"] == [
+        "county",
+        "tract",
+    ]
+    events = made.lines("levels", {"rho": 0.5, "postprocess": ["top-down"], "runs": 128, "most": 5})
+    assert [e["event"] for e in events].count("progress") == 2
+    result = events[-1]["result"]["results"][0]
+    assert [level["name"] for level in result["levels"]] == ["county", "tract"]
+    assert [level["n"] for level in result["levels"]] == [8, 64]
+    assert len(result["levels"][1]["entities"]) == 5
+    sizes = [abs(e["bias"]) for e in result["levels"][1]["entities"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert made.post("levels", {"split": [0.5, 0.7]}).status_code == 400
+    assert made.post("columns", {"id": "id", "count": "count", "levels": "county"}).status_code == 400
+    made.close()
+
+
+# ---- the document, and random requests -------------------------------------------------------------------------------------------
+
+
+def test_the_document_names_every_route_and_no_other(live):
+    served = live.client.get("/api/openapi.json").json()
+    assert served == json.loads(json.dumps(openapi.document()))
+    ours = {(r.path, m.lower()) for r in application.ROUTES for m in r.methods - {"HEAD"} if r.path.startswith("/api/")}
+    theirs = {(path, method) for path, item in served["paths"].items() for method in item}
+    assert theirs == ours
+    known = served["components"]["schemas"]
+    from dataclasses import fields
+
+    from fairpost.explore.work import LevelChoices, ShareChoices
+
+    for name, kind, more in (
+        ("Choices", Choices, set()),
+        ("ShareChoices", ShareChoices, set()),
+        ("LevelChoices", LevelChoices, {"entities", "most"}),
+    ):
+        assert set(known[name]["properties"]) == {f.name for f in fields(kind)} | more
+
+
+def test_the_command_needs_the_extra():
+    """In a process of its own: here the extra is loaded already."""
+    hidden = (
+        "import sys\n"
+        "class Hide:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('starlette', 'uvicorn'):\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Hide())\n"
+        "sys.argv = ['fairpost', 'explore', '--no-open']\n"
+        "from fairpost.__main__ import run\n"
+        "run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "fairpost: the live page needs starlette and uvicorn: install fairpost[explore]\n"
+
+
+def typed(*words):
+    """The options of `fairpost explore` as the command hands them on."""
+    from fairpost.cli.exploring import explore
+
+    parameters = explore.make_context("explore", ["file", *words]).params
+    return {name: value for name, value in parameters.items() if name != "file"}
+
+
+def test_how_a_file_is_read_is_kept_and_handed_out(tmp_path, monkeypatch):
+    from fairpost.cli.exploring import _session
+
+    rows = ["id;count;kind"] + [f"{k};{k + 3},5;{'town' if k % 2 else 'farm'}" for k in range(20)] + ["x;;town"]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    said = (
+        "--delimiter",
+        "semicolon",
+        "--decimal",
+        ",",
+        "--where",
+        "kind = town",
+        "--where",
+        "id != 1",
+        "--drop-missing",
+    )
+    found = _session("t.csv", typed(*said))
+    values = [6.5, *(k + 3.5 for k in range(5, 20, 2))]
+    assert list(found.mapped.x.values) == values
+    assert found.reading == found.mapped.reading
+    choices = Choices.of({"epsilon": 0.5, "postprocess": ["simplex"]})
+    words = shlex.split(export.command(found.mapped, choices, outputs=("--json", "-")))
+    done = CliRunner().invoke(main, words[1:])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["counts"]["total"] == sum(values)
+    space = {}
+    exec(export.python(found.mapped, choices), space)
+    assert list(space["counts"].values) == values
+    found.forget()
+    assert found.reading == {}
+
+
+def test_a_file_of_the_command_line_is_mapped_or_asked_about(tmp_path):
+    from fairpost.cli.exploring import _session
+
+    (tmp_path / "t.csv").write_bytes(table())
+    found = _session(str(tmp_path / "t.csv"), typed("--label", "name", "--budget", "5", "--max-loss", "2"))
+    assert found.mapped.x.n == 60
+    assert found.mapped.x.name(3) == "Place 003"
+    assert found.defaults["budget"] == 5.0
+    assert found.defaults["max_loss"] == 2.0
+    (tmp_path / "u.csv").write_bytes(table(header="code,poor,group,name"))
+    assert _session(str(tmp_path / "u.csv"), typed()).data is None
+    with pytest.raises(InputError):
+        _session(str(tmp_path / "u.csv"), typed("--count", "nothing"))
+    assert uploads.MOST == 64 << 20
+
+
+# ---- what the page is told at its start -----------------------------------------------------------------------------------
+
+
+def test_every_key_of_the_state_of_a_session(live, analyst):
+    """Nothing loaded, a table without columns, true counts, noisy counts: the whole document each time."""
+    from fairpost.explore.work import state
+
+    fresh = Live()
+    try:
+        start = {"version": fp.__version__, "mode": "officer", "loaded": False, "mapped": False}
+        assert state(fresh.session) == start
+        assert fresh.upload("table.csv", table(8)).status_code == 303
+        assert state(fresh.session) == start | {"loaded": True}
+    finally:
+        fresh.close()
+    counts, prepared = counts_of(live), live.session.latest
+    found = state(live.session)
+    assert found.pop("prepared") == (None if prepared is None else {"done": prepared.done, "of": between.POINTS})
+    columns = {"id": "id", "count": "count", "group": "group", "label": "name"}
+    number = live.session.mapped.number
+    assert found == start | {
+        "loaded": True, "mapped": True, "name": "table.csv", "number": number, "n": 60, "total": counts.total,
+        "columns": live.session.mapped.columns, "groups": 4, "group_names": ["g0", "g1", "g2", "g3"], "base": False,
+        "levels": None, "defaults": live.session.defaults,
+    }  # fmt: skip
+    assert columns.items() <= found["columns"].items()
+    noisy = state(analyst.session)
+    assert (noisy["mode"], noisy["n"], noisy["total"], noisy["groups"]) == ("analyst", 40, None, 2)
+    assert (noisy["loaded"], noisy["mapped"]) == (True, True)

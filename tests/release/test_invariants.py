@@ -1,0 +1,612 @@
+"""What is exact belongs to the ledger: nothing else is kept, no row is told, and what is published depends on the noise alone."""
+
+import itertools
+import json
+import re
+import secrets
+import shlex
+import shutil
+import sqlite3
+from contextlib import nullcontext
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import fairpost as fp
+from fairpost.cli import main
+from fairpost.errors import FairpostError, ParameterError, UnsupportedError
+from fairpost.release import About, noise, protocol, release_noisy, rules, selftest, store, tree_rules
+from fairpost.release import kept as keeping
+from fairpost.release.chain import Entry, digest
+from fairpost.release.ledger import Ledger
+from support.releases import quick
+
+TABLE = """id,count,w1,w2,g,g2,tot,total
+a,5,1,100,x,p,5,5555
+b,50,1,1,x,q,50,5555
+c,500,1,1,y,p,500,5555
+d,5000,1,1,y,q,5000,5555
+e,0,1,1,y,q,0,5555
+"""
+ROWS = "\n".join(",".join(line.split(",")[i] for i in (0, 4)) for line in TABLE.splitlines())
+CREATE = "--dataset D --unit child --neighbours replace --measure pure --other-ledgers none"
+EXACT = '--exact-source "table 3" --rows rows.csv --smallest-part 2'
+
+
+@pytest.fixture
+def say(tmp_path, monkeypatch):
+    """A command line in a folder with the tables, with a quick sampler; a text in quotation marks is one word."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    (tmp_path / "d.csv").write_text(TABLE)
+    (tmp_path / "rows.csv").write_text(ROWS)
+
+    def run(line):
+        return CliRunner().invoke(main, shlex.split(line))
+
+    return run
+
+
+def good(done):
+    assert done.exit_code == 0, done.output
+    return done
+
+
+NEVER = {
+    "the table by single rows": ("", "--group id --by-group --exact-total --round", "column that the ledger lists as public|nothing is exact"),
+    "typed totals of single rows": ("--public tot --public g", '--group g --group-total tot --total-source "a table"', "the same in all of"),
+    "typed totals by id": ("--public tot", '--group id --group-total tot --total-source "a table" --round', "nothing is exact"),
+    "an exact total": ("", "--exact-total", "nothing is exact"),
+    "a typed total": ("", "--total 5555 --total-source s", "nothing is exact"),
+    "a level": ("--public g", "--levels g --split .5,.5 --exact g", "nothing is exact"),
+    "another partition": (f"--exact-by g --public g2 {EXACT}", "--group g2 --by-group --exact-total", "nothing else; got part 'p'"),
+    "the total above the parts": (f"--exact-by g {EXACT}", "--exact-total", "nothing else; got the total of all rows"),
+    "parts below the total": (f"--exact-total --public g {EXACT}", "--group g --by-group --exact-total", "nothing else; got part 'x'"),
+    "a level below the total": (f"--exact-total --public g {EXACT}", "--levels g --split .5,.5 --exact g", "nothing else; got part 'x'"),
+    "some rows": (f"--exact-by g --public g2 {EXACT}", '--group g --by-group --exact-total --where "g2 = q"', "part 'x' must have the rows"),
+    "other words for the source": (f"--exact-total --public g {EXACT}", "--total 5555 --total-source elsewhere", "is the ledger's, 'table 3'"),
+    "weights that are not public": ("", "--weight w1 --postprocess pos", "--weight must name a column that the ledger lists as public"),
+    "weights that are the counts": ("--public count", "--weight count --postprocess pos", "the column of the counts is not public"),
+    "a condition on the counts": ("--public g", '--where "count>10"', "the column of the counts is not public"),
+    "in other letters": ("--public Count", '--where "Count>10"', "the column of the counts is not public"),
+    "a condition on a secret": ("", '--where "w2 = 1"', "--where must name a column that the ledger lists as public"),
+    "rows that lack a count": ("", "--drop-missing", "drops no row"),
+    "ids that are counts": ("", "--id count", "the column of the counts is not public"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NEVER)
+def test_what_is_never_published(say, tmp_path, case):
+    create, words, rule = NEVER[case]
+    good(say(f"budget create R {CREATE} --limit 1 {create}"))
+    done = say(f"release d.csv --ledger R --epsilon 1e-3 {words} --out ex")
+    assert done.exit_code == 2, done.output
+    assert done.stderr.count("\n") == 1
+    assert re.search(rule, done.stderr), done.stderr
+    assert not (tmp_path / "ex").exists()
+    assert Ledger.open("R").spent == 0
+    assert say(f"release d.csv --ledger R --epsilon 1e-3 {words} --dry-run").exit_code == 2
+
+
+CREATED = {
+    "single rows": ("--exact-by id --exact-source s --rows ids.csv", "at least 3 rows"),
+    "small parts": ("--exact-by g --exact-source s --rows rows.csv", "part 'x' has 2"),
+    "parts of one": ("--exact-by g --exact-source s --rows rows.csv --smallest-part 1", "from 2, got 1"),
+    "a list with counts": ("--exact-total --exact-source s --rows d.csv", "got the column 'count'"),
+    "no list": ("--exact-total --exact-source s", "need `rows`"),
+    "no source": ("--exact-total --rows rows.csv", "need `exact_source`"),
+    "two kinds": (f"--exact-total --exact-by g {EXACT}", "one kind of exact numbers"),
+    "levels without a level": (f"--levels g {EXACT}", "`levels` and `exact` together"),
+    "the leaves": (f"--levels g --exact id {EXACT}", "must have noise"),
+    "a list for nothing": ("--rows rows.csv", "are for exact numbers"),
+    "units that come and go": (f"--exact-total {EXACT} --neighbours add-remove", "neighbours replace"),
+}
+
+
+@pytest.mark.parametrize("case", CREATED)
+def test_what_a_ledger_never_lists(say, tmp_path, case):
+    words, says = CREATED[case]
+    (tmp_path / "ids.csv").write_text("id\na\nb\nc\n")
+    done = say(f"budget create R {CREATE} --limit 1 {words}")
+    assert done.exit_code == 2, done.output
+    assert says in done.stderr
+    assert not (tmp_path / "R").exists()
+
+
+def test_values_stay_and_rows_stay(say, tmp_path):
+    """A corrected count or a row that moves would be told by two exact totals; new rows go into new parts."""
+    good(say(f"budget create R {CREATE} --limit 1 --exact-by g {EXACT}"))
+    words = "--ledger R --epsilon 1/100 --group g --by-group --exact-total --round"
+    good(say(f"release d.csv {words} --out one"))
+    (tmp_path / "more.csv").write_text(TABLE.replace("e,0", "e,1"))
+    done = say(f"release more.csv {words} --out two")
+    assert done.exit_code == 2
+    assert "the exact total of part 'y' is not the one that was fixed" in done.stderr
+    assert "550" not in done.stderr
+    good(
+        say("release more.csv --ledger R --epsilon 1/100 --round --out noisy")
+    )  # nothing exact: a charge like any other
+    (tmp_path / "moved.csv").write_text(TABLE.replace("b,50,1,1,x", "b,50,1,1,y"))
+    assert "part 'x' must have the rows that the ledger binds (2)" in say(f"release moved.csv {words} --out two").stderr
+    (tmp_path / "new.csv").write_text(f"{ROWS}\nf,z\nh,z\n")
+    bad = {
+        "more rows": f"{ROWS}\nf,y\nh,y\n",
+        "a part less": "id,g\na,x\nb,x\nf,z\nh,z\n",
+        "new rows alone": "id,g\nf,z\nh,z\n",
+        "rows of two parts": "id,g\na,z\nb,z\nf,z\n",  # with x before it, the two totals would tell f
+    }
+    for rows in bad.values():
+        (tmp_path / "bad.csv").write_text(rows)
+        done = say("budget append R --rows bad.csv --exact-by g")
+        assert (done.exit_code, "must be the whole one and have part" in done.stderr) == (2, True)
+    assert "exact in this ledger are the totals of the parts of g" in say("budget append R --rows rows.csv").stderr
+    good(say("budget append R --rows new.csv --exact-by g"))
+    (tmp_path / "all.csv").write_text(TABLE + "f,7,1,1,z,p,7,1\nh,9,1,1,z,p,9,1\n")
+    good(say(f"release all.csv {words} --out three"))
+    good(say("budget verify R"))
+    shown = good(say("budget history R")).stdout
+    assert [line.split()[2] for line in shown.splitlines()] == [
+        "open", "rows", "values", "charge", "done", "charge", "done", "rows", "values", "charge", "done",
+    ]  # fmt: skip
+    told = json.loads((tmp_path / "one" / "statement.json").read_text())
+    assert told["privacy"]["sensitivity"] == {"norm": "L1", "value": "2"}
+    relations = [
+        json.loads((tmp_path / n / "statement.json").read_text())["privacy"]["relation"]
+        for n in ("one", "noisy", "three")
+    ]
+    assert len(set(relations)) == 1
+    assert relations[0].endswith("agree in every invariant of the ledger: the totals of the parts of g")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_release_never_tells_a_row(tmp_path, monkeypatch, seed):
+    """By listing every table of whole numbers with the exact totals: each row takes values at least 2 apart, or it is refused."""
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 4, 2)
+    groups = [f"g{k}" for k, n in enumerate(sizes) for _ in range(n)]
+    ids = [f"r{i}" for i in range(len(groups))]
+    x = rng.multinomial(int(rng.integers(0, 7)), np.full(len(ids), 1 / len(ids)))
+    totals = {g: int(x[[h == g for h in groups]].sum()) for g in groups}
+    told = False
+    for g, total in totals.items():
+        tables = [t for t in itertools.product(range(total + 1), repeat=groups.count(g)) if sum(t) == total]
+        told = told or any(max(column) - min(column) < 2 for column in zip(*tables, strict=True))
+    terms = {
+        "dataset": "D",
+        "neighbours": "replace",
+        "limit": "9",
+        "exact_by": "g",
+        "exact_source": "s",
+        "smallest_part": 2,
+        "public": ["group"],
+    }
+    book = Ledger.create(tmp_path / "l", **terms, rows={"id": ids, "g": groups})
+    counts = fp.Counts(x, ids=ids, groups=groups)
+    for total in ("exact", fp.PublicTotal(totals)):
+        with pytest.raises(ParameterError, match="would tell the count of every row") if told else nullcontext():
+            fp.release(counts, book, epsilon="1", by_group=True, total=total, again=str(type(total)))
+
+
+FRAME = {"id": list("abc"), "count": [5, 50, 500], "g": list("xxy"), "secret": ["lo", "lo", "hi"], "": ["p", "q", "q"]}
+LABELS = fp.Hierarchy.from_labels([FRAME["secret"]], ["secret", "leaf"], ids=FRAME["id"])
+MEMORY = fp.Counts(FRAME["count"], ids=FRAME["id"], groups=FRAME["secret"])
+DOORS = {
+    "groups in memory under another name": (MEMORY, {"group": "g", "by_group": True}, "is for files and data frames"),
+    "a condition on counts in memory": (fp.Counts([5, 6]), {"where": "g = x"}, "is for files and data frames"),
+    "a condition on numbers of a tree": (FRAME["count"], {"levels": "tree", "where": "g = x"}, "is for files and data"),
+    "labels of a tree in memory": (
+        fp.Counts([5, 6, 7], ids=list("abc")),
+        {"levels": LABELS, "split": ["1/2"] * 2},
+        "got 'secret'",
+    ),
+    "labels of a tree in its noise": (FRAME["count"], {"noise": LABELS}, "got 'secret'"),
+    "a condition beside levels of a frame": (
+        FRAME,
+        {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2},
+        "is filtered before",
+    ),
+    "a column without a name": (FRAME, {"group": ""}, "got ''"),
+    "ids that nobody listed": (
+        FRAME | {"rank": [3, 2, 1]},
+        {"id": "rank"},
+        "the ids must be a column that the ledger lists",
+    ),
+    "ids of a SAIPE file that are its counts": ("saipe", {"id": "poor_5_17"}, "--id names it: 'poor_5_17'"),
+    "a condition on the counts of a SAIPE file": ("saipe", {"where": "poor_5_17>2"}, "--where names it: 'poor_5_17'"),
+    "states of a SAIPE file": ("saipe", {}, "'state' .group., which the ledger does not list as public"),
+}
+
+
+@pytest.mark.parametrize("case", DOORS)
+def test_no_column_comes_in_by_another_door(tmp_path, monkeypatch, case):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    given, words, says = DOORS[case]
+    public = ["g", "group", "poor_5_17", "leaid", *(["state"] if "states" not in case else [])]
+    book = Ledger.create(tmp_path / "l", dataset="D", measure="zcdp", limit="9", public=public)
+    words = {"epsilon": "1", **words}
+    if words.get("levels") == "tree":
+        words |= {"levels": fp.Hierarchy.from_geoids(FRAME["id"], {"block": 1}), "split": ["1"]}
+    if "noise" in words:
+        words = {"noise": fp.LevelNoise(LABELS, sigmas=["9", "9"])}
+    if given == "saipe":
+        lines = [
+            f" {s} {d} {'Town':<72} {'330':>8} {'60':>8} {x:>8} tag" for s, d, x in ((1, "00190", 11), (2, "00005", 22))
+        ]
+        given = tmp_path / "s.txt"
+        given.write_text("\n".join(lines))
+        words |= {"format": "saipe"}
+    with pytest.raises(FairpostError, match=says):
+        fp.release(pl.DataFrame(given) if isinstance(given, dict) else given, book, **words)
+    assert book.spent == 0
+
+
+def test_a_list_of_rows_with_counts_shows_none(say, tmp_path):
+    """Given by mistake, and found out by a column or by the counts themselves: neither is repeated."""
+    (tmp_path / "twice.csv").write_text(TABLE.replace("b,50,", "b,5000,").replace("e,0,", "e,,"))
+    for words in ("--id count", "--id count --public count", "--id w1", "--exact-by count --public w1"):
+        done = say(f"budget create R {CREATE} --limit 1 --exact-total --exact-source s --rows twice.csv {words}")
+        assert done.exit_code == 2
+        assert "500" not in done.output
+    same = {"id": list("abcdef"), "s": ["a"] * 3 + ["a/b"] * 3, "c": ["b/c"] * 3 + ["c"] * 3}
+    with pytest.raises(ParameterError, match="names that differ"):
+        Ledger.create(
+            "R", dataset="D", neighbours="replace", limit="1", levels=["s", "c"], exact="c", exact_source="s", rows=same
+        )
+
+
+def test_totals_are_fixed_with_the_charge_or_not_at_all(say, tmp_path):
+    """Two tables of a plan that contradict each other, and one too many for the budget: the ledger is as it was."""
+    good(say(f"budget create R {CREATE} --limit 1 --exact-total --public g {EXACT}"))
+    plan = "total = 5555\nepsilon = {}\n[[table]]\nname='one'\nfile='d.csv'\n[[table]]\nname='two'\nfile='d.csv'\nagain='x'\n{}"
+    cases = {"total = 5556": ("1/10", 2, "is not the one that was fixed"), "": ("2/3", 3, "must fit into what is left")}
+    for last, (epsilon, code, says) in cases.items():
+        (tmp_path / "plan.toml").write_text(plan.format(f"'{epsilon}'", last))
+        done = say("release --plan plan.toml --ledger R --out o")
+        assert (done.exit_code, says in done.stderr) == (code, True), done.stderr
+        assert [entry.kind for entry in Ledger.open("R").entries()] == ["open", "rows"]
+    good(say("release d.csv --ledger R --epsilon 1/10 --total 5557 --out p"))
+    assert [entry.kind for entry in Ledger.open("R").entries()] == ["open", "rows", "values", "charge", "done"]
+
+
+def test_options_are_not_left_aside(say, tmp_path):
+    """Weights beside kept noise, and a condition beside a plan, changed nothing and said nothing."""
+    good(say(f"budget create R {CREATE} --limit 1 --public w1 --public w2"))
+    good(say("release d.csv --ledger R --epsilon 1/10 --weight w1 --postprocess pos --out A"))
+    key = next((tmp_path / "R.d").glob("*.noisy")).name[:12]
+    (tmp_path / "plan.toml").write_text("epsilon = '1/10'\n[[table]]\nname = 'one'\nfile = 'd.csv'\n")
+    for words, option in (
+        (f"--from-noisy {key} --weight w2", "--weight"),
+        (f"--from-noisy {key} --where 'w1 = 1'", "--where"),
+        (f"--from-noisy {key} --accept-weak-protection", "--accept-weak-protection"),
+        ("--plan plan.toml --where 'w1 = 1'", "--where"),
+        ("--plan plan.toml --postprocess pos", "--postprocess"),
+    ):
+        done = say(f"release {words} --ledger R --out B")
+        assert (done.exit_code, f"{option} have no part" in done.stderr) == (2, True), done.stderr
+    good(say(f"release --from-noisy {key} --postprocess baseline --ledger R --out B"))
+
+
+def test_weights_are_applied_anew_to_the_noise_that_is_kept(say, tmp_path):
+    good(say(f"budget create R {CREATE} --limit 1 --public w1 --public w2"))
+    words = "release d.csv --ledger R --epsilon 1/10 --postprocess baseline"
+    good(say(f"{words} --weight w1 --out A"))
+    good(say(f"{words} --weight w2 --out B"))
+    good(say(f"{words} --weight w1 --out A"))
+    assert Ledger.open("R").spent == Ledger.open("R").terms.limit / 10
+    shares = {n: np.loadtxt(tmp_path / n / "table.csv", delimiter=",", skiprows=1, usecols=1) for n in "AB"}
+    y = shares["A"] / shares["A"][3]  # with weights of 1 shares go like the noisy counts
+    assert shares["B"] == pytest.approx(y * [100, 1, 1, 1, 1] / np.sum(y * [100, 1, 1, 1, 1]))
+    for name, weight in (("A", "w1"), ("B", "w2")):
+        items = json.loads((tmp_path / name / "statement.json").read_text())["unprotected"]
+        assert f"the weight of the rows ({weight})" in [item["what"] for item in items]
+
+
+def test_what_was_filtered_is_said(say, tmp_path):
+    good(say(f"budget create R {CREATE} --limit 1 --public g"))
+    good(say('release d.csv --ledger R --epsilon 1/10 --where "g = y" --out o'))
+    table = json.loads((tmp_path / "o" / "statement.json").read_text())["table"]
+    assert table["rows"] == 3
+    assert table["entities"].endswith("; rows used: g = y")
+    (tmp_path / "gap.csv").write_text(TABLE.replace("c,500", "c,"))
+    done = say("release gap.csv --ledger R --epsilon 1/10 --out p")
+    assert (done.exit_code, "every count must be present" in done.stderr) == (2, True)
+
+
+def test_what_is_charged_can_be_published(tmp_path, monkeypatch):
+    """Losses from 1e-14 to 1e25: refused before the charge, or published; little noise only where it is accepted, and said."""
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    monkeypatch.setattr(
+        protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, lambda law, n: np.zeros(n))
+    )
+    counts = fp.Counts([1, 0, 7], ids=["a", "b", "c"])
+    terms = {"dataset": "D", "measure": "zcdp", "limit": "1e60"}
+    book = Ledger.create(tmp_path / "l", **terms)
+    amounts = [f"{m}e{k}" for k in range(-14, 26, 3) for m in ("1", "9.1")] + ["9.2e-13", "9.9e-13", "1.05", "1.15"]
+    seen = set()
+    for k, epsilon in enumerate(amounts):
+        for accept, rule in ((False, "simplex"), (True, "pos-threshold"), (True, "simplex-threshold")):
+            before = book.spent
+            words = {"epsilon": epsilon, "postprocess": rule, "again": f"{k}{accept}{rule}"}
+            try:
+                done = fp.release(counts, book, **words, accept_weak_protection=accept)
+            except ParameterError:
+                seen.add((float(epsilon) > 1, "refused", accept))
+                assert book.spent == before
+                continue
+            weak = done.statement["privacy"]["weak_protection"]
+            assert (weak is not None) == (np.tanh(float(epsilon) / 2) > 0.5)
+            assert accept or weak is None
+            seen.add((float(epsilon) > 1, "published", accept))
+    assert {(True, "refused", False), (True, "published", True), (False, "published", False)} <= seen
+
+
+def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
+    """The variance of such noise is 0 as a float, and `joint` took every level for an exact one: charged, never published."""
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    frame = {"id": list("abcde"), "count": [5, 50, 500, 5000, 0], "g": list("xxyyy")}
+    rows = pl.DataFrame(frame).drop("count")
+    terms = {
+        "measure": "zcdp",
+        "limit": "1e30",
+        "exact_total": True,
+        "exact_source": "s",
+        "rows": rows,
+        "public": ["g"],
+    }
+    book = Ledger.create(tmp_path / "l", dataset="D", neighbours="replace", **terms)
+    words = {"levels": ["g"], "rho": "1e6", "split": ["1/2", "1/2"], "accept_weak_protection": True}
+    for rule in tree_rules.RULES:
+        made = fp.release(
+            pl.DataFrame(frame), book, **words, postprocess=rule, round=True, total=fp.PublicTotal(17)
+        ).table
+        sums = [made.filter(pl.col("level") == level)["count"] for level in ("all", "g", "id")]
+        assert [int(part.sum()) for part in sums] == [17, 17, 17]
+        assert min(made["count"]) >= 0
+
+
+def test_words_that_no_file_can_have_are_refused_before_the_charge(tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    book = Ledger.create(tmp_path / "l", dataset="D", limit="9")
+    with pytest.raises(ParameterError, match="UTF-8"):
+        fp.release(fp.Counts([1, 2]), book, epsilon="1", about=About(title="\ud800"), out=tmp_path / "o")
+    assert book.spent == 0
+
+
+def test_a_sum_that_leaves_64_bits_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    book = Ledger.create(tmp_path / "l", dataset="D", limit="9")
+    counts = pl.DataFrame({"id": list(map(str, range(4096))), "count": np.full(4096, 4.4e15)})
+    with pytest.raises(FairpostError, match=r"below 2\^52 together"):
+        fp.release(counts, book, epsilon="1/10", postprocess="simplex")
+    far = fp.Counts(np.zeros(20_000), ids=list(map(str, range(20_000))))
+    with pytest.raises(ParameterError, match=r"below 2\^52 over all 20,000 rows"):
+        fp.release(far, book, epsilon="1e-12")
+    assert book.spent == 0
+
+
+# ------------------------------------------------------------------------------------------------ ledgers of before
+
+
+def earlier(path, unprotected, *, folder=True):
+    """A ledger as version 0.1 made it, with one release whose statement lists these items."""
+    out = path.parent / "out"
+    out.mkdir()
+    said = json.dumps({"unprotected": [{"what": what} for what in unprotected]})
+    (out / "statement.json").write_text(said)
+    body = {"dataset": "D", "unit": "person", "neighbours": "replace", "measure": "pure", "limit": "1"}
+    first = Entry.after(
+        None, "open", "0", body | {"limit_given": {"epsilon": "1"}, "secret": digest(b"s"), "time": "2026-07-01"}
+    )
+    request = {"name": "t", "again": ""}
+    charge = Entry.after(
+        first, "charge", "a" * 64, {"loss": "1/4", "spent": "1/4", "request": request, "time": "2026-07-01"}
+    )
+    done = {
+        "of": charge.key,
+        "statement": digest(said),
+        "table": "",
+        "folder": str(out) if folder else None,
+        "time": "2026-07-01",
+    }
+    path.touch(0o600)
+    with sqlite3.connect(path) as link:
+        for statement in store.OLD_SCHEMA:
+            link.execute(statement)
+        link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (b"s",))
+        for entry in (first, charge, Entry.after(charge, "done", "b", done)):
+            store.insert(link, entry)
+        link.execute(f"PRAGMA application_id = {store.APPLICATION}")
+        link.execute(f"PRAGMA user_version = {store.OLD}")
+    link.close()
+    return Ledger.open(path)
+
+
+def test_a_ledger_of_before_is_read_and_takes_releases_where_nothing_was_exact(tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    counts = fp.Counts([1, 0, 7], ids=["a", "b", "c"])
+    noisy = ("the list of rows", "the weights of the rows")
+    exact = (*noisy, "the exact total of the true counts")
+    cases = {
+        "noisy": (noisy, True),
+        "exact": (exact, True),
+        "typed": (("a total that is public elsewhere",), True),
+        "gone": (noisy, False),
+    }
+    for name, (items, kept) in cases.items():
+        (tmp_path / name).mkdir()
+        book = earlier(tmp_path / name / "l", items, folder=kept)
+        assert not book.verify().problems
+        assert CliRunner().invoke(main, ["budget", "show", str(book.path)]).exit_code == 0
+        assert CliRunner().invoke(main, ["budget", "history", str(book.path)]).exit_code == 0
+        if name == "noisy":
+            assert fp.release(counts, book, epsilon="1/10").fresh
+            with pytest.raises(ParameterError, match="nothing is exact"):
+                fp.release(counts, book, epsilon="1/10", total="exact")
+            with pytest.raises(ParameterError, match="does not list as public"):
+                fp.release(fp.Counts([1, 2], weights=[1, 2]), book, epsilon="1/10", postprocess="pos")
+            continue
+        with pytest.raises(UnsupportedError, match=r"entry 3 published exact numbers .* what is left of the budget"):
+            fp.release(counts, book, epsilon="1/10")
+        assert book.spent == book.terms.limit / 4
+
+
+@pytest.mark.parametrize(
+    ("exact", "groups", "says"), [(None, True, "does not list as public"), ("s", False, "nothing is exact")]
+)
+def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, groups, says):
+    """It was charged and not finished: no statement says what was exact in it, and no list what was public."""
+    book = earlier(tmp_path / "l", ("the list of rows",))
+    level = {
+        "name": "id",
+        "mechanism": "discrete-laplace",
+        "scale": "9",
+        "epsilon": "1/4",
+        "rho": "1/32",
+        "loss": "1/4",
+        "rows": 3,
+    }
+    request = {"name": "t", "again": "", "levels": [level], "entities_per_person": 1, "neighbours": "replace"}
+    counts, ids, groups = np.array([1, 2, 3]), ("a1", "a2", "b1"), ("x", "x", "y") if groups else None
+    if exact:
+        request["hierarchy"] = {"names": ["s", "id"], "by": "prefixes", "lengths": [1, 2], "exact": "s"}
+    levels = (np.array([3, 3]), counts) if exact else (counts,)
+    labels = [keeping.packed(ids), *([] if groups is None else [keeping.packed(groups)])]
+    held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())
+    book.folder.mkdir(mode=0o700)
+    (book.folder / "t").touch(0o600)
+    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held, labels)
+    with pytest.raises(ParameterError, match=says):
+        release_noisy(held.key, book)
+
+
+# ------------------------------------------------------------------------------------------------ non-interference
+
+BLOCKS = ["010101", "010102", "010201", "010202", "020101", "020102", "020201"]
+WORLD = {
+    "w": [1, 2, 3, 1, 2, 3, 5],
+    "g": ["x", "x", "x", "y", "y", "y", "y"],
+    "tot": [60, 60, 60, 700, 700, 700, 700],
+    "s": list("kkklkkl"),
+}
+TRUE = ([5, 50, 5, 200, 500, 0, 0], [60, 0, 0, 0, 1, 0, 699])
+"""Two tables of counts that agree in every invariant: 60 in x, 700 in y."""
+LIST = {"id": BLOCKS, "g": WORLD["g"]}
+PARTS = {"exact_by": "g", "exact_source": "s", "rows": LIST, "smallest_part": 2}
+FLAT = [
+    f"--postprocess {rule} {more}"
+    for rule in rules.RULES
+    for more in (
+        "", "--round", "--group g --by-group", "--weight w", '--where "s = k"', "--group g --by-group --exact-total --round",
+        "--group g --group-total tot", "--json -", "--dry-run", "--rho 1/50", "--accept-weak-protection --epsilon 8",
+        "--again two --chosen-from policy",
+    )
+]  # fmt: skip
+TREES = [
+    f"--levels g,a --split .5,.2,.3 --postprocess {rule} {more}"
+    for rule in tree_rules.RULES
+    for more in (
+        "",
+        "--round",
+        "--exact g",
+        "--exact g --round",
+        "--dry-run --exact g",
+        "--exact all",
+        "--exact a",
+        "--json -",
+    )
+]
+
+
+def published(folder, counts, lines, ledger):
+    """Everything that leaves: exit codes, screens, every file of every release, and the ledger's own entries.
+
+    The file is sorted by its counts, as exports are.
+    """
+    folder.mkdir()
+    header = ",".join(["id", "count", "a", *WORLD])
+    rows = sorted(zip(BLOCKS, counts, [b[:4] for b in BLOCKS], *WORLD.values(), strict=True), key=lambda row: -row[1])
+    (folder / "d.csv").write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]))
+    shutil.copytree(ledger, folder / "book")
+    out = []
+    for k, line in enumerate(lines):
+        given = line if "--epsilon" in line or "--rho" in line else f"{line} --epsilon 1/10"
+        words = [
+            "release",
+            str(folder / "d.csv"),
+            "--ledger",
+            str(folder / "book" / "l"),
+            "--out",
+            str(folder / f"o{k}"),
+        ]
+        done = CliRunner().invoke(main, [*words, *shlex.split(given)])
+        out.append((line, done.exit_code, done.output, {p.name: p.read_bytes() for p in (folder / f"o{k}").glob("*")}))
+    entries = Ledger.open(folder / "book" / "l").entries()
+    shutil.rmtree(folder)
+    return out, entries
+
+
+@pytest.mark.parametrize(
+    ("lines", "terms"), [(FLAT, PARTS), (TREES, {"levels": ["g", "a"], "exact": "g", **PARTS})], ids=["rules", "levels"]
+)
+def test_what_is_published_is_a_function_of_the_noisy_counts_and_the_invariants(tmp_path, monkeypatch, lines, terms):
+    """Two tables with equal invariants, and noise that makes the same noisy counts of both: every published byte is the same.
+
+    The keyed fingerprint (an HMAC under the ledger's secret) is put at a constant: it is the one other thing that the data enter.
+    """
+    terms = {k: v for k, v in terms.items() if k != "exact_by" or "levels" not in terms}
+    if "levels" in terms:
+        terms["rows"] = LIST | {"a": [b[:4] for b in BLOCKS]}
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    monkeypatch.setattr(secrets, "token_bytes", bytes)
+    fixed = np.random.default_rng(3)
+    made = {}
+
+    def same(x, law, sampler):
+        key = (x.size, law)
+        if key not in made:
+            made[key] = fixed.integers(-30, 300, x.size)
+        return made[key]
+
+    monkeypatch.setattr(protocol, "add_noise", same)
+    monkeypatch.setattr(Ledger, "fingerprint", lambda self, *parts: "0" * 64)
+    (tmp_path / "book").mkdir()
+    Ledger.create(
+        tmp_path / "book" / "l",
+        dataset="D",
+        neighbours="replace",
+        measure="zcdp",
+        limit="1e4",
+        public=["w", "g", "s", "tot", "a"],
+        **terms,
+    )
+    one, two = (published(tmp_path / "here", x, lines, tmp_path / "book") for x in TRUE)
+    codes = [code for _, code, _, _ in one[0]]
+    assert codes.count(0) > len(lines) / 2
+    assert set(codes) <= {0, 2, 3}
+    for (line, *ours), (_, *theirs) in zip(one[0], two[0], strict=True):
+        assert ours == theirs, line
+    assert one[1] == two[1]
+
+
+def test_typed_totals_of_kept_noise_are_the_ledgers_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    book = Ledger.create(
+        tmp_path / "l", dataset="D", neighbours="replace", limit="9", public=["group"], **PARTS | {"rows": LIST}
+    )
+    counts = fp.Counts(TRUE[0], ids=BLOCKS, groups=WORLD["g"])
+    done = fp.release(counts, book, epsilon="1", postprocess="none")
+    right = fp.PublicTotal({"x": 60, "y": 700})
+    assert release_noisy(done.key, book, by_group=True, total=right).table["count"].sum() == pytest.approx(760)
+    for total, by_group, says in (
+        (fp.PublicTotal({"x": 61, "y": 700}), True, "part 'x' is not the one"),
+        (fp.PublicTotal(760), False, "nothing else"),
+    ):
+        with pytest.raises(ParameterError, match=says):
+            release_noisy(done.key, book, by_group=by_group, total=total)

@@ -1,0 +1,570 @@
+"""A release of all levels: one charge, ratios that add up, the hierarchy's rules, sums kept, nothing exact by silence."""
+
+import json
+import re
+import subprocess
+import sys
+from fractions import Fraction
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from scipy.optimize import nnls
+
+import fairpost as fp
+from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnfinishedError, UnsupportedError
+from fairpost.hierarchy import Hierarchy, LevelNoise
+from fairpost.hierarchy.rules import Unclipped, rule_of
+from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, selftest, statement, tree_rules
+from fairpost.release.reading import stated
+from fairpost.release.request import Sensitivity
+from fairpost.release.tree_request import Split, levels_of
+from support.places import FILES, TOOLS
+from support.releases import quick
+from torture import levels_of as levels_request
+
+LEVELS = {"state": 2, "county": 4, "block": 6}
+IDS = ["020102", "010101", "010102", "010201", "020101", "010202"]
+"""Not in the order of the tree; state 01 has counties of two blocks, state 02 one county."""
+X = np.array([70, 0, 5, 10, 3, 41])
+BLOCKS = fp.Counts(X, ids=IDS)
+SPLIT = ["1/10", "2/5", "1/2"]
+WORDS = {"levels": LEVELS, "rho": "1/2", "split": SPLIT}
+TOTAL = fp.PublicTotal(130, "Yearbook of blocks, 2020")
+REGISTRY = yaml.safe_load((FILES / "registry_schema.yaml").read_text())
+
+
+@pytest.fixture(autouse=True)
+def no_self_test(monkeypatch):
+    """The self-test has tests of its own, and the scales here are many."""
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+
+
+def keeping(exact="state", **more):
+    """Terms of a ledger whose releases keep the levels down to one of them, or the total."""
+    given = {"exact_source": TOTAL.source, "rows": {"id": IDS}, "smallest_part": 2}
+    return given | ({"exact_total": True} if exact == "all" else {"levels": LEVELS, "exact": exact}) | more
+
+
+def ledger(folder, **terms):
+    given = {"dataset": "Blocks", "measure": "zcdp", "limit": "2", "neighbours": "replace"} | terms
+    return fp.Ledger.create(folder / "l", **given)
+
+
+def part(table, level, column="count"):
+    return table.filter(pl.col("level") == level)[column].to_list()
+
+
+def check_sums(table):
+    """Every parent the sum of its children, by the ids alone."""
+    count = dict(zip(table["id"], table["count"], strict=True))
+    assert min(count.values()) >= 0
+    for id, value in count.items():
+        below = [v for k, v in count.items() if len(k) == (2 if id == "all" else len(id) + 2) and k != "all"]
+        named = [v for k, v in count.items() if k.startswith(id) and len(k) == len(id) + 2]
+        children = below if id == "all" else named
+        if len(id) < 6:
+            assert value == sum(children), id
+
+
+TOTALS = {
+    "the noisy sum": {},
+    "public": {"total": TOTAL},
+    "measured": {"split": ["1/10", "1/10", "2/5", "2/5"]},
+    "exact": {"exact": ["state"]},
+}
+
+
+@pytest.mark.parametrize("rule", tree_rules.RULES)
+@pytest.mark.parametrize("kind", TOTALS)
+def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
+    exact = {"exact": keeping(), "public": keeping("all")}.get(kind, {})
+    book = ledger(tmp_path, limit_delta="1e-10", limit="10", **exact)
+    words = WORDS | TOTALS[kind]
+    done = fp.release(BLOCKS, book, **words, postprocess=rule, round=True, chosen_from="policy", out=tmp_path / "o")
+    assert done.fresh
+    assert part(done.table, "block", "id") == sorted(
+        IDS
+    )  # not in the order of the input, which may come from the counts
+    check_sums(done.table)
+    text = (tmp_path / "o" / "statement.json").read_text()
+    assert json.loads(text) == done.statement
+    assert not book.verify({"s": text}).problems + book.verify().notes
+    assert pl.read_csv(tmp_path / "o" / "table.csv", schema_overrides={"id": pl.String}).equals(done.table)
+    jsonschema.Draft202012Validator(statement.schema()).validate(done.statement)
+    record = yaml.safe_load((tmp_path / "o" / "registry.yaml").read_text())
+    jsonschema.Draft7Validator(REGISTRY, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER).validate(record)
+    privacy, spent = done.statement["privacy"], Fraction(1, 2) * (1 if kind != "exact" else Fraction(9, 10))
+    assert book.spent == Fraction(done.statement["budget"]["loss"]) == Fraction(privacy["rho"]) == spent
+    assert sum(Fraction(level["loss"]) for level in privacy["levels"]) == spent
+    assert [level["name"] for level in privacy["levels"]] == {
+        "measured": ["all", "state", "county", "block"],
+        "exact": ["county", "block"],
+    }.get(kind, ["state", "county", "block"])
+    assert {s["total"] for s in done.statement["postprocessing"]} == {kind}
+    assert done.statement["postprocessing"][0]["total_value"] == str(part(done.table, "all")[0])
+    unprotected = [item["what"] for item in done.statement["unprotected"]]
+    assert ("the exact true counts of level state" in unprotected) == (kind == "exact")
+    assert kind != "public" or part(done.table, "all") == [130]
+    if kind == "exact":
+        assert part(done.table, "state") == part(done.table, "state", "noisy_count") == [56, 73]
+        assert privacy["relation"].endswith(
+            "agree in every invariant of the ledger: the levels of the tree down to state (state)"
+        )
+        assert "state" in record["deployment"]["dp_variant"]["unprotected_quantities"]
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path, root):
+    """Another way to every number: the kept file is read here and the tree and the rule are the library's own."""
+    book = ledger(tmp_path, limit="100")
+    words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2", "4"][0 if root else 1 :]}
+    done = fp.release(BLOCKS, book, **words, postprocess="joint")
+    file = kept.read(book.folder / f"{done.key}.noisy", done.key)
+    tree = Hierarchy.from_geoids(sorted(IDS), LEVELS)
+    y = tree.join([level.astype(float) for level in file.levels])
+    sigmas = LevelNoise(tree, sigmas=[3 if root else np.inf, 1.5, 2, 4])
+    for rule in tree_rules.RULES:
+        table = release_noisy(done.key[:9], book, postprocess=rule).table
+        v = tree.split(rule_of(rule, tree).apply(y, sigmas))
+        u = tree.split(Unclipped(tree).apply(y, sigmas))
+        for k, name in enumerate(tree.names):
+            assert part(table, name) == pytest.approx(v[k].tolist(), abs=1e-12)
+            assert part(table, name, "unclipped") == pytest.approx(u[k].tolist(), abs=1e-12)
+            assert part(table, name, "noisy_count") == (tree.split(y)[k].tolist() if root or k else [None])
+    assert book.spent == sum(Fraction(2) / (2 * Fraction(s) ** 2) for s in words["sigmas"])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_root_that_is_not_measured_does_not_count(seed):
+    """Least squares over the leaves, without a row for the root, plain and with v >= 0, by SciPy: 1e-9 of numbers up to 50."""
+    rng = np.random.default_rng(seed)
+    tree = Hierarchy.from_geoids(IDS, LEVELS)
+    sigmas = np.array([np.inf, 2.0, 1.0, 3.0])
+    noise_ = LevelNoise(tree, sigmas=sigmas)
+    y = np.round(tree.sums(rng.integers(0, 9, tree.n)) + rng.normal(0, 4, tree.nodes))
+    A = np.array([tree.sums(e) for e in np.eye(tree.n)]).T
+    variances = [np.inf, *noise_.variances[1:]]  # that of the discrete law, 1e-7 below sigma^2 at 1
+    weight = np.repeat(1 / np.sqrt(variances), [tree.size(k) for k in range(4)])
+    free = np.linalg.lstsq(A * weight[:, None], y * weight, rcond=None)[0]
+    assert Unclipped(tree).apply(y, noise_) == pytest.approx(A @ free, abs=1e-9)
+    held, _ = nnls(A * weight[:, None], y * weight)
+    assert rule_of("joint", tree).apply(y, noise_) == pytest.approx(A @ held, abs=1e-9)
+    with pytest.raises(UnsupportedError, match="known or measured"):
+        fp.audit_hierarchy(X, noise_, "top-down", method="mean-field")
+
+
+def test_losses_are_ratios_and_every_sigma_keeps_its_share():
+    """D^2 / (2 sigma^2) <= rho p and D / b <= epsilon p, as ratios of the very floats, for c leaves a unit and both relations."""
+    tree = Hierarchy.from_geoids(IDS, LEVELS)
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        parts = rng.integers(1, 50, 4)
+        split = [Fraction(int(p), int(parts.sum())) for p in parts]
+        loss, c = Fraction(int(rng.integers(1, 1000)), 997), int(rng.integers(1, 5))
+        for neighbours in ("add-remove", "replace"):
+            s, two = Sensitivity(c, neighbours), 2 if neighbours == "replace" else 1
+            for measure, words in (("zcdp", {"rho": loss}), ("pure", {"epsilon": loss}), ("zcdp", {"epsilon": loss})):
+                terms = _terms(measure, neighbours)
+                found, exact = levels_of(terms, s, tree, Split(**words, split=split))
+                assert exact is None
+                for level, p in zip(found, split, strict=True):
+                    D2 = two * (c if level.name == "block" else c * c)
+                    scale = Fraction(level.law.scale)
+                    if "rho" in words:
+                        assert level.sensitivity == D2
+                        assert D2 / (2 * scale**2) <= loss * p == level.loss
+                    else:
+                        assert level.sensitivity == two * c
+                        assert two * c / scale <= loss * p == level.epsilon
+                total = sum(level.loss for level in found)
+                squares = sum((loss * p) ** 2 / 2 for p in split)
+                assert total == (squares if measure == "zcdp" and "epsilon" in words else loss)
+
+
+def _terms(measure, neighbours):
+    from fairpost.release.ledger import Terms
+
+    return Terms("t", "person", neighbours, measure, Fraction(9), {})
+
+
+def test_sigmas_that_are_typed_are_charged_as_they_are_typed():
+    tree = Hierarchy.from_geoids(IDS, LEVELS)
+    found, _ = levels_of(
+        _terms("zcdp", "add-remove"), Sensitivity(1, "add-remove"), tree, Split(sigmas=["1.894", "2", "1/3"])
+    )
+    assert [level.loss for level in found] == [1 / (2 * Fraction(s) ** 2) for s in ("1.894", "2", "1/3")]
+    assert all(Fraction(level.law.scale) >= Fraction(s) for level, s in zip(found, ("1.894", "2", "1/3"), strict=True))
+    pure = Split(sigmas=["4", "2", "3"], mechanism="discrete-laplace")
+    found, _ = levels_of(_terms("pure", "replace"), Sensitivity(1, "replace"), tree, pure)
+    assert [level.loss for level in found] == [Fraction(2, 4), Fraction(1), Fraction(2, 3)]
+
+
+def test_one_charge_and_one_noise_for_a_request(tmp_path):
+    book = ledger(tmp_path, **keeping("all"))
+    first = fp.release(BLOCKS, book, **WORDS, round=True, out=tmp_path / "a")
+    assert [e.kind for e in book.entries()] == ["open", "rows", "charge", "done"]
+    same = fp.release(
+        BLOCKS, str(book.path), **WORDS | {"rho": "0.5", "split": "0.1,.4,.5"}, round=True, out=tmp_path / "b"
+    )
+    assert not same.fresh
+    assert same.table.equals(first.table)
+    assert (tmp_path / "a" / "statement.json").read_bytes() == (tmp_path / "b" / "statement.json").read_bytes()
+    other = fp.release(BLOCKS, book, **WORDS, postprocess="top-down", total=TOTAL, out=tmp_path / "c")
+    free = release_noisy(first.key, book, postprocess="top-down", total=TOTAL)
+    assert other.table.equals(free.table)
+    assert free.table["noisy_count"].to_list()[1:] == first.table["noisy_count"].to_list()[1:]
+    assert release_noisy(first.key, book).statement["postprocessing"][0]["rule"] == "blue-down"
+    assert book.spent == Fraction(1, 2)
+    second = fp.release(BLOCKS, book, **WORDS, again="second")
+    assert second.fresh
+    assert second.table["noisy_count"].to_list() != first.table["noisy_count"].to_list()
+    assert book.spent == 1
+
+
+def test_what_the_key_depends_on(tmp_path):
+    """Every change of what the noise depends on is another request; the name, the rule and the total are not."""
+    book = ledger(tmp_path)
+
+    def key(counts=BLOCKS, **words):
+        return protocol.key_of(book, api.job_of(book, counts, WORDS | words, out=None))
+
+    base = key()
+    assert key(postprocess="joint", total=TOTAL, round=True) == base
+    moved = fp.Counts(X, ids=[*IDS[1:], IDS[0]])
+    changes = (
+        {"rho": "1/3"},
+        {"split": ["1/10", "1/2", "2/5"]},
+        {"split": ["1/10", "1/10", "2/5", "2/5"]},
+        {"exact": "state"},
+        {"exact": "all"},
+        {"levels": {"state": 1, "county": 4, "block": 6}},
+        {"levels": {"State": 2, "county": 4, "block": 6}},
+        {"entities_per_person": 2},
+    )
+    keys = [key(**change) for change in changes] + [key(moved), key(fp.Counts(X + 1, ids=IDS))]
+    assert len({base, *keys}) == len(keys) + 1
+
+
+def test_levels_by_columns_and_by_paths(tmp_path):
+    book = ledger(tmp_path, public=["state", "county"])
+    frame = pl.DataFrame({"id": IDS, "count": X, "state": [i[:2] for i in IDS], "county": [i[2:4] for i in IDS]})
+    frame.write_csv(tmp_path / "blocks.csv")
+    words = {"rho": "1/5", "split": SPLIT, "round": True}
+    done = fp.release(tmp_path / "blocks.csv", book, levels=["state", "county"], **words)
+    assert part(done.table, "id", "id") == sorted(IDS)
+    assert part(done.table, "county", "id") == ["01/01", "01/02", "02/01"]
+    again = fp.release(frame, book, levels=["state", "county"], **words)
+    assert not again.fresh
+    assert again.table.equals(done.table)
+    tree = Hierarchy.from_labels([frame["state"], frame["county"], [i[4:] for i in IDS]], ["state", "county", "block"])
+    third = fp.release(X, book, levels=tree, **words)
+    assert part(third.table, "block", "id") == sorted(tree.ids("block"))
+    made = fp.release(X, book, levels=tree, **words)
+    assert not made.fresh
+    assert made.table.equals(third.table)
+    assert not fp.release(fp.Counts(X), book, levels=tree, **words).fresh
+    with pytest.raises(FairpostError, match="must be those of the hierarchy, in its order"):
+        fp.release(BLOCKS, book, levels=tree, **words)
+    counts = dict(zip(third.table["id"], third.table["count"], strict=True))
+    assert counts["01"] == counts["01/01"] + counts["01/02"]
+    assert counts["01/01"] == counts["01/01/01"] + counts["01/01/02"]
+
+
+def test_strange_ids_come_back(tmp_path):
+    ids = ['"a\n', '"b"', "c\nd"]
+    done = fp.release(
+        fp.Counts([1, 2, 3], ids=ids),
+        ledger(tmp_path),
+        levels={"first": 1, "all of it": 3},
+        rho="1/2",
+        split=["1/2", "1/2"],
+    )
+    assert part(done.table, "all of it", "id") == ids
+    assert part(done.table, "first", "id") == ['"', "c"]
+
+
+def test_the_noise_of_an_audit_is_the_noise_of_a_release(tmp_path):
+    book, tree = ledger(tmp_path), Hierarchy.from_geoids(IDS, LEVELS)
+    made = LevelNoise(tree, rho="1/2", split=SPLIT, sensitivity=2**0.5)
+    done = fp.release(BLOCKS, book, noise=made, round=True)
+    assert [float(v["scale"]) for v in done.statement["privacy"]["levels"]] == pytest.approx(made.spreads[1:].tolist())
+    assert not fp.release(BLOCKS, book, **WORDS, round=True).fresh
+    with pytest.raises(ParameterError, match="must be exact: a text"):
+        fp.release(BLOCKS, book, noise=LevelNoise(tree, rho=0.5, split=[0.1, 0.4, 0.5], sensitivity=2**0.5))
+    with pytest.raises(ParameterError, match="made for a sensitivity of 1,"):
+        fp.release(BLOCKS, book, noise=LevelNoise(tree, rho="1/2", split=SPLIT))
+    with pytest.raises(ParameterError, match="by `noise` or by `levels`"):
+        fp.release(BLOCKS, book, noise=made, levels=LEVELS)
+    with pytest.raises(ParameterError, match="by `noise` or by `rho`"):
+        fp.release(BLOCKS, book, noise=made, rho="1")
+
+
+REFUSED = {
+    "a share of 0 would be exact": ({"split": ["0", "1/2", "1/2"]}, "level 'state' would be published without noise"),
+    "a sigma of 0 too": ({"rho": None, "split": None, "sigmas": ["1", "0", "1"]}, "level 'county' would be published"),
+    "a level left out": (
+        {"split": {"state": "1/2", "block": "1/2"}},
+        "level 'county' would be published without noise",
+    ),
+    "below an exact level too": (
+        {"exact": "state", "split": ["1/2", "0", "1/2"]},
+        "level 'county' would be published without noise",
+    ),
+    "exact leaves": ({"exact": "block"}, "must have noise, got it as exact"),
+    "floats": ({"rho": 0.5}, "`rho` must be exact"),
+    "a float share": ({"split": [0.1, "2/5", "1/2"]}, "`split of state` must be exact"),
+    "shares above 1": ({"split": ["1/2", "1/2", "1/100"]}, "got a sum of 101/100"),
+    "no split": ({"split": None}, r"the share of each of state, county, block \(--split\)"),
+    "both ways": ({"sigmas": ["1", "1", "1"]}, "got both"),
+    "too many shares": ({"split": ["1/9"] * 5}, "got 5"),
+    "a table's rule": ({"postprocess": "simplex"}, "`postprocess` of levels must be one of top-down"),
+    "groups": ({"by_group": True}, "`by_group` has no part"),
+    "the exact total as a word": ({"total": "exact"}, 'by `exact` \\("all" or a level\\)'),
+    "two totals": ({"total": TOTAL, "exact": "county"}, "level 'county' is exact, so the total is known"),
+    "an unknown level": ({"exact": "tract"}, "must be one of all, state, county, block, got 'tract'"),
+    "levels that make no sense": ({"levels": "state:2,state:4"}, "with names that differ"),
+    "a split without levels": ({"levels": None}, "needs `levels`"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_before_anything_is_charged(tmp_path, case):
+    book, (change, says) = ledger(tmp_path), REFUSED[case]
+    with pytest.raises(ParameterError, match=says) as refused:
+        fp.release(BLOCKS, book, **WORDS | change)
+    assert "\n" not in str(refused.value)
+    assert book.spent == 0
+    assert not list(book.folder.glob("*.noisy"))
+
+
+def test_exact_levels_need_neighbours_that_replace(tmp_path):
+    with pytest.raises(ParameterError, match=r"adds or removes a unit: they need neighbours replace, got add-remove"):
+        ledger(tmp_path, neighbours="add-remove", **keeping())
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_the_reading_name_a_row_and_no_value(tmp_path):
+    book = ledger(tmp_path, public=["state"])
+    bad = {
+        "short": ("id,count\n010101,7391846\n0102,8264917\n", "row 2: every id must have the 6 ASCII characters"),
+        "real": ("id,count\n010101,7391846.5\n", "row 1: every count must be a whole number"),
+        "twice": ("id,count\n010101,7391846\n010101,3\n", "ids must be unique"),
+        "text": ("id,count\n010101,7391846x\n", "every count must be a number"),
+        "sly": ("id,count\n010101,7391846 2^52 (the value is not shown)\n", "line 2: every count must be a number"),
+        "large": (f"id,count\n010101,{2**51}\n010102,{2**51}\n", r"below 2\^52 together"),
+    }
+    for name, (text, says) in bad.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+        with pytest.raises(FairpostError, match=says) as refused:
+            fp.release(tmp_path / f"{name}.csv", book, **WORDS)
+        assert not any(v in str(refused.value) for v in ("7391846", "8264917", "0102", str(2**51)))
+    (tmp_path / "c.csv").write_text("id,count,state\na,1,x\nb,2,\n")
+    with pytest.raises(FairpostError, match="row 2: every leaf must have a label on level 'state'"):
+        fp.release(tmp_path / "c.csv", book, levels=["state"], rho="1", split=["1/2", "1/2"])
+    with pytest.raises(CountsError, match="every count"):
+        fp.release(fp.Counts([0.5], ids=["010101"]), book, **WORDS)
+    assert book.spent == 0
+
+
+def test_a_plan_of_levels_and_a_table_is_one_transaction(tmp_path):
+    book = ledger(tmp_path, limit="1")
+    pl.DataFrame({"id": IDS, "count": X}).write_csv(tmp_path / "blocks.csv")
+    (tmp_path / "towns.csv").write_text("id,count\nA,5\nB,70\n")
+    tables = [
+        {
+            "name": "blocks",
+            "file": tmp_path / "blocks.csv",
+            "rho": "3/4",
+            "levels": "state:2,county:4,block:6",
+            "split": SPLIT,
+        },
+        {"name": "towns", "file": tmp_path / "towns.csv", "rho": "1/2"},
+    ]
+    with pytest.raises(BudgetError, match="asked 5/4"):
+        release_plan(tables, book, tmp_path / "o")
+    assert book.spent == 0
+    tables[1]["rho"] = "1/4"
+    done = release_plan(tables, book, tmp_path / "o")
+    assert [d.fresh for d in done] == [True, True]
+    assert [d.statement["table"]["rows"] for d in done] == [12, 2]
+    assert book.spent == 1
+    assert len(done[0].statement["privacy"]["levels"]) == 3
+
+
+def test_a_preview_of_levels_shows_the_charge_and_no_exact_count(tmp_path):
+    book = ledger(tmp_path, **keeping())
+    job = api.job_of(book, BLOCKS, WORDS | {"exact": "state", "round": True}, out=None)
+    seen = api.preview(book, job)
+    assert (seen.loss, seen.fits) == ("9/20", True)
+    assert seen.statement["table"]["rows"] == 12
+    assert seen.statement["postprocessing"][0]["total"] == "exact"
+    said = repr(seen).replace(str(tmp_path), "")
+    assert re.search(r"(?<![0-9a-f])129(?![0-9a-f])", said) is None  # a key of 64 digits may have it inside
+    assert book.spent == 0
+
+
+def test_rounding_is_a_function_of_the_kept_key_and_unbiased(tmp_path):
+    """Mean of 4,000 roundings: each is a coin between two neighbours, sd at most 1/2, so 5 sigma is 0.04."""
+    book = ledger(tmp_path)
+    done = fp.release(BLOCKS, book, **WORDS)
+    file = kept.read(book.folder / f"{done.key}.noisy", done.key)
+    found = tree_rules.measured(file, api.job_of(book, BLOCKS, WORDS, out=None).publication)
+    rule, plain = (rule_of("blue-down", found.tree, whole=whole) for whole in (True, False))
+    seeds = [tree_rules.stream(k.to_bytes(32, "big")) for k in range(4000)]
+    assert len(set(seeds)) == 4000
+    many = np.array([rule.apply(found.y, found.noise, seed=s) for s in seeds])
+    exact = plain.apply(found.y, found.noise)
+    assert np.abs(many - exact).max() < 1
+    assert np.abs(many.mean(axis=0) - exact).max() < 0.04
+    for v in many[:50]:
+        tree_rules.demand_sums(found.tree, v)
+    broken = many[0].copy()
+    broken[-1] += 1
+    with pytest.raises(FairpostError, match="every sum"):
+        tree_rules.demand_sums(found.tree, broken)
+    one, two = (release_noisy(done.key, book, round=True).table for _ in range(2))
+    assert one.equals(two)
+
+
+def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
+    from click.testing import CliRunner
+
+    from fairpost.cli import main
+
+    book = ledger(tmp_path, limit="9", **keeping(public=["geoid"]))
+    pl.DataFrame({"geoid": IDS, "pop": X}).write_csv(tmp_path / "blocks.csv")
+    columns = {"id": "geoid", "count": "pop"}
+    words = {"levels": LEVELS, "sigmas": ["3", "1.5", "2"], "exact": "state", "postprocess": "top-down", "round": True}
+    fp.release(tmp_path / "blocks.csv", book, **words, **columns, out=tmp_path / "o")
+    found = stated(tmp_path / "o" / "statement.json")
+    assert (found.levels, found.level_sigma, found.whole) == ("state:2,county:4,block:6", "0,0,1.5,2", True)
+    call = ["audit", str(tmp_path / "blocks.csv"), "--id", "geoid", "--count", "pop", "--runs", "2000", "--json", "-"]
+    by = CliRunner().invoke(main, [*call, "--statement", str(tmp_path / "o" / "statement.json")])
+    assert by.exit_code == 0, by.output
+    data = json.loads(by.stdout)
+    assert data["mechanism"]["name"] == "discrete-gaussian"
+    assert [v["sigma"] for v in data["mechanism"]["levels"]] == [0, 0, 1.5, 2]
+    result = data["results"][0]
+    assert result["postprocess"] == "top-down"
+    typed = CliRunner().invoke(
+        main, [*call, "--levels", found.levels, "--level-sigma", found.level_sigma, "--postprocess", "top-down"]
+    )
+    plain = json.loads(typed.stdout)["results"][0]
+    for ours, theirs in zip(result["levels"], plain["levels"], strict=True):
+        assert ours["alpha"]["value"] == pytest.approx(theirs["alpha"]["value"], abs=0.1)
+    assert result["levels"][-1]["root_mean_squared_error"] > plain["levels"][-1]["root_mean_squared_error"]  # rounding
+    both = CliRunner().invoke(main, [*call, "--statement", str(tmp_path / "o" / "statement.json"), "--levels", "a:1"])
+    assert both.exit_code == 2
+    assert "got both" in both.output
+
+
+# ------------------------------------------------------------------------------------------------ crashes
+
+CRASH = """
+import os
+import numpy as np
+from pathlib import Path
+from fairpost.release import kept, protocol, publish, selftest
+from fairpost.release.ledger import Ledger
+from support.releases import quick
+from torture import levels_of
+selftest.demand = lambda *given: False
+calls = []
+def drawing(law, n):
+    calls.append(law)
+    Path({folder!r}, "drawn").open("a").write("x")
+    if {die} == len(calls):
+        os._exit(9)
+    return quick(law, n)
+was = {what}
+def dies(*given, **more):
+    was(*given, **more)
+    os._exit(9)
+{patch}
+book = Ledger.open({book!r})
+done = protocol.run(book, [levels_of(book, np.array([0, 3, 70, 8]), "1/10", Path({out!r}))], sampler=drawing)[0]
+print(done.fresh, done.statement["table"]["sha256"])
+"""
+POINTS = {
+    "after the charge": (0, "Ledger.charge", "Ledger.charge = dies", "lost", 0),
+    "in the draw of the second level": (2, "None", "", "lost", 2),
+    "after the draw of the last level": (0, "kept.write", "kept.write = lambda *a: os._exit(9)", "lost", 3),
+    "after the noise is kept": (0, "kept.write", "kept.write = dies", "kept", 3),
+    "before it is recorded": (0, "Ledger.done", "Ledger.done = lambda *a: os._exit(9)", "kept", 3),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_in_the_middle_of_levels_never_draws_again(tmp_path, point, forks):
+    die, what, patch, fate, drawn = POINTS[point]
+    book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
+    words = {"folder": str(tmp_path), "book": str(book.path), "out": str(tmp_path / "o")}
+
+    def run(**more):
+        return forks.code(CRASH.format(**words, **more))
+
+    crashed = run(die=die, what=what, patch=patch)
+    assert crashed.returncode == 9, crashed.stderr
+    marks = tmp_path / "drawn"
+    assert len(marks.read_text() if marks.exists() else "") == drawn
+    assert book.spent == Fraction(1, 10)
+    second = run(die=0, what="None", patch="")
+    assert len(marks.read_text() if marks.exists() else "") == drawn
+    assert book.spent == Fraction(1, 10)
+    if fate == "lost":
+        assert "UnfinishedError" in second.stderr
+        assert not (tmp_path / "o").exists()
+        assert not list(book.folder.glob("*.noisy"))
+    else:
+        assert second.stdout.startswith("False"), second.stderr
+        assert not book.verify({"s": (tmp_path / "o" / "statement.json").read_text()}).problems
+    assert not list(book.folder.glob(".*.tmp")) + list(tmp_path.glob(".o*"))
+
+
+def test_a_sampler_that_fails_on_a_lower_level_loses_the_charge_once(tmp_path):
+    book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
+
+    def fails(law, n):
+        if n > 2:
+            raise ValueError("7391846")
+        return quick(law, n)
+
+    x = np.array([0, 3, 70, 8])
+    with pytest.raises(UnfinishedError, match=r"noise is lost \(ValueError\)"):
+        protocol.run(book, [levels_request(book, x, "1/10", None)], sampler=fails)
+    with pytest.raises(UnfinishedError, match="never drawn again"):
+        protocol.run(book, [levels_request(book, x, "1/10", None)], sampler=quick)
+    assert book.spent == Fraction(1, 10)
+
+
+@pytest.mark.long
+def test_the_storm_of_levels_in_small(tmp_path):
+    """`make torture` in little: 16 processes that release three levels each, killed at random."""
+    command = [sys.executable, str(TOOLS / "torture.py"), "--folder", str(tmp_path)]
+    words = ["--attempts", "50", "--kills", "8", "--pause", "0.02", "levels"]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all hold" in done.stdout
+
+
+def test_every_noisy_level_has_noise_of_its_law(tmp_path):
+    """400 draws of 9 nodes: the mean square of each level against its variance, 5 standard errors of a fourth moment below 3."""
+    book = ledger(tmp_path, limit="1000")
+    tree = Hierarchy.from_geoids(sorted(IDS), LEVELS)
+    truth = tree.split(tree.sums(X[np.argsort(IDS)]))
+    seen = {name: [] for name in tree.names}
+    for k in range(400):
+        job = api.job_of(
+            book, BLOCKS, {"levels": LEVELS, "sigmas": ["9", "2", "4", "6"], "exact": "all"}, out=None, again=str(k)
+        )
+        laws = job.request.laws
+        assert laws[0] is None
+        for name, x, law in zip(("all", "state", "county", "block"), job.x, laws, strict=True):
+            y = x if law is None else noise.add_noise(x, law, quick)
+            seen[name].append(y - truth[tree.level(name)])
+    for name, sigma in zip(tree.names, (0, 2, 4, 6), strict=True):
+        errors = np.concatenate(seen[name])
+        assert np.mean(errors**2) == pytest.approx(sigma**2, abs=5 * sigma**2 * np.sqrt(2 / errors.size))

@@ -1,0 +1,736 @@
+"""The protocol: charge, draw, keep, publish; what a crash leaves; what is published."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+import fairpost as fp
+from fairpost.errors import (
+    BudgetError,
+    CountsError,
+    FairpostError,
+    InputError,
+    LedgerError,
+    ParameterError,
+    UnfinishedError,
+    UnsupportedError,
+)
+from fairpost.release import (
+    About,
+    api,
+    guard,
+    kept,
+    places,
+    protocol,
+    publish,
+    release_noisy,
+    release_plan,
+    rules,
+    seals,
+    selftest,
+    statement,
+    store,
+)
+from fairpost.release.ledger import Ledger
+from fairpost.release.reading import stated
+from fairpost.release.request import Publication
+from support.places import FILES, ROOT, TOOLS
+from support.releases import GROUPS, PARTS, TOTAL, TOWNS, YEARBOOK, ledger, quick
+from torture import request_of
+
+PUBLIC = fp.PublicTotal(1085, YEARBOOK)
+X = TOWNS.values.astype(np.int64)
+
+
+def test_a_release_from_start_to_statement(tmp_path):
+    book = ledger(tmp_path, **TOTAL, other_ledgers="none")
+    done = fp.release(
+        TOWNS,
+        book,
+        epsilon="0.1",
+        postprocess="simplex",
+        round=True,
+        total=PUBLIC,
+        chosen_from="policy",
+        out=tmp_path / "o",
+    )
+    assert done.fresh
+    assert done.table["count"].sum() == 1085
+    assert done.table["count"].min() >= 0
+    assert done.table["id"].to_list() == list(TOWNS.ids)
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(seals.FILES)
+    text = (tmp_path / "o" / "statement.json").read_text()
+    assert json.loads(text) == done.statement
+    about = done.statement["table"]
+    data = (tmp_path / "o" / about["file"]).read_bytes()
+    assert about["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (about["rows"], about["columns"]) == (6, data.partition(b"\n")[0].decode().strip().split(","))
+    assert about["entities"].startswith("the list of rows is public")
+    assert done.statement["budget"]["spent_after"] == "1/10"
+    assert done.statement["privacy"]["scale"] == "20"
+    assert done.statement["privacy"]["relation"] == (
+        "two data sets are neighbours if they differ in the records of one person and agree in every invariant of the ledger: "
+        "the total of all rows"
+    )
+    assert done.statement["parameters_chosen"] == {"loss": "policy", "rule": "policy"}
+    assert done.statement["budget"]["other_ledgers"] == "none"
+    assert {"what": "a total that is public elsewhere", "value": "1085", "source": YEARBOOK} in done.statement[
+        "unprotected"
+    ]
+    assert book.spent == Fraction(1, 10)
+    assert not book.verify({"s": text}).problems
+    assert not book.verify({"s": text}).notes
+    assert pl.read_csv(tmp_path / "o" / "table.csv").equals(done.table)
+    kept_file = next(book.folder.glob("*.noisy"))
+    assert oct(kept_file.stat().st_mode)[-3:] == "600"
+
+
+def test_the_same_request_never_draws_again(tmp_path):
+    book, words = ledger(tmp_path, **TOTAL), {"epsilon": "0.1", "round": True, "total": PUBLIC}
+    first = fp.release(TOWNS, book, out=tmp_path / "o", **words)
+    for out in (tmp_path / "o", tmp_path / "elsewhere", None):
+        again = fp.release(TOWNS, str(book.path), out=out, name="renamed", **words | {"epsilon": "1/10"})
+        assert not again.fresh
+        assert again.table.equals(first.table)
+        assert again.statement == first.statement
+    assert book.spent == Fraction(1, 10)
+    assert (tmp_path / "elsewhere" / "statement.json").read_bytes() == (tmp_path / "o" / "statement.json").read_bytes()
+
+
+def test_another_draw_needs_a_label_and_a_charge(tmp_path):
+    book = ledger(tmp_path)
+    first = fp.release(TOWNS, book, epsilon="0.1", postprocess="none")
+    second = fp.release(TOWNS, book, epsilon="0.1", postprocess="none", again="second")
+    assert second.fresh
+    assert second.key != first.key
+    assert not second.table.equals(first.table)
+    assert book.spent == Fraction(2, 10)
+    corrected = fp.Counts([3, 8, 15, 40, 120, 900], ids=TOWNS.ids)
+    assert fp.release(corrected, book, epsilon="0.1").fresh  # a corrected row does not open a new budget
+    assert book.spent == Fraction(3, 10)
+
+
+def test_another_rule_on_the_same_noise_is_free(tmp_path):
+    book = ledger(tmp_path)
+    first = fp.release(TOWNS, book, epsilon="0.1", postprocess="none", out=tmp_path / "a")
+    second = fp.release(TOWNS, book, epsilon="0.1", postprocess="nonnegative", out=tmp_path / "b")
+    assert not second.fresh
+    assert second.table["count"].to_list() == [max(y, 0) for y in first.table["count"]]
+    third = release_noisy(first.key[:10], book, postprocess="pos", out=tmp_path / "c")
+    assert third.table["share"].sum() == pytest.approx(1)
+    assert book.spent == Fraction(1, 10)
+    texts = {n: (tmp_path / n / "statement.json").read_text() for n in "abc"}
+    assert not book.verify(texts).problems
+    with pytest.raises(InputError, match="0 begin with"):
+        release_noisy("0123456789abcdef", book)
+    with pytest.raises(InputError, match="hexadecimal"):
+        release_noisy("../../etc", book)
+
+
+def test_what_does_not_fit_charges_nothing(tmp_path):
+    book = ledger(tmp_path, limit="1/4")
+    fp.release(TOWNS, book, epsilon="0.2", name="towns")
+    with pytest.raises(
+        BudgetError, match=r"limit 1/4, spent 1/5, left 1/20 .* asked 1/10; nothing was charged.*entry 2: 1/5 for towns"
+    ):
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "o")
+    assert book.spent == Fraction(1, 5)
+    assert not (tmp_path / "o").exists()
+    assert not list(book.folder.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"epsilon": 0.1}, "must be exact"),
+        ({}, "one of epsilon and rho"),
+        ({"epsilon": "1", "rho": "1"}, "one of epsilon and rho"),
+        ({"rho": "1"}, "pure DP takes losses in epsilon"),
+        ({"epsilon": "1", "mechanism": "discrete-gaussian"}, "kept by discrete-laplace"),
+        ({"epsilon": "1", "mechanism": "laplace"}, "kept by discrete-laplace"),
+        ({"epsilon": "0.1", "entities_per_person": 0}, "entities_per_person"),
+        ({"epsilon": "0.1", "postprocess": "magic"}, "`postprocess` must be one of"),
+        ({"epsilon": "0.1", "postprocess": "pos", "total": PUBLIC}, "keeps no total"),
+        ({"epsilon": "0.1", "postprocess": "sum", "round": True}, "rounding"),
+        ({"epsilon": "0.1", "total": 1085}, "a PublicTotal, or"),
+        ({"epsilon": "0.1", "total": "exact"}, "nothing is exact"),
+        ({"epsilon": "0.1", "total": PUBLIC}, "nothing is exact"),
+        ({"epsilon": "0.1", "by_group": True}, "has none"),
+        ({"epsilon": "0.1", "chosen_from": "hearsay"}, "`chosen_from`"),
+        ({"epsilon": "0.1", "chosen_from": {"colour": "policy"}}, "is about loss, rule, levels, split, partition"),
+        ({"epsilon": "1e-20"}, r"at most 2\^40"),
+    ],
+)
+def test_rules_are_checked_before_anything_is_charged(tmp_path, words, says):
+    book = ledger(tmp_path)
+    with pytest.raises(ParameterError, match=says):
+        fp.release(TOWNS, book, **words)
+    assert book.spent == 0
+
+
+def test_a_public_total_is_whole_and_its_source_a_text():
+    for value, source in ((1, ""), (1, 7), (1.5, "s"), (1.0, "s"), (-1, "s"), ("x", "s"), (2**60, "s"), (True, "s")):
+        with pytest.raises(ParameterError):
+            fp.PublicTotal(value, source)
+
+
+def test_totals_are_one_or_one_for_each_group_in_the_order_of_the_groups():
+    one, many = fp.PublicTotal("7", "s"), fp.PublicTotal({"b": 5, "a": "12", "c": 0}, "s")
+    assert one.of(None) == [7]
+    assert many.of(["a", "b"]) == [12, 5]  # a group that is not there is not asked for
+    with pytest.raises(ParameterError, match="one for each group, got one number"):
+        one.of(["a"])
+    with pytest.raises(ParameterError, match="without groups has one total, got one for each group"):
+        many.of(None)
+    with pytest.raises(ParameterError, match="every group must have a total, got none for 'x'"):
+        many.of(["a", "x", "y"])
+
+
+def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
+    book = ledger(tmp_path, **TOTAL)
+    done = fp.release(TOWNS, book, epsilon="0.1", total="exact", round=True)
+    assert done.table["count"].sum() == 1085
+    assert done.statement["privacy"]["neighbours"] == "replace"
+    assert done.statement["privacy"]["sensitivity"] == {"norm": "L1", "value": "2"}
+    assert done.statement["privacy"]["scale"] == "20"
+    assert {
+        "what": "the exact total of the true counts",
+        "value": "1085",
+        "source": f"computed from the true counts, without noise; an invariant of the ledger; {YEARBOOK}",
+    } in done.statement["unprotected"]
+    with pytest.raises(ParameterError, match="needs the true counts"):
+        protocol.from_noisy(book, done.key, Publication("simplex", totals=(1,), total_kind="exact"), None)
+
+
+def test_totals_by_group(tmp_path):
+    towns = fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=GROUPS)
+    book = ledger(tmp_path, **PARTS)
+    total = fp.PublicTotal({"a": 910, "b": 175}, YEARBOOK)
+    done = fp.release(towns, book, epsilon="0.1", by_group=True, total=total, round=True)
+    assert dict(done.table.group_by("group").agg(pl.col("count").sum()).iter_rows()) == {"a": 910, "b": 175}
+    assert [u["what"] for u in done.statement["unprotected"][1:]] == [
+        "the group of the rows (group)",
+        "a total that is public elsewhere, group a",
+        "a total that is public elsewhere, group b",
+    ]
+    again = release_noisy(done.key, book, by_group=True, total=total, round=True)
+    assert again.table.equals(done.table)
+    other = fp.release(towns, book, epsilon="0.1", by_group=True)  # each group keeps its noisy sum
+    raw = fp.release(towns, book, epsilon="0.1", postprocess="none")
+    sums = [dict(t.table.group_by("group").agg(pl.col("count").sum()).iter_rows()) for t in (other, raw)]
+    assert sums[0] == pytest.approx({g: max(s, 0) for g, s in sums[1].items()})
+
+
+def test_zcdp_charges_rho_and_laplace_costs_half_its_square(tmp_path):
+    book = ledger(tmp_path, ("discrete-gaussian", 10.0), measure="zcdp", limit="1", limit_delta="1e-6")
+    done = fp.release(TOWNS, book, rho="1/200", postprocess="none")
+    assert done.statement["privacy"]["mechanism"] == "discrete-gaussian"
+    assert done.statement["privacy"]["scale"] == "10"
+    assert done.statement["privacy"]["rho"] == "1/200"
+    assert float(Fraction(done.statement["privacy"]["epsilon"])) == pytest.approx(0.430, abs=1e-3)
+    assert done.statement["privacy"]["delta"] == "1/1000000"
+    assert book.spent == Fraction(1, 200)
+    fp.release(TOWNS, book, epsilon="0.1")
+    assert book.spent == Fraction(1, 100)
+
+
+def test_several_tables_are_charged_together_or_not_at_all(tmp_path):
+    (tmp_path / "t.csv").write_text("id,count\nA,5\nB,70\n")
+    (tmp_path / "u.csv").write_text("id,count\nC,50\nD,7\n")
+    tables = [{"name": n, "file": tmp_path / f"{n}.csv", "epsilon": "1/10"} for n in "tu"]
+    book = ledger(tmp_path, limit="3/20")
+    with pytest.raises(BudgetError, match="asked 1/5"):
+        release_plan(tables, book, tmp_path / "o")
+    assert book.spent == 0
+    tables[1]["epsilon"] = "1/20"
+    done = release_plan(tables, book, tmp_path / "o")
+    assert [d.fresh for d in done] == [True, True]
+    assert book.spent == Fraction(3, 20)
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["t", "u"]
+    with pytest.raises(ParameterError, match="two are the same"):
+        release_plan([tables[0], {**tables[0], "name": "copy"}], book, tmp_path / "p")
+    with pytest.raises(ParameterError, match="'epsilom'"):
+        release_plan([{"name": "t", "file": tmp_path / "t.csv", "epsilom": "1"}], book, tmp_path / "p")
+
+
+# ------------------------------------------------------------------------------------------------ seals
+
+
+def edited(folder, name, old, new):
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1))
+
+
+def forged(folder):
+    """Another table, and a statement that gives its digest."""
+    before = hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest()
+    edited(folder, "table.csv", "Birk,", "Birk,1")
+    edited(folder, "statement.json", before, hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest())
+
+
+def mixed(folder):
+    """The statement of this release beside the files of another one."""
+    for name in set(seals.FILES) - {"statement.json"}:
+        (folder / name).write_bytes((folder.parent / "other" / name).read_bytes())
+
+
+TAMPERED = {
+    "a count": (lambda o: edited(o, "table.csv", "Birk,", "Birk,1"), ["table.csv"]),
+    "a count and its digest": (forged, ["table.csv", "statement.json"]),
+    "the promise": (lambda o: edited(o, "statement.json", '"epsilon": "1/10"', '"epsilon": "1/99"'), ["statement.json"]),
+    "no statement": (lambda o: (o / "statement.json").write_bytes(b"\xff[" * 9), ["statement.json"]),
+    "a deep statement": (lambda o: (o / "statement.json").write_text("[" * 99_999), ["statement.json"]),
+    "an endless statement": (lambda o: edited(o, "statement.json", '"entry": 2', '"entry": Infinity'), ["statement.json"]),
+    "the record": (lambda o: edited(o, "registry.yaml", "Towns", "Villages"), ["registry.yaml"]),
+    "the description": (lambda o: edited(o, "dataset.jsonld", "Towns", "Villages"), ["dataset.jsonld"]),
+    "files of another release": (mixed, ["table.csv", "registry.yaml", "dataset.jsonld"]),
+    **{f"no {name}": (lambda o, name=name: (o / name).unlink(), [name]) for name in seals.FILES},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_release_is_verified_as_a_whole(tmp_path, how):
+    """Each file that was changed or is missing is named, and no other."""
+    book, place = ledger(tmp_path), tmp_path / "o"
+    fp.release(TOWNS, book, epsilon="0.1", round=True, out=place)
+    fp.release(TOWNS, book, epsilon="0.05", round=True, out=tmp_path / "other")
+    tamper, named = TAMPERED[how]
+    places = [place, tmp_path / "other"]
+    assert not book.verify(published=places).problems + book.verify(published=places).notes
+    tamper(place)
+    assert [p.partition(":")[0] for p in book.verify(published=places).problems] == [str(place / n) for n in named]
+
+
+def test_a_statement_is_verified_with_the_table_beside_it(tmp_path):
+    book, place = ledger(tmp_path), tmp_path / "o"
+    fp.release(TOWNS, book, epsilon="0.1", out=place)
+    path = place / "statement.json"
+    assert not book.verify(published=[path]).problems
+    (place / "notes.txt").touch()
+    assert book.verify(published=[place]).notes == [f"{place / 'notes.txt'}: is no file of the release"]
+    edited(place, "table.csv", "Birk,", "Birk,1")
+    (problem,) = book.verify(published=[path]).problems
+    assert problem == f"{place / 'table.csv'}: must be as it was published (entry 3), and was changed"
+    (tmp_path / "lone.json").write_bytes(path.read_bytes())
+    assert not book.verify(published=[tmp_path / "lone.json"]).problems
+    with pytest.raises(InputError, match=r"nowhere: cannot be read"):
+        book.verify(published=[tmp_path / "nowhere"])
+
+
+def test_every_place_of_a_release_is_in_the_ledger_once(tmp_path):
+    book = ledger(tmp_path)
+    for name in ("a", "b", "a", "b", "c"):
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / name)
+    fp.release(TOWNS, book, epsilon="0.1", postprocess="none", out=tmp_path / "none")
+    found = book.entries()[1:]
+    assert [e.kind for e in found] == ["charge", "done", "copy", "copy", "done"]
+    assert [e.body["folder"] for e in found[1:]] == [str(tmp_path / n) for n in ("a", "b", "c", "none")]
+    assert {e.body["publication"] for e in found[2:4]} == {found[1].key}
+    for entry in found[1:]:
+        written = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in Path(entry.body["folder"]).iterdir()}
+        assert entry.body["files"] == written
+        assert entry.body["of"] == found[0].key
+    assert not book.verify(published=[tmp_path / n for n in ("a", "b", "c", "none")]).problems
+
+
+def test_a_ledger_of_fairpost_0_1_keeps_two_digests_and_no_copies(tmp_path, monkeypatch):
+    with monkeypatch.context() as old:
+        old.setattr(store, "SCHEMA", store.OLD_SCHEMA)
+        old.setattr(store, "VERSION", store.OLD)
+        book = ledger(tmp_path)
+        record = Ledger.done
+        old.setattr(
+            Ledger, "done", lambda self, key, body: record(self, key, {k: body[k] for k in body if k != "files"})
+        )
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "a")
+    fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "b")
+    assert [e.kind for e in book.entries()] == ["open", "charge", "done"]
+    found = book.verify(published=[tmp_path / "b"])
+    assert not found.problems
+    assert [note.partition(":")[0] for note in found.notes] == [
+        str(tmp_path / "b" / name) for name in ("registry.yaml", "dataset.jsonld")
+    ]
+    edited(tmp_path / "b", "table.csv", "Birk,", "Birk,1")
+    assert len(book.verify(published=[tmp_path / "b"]).problems) == 1
+
+
+# ------------------------------------------------------------------------------------------------ crashes
+
+CRASH = """
+import os
+import numpy as np
+from pathlib import Path
+import fairpost as fp
+from fairpost.release import kept, protocol, publish
+from fairpost.release.ledger import Ledger
+from support.releases import quick
+from torture import request_of
+
+def before(owner, name):
+    was = getattr(owner, name)
+    setattr(owner, name, lambda *a, **k: os._exit(9))
+def after(owner, name):
+    was = getattr(owner, name)
+    def call(*a, **k):
+        was(*a, **k)
+        os._exit(9)
+    setattr(owner, name, call)
+def drawing(law, n):
+    Path({folder!r}, "drawn").open("a").write("x")
+    return quick(law, n)
+{point}
+book = Ledger.open({book!r})
+done = protocol.run(book, [request_of(book, np.array({x}), "1/10", Path({out!r}))], sampler=drawing)[0]
+print(done.fresh, done.statement["table"]["sha256"])
+"""
+POINTS = {
+    "before the charge": ("before(Ledger, 'charge')", "unused"),
+    "after the charge": ("after(Ledger, 'charge')", "lost"),
+    "after the draw": ("before(kept, 'write')", "lost"),
+    "before the rename of the noise": ("before(Path, 'rename')", "lost"),
+    "after the noise is kept": ("after(kept, 'write')", "kept"),
+    "inside the publication": ("publish.os = type('o', (), dict(vars(os), fsync=lambda fd: os._exit(9)))", "kept"),
+    "after the publication": ("before(Ledger, 'done')", "kept"),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_wastes_at_most_one_charge_and_never_draws_twice(tmp_path, point, forks):
+    book = ledger(tmp_path)
+    words = {
+        "folder": str(tmp_path),
+        "book": str(book.path),
+        "out": str(tmp_path / "o"),
+        "x": X.tolist(),
+    }
+
+    def run(patch):
+        return forks.code(CRASH.format(point=patch, **words))
+
+    patch, fate = POINTS[point]
+    crashed = run(patch)
+    assert crashed.returncode == 9, crashed.stderr
+    drawn = (tmp_path / "drawn").read_text() if (tmp_path / "drawn").exists() else ""
+    assert book.spent == (0 if fate == "unused" else Fraction(1, 10))
+    assert not book.verify().problems
+    whole = (tmp_path / "o").exists()
+    assert whole == (point == "after the publication")
+    second = run("")
+    if fate == "lost":
+        assert "UnfinishedError" in second.stderr
+        assert "never drawn again" in second.stderr
+        assert not (tmp_path / "o").exists()
+    else:
+        assert second.returncode == 0, second.stderr
+        assert second.stdout.startswith("True" if fate == "unused" else "False")
+        text = (tmp_path / "o" / "statement.json").read_text()
+        assert not book.verify({"s": text}).problems + book.verify().notes
+        assert run("").stdout.split()[1] == second.stdout.split()[1]
+    assert book.spent == Fraction(1, 10)
+    assert len((tmp_path / "drawn").read_text() if (tmp_path / "drawn").exists() else "") == len(drawn) + (
+        fate == "unused"
+    )
+    assert not list(book.folder.glob(".*.tmp")) + list(book.folder.glob("*.lock")) + list(tmp_path.glob(".o*"))
+
+
+def test_a_signal_waits_until_the_noise_is_kept(tmp_path):
+    book = ledger(tmp_path)
+    job = request_of(book, X, "1/10", tmp_path / "o")
+
+    def told(law, n):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return quick(law, n)
+
+    heard = []
+    with pytest.raises(UnfinishedError, match=r"stopped by SIGTERM .* the noise is kept"):
+        protocol.run(book, [job], sampler=told, say=heard.append)
+    assert "once more stops now" in heard[0]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    done = protocol.run(book, [request_of(book, X, "1/10", tmp_path / "o")], sampler=quick)[0]
+    assert not done.fresh
+    assert book.spent == Fraction(1, 10)
+
+
+def test_a_second_signal_stops_at_once_and_the_charge_is_lost(tmp_path):
+    book = ledger(tmp_path)
+
+    def told(law, n):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return quick(law, n)
+
+    with pytest.raises(UnfinishedError, match=r"noise is lost \(stopped by SIGTERM\)"):
+        protocol.run(book, [request_of(book, X, "1/10", None)], sampler=told)
+    with pytest.raises(UnfinishedError, match="never drawn again"):
+        protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)
+
+
+def test_what_is_charged_and_cannot_be_published_is_unfinished(tmp_path):
+    book = ledger(tmp_path)
+
+    def meddle(law, n):
+        (tmp_path / "o").mkdir()
+        (tmp_path / "o" / "x").touch()
+        return quick(law, n)
+
+    with pytest.raises(UnfinishedError, match=r"entry 2 is charged and its noise is kept, but .* new, empty"):
+        protocol.run(book, [request_of(book, X, "1/10", tmp_path / "o")], sampler=meddle)
+    done = protocol.run(book, [request_of(book, X, "1/10", tmp_path / "p")], sampler=quick)[0]
+    assert not done.fresh
+    assert book.spent == Fraction(1, 10)
+
+
+@pytest.mark.long
+def test_the_storm_in_small(tmp_path):
+    """`make torture` in little: 16 processes, killed at random, ledger and protocol, a full disk, tampering."""
+    command = [sys.executable, str(TOOLS / "torture.py"), "--folder", str(tmp_path)]
+    for words in (
+        ["--attempts", "60", "--kills", "8", "--pause", "0.02", "ledger", "protocol"],
+        ["--ledgers", "15", "disk", "tamper", "exact"],
+    ):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "all hold" in done.stdout
+
+
+# ------------------------------------------------------------------------------------------------ places and files
+
+
+def test_outputs_have_a_place_of_their_own(tmp_path):
+    book = ledger(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    (tmp_path / "file").touch()
+    for out, says in (("full", "new or empty"), ("file", "must be a folder"), ("no/where", "must exist")):
+        with pytest.raises(InputError, match=says):
+            fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / out)
+    assert book.spent == 0
+    (tmp_path / "empty").mkdir()
+    fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "empty")
+    (tmp_path / "empty" / "table.csv").write_text("other")
+    with pytest.raises(InputError, match=r"table\.csv is not its"):
+        fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "empty")
+
+
+def test_a_damaged_kept_file_is_found(tmp_path):
+    book = ledger(tmp_path)
+    done = fp.release(TOWNS, book, epsilon="0.1")
+    path = book.folder / f"{done.key}.noisy"
+    good = path.read_bytes()
+    for bad in (good[:-1], good[:-9] + b"\0" + good[-8:], good.replace(b"fairpost", b"fairpast", 1), b""):
+        path.write_bytes(bad)
+        with pytest.raises(LedgerError, match="kept noise must be whole"):
+            fp.release(TOWNS, book, epsilon="0.1")
+    path.write_bytes(good)
+    assert kept.read(path, done.key).ids == (tuple(TOWNS.ids),)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], ["a\nb", "c"], ['"q"', "r"], ["", ""], ["é\u2028", "x\r"]])
+def test_labels_come_back(labels):
+    assert kept.unpacked(kept.packed(labels), len(labels)) == tuple(labels)
+
+
+def test_left_over_temporaries_are_swept(tmp_path):
+    book = ledger(tmp_path)
+    stale = book.folder / f".{'a' * 64}.tmp"
+    stale.touch()
+    fp.release(TOWNS, book, epsilon="0.1")
+    assert not stale.exists()
+
+
+def test_counts_must_be_whole_and_dask_is_refused(tmp_path):
+    book = ledger(tmp_path)
+    with pytest.raises(CountsError, match=r"row 2: every count must be a whole number") as refused:
+        fp.release(fp.Counts([1, 2.25]), book, epsilon="0.1")
+    assert "2.25" not in str(refused.value)
+    with pytest.raises(CountsError, match=r"below 2\^52"):
+        fp.release(fp.Counts([1, 2.0**53]), book, epsilon="0.1")
+    frame = type("DataFrame", (), {"__module__": "dask.dataframe"})()
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        fp.release(frame, book, epsilon="0.1")
+    assert book.spent == 0
+
+
+@pytest.mark.parametrize("home", ["dask.dataframe.core", "distributed.client", "dask_expr._collection"])
+def test_dask_is_refused_as_a_source(home):
+    frame = type("Frame", (), {"__module__": home})()
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        guard.refuse_dask(frame)
+    guard.refuse_dask(type("Frame", (), {"__module__": f"not_{home}"})())
+
+
+def test_dask_is_refused_as_a_place(monkeypatch):
+    """Inside a worker `get_worker` answers; elsewhere it raises, and nothing is refused."""
+
+    class Module:
+        def get_worker(self):
+            if self.inside:
+                return self
+            raise ValueError("no worker found")
+
+    monkeypatch.setitem(sys.modules, "distributed", there := Module())
+    there.inside = False
+    guard.refuse_dask(TOWNS)
+    there.inside = True
+    with pytest.raises(UnsupportedError, match="Dask is refused"):
+        guard.refuse_dask(TOWNS)
+
+
+# ------------------------------------------------------------------------------------------------ what is published
+
+REGISTRY = yaml.safe_load((FILES / "registry_schema.yaml").read_text())
+
+
+@pytest.mark.parametrize("case", ["pure", "zcdp", "groups", "exact", "share"])
+def test_the_statement_and_the_registry_record_keep_their_schemas(tmp_path, case):
+    terms = {
+        "pure": TOTAL,
+        "zcdp": {"measure": "zcdp", "limit_delta": "1e-10"},
+        "groups": {"public": ["group", "weight"]},
+        "exact": TOTAL,
+        "share": {"public": ["group", "weight"]},
+    }[case]
+    book = ledger(tmp_path, ("discrete-gaussian", 10.0), **terms)
+    words = {
+        "pure": {"epsilon": "1/10", "round": True, "total": PUBLIC, "chosen_from": "these-data"},
+        "zcdp": {"rho": "1/200", "postprocess": "simplex-threshold"},
+        "groups": {"epsilon": "1/10", "by_group": True},
+        "exact": {"epsilon": "1/10", "total": "exact", "round": True},
+        "share": {"epsilon": "1/10", "postprocess": "pos-threshold"},
+    }[case]
+    towns = (
+        fp.Counts(TOWNS.values, ids=TOWNS.ids, groups=list("aabbba"), weights=[1, 2, 3, 4, 5, 6])
+        if case in ("groups", "share")
+        else TOWNS
+    )
+    about = About(
+        title="Towns: a test", curator="Office of Towns", region="Nowhere", authors=("A. Clerk",), license="CC0"
+    )
+    done = fp.release(towns, book, out=tmp_path / "o", about=about, **words)
+    checker = jsonschema.Draft202012Validator(statement.schema())
+    jsonschema.Draft202012Validator.check_schema(statement.schema())
+    checker.validate(done.statement)
+    for path in ("table.sha256", "privacy.scale", "budget.hash", "unprotected"):
+        broken = json.loads(json.dumps(done.statement))
+        *way, last = path.split(".")
+        inner = broken
+        for step in way:
+            inner = inner[step]
+        inner[last] = 7
+        assert not checker.is_valid(broken), path
+    record = yaml.safe_load((tmp_path / "o" / "registry.yaml").read_text())
+    jsonschema.Draft7Validator(REGISTRY, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER).validate(record)
+    assert record["deployment"]["basic"]["data_curators"] == ["Office of Towns"]
+    loss = record["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert loss == (
+        {"epsilon": 0.1} if case != "zcdp" else {"epsilon": pytest.approx(0.585, abs=0.1), "delta": 1e-10, "rho": 0.005}
+    )
+    linked = json.loads((tmp_path / "o" / "dataset.jsonld").read_text())
+    assert linked["@type"] == "Dataset"
+    assert linked["measurementTechnique"] == "statement.json"
+    assert linked["distribution"][0]["sha256"] == done.statement["table"]["sha256"]
+
+
+def test_the_published_schema_is_the_shipped_one():
+    docs = ROOT / "docs" / "statement.schema.json"
+    assert json.loads(docs.read_text()) == statement.schema()
+
+
+def test_a_statement_read_back_says_what_was_released(tmp_path):
+    book = ledger(tmp_path, **TOTAL)
+    fp.release(TOWNS, book, epsilon="0.1", total=PUBLIC, round=True, out=tmp_path / "o")
+    found = stated(tmp_path / "o" / "statement.json")
+    assert (found.mechanism, found.scale, found.postprocess, found.total) == (
+        "discrete-laplace",
+        20.0,
+        "simplex",
+        1085.0,
+    )
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(InputError, match="must be a statement"):
+        stated(tmp_path / "bad.json")
+
+
+def test_rounding_is_a_function_of_the_kept_key_and_unbiased():
+    """Mean of 4,000 roundings of 6 counts: each is a fair coin between two neighbours, so 5 sigma is 0.04."""
+    y = X + np.array([3, -9, 1, 0, 7, -2])
+    publication, law = (
+        Publication("simplex", round=True, totals=(1083,), total_kind="public"),
+        selftest.Law("discrete-laplace", 10.0),
+    )
+
+    def rounded(key):
+        return rules.apply(publication, y, law, groups=None, weights=None, key=key).values
+
+    exact = fp.project_simplex(y.astype(float), 1083)
+    many = np.array([rounded(k.to_bytes(32, "big")) for k in range(4000)])
+    assert (many.sum(axis=1) == 1083).all()
+    assert np.abs(many - exact).max() < 1
+    assert np.abs(many.mean(axis=0) - exact).max() < 0.04
+    assert (rounded(b"k" * 32) == rounded(b"k" * 32)).all()
+
+
+def test_millions_of_counts_can_be_rounded():
+    """A running sum of two million fractions drifts by more than the slack of the rounding; the sum that decides does not."""
+    rng = np.random.default_rng(3)
+    y = np.floor(rng.pareto(1.2, 2_000_000) * 5).clip(0, 1e6).astype(np.int64) + quick(
+        selftest.Law("discrete-laplace", 10.0), 2_000_000
+    )
+    law = selftest.Law("discrete-laplace", 10.0)
+    made = rules.apply(Publication("simplex", round=True), y, law, groups=None, weights=None, key=b"k")
+    assert int(made.values.sum()) == int(y.sum())
+    assert made.values.min() >= 0
+
+
+def test_a_preview_charges_nothing_and_hides_an_exact_total(tmp_path):
+    book = ledger(tmp_path, **TOTAL)
+    job = api.job_of(book, TOWNS, {"epsilon": "0.1", "total": "exact"}, out=None)
+    seen = api.preview(book, job)
+    assert (seen.loss, seen.fits, seen.charged_before) == ("1/10", True, False)
+    assert "1085" not in repr(seen)
+    assert book.spent == 0
+    fp.release(TOWNS, book, epsilon="0.1")
+    assert api.preview(book, job).charged_before
+
+
+def test_the_release_says_little_in_a_repr(tmp_path):
+    book = ledger(tmp_path)
+    done = fp.release(TOWNS, book, epsilon="0.1")
+    assert repr(done) == "Release(rows=6, loss=1/10, entry=2)"
+    assert isinstance(done, fp.Release)
+    assert publish.Release is fp.Release
+
+
+def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch, start):
+    """Another process holds the lock of the same request and does not let go; a dead one holds nothing."""
+    book = ledger(tmp_path)
+    key = protocol.key_of(book, request_of(book, X, "1/10", None))
+    code = (
+        "import sys, time; from pathlib import Path; from fairpost.release.places import locked\n"
+        f"with locked(Path({str(book.folder / (key + '.lock'))!r})):\n    print('held', flush=True)\n    time.sleep(60)\n"
+    )
+    holder = start([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    monkeypatch.setattr(places, "PATIENCE", 1.5)
+    heard = []
+    with pytest.raises(FairpostError, match=f"process {holder.pid} is at work on the same request") as told:
+        protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick, say=heard.append)
+    assert "\n" not in str(told.value)
+    assert heard == [f"waits for process {holder.pid}, which is at work on the same request"]
+    assert book.spent == 0
+    holder.kill()
+    holder.wait(10)
+    assert protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick)[0].fresh
+    assert not list(book.folder.glob("*.lock"))

@@ -1,0 +1,530 @@
+"""The pages: what they say, that nothing escapes its place, and that a real browser can use them."""
+
+import base64
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost import datasets, errors
+from fairpost.accuracy import Accuracy, Estimate
+from fairpost.report import audit_page, curves_page
+from fairpost.report.numbers import CHANCE, PERCENT, RELATIVE, Unit, money
+from fairpost.report.views import direction
+from support.browser import rows, until
+from support.pages import Outside, payload, plans, points, words
+
+HOSTILE = [
+    "</script><script>window.hurt=1</script>",
+    "<img src=x onerror=window.hurt=1>",
+    "<!--<script>",
+    '"><b>bold</b>',
+    "&amp;{{ 7*7 }}%{x}",
+    "\u202e\ud800 \x00 tail",
+]
+
+
+def with_bias(values, bias, task="nonnegative", error=1e-9, **more):
+    """A result whose biases are ours to choose; counts and all else from a real audit."""
+    money = {} if task == "nonnegative" else {"budget": 1000.0}
+    result = fp.audit(fp.Counts(values, **more), fp.Laplace(scale=1.0), task, **money)
+    b, e = np.asarray(bias, dtype=float), np.full(len(bias), float(error))
+    ids = result.counts.ids
+    pair = ids[int(np.argmax(b))], ids[int(np.argmin(b))]
+    span = float(np.ptp(b))
+    alpha = Estimate(span, max(span - 2 * error, 0), span + 2 * error)
+    return replace(result, bias=b, accuracy=Accuracy("bound", e), alpha=alpha, alpha_pair=pair)
+
+
+@pytest.fixture(scope="module")
+def hawaii():
+    names = ["none", "nonnegative", "sum-clipped", "simplex"]
+    return fp.compare(datasets.hawaii(), fp.Laplace(scale=10.0), names, engine="exact")
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Releases and allocations, exact and simulated, with groups and weights."""
+    rng = np.random.default_rng(5)
+    values = np.round(np.exp(rng.normal(3, 1.5, 90)))
+    ids = [*HOSTILE, *(f"tract {i:03d}" for i in range(6, 90))]
+    counts = fp.Counts(
+        values, ids=ids, groups=["North", "<i>South</i>", "Islands"] * 30, weights=rng.choice([1.0, 1.5], 90)
+    )
+    names = ["nonnegative", "sum-clipped", "baseline"]
+    exact = fp.compare(counts, fp.Laplace(scale=10.0), names, budget=1e6)
+    drawn = fp.compare(
+        counts, fp.Laplace(scale=10.0), ["simplex", "pos"], budget=1e6, engine="monte-carlo", runs=400, seed=2
+    )
+    return (*exact, *drawn)
+
+
+@pytest.fixture(scope="module")
+def mixed_page(mixed):
+    return audit_page(
+        mixed, command='fairpost audit "<x>.csv" --epsilon 0.1', made="2 January 2026", title="<Title> & more"
+    )
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "error", "signed", "text"),
+    [
+        (money("$"), 1234.4, 0.0, True, "+$1,234"),
+        (money("$"), -1234.4, 0.0, True, "−$1,234"),
+        (money("€"), 93598965.2, 18.0, False, "€93,598,970"),
+        (money("$"), 5.625, 0.0, False, "$5.62"),
+        (PERCENT, 7.638e-6, 1e-12, False, "0.0007638\u00a0%"),
+        (PERCENT, -0.000866, 4e-5, True, "−0.087\u00a0%"),
+        (Unit(suffix=" people"), 5.85192, 0.2, False, "5.9 people"),
+        (Unit(), 0.0, 0.1, True, "0"),
+        (Unit(), 0.004, 0.3, True, "0.0"),
+        (Unit(), 9.97e-17, 0.0, False, "9.970 × 10⁻¹⁷"),
+        (Unit(digits=2), 9.97e-17, 0.0, False, "1.0 × 10⁻¹⁶"),
+        (Unit(), -float("inf"), 0.0, False, "−∞"),
+        (CHANCE, 0.1234567, 1e-12, False, "12.3\u00a0%"),
+        (RELATIVE, 0.1234567, 1e-12, False, "12.3\u00a0%"),
+        (PERCENT, 0.1234567, 1e-12, False, "12.35\u00a0%"),
+        (money("$"), 1234.567, 1e-9, False, "$1,235"),
+        (money("$"), 12.34567, 1e-9, False, "$12.3"),
+    ],
+)
+def test_numbers_have_no_more_digits_than_their_error_supports(unit, value, error, signed, text):
+    assert unit.show(value, error, signed=signed) == text
+
+
+def test_sentences_use_millions():
+    assert money("$").brief(-5626789.0, signed=True) == "−$5.63 million"
+    assert money("$").brief(6.5e9) == "$6.50 billion"
+    assert money("$").brief(999.6e3) == "$999,600"
+
+
+# ---- direction ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "bias", "half", "found"),
+    [
+        ([1, 2, 3, 4], [2, 1, -1, -2], 0.0, "down"),
+        ([1, 2, 3, 4], [-2, -1, 1, 2], 0.0, "up"),
+        ([1, 2, 3, 4], [1, -1, -1, 1], 0.0, "none"),
+        ([5, 5, 5, 5], [1, -1, 2, -2], 0.0, "none"),  # ties: nobody is larger
+        ([1, 2, 3], [0, 0, 0], 0.0, "still"),
+        ([1, 2, 3], [0, 0, 0], 0.1, "unresolved"),
+        ([1, 2, 3], [0.1, -0.1, 0.05], 0.2, "unresolved"),
+        ([1, 2, 3], [3, 1, 0], 0.0, "raise"),
+        ([1, 2, 3], [0, 0, -1], 0.0, "lower"),
+        ([1, 2, 3, 4], [-0.01, 5, 0.01, -5], 0.0, "down"),  # by amounts, not by heads
+        ([7], [0.5], 0.0, "raise"),
+    ],
+)
+def test_the_direction_comes_from_the_biases(size, bias, half, found):
+    n = len(size)
+    assert direction(np.array(size, float), np.array(bias, float), np.full(n, half)) == found
+
+
+def test_the_summary_follows_the_direction():
+    size = np.arange(1, 31)
+    falling = 10.0 * (15.5 - size)
+    down = words(audit_page([with_bias(size, falling / 1e4, "baseline")]))
+    up = words(audit_page([with_bias(size, -falling / 1e4, "baseline")]))
+    wild = words(audit_page([with_bias(size, np.where(size % 2, 0.01, -0.01), "baseline")]))
+    assert "moves money from the largest entities to the smallest" in down
+    assert "All 15 entities that gain have at most 15 people, all 15 that lose have at least 16" in down
+    assert "29 (30 people) loses $14.5 in expectation, more than any other; 0 (1 people) gains $14.5" in down
+    assert "moves money from the smallest entities to the largest" in up
+    assert "that gain have at most" not in up
+    assert "no systematic direction" in wild
+
+
+def test_counts_that_only_rise_are_said_to():
+    text = words(audit_page([with_bias([0, 5, 50, 500], [2.0, 1.0, 0.1, 0.0])], unit="pupils"))
+    assert "raises expected counts, mostly those of the smallest, and lowers none" in text
+    assert "0 (0 pupils) is overcounted by 2.00 pupils in expectation; nobody is undercounted" in text
+
+
+def test_one_entity_ties_and_no_bias():
+    alone = words(audit_page([with_bias([7], [0.25])]))
+    assert "With one entity there is nobody to compare with" in alone
+    exact = words(audit_page([with_bias([7, 8], [1e-12, 0.0])]))
+    assert "everybody gets their due in expectation, up to the numerical error" in exact
+    assert "do not resolve" not in exact
+    tied = words(audit_page([with_bias([3, 3, 3, 9], [1.0, 1.0, 1.0, -3.0])]))
+    assert "0 (3 people) and 2 others like it are overcounted by 1.00 people each" in tied
+    tiny = words(audit_page([with_bias([3, 9], [1.0, -1.0], error=5e-324)]))
+    assert "error below 1 × 10⁻³⁰⁰" in tiny
+    still = words(audit_page([fp.audit(fp.Counts([0, 1, 2]), fp.Laplace(scale=1.0), "none")]))
+    assert "everybody gets their due in expectation" in still
+
+
+def test_an_expansion_is_called_neither_exact_nor_simulated():
+    engine = fp.Expansion()
+    result = fp.audit(
+        fp.Counts(np.arange(5, 205, 2)), fp.Laplace(scale=10.0), "pos-threshold", budget=1e6, engine=engine
+    )
+    assert result.method == "expansion"
+    page = audit_page([result])
+    text = words(page)
+    assert 'href="#g-expansion">expansion</a>' in page
+    assert 'href="#g-exact">' not in page
+    assert "error about $" in text
+    assert "error below" not in text
+    assert payload(page)["results"][0]["kind"] == "expansion"
+    curve = fp.sweep(result.counts, [fp.Laplace(9.0), fp.Laplace(10.0)], ["pos-threshold"], budget=1e6, engine=engine)
+    page = curves_page(curve.points, x="scale")
+    assert page.count('href="#g-expansion">expansion</a></td>') == 2
+    assert "simulated</a></td>" not in page
+    assert 'id="g-expansion"' in page
+
+
+def test_a_simulation_that_resolves_nothing_says_so():
+    counts = fp.Counts([5000.0, 6000.0, 9000.0])
+    drawn = fp.audit(counts, fp.Laplace(scale=10.0), "simplex", engine="monte-carlo", runs=20)
+    text = words(audit_page([drawn]))
+    assert not drawn.sample.resolved
+    assert "do not resolve who gains and who loses" in text
+    assert "not resolved at 20 runs" in text
+    assert "moves expected counts" not in text
+
+
+# ---- the page -----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_names_everything_it_must(mixed, mixed_page):
+    text = words(mixed_page)
+    assert text.count("confidential: computed from true counts") >= 3
+    for r in mixed:
+        assert r.postprocess in text
+        assert repr(r.alpha.value) in mixed_page
+    for part in (
+        "Cost of privacy",
+        "Theorem 1",
+        "Mean chance of 0",
+        "Degenerate draws",
+        "Typical error",
+        "2 January 2026",
+    ):
+        assert part in text
+    assert "simplex-threshold" in text  # the glossary has every post-processing, shown or not
+    assert "--epsilon 0.1" in text
+    assert "95 % confidence" in text
+    assert mixed[3].note in text
+
+
+def test_every_link_to_a_term_has_its_target(mixed_page):
+    ids = set(re.findall(r'id="([^"]+)"', mixed_page))
+    for link in set(re.findall(r'href="#([^"]+)"', mixed_page)):
+        assert link in ids, link
+
+
+def test_nothing_is_fetched_and_only_one_script_runs(mixed_page):
+    seen = Outside(mixed_page)
+    assert seen.fetched == []
+    assert seen.scripts == 1
+    assert "unsafe-eval" not in mixed_page
+    assert mixed_page.count("default-src &#39;none&#39;") == 1
+    assert mixed_page.lower().count("<!doctype") == 1
+
+
+def test_hostile_text_stays_text(mixed_page):
+    data = payload(mixed_page)
+    assert data["ids"][:5] == HOSTILE[:5]
+    assert "window.hurt=1</script>" not in mixed_page
+    assert "<img src=x" not in mixed_page
+    assert "<i>South" not in mixed_page
+    assert "<Title>" not in mixed_page
+    assert "<x>.csv" not in mixed_page
+    mixed_page.encode("utf-8")  # lone surrogates are gone
+    assert "\x00" not in mixed_page
+
+
+def test_equal_entities_share_one_point_and_lose_nothing():
+    counts = fp.Counts([0, 0, 4, 4, 4, 9], weights=[1, 1, 1, 2, 1, 1])
+    results = fp.compare(counts, fp.Laplace(scale=2.0), ["nonnegative", "baseline"])
+    data = payload(audit_page(results))
+    of, times = (np.frombuffer(base64.b64decode(data[k]), "<i4") for k in ("of", "times"))
+    assert data["points"] == 4
+    assert times.tolist() == [2, 2, 1, 1]
+    for r, sent in zip(results, data["results"], strict=True):
+        bias = np.frombuffer(base64.b64decode(sent["bias"]), "<f8")
+        assert np.array_equal(bias[of], r.bias)  # to the last bit
+
+
+def test_a_page_of_twenty_thousand_is_of_reasonable_size():
+    rng = np.random.default_rng(1)
+    counts = fp.Counts(
+        rng.integers(0, 5000, 20_000),
+        ids=[f"district-{i:07d}" for i in range(20_000)],
+        weights=rng.uniform(1, 2, 20_000),
+    )
+    page = audit_page(fp.compare(counts, fp.Laplace(scale=10.0), ["nonnegative", "baseline"], budget=1e9))
+    data = payload(page)
+    assert len(data["ids"]) == 20_000
+    # 20,000 entities with two results: 2 x (16 + 12) + 24 bytes in base64, twice the id: 2.8 MB
+    assert len(page) < 3_200_000
+
+
+def test_a_page_is_small_beside_its_data(mixed_page):
+    """All that is not data: script, style and words; the bar is 2.5 MB."""
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', mixed_page, re.S)[1]
+    assert len(mixed_page.encode()) - len(data.encode()) < 200_000
+
+
+def test_beyond_the_limit_the_most_affected_travel():
+    counts = fp.Counts(np.arange(30_000) % 25_000)
+    result = fp.audit(counts, fp.Laplace(scale=10.0), "nonnegative")
+    page = audit_page([result])
+    data = payload(page)
+    assert len(data["ids"]) == 20_000 < data["n"] == 30_000
+    assert [counts.ids[i] for i in data["which"]] == data["ids"]
+    assert {"0", "25000", "1", "25001"} <= set(data["ids"])
+    assert "this file holds the 20,000 that are affected most" in words(page)
+
+
+def test_results_of_different_counts_are_refused(hawaii):
+    other = fp.audit(fp.Counts([1, 2]), fp.Laplace(scale=10.0), "nonnegative")
+    with pytest.raises(errors.ParameterError, match="same counts"):
+        audit_page([hawaii[0], other])
+    with pytest.raises(errors.ParameterError, match="at least one result"):
+        audit_page([])
+
+
+def test_the_bounds_stand_beside_the_value(hawaii):
+    text = words(audit_page([hawaii[3]], unit="households"))
+    assert "Alpha is at least 0.006870 households and at most 0.01375 households (Theorem 1)" in text  # 0.0137405, up
+    assert "The value lies between them, as it must" in text
+
+
+def test_the_total_stands_beside_alpha_with_its_accuracy():
+    """Clipping at zero adds (b / 2) e^{-x / b} to each count: 6.8407 to these four."""
+    found = fp.compare([3, 40, 5, 60], fp.Laplace(10.0), ["nonnegative", "simplex"])
+    page = audit_page(found)
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r'<tr><th scope="row">.*?</tr>', page)[:2]]
+    clipped, kept = (words(row[1]).replace(" ", "") for row in cells)
+    assert re.fullmatch(r"\+6\.841errorbelow\d×10⁻[⁰¹²³⁴-⁹]+", clipped)
+    assert kept == "0byconstruction"
+    assert (
+        "Under nonnegative in expectation all results add up to 6.8407 more than the true total, 6.33 % of it."
+        in words(page)
+    )
+    swept = words(curves_page(fp.sweep([3, 40, 5, 60], [fp.Laplace(10.0)], ["nonnegative"]).points, x="scale"))
+    assert "+6.841 people" in swept
+
+
+def test_a_page_of_curves_names_target_and_answer():
+    found = points()
+    page = curves_page(found, x="epsilon", plans=plans(found), made="now", source="bees.csv", noun="hives")
+    text = words(page)
+    assert text.index(
+        "pos meets $500 at epsilon 0.1; not in the range: baseline; the typical error of pos is $300."
+    ) < text.index("Unfairness")
+    assert "pos: epsilon 0.1. There: unfairness (alpha) $100; typical error $300; largest expected loss $200;" in text
+    assert "baseline: no noise in the range keeps the largest expected loss at or below $500" in text
+    assert "bees.csv · 2 hives, 10 people · $1.00 million · now" in text
+    assert "Row 7 is the sum of the others." in text
+    assert "confidential: computed from true counts" in text
+    assert "<b>Bee</b> loses most" in text
+    assert Outside(page).fetched == []
+    assert "<b>Bee</b>" not in page
+    data = payload(page)
+    assert [q["target"] for q in data["quantities"]] == [None, None, 500.0, None, None]
+    assert [q["axis"] for q in data["quantities"]] == [
+        "unfairness (alpha), $",
+        "typical error, $",
+        "largest expected loss, $",
+        "largest loss in % of what is due",
+        "cost of privacy, $",
+    ]
+    sweep = words(curves_page(found, x="scale"))
+    assert "The most noise, scale 100alpha is $1,000 under pos, $2,000 under baseline." in sweep.replace(
+        " alpha", "alpha"
+    )
+
+
+@pytest.fixture(scope="module")
+def desk(visit, mixed_page):
+    return visit[0](mixed_page, viewport={"width": 1200, "height": 900})
+
+
+def test_plots_are_drawn_and_nothing_goes_wrong(desk, visit):
+    assert desk.locator("#plot-size .series").count() == 3  # three releases share a picture
+    dots = desk.locator("#plot-size .series .dots").evaluate_all(
+        "(all) => all.map((p) => p.getAttribute('d').split('M').length)"
+    )
+    assert min(dots) > 20  # 90 entities of which some share a count, in each series
+    assert desk.locator("#plot-size .bars").count() == 1  # simplex was simulated
+    assert desk.evaluate("window.hurt") is None
+    assert visit[1] == []
+
+
+def test_choosing_another_post_processing_changes_everything(desk, visit):
+    desk.get_by_label("baseline", exact=True).check(force=True)
+    assert desk.locator("#plot-size .series").count() == 2
+    assert desk.locator("#table-view").text_content() == "baseline"
+    assert desk.locator("#figures .panel:visible").count() == 1
+    assert "$" in rows(desk)[0][4]
+    assert "in $" in desk.locator("#plot-size text.ytitle").text_content()
+    desk.get_by_label("% of what is due", exact=True).check(force=True)
+    assert "in % of what is due" in desk.locator("#plot-size text.ytitle").text_content()
+    assert all(t == "0" or t.endswith("%") for t in desk.locator("#plot-size .ytick").all_text_contents())
+    desk.get_by_label("nonnegative", exact=True).check(force=True)
+    assert visit[1] == []
+
+
+def test_sorting_works_by_keyboard(desk, visit):
+    button = desk.locator("th[data-key=count] button")
+    button.focus()
+    desk.keyboard.press("Enter")
+    assert desk.locator("th[data-key=count]").get_attribute("aria-sort") == "descending"
+    down = [float(r[2].replace(",", "")) for r in rows(desk)]
+    assert len(down) == 25
+    assert down == sorted(down, reverse=True)
+    desk.keyboard.press("Space")  # the focus has stayed on the button
+    up = [float(r[2].replace(",", "")) for r in rows(desk)]
+    assert desk.locator("th[data-key=count]").get_attribute("aria-sort") == "ascending"
+    assert up == sorted(up)
+    assert up[0] < down[0]
+    desk.locator("#next").click()
+    assert "26 to 50 of 90" in desk.locator("#range").text_content()
+    assert visit[1] == []
+
+
+def test_search_finds_ids_and_groups_and_says_how_many(desk, visit):
+    desk.fill("#search", "TRACT 04")
+    until(desk, "document.getElementById('matches').textContent === '10 of 90 match'")
+    assert all(r[0].startswith("tract 04") for r in rows(desk))
+    desk.fill("#search", "<i>south")
+    until(desk, "document.getElementById('matches').textContent === '30 of 90 match'")
+    desk.fill("#search", "</script>")
+    until(desk, "document.getElementById('matches').textContent === '1 of 90 match'")
+    assert rows(desk)[0][0] == HOSTILE[0]
+    desk.fill("#search", "nowhere")
+    until(desk, "document.getElementById('matches').textContent === '0 of 90 match'")
+    assert rows(desk) == [["Nothing matches."]]
+    desk.fill("#search", "")
+    assert desk.evaluate("window.hurt") is None
+    assert visit[1] == []
+
+
+def test_numbers_read_the_same_in_python_and_in_the_table(desk, mixed):
+    desk.fill("#search", "")
+    until(desk, "document.getElementById('matches').textContent.startsWith('90')")
+    desk.locator("th[data-key=effect] button").click()
+    first, bare = mixed[0], Unit()
+    for r in rows(desk)[:10]:
+        i = next(k for k, name in enumerate(first.counts.ids) if name == r[0] or (k == 5 and "tail" in r[0]))
+        assert r[5] == bare.show(first.bias[i], first.half_width[i], signed=True)
+        due = first.truth[i]
+        wanted = RELATIVE.show(first.bias[i] / due, first.half_width[i] / due, signed=True) if due else "nothing due"
+        assert r[6] == wanted
+
+
+def test_dark_recolours_page_and_plots(desk):
+    ink = "getComputedStyle(document.querySelector('#plot-size .xtick')).fill"
+    desk.emulate_media(color_scheme="light")
+    until(desk, f"{ink} === 'rgb(27, 27, 26)'")
+    desk.emulate_media(color_scheme="dark")
+    until(desk, f"{ink} === 'rgb(233, 231, 225)'")
+    assert desk.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
+    # print is light even from a dark screen, shows every panel, 50 rows, and no controls
+    desk.emulate_media(color_scheme="dark", media="print")
+    until(desk, f"{ink} === 'rgb(27, 27, 26)'")
+    assert desk.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert len(rows(desk)) == 50
+    assert desk.locator("#figures .panel:visible").count() == 5
+    assert not desk.locator("#search").is_visible()
+    assert desk.locator("#g-alpha").is_visible()
+    assert (
+        desk.evaluate(
+            "Math.max(...[...document.querySelectorAll('.plot svg.drawn')].map((s) => s.getBoundingClientRect().width))"
+        )
+        <= 680
+    )
+    desk.emulate_media(color_scheme="light", media="screen")
+
+
+def test_paper_has_a_running_header(desk, mixed_page):
+    assert '@top-center { content: "confidential: computed from true counts"' in mixed_page
+    pdf = desk.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 4
+
+
+def test_a_phone_scrolls_down_only(visit, mixed_page):
+    for text in (mixed_page, curves_page(points(method="monte-carlo"), x="epsilon")):
+        page = visit[0](text, viewport={"width": 390, "height": 844}, has_touch=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert (
+            page.evaluate(
+                "Math.max(...[...document.querySelectorAll('.plot')].map((p) => p.getBoundingClientRect().right))"
+            )
+            <= 390
+        )
+    assert visit[1] == []
+
+
+TOOLBAR = ["Zoom in", "Zoom out", "Whole picture", "Save PNG", "Save SVG"]
+"""Every button that a figure may have: all of them stay on this machine."""
+
+
+@pytest.mark.parametrize("kind", ["audit", "sweep", "plan"])
+def test_no_button_of_a_figure_leaves_the_page(browser, tmp_path, mixed_page, kind):
+    """The toolbar is a known list; every request is caught (and refused), every window counted, whatever is clicked."""
+    answers = plans(points()) if kind == "plan" else None
+    page_of = {"audit": lambda: mixed_page}.get(kind, lambda: curves_page(points(), x="epsilon", plans=answers))
+    (tmp_path / "page.html").write_text(page_of(), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    asked, windows = [], []
+
+    def refuse(route):
+        asked.append(route.request.url)
+        route.abort()
+
+    context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), refuse)
+    page = context.new_page()
+    context.on("page", lambda opened: windows.append(opened))  # noqa: PLW0108 (a bound method of a list is refused)
+    page.on("request", lambda r: None if r.url.startswith(("data:", "blob:")) else asked.append(r.url))
+    page.goto((tmp_path / "page.html").as_uri())
+    until(page, "document.documentElement.classList.contains('ready')")
+    assert asked.pop() == (tmp_path / "page.html").as_uri()
+    page.evaluate(
+        "() => { window.sent = []; for (const m of ['submit', 'requestSubmit']) HTMLFormElement.prototype[m] = () => sent.push(m); }"
+    )
+    figures = page.locator(".plot")
+    assert figures.count() == (2 if kind == "audit" else 5)
+    for k in range(figures.count()):
+        buttons = figures.nth(k).locator("button")
+        assert buttons.all_text_contents() == TOOLBAR
+        for b, name in enumerate(TOOLBAR):
+            if not name.startswith("Save"):
+                buttons.nth(b).dispatch_event("click")
+                continue
+            with page.expect_download() as saved:
+                buttons.nth(b).dispatch_event("click")
+            assert saved.value.url.startswith("blob:")
+            begins = b"\x89PNG" if name.endswith("PNG") else b"<svg"
+            assert saved.value.path().read_bytes().startswith(begins)
+    for button in page.locator("button:not(.plot button):visible").all():
+        if "Save" in button.text_content():
+            with page.expect_download():
+                button.dispatch_event("click")
+        elif button.is_enabled():
+            button.dispatch_event("click")
+    page.wait_for_timeout(200)
+    assert page.locator("text=/cloud|chart studio|share chart/i").count() == 0
+    assert (asked, windows, page.evaluate("window.sent")) == ([], [], [])
+    context.close()
+
+
+def test_twenty_thousand_entities_stay_usable(visit):
+    rng = np.random.default_rng(3)
+    counts = fp.Counts(rng.integers(0, 9000, 20_000), weights=rng.uniform(1, 2, 20_000))
+    page = visit[0](audit_page([fp.audit(counts, fp.Laplace(scale=50.0), "nonnegative")]))
+    dots = page.locator("#plot-size .dots").first.get_attribute("d").count("M")
+    assert 500 < dots <= 20_000  # one per half pixel that is not empty
+    page.fill("#search", "1999")
+    until(page, "document.getElementById('matches').textContent === '12 of 20,000 match'")
+    assert visit[1] == []

@@ -1,0 +1,141 @@
+"""`allocate` in the library: numbers by hand, use as an array, every refusal in one line."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost.errors import CountsError, ParameterError
+from fairpost.estimate import plug_in, share_interval
+from support.noisy_counts import GROUPS, NOISE, NOISY
+
+WEIGHTS = [2.0, 1.0, 1.0, 0.5, 3.0]
+
+
+# ---- allocate -----------------------------------------------------------------------------------------------------
+
+
+def test_shares_can_be_used_as_an_array():
+    a = fp.allocate(NOISY, WEIGHTS, "baseline")
+    z = np.maximum(NOISY, 0) * WEIGHTS
+    assert np.asarray(a) == pytest.approx(z / z.sum())
+    assert isinstance(np.asarray(a), np.ndarray)
+    assert len(a) == 5
+    assert a[1] == a.shares[1]
+    assert a[1:3].tolist() == a.shares[1:3].tolist()
+    assert list(a) == a.shares.tolist()
+    assert (2 * a).tolist() == (2 * a.shares).tolist()
+    assert type(a - a) is np.ndarray
+    assert (a + a).tolist() == (a.shares * 2).tolist()
+    assert (a == a.shares).all()
+    assert np.sum(a) == pytest.approx(1)
+    assert np.maximum(a, 0.1).min() == 0.1
+    assert (a.sum(), a.shape, a.round(2).tolist(), a.max()) == (
+        a.shares.sum(), (5,), a.shares.round(2).tolist(), a.shares.max(),
+    )  # fmt: skip
+    assert np.array(a, dtype=np.float32).dtype == np.float32
+    assert np.array(a) is not a.shares
+    assert np.abs(-a).tolist() == a.shares.tolist()
+    with pytest.raises(AttributeError, match="'Allocation' object has no attribute 'nothing'"):
+        a.nothing  # noqa: B018
+    for again in (copy.copy(a), copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
+        assert again.shares.tolist() == a.shares.tolist()
+
+
+def test_an_allocation_in_words():
+    """The five largest with share, interval and money; 12 + 20 + 0 + 70 + 0 + 5 + 1 = 108."""
+    noisy = [12.0, 20.0, 0.0, 70.0, -3.0, 5.0, 1.0]
+    assert str(fp.allocate(noisy, None, "baseline", budget=1080.0)).splitlines() == [
+        "Allocation by baseline: 7 entities",
+        "  budget       1,080",
+        "  largest 1    3 0.64815 = 700",
+        "  largest 2    1 0.18519 = 200",
+        "  largest 3    0 0.11111 = 120",
+        "  largest 4    5 0.046296 = 50",
+        "  largest 5    6 0.0092593 = 10",
+        "  get nothing  2 of 7",
+    ]
+    a = fp.allocate([10.0, 90.0], None, "baseline", fp.Laplace(1.0), ids=["north", "south"])
+    low, high = (float(end[1]) for end in (a.interval.low, a.interval.high))
+    assert str(a).splitlines()[1] == f"  largest 1    south 0.9 ({low:.5g} to {high:.5g})"
+    assert low < 0.9 < high
+
+
+def test_an_estimate_inside_groups_becomes_one_of_the_whole_part_by_part():
+    """Each of three columns by itself, all numbers distinct."""
+    from fairpost.results.allocation import PlugIn
+
+    found = PlugIn(np.array([0.1, -0.2]), np.array([0.03, 0.05]), np.array([0.7, 0.9]), "exact", 20)
+    part = np.array([0.5, 0.25])
+    made = found.scaled(part)
+    assert made.bias == pytest.approx([0.05, -0.05], rel=1e-14)
+    assert made.error == pytest.approx([0.015, 0.0125], rel=1e-14)
+    assert made.deviation == pytest.approx([0.35, 0.225], rel=1e-14)
+    assert (made.method, made.replicates, made.mark) == ("exact", 20, found.mark)
+
+
+def test_intervals_and_estimates_are_those_of_estimate():
+    a = fp.allocate(
+        NOISY, WEIGHTS, "baseline", NOISE, budget=1000.0, confidence=0.8, simultaneous=True, estimate_bias=True, replicates=3, seed=4,
+        ids=list("vwxyz"), groups=GROUPS,
+    )  # fmt: skip
+    interval = share_interval(NOISY, NOISE, WEIGHTS, confidence=0.8, simultaneous=True)
+    assert a.interval.low.tolist() == interval.low.tolist()
+    assert a.interval.high.tolist() == interval.high.tolist()
+    assert (a.interval.confidence, a.interval.simultaneous) == (0.8, True)
+    estimate = plug_in(NOISY, NOISE, WEIGHTS, "baseline", replicates=3, seed=4)
+    assert a.bias.bias.tolist() == estimate.bias.tolist()
+    assert a.bias.error.tolist() == estimate.error.tolist()
+    assert a.money.tolist() == (a.shares * 1000).tolist()
+    data = a.to_dict()
+    assert data["bias"] == {
+        "mark": "estimated from noisy counts", "methods": {"baseline": "exact"}, "replicates": 3, "missing": {},
+    }  # fmt: skip
+    assert data["entities"][2]["id"] == "x"
+    assert data["entities"][2]["group"] == "a"
+    assert data["entities"][2]["baseline_money"] == a.money[2]
+    assert fp.allocate(NOISY, WEIGHTS, "pos", NOISE).bias is None
+    plain = fp.allocate(NOISY)
+    assert (plain.interval, plain.bias, plain.money, plain.ids) == (None, None, None, ("0", "1", "2", "3", "4"))
+    missing = fp.allocate([-5.0, 2.0], mechanism=NOISE, estimate_bias=True)
+    assert missing.bias is None
+    assert "sum above 0" in missing.missing
+    assert missing.to_dict()["bias"]["missing"] == {"pos": missing.missing}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (dict(how="best"), "`how` must be one of baseline, pos, pos-threshold, got 'best'"),
+        (dict(how="pos-threshold"), "pos-threshold needs the noise"),
+        (dict(estimate_bias=True), "`estimate_bias` needs the noise: give `mechanism`, got none"),
+        (dict(simultaneous=True), "`simultaneous` needs the noise"),
+        (dict(mechanism=NOISE, confidence=1.0), "`confidence` must be above 0 and below 1"),
+        (dict(mechanism=NOISE, estimate_bias=True, replicates=1), "`replicates` must be at least 2"),
+        (dict(weights=[1, 1, 1, 1, 0]), "every weight must be above 0"),
+        (dict(weights=[1, 1]), "weights"),
+        (dict(budget=-1.0), "`budget`"),
+        (dict(ids=list("aabcd")), "ids must be unique"),
+        (dict(noisy=[[1.0, 2.0]], mechanism=NOISE, estimate_bias=True), "one vector of noisy counts, got 1 rows"),
+    ],
+)
+def test_allocations_that_are_refused(given, says):
+    given = {"noisy": NOISY} | given
+    with pytest.raises((ParameterError, CountsError), match=says) as told:
+        fp.allocate(**given)
+    assert "\n" not in str(told.value)
+
+
+def test_a_sweep_hands_on_a_total_or_a_budget():
+    x = fp.Counts([3, 40, 500])
+    (counts,) = fp.sweep(x, [NOISE], ["simplex"], total=600.0).points
+    (shares,) = fp.sweep(x, [NOISE], ["pos"], budget=100.0).points
+    alone = fp.audit(x, NOISE, "simplex", total=600.0), fp.audit(x, NOISE, "pos", budget=100.0)
+    assert [counts.alpha, shares.alpha] == [alone[0].alpha, alone[1].alpha.scaled(100.0)]  # people, and money
+    assert shares.cost.amount == alone[1].cost_of_privacy.amount
+    with pytest.raises(ParameterError, match="`budget` is for allocations, got simplex"):
+        fp.sweep(x, [NOISE], ["simplex"], budget=100.0)
+    with pytest.raises(ParameterError, match="`total` is for post-processings that keep one"):
+        fp.sweep(x, [NOISE], ["pos"], total=3.0)

@@ -1,0 +1,262 @@
+"""The JSON of every command against the schema that is shipped and published; wrong documents fail."""
+
+import copy
+import importlib.util
+import json
+import sys
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+import fairpost as fp
+from fairpost.cli import main
+from fairpost.errors import InputError, ParameterError
+from fairpost.results.schema import VERSIONS, name_of, schema
+from support.places import ROOT
+
+TRUE = "id,count,weight,group\n007,3,1.3,north\nBirch,11,0.7,south\nCedar,47,1.1,north\nElm,820,1.7,south\n"
+NOISY = "id,count,weight,group,total\n007,-4.25,1.3,north,45\nBirch,13.5,0.7,south,830\nCedar,49.75,1.1,north,45\nElm,824,1.7,south,830\n"
+NAMED = """id,name,zip,note,count,group
+007,Ash,00001,,3,north
+008,Birch,00002,b,11,south
+009,Cedar,00003,c,47,north
+010,All,00004,d,61,south
+"""
+MONEY = ["--budget", "54321"]
+RUNS = {
+    "exact": "audit true.csv --scale 8 --postprocess nonnegative --postprocess simplex --postprocess pos --entities --budget 54321",
+    "expansion": "audit wide.csv --scale 8 --postprocess pos-threshold --postprocess simplex-threshold --method expansion --entities",
+    "simulated": "audit true.csv --scale 8 --postprocess pos --postprocess simplex --method monte-carlo --runs 300 --entities",
+    "discrete": "audit true.csv --mechanism discrete-laplace --scale 8 --postprocess pos --runs 300 --sensitivity 2",
+    "gaussian": "audit true.csv --mechanism gaussian --sigma 9 --delta 1e-6 --postprocess none --entities",
+    "grouped": "audit true.csv --scale 8 --postprocess pos --by-group --budget 54321 --entities",
+    "grouped counts": "audit true.csv --scale 8 --postprocess simplex --by-group --entities",
+    "judged": "audit named.csv --label name --keep zip --keep note --scale 2 --postprocess pos --postprocess baseline --budget 54321 "
+    "--max-loss 190 --max-relative-loss 3 --frontier --entities",
+    "sweep": "sweep true.csv --spreads 4 9 --points 2 --postprocess baseline --postprocess pos --budget 54321",
+    "sweep by group": "sweep true.csv --spreads 4 9 --points 2 --postprocess pos --budget 54321 --by-group",
+    "sweep refused": "sweep true.csv --spreads 4 9 --points 2 --mechanism discrete-laplace --method exact "
+    "--postprocess pos --postprocess baseline",
+    "plan": "plan true.csv --max-loss 60 --budget 54321 --spreads 2 30 --points 3 --postprocess pos --postprocess baseline",
+    "plan with targets": "plan named.csv --label name --max-loss 60 --max-relative-loss 5 --max-rmse 900 --max-alpha 400 --max-cost 500 "
+    "--budget 54321 --spreads 2 30 --points 3 --postprocess pos",
+    "plan without answer": "plan true.csv --max-alpha 1e-300 --spreads 2 30 --points 2 --postprocess simplex",
+    "project": "project noisy.csv --total 900",
+    "project rounded": "project noisy.csv --group-total total --round --seed 3",
+    "project without total": "project noisy.csv --postprocess nonnegative",
+    "allocate": "allocate noisy.csv --scale 8 --budget 54321 --replicates 2",
+    "allocate without noise": "allocate noisy.csv",
+    "allocate by group": "allocate noisy.csv --label id --keep total --scale 8 --by-group --budget 54321 --replicates 2",
+    "allocate group budgets": "allocate noisy.csv --by-group --group-budget total",
+    "check": "check true.csv noisy.csv second.csv --scale 8",
+    "check of whole numbers": "check true.csv second.csv --mechanism discrete-gaussian --sigma 4",
+    "check without noise": "check true.csv noisy.csv",
+}
+
+
+def written(folder, words):
+    with patch.object(sys, "argv", ["fairpost", *words]), pytest.MonkeyPatch.context() as at:
+        at.chdir(folder)
+        done = CliRunner().invoke(main, [*words, "--json", "-"])
+    assert done.exit_code in (0, 3), done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("schemas")
+    (folder / "true.csv").write_text(TRUE)
+    (folder / "noisy.csv").write_text(NOISY)
+    (folder / "named.csv").write_text(NAMED)
+    (folder / "second.csv").write_text("id,count\nElm,815\nBirch,11\n007,9\nCedar,44\n")
+    many = "".join(f"d{k},{40 + 7 * k}\n" for k in range(400))  # enough entities for an expansion in 1/n
+    (folder / "wide.csv").write_text(f"id,count\n{many}")
+    made = {}
+
+    def document(which):
+        if which not in made:
+            made[which] = written(folder, RUNS[which].split())
+        return copy.deepcopy(made[which])
+
+    return document
+
+
+def validator(command):
+    return Draft202012Validator(schema(command))
+
+
+@pytest.mark.parametrize("command", VERSIONS)
+def test_the_schemas_are_schemas(command):
+    Draft202012Validator.check_schema(schema(command))
+    assert schema(command)["properties"]["schema"]["const"] == name_of(command)
+
+
+def test_what_two_schemas_name_alike_is_alike():
+    seen = {}
+    for command in VERSIONS:
+        for name, part in schema(command)["$defs"].items():
+            assert seen.setdefault(name, part) == part, name
+    with pytest.raises(ParameterError, match="audit, sweep, plan, project, allocate, check, got 'demo'"):
+        schema("demo")
+
+
+@pytest.mark.parametrize("which", RUNS)
+def test_real_documents_pass_and_have_no_key_that_is_not_published(documents, which):
+    data = documents(which)
+    command = RUNS[which].split()[0]
+    validator(command).validate(data)
+    assert not unknown(data, schema(command), schema(command)["$defs"])
+
+
+def unknown(data, s, defs, path=""):
+    """The keys of a document that its schema does not name."""
+    if "$ref" in s:
+        return unknown(data, defs[s["$ref"].rpartition("/")[2]], defs, path)
+    if "anyOf" in s and data is not None:
+        return unknown(data, next(some for some in s["anyOf"] if some.get("type") != "null"), defs, path)
+    if isinstance(data, list) and "items" in s:
+        return [bad for item in data[:3] for bad in unknown(item, s["items"], defs, f"{path}[]")]
+    if not isinstance(data, dict) or "properties" not in s:
+        return []
+    import re
+
+    out = []
+    for key, value in data.items():
+        named = s["properties"].get(key)
+        if named is None and not any(re.match(p, key) for p in s.get("patternProperties", ())):
+            out.append(f"{path}.{key}")
+        elif named is not None:
+            out += unknown(value, named, defs, f"{path}.{key}")
+    return out
+
+
+def test_the_runs_cover_what_can_come(documents):
+    methods = {r["method"] for w in ("exact", "expansion", "simulated") for r in documents(w)["results"]}
+    assert methods == {"exact", "expansion", "monte-carlo"}
+    kinds = {r["accuracy"] for w in ("exact", "expansion", "simulated") for r in documents(w)["results"]}
+    assert kinds == {"bound", "expansion", "interval"}
+    assert documents("grouped")["results"][0]["group_budgets"]["amounts"].keys() == {"north", "south"}
+    assert documents("sweep refused")["refused"]
+    assert documents("plan without answer")["plans"][0]["found"] is None
+    assert documents("exact")["results"][1]["bounds"] is not None
+    assert documents("exact")["results"][2]["cost_of_privacy"]["amount"] > 0
+
+
+def change(data, path, value):
+    *way, last = path
+    for step in way:
+        data = data[step]
+    if value is KeyError:
+        del data[last]
+    else:
+        data[last] = value
+
+
+@pytest.mark.parametrize(
+    ("which", "path", "value"),
+    [
+        ("exact", ["schema"], "fairpost/audit/2"),
+        ("exact", ["mark"], KeyError),
+        ("exact", ["counts", "total"], "many"),
+        ("exact", ["results"], []),
+        ("exact", ["results", 0, "alpha", "low"], KeyError),
+        ("exact", ["results", 0, "alpha_pair"], ["one"]),
+        ("exact", ["results", 0, "method"], "guess"),
+        ("exact", ["results", 0, "accuracy"], "sure"),
+        ("exact", ["results", 0, "entities", 0, "half_width"], -1.0),
+        ("exact", ["results", 0, "entities", 0, "zero"], 1.5),
+        ("exact", ["results", 0, "entities", 1, "bias"], KeyError),
+        ("exact", ["results", 2, "cost_of_privacy", "share"], None),
+        ("exact", ["results", 1, "bounds", "lower"], KeyError),
+        ("exact", ["results", 0, "groups", 0, "root_mean_squared_error"], KeyError),
+        ("exact", ["entities", 0, "weight"], 0),
+        ("exact", ["mechanism", "sensitivity"], KeyError),
+        ("sweep", ["points", 0, "largest_loss", "id"], KeyError),
+        ("sweep", ["points", 0, "rmse"], 3.0),
+        ("sweep", ["points", 0, "unit"], KeyError),
+        ("sweep refused", ["refused", 0, "reason"], KeyError),
+        ("plan", ["targets"], {"max_fairness": 1}),
+        ("plan", ["targets"], {"max_loss": 0}),
+        ("plan", ["plans", 0, "binding"], "fairness"),
+        ("plan", ["plans", 0, "verdicts", 0, "outcome"], "perhaps"),
+        ("judged", ["results", 0, "verdicts", 0, "unit"], "dollars"),
+        ("judged", ["results", 0, "groups", 0, "worst", "id"], KeyError),
+        ("judged", ["frontier", "path", 0, "threshold"], -1.0),
+        ("plan", ["plans", 0, "curve", 0, "alpha"], 3.0),
+        ("project", ["changes", "negative_after"], 0.5),
+        ("project rounded", ["rounding", "seed"], None),
+        ("project rounded", ["totals", "north"], -1),
+        ("allocate", ["entities", 0, "pos_share"], 1.5),
+        ("allocate", ["interval", "confidence"], KeyError),
+        ("allocate", ["bias", "missing"], None),
+    ],
+)
+def test_wrong_documents_fail(documents, which, path, value):
+    data = documents(which)
+    change(data, path, value)
+    with pytest.raises(ValidationError):
+        validator(RUNS[which].split()[0]).validate(data)
+
+
+@pytest.mark.parametrize(
+    "which", ["exact", "expansion", "simulated", "gaussian", "grouped", "grouped counts", "judged"]
+)
+def test_an_audit_is_read_back_to_the_last_bit(documents, which):
+    data = documents(which)
+    again = json.loads(json.dumps(fp.Comparison.from_dict(data).to_dict(entities=True)))
+    del data["command"]
+    assert again == data
+
+
+def test_an_audit_without_entities_says_what_is_missing(documents):
+    with pytest.raises(InputError, match="--entities"):
+        fp.Comparison.from_dict(documents("discrete"))
+    with pytest.raises(InputError, match="schema 'fairpost/audit/1', got 'fairpost/sweep/2'"):
+        fp.Comparison.from_dict(documents("sweep"))
+    for broken in ({}, [], {"schema": "fairpost/audit/1", "entities": []}):
+        with pytest.raises(InputError) as told:
+            fp.Comparison.from_dict(broken)
+        assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "path", [["results", 0, "alpha"], ["entities", 1, "count"], ["results", 0, "entities", 0, "due"]]
+)
+def test_a_document_that_lacks_a_key_is_refused_in_one_line(documents, path):
+    data = documents("exact")
+    change(data, path, KeyError)
+    with pytest.raises(InputError, match=f"cannot be read back: it has no '{path[-1]}'"):
+        fp.Comparison.from_dict(data)
+    data = documents("exact")
+    data["results"][0]["entities"].reverse()
+    with pytest.raises(InputError, match="in their order"):
+        fp.Comparison.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "which", ["sweep", "sweep by group", "sweep refused", "plan", "plan with targets", "plan without answer"]
+)
+def test_curves_and_plans_are_read_back(documents, which):
+    data = documents(which)
+    read = (fp.Plans if which.startswith("plan") else fp.Curve).from_dict(data)
+    again = json.loads(json.dumps(read.to_dict()))
+    del data["command"]
+    assert again == data
+    assert read.basis.n == 4
+    if which == "plan":
+        assert read[0].found.quantity("loss").high <= 60
+        with pytest.raises(ParameterError, match=r"Plans\.from_dict"):
+            fp.Plan.from_dict(data)
+    if which == "plan without answer":
+        assert fp.Plan.from_dict(data).message == read[0].message
+
+
+def test_the_page_of_the_schemas_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("json_page", ROOT / "tools" / "json_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert tuple(VERSIONS) == module.COMMANDS
+    assert (ROOT / "docs" / "json.md").read_text() == module.page(), "run python tools/json_page.py"

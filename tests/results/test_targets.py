@@ -1,0 +1,152 @@
+"""Targets and verdicts: unsure where the interval holds the limit, in the unit of their limit, and the sentences about them."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fairpost as fp
+from fairpost.accuracy import Accuracy, Estimate
+from fairpost.errors import ParameterError
+from fairpost.report import sentences, verdicts
+from fairpost.report.views import View, Words
+from fairpost.results.targets import Verdict, together
+from support.six_districts import MONEY, NOISE, X
+
+# ---- targets ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "outcome"),
+    [(8, 9, 10, "passes"), (8, 9, 10.001, "unsure"), (10, 11, 12, "unsure"), (10.001, 11, 12, "fails"), (9, 9.5, np.inf, "unsure")],
+)  # fmt: skip
+def test_an_interval_that_holds_the_limit_is_unsure(low, value, high, outcome):
+    assert Verdict("alpha", 10.0, "people", Estimate(value, low, high), None).outcome == outcome
+
+
+def test_all_targets_must_hold():
+    assert together(["passes", "passes"]) == "passes"
+    assert together(["passes", "unsure"]) == "unsure"
+    assert together(["unsure", "fails", "passes"]) == "fails"
+
+
+def test_verdicts_are_in_the_unit_of_their_limit(found):
+    baseline, pos = found
+    for r in found:
+        loss, relative = r.verdicts
+        assert (loss.unit, relative.unit) == ("money", "percent")
+        assert loss.reached.value == pytest.approx(-MONEY * r.bias.min(), rel=1e-12)
+        assert relative.reached.value == pytest.approx(100 * np.nanmax(-r.relative), rel=1e-12)
+        assert (loss.who, relative.who) == (r.largest_loss[1], r.largest_relative_loss[1])
+    share = fp.audit(X, NOISE, "pos", targets=fp.Targets(max_alpha=0.01, max_rmse=1.0, max_cost=1.0))
+    assert [v.unit for v in share.verdicts] == ["share"] * 3
+    assert share.verdicts[0].reached == share.alpha
+    assert (baseline.outcome, pos.outcome) == tuple(
+        "passes" if -MONEY * r.bias.min() <= 200 and np.nanmax(-r.relative) <= 0.04 else "fails" for r in found
+    )
+    assert fp.audit(X, NOISE, "pos").outcome is None
+
+
+def test_what_a_repr_says_about_targets_and_totals(found):
+    baseline, pos = found
+    text = " ".join(repr(pos).split())
+    part = 100 * pos.bias[X.ids.index(pos.alpha_pair[1])] / pos.truth[X.ids.index(pos.alpha_pair[1])]
+    assert f", {part:.5g} % of its due" in text
+    for v in pos.verdicts:
+        assert re.search(rf"{v.outcome} the largest .* {v.reached.value:,.5g}( %)? \+- ", text)
+    assert f"targets baseline {baseline.outcome}, pos {pos.outcome}" in " ".join(repr(found).split())
+    total = fp.compare(fp.Counts([1, 2, 3], ids=["a", "b", "Total"]), NOISE, ["none"])
+    assert "warning Total looks like a total" in " ".join(repr(total).split())
+    assert max(map(len, repr(total).splitlines())) <= 80
+
+
+def test_targets_are_checked():
+    with pytest.raises(ParameterError, match=r"a target must be one of max_alpha.*got 'max_harm'"):
+        fp.audit(X, NOISE, "pos", targets={"max_harm": 1.0})
+    with pytest.raises(
+        ParameterError, match="`max_cost` limits the cost of privacy, which is for allocations, got simplex"
+    ):
+        fp.compare(X, NOISE, ["pos", "simplex"], targets={"max_cost": 1.0})
+    with pytest.raises(ParameterError, match="a curve has no targets; a plan does"):
+        fp.sweep(X, [NOISE], ["pos"], targets={"max_cost": 1.0})
+    assert not fp.Targets()
+    assert fp.Targets(max_loss=3).limits == {"loss": 3.0}
+
+
+def test_a_simulation_can_be_unsure_and_an_exact_result_is_not():
+    exact = fp.audit(X, NOISE, "pos", engine="exact", budget=MONEY)
+    limit = {"max_alpha": exact.alpha.value * MONEY * (1 + 1e-4)}
+    sure = fp.audit(X, NOISE, "pos", engine="exact", budget=MONEY, targets=limit)
+    drawn = fp.audit(X, NOISE, "pos", engine="monte-carlo", runs=2000, budget=MONEY, targets=limit)
+    assert (sure.outcome, drawn.outcome) == ("passes", "unsure")
+    (line,) = verdicts.verdict_lines(drawn)
+    low, high = (float(v.replace(",", "")) for v in re.search(r"between \$([\d,.]+) and \$([\d,.]+)", line).groups())
+    assert low <= drawn.alpha.low * MONEY
+    assert high >= drawn.alpha.high * MONEY
+
+
+# ---- sentences ----------------------------------------------------------------------------------------------------
+
+
+def made(due, bias, names=("New York City", "Elm", "Nowhere"), budget=6.5e9, **more):
+    """An audit with these dollars, each known to a dollar."""
+    base = fp.audit(fp.Counts([5, 3, 0], ids=["3620580", "b", "c"], names=names), NOISE, "pos", budget=budget)
+    truth, moved = np.array(due) / budget, np.array(bias) / budget
+    known = Accuracy("bound", np.full(3, 1.0 / budget))
+    ends = (base.counts.ids[int(np.argmax(moved))], base.counts.ids[int(np.argmin(moved))])
+    return replace(base, truth=truth, bias=moved, accuracy=known, alpha_pair=ends, **more)
+
+
+def test_what_is_lost_is_told_in_percent_of_what_is_due():
+    r = made([198e6, 1e6, 0.0], [-4.87e6, 4.833e6, 37_000.0])
+    assert (
+        verdicts.against_due(r, "3620580") == "New York City loses $4.87 million, 2.46 % of the $198 million it is due"
+    )
+    assert verdicts.against_due(r, "c") == "Nowhere gains $37,000 (it is due nothing)"
+    assert verdicts.against_due(r, "b", "€") == "Elm gains €4.83 million, 483 % of the €1.00 million it is due"
+    (line,) = verdicts.relative_lines(r)
+    assert line.startswith("New York City loses $4.87 million, 2.46 % of")
+    other = made([198e6, 1e6, 0.0], [-4.87e6, -50_000.0, 4.92e6])
+    assert verdicts.relative_lines(other)[1] == (
+        "The largest loss in percent: Elm (b) loses $50,000, 5.00 % of the $1.00 million it is due."
+    )
+    counted = fp.audit(fp.Counts([0, 40], ids=["a", "b"]), NOISE, "nonnegative")
+    assert verdicts.against_due(counted, "a") == "a is overcounted by 4.00 (its true count is 0)"
+    assert verdicts.against_due(counted, "b") == "b is overcounted by 0.0270, 0.0674 % of its count of 40"
+    nobody = made([198e6, 1e6, 0.0], [0.5, -0.5, 0.0])  # within the error: nothing is told
+    assert verdicts.relative_lines(nobody) == []
+
+
+def test_verdicts_are_rounded_away_from_what_they_claim():
+    fails = made(
+        [198e6, 1e6, 0.0], [-4.87e6, 4.833e6, 37_000.0], targets=fp.Targets(max_loss=500.0, max_relative_loss=2.5)
+    )
+    assert verdicts.verdict_lines(fails) == [
+        "pos fails 1 of 2 targets:",
+        "  fails: the largest expected loss is at least $4,869,999 (New York City), over the limit of $500.",
+        "  passes: the largest loss relative to what is due is at most 2.46 % (New York City), within the limit of 2.5 %.",
+    ]
+    tight = made([198e6, 1e6, 0.0], [-501.02, 400.0, 101.02], targets=fp.Targets(max_loss=500.0))
+    assert verdicts.verdict_lines(tight) == [
+        "pos fails: the largest expected loss is at least $500.02 (New York City), over the limit of $500."
+    ]
+    near = made([198e6, 1e6, 0.0], [-498.7, 400.0, 98.7], targets=fp.Targets(max_loss=500.0))
+    assert verdicts.verdict_lines(near) == [
+        "pos passes: the largest expected loss is at most $500 (New York City), within the limit of $500."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "low", "said"),
+    [(0.98, 0.97, "2.00 %"), (0.995, 0.9, "at least 0.1"), (0.5, 0.499, "2 times"), (0.05, 0.02, "20 times")],
+)
+def test_nothing_is_at_least_1_times_less_unfair(alpha, low, said):
+    """1 / 0.98 is 2 % less; where the intervals nearly touch, the certain part is told, in percent."""
+    r = made([198e6, 1e6, 0.0], [-4.87e6, 4.833e6, 37_000.0])
+    high = {0.98: 0.9805, 0.995: 0.9985, 0.5: 0.501, 0.05: 0.0501}[alpha]
+    worst = View(replace(r, alpha=Estimate(1.0, 0.9999, 1.0001)), 0, Words())
+    other = View(replace(r, alpha=Estimate(alpha, low, high)), 1, Words())
+    text = sentences.ratio(worst, other)
+    assert text.replace("\u00a0", " ").startswith(said)
+    assert "1 times" not in text

@@ -1,0 +1,182 @@
+"""project_simplex, its kernel and its laws."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import fairpost as fp
+from fairpost import errors
+from fairpost.rules import simplex as module
+from support.oracles import definitions
+
+EPS = np.finfo(float).eps
+vectors = hnp.arrays(
+    np.float64,
+    st.integers(1, 60),
+    elements=st.one_of(
+        st.floats(-1e3, 1e3, allow_nan=False), st.sampled_from([0.0, 1.0, -1.0, 5.0]), st.floats(-1e9, 1e9)
+    ),
+)
+totals = st.one_of(st.floats(1e-3, 1e6), st.sampled_from([0.0, 1.0, 1e9]))
+
+
+def rounding(y: np.ndarray, total: float) -> float:
+    """A few units in the last place of the largest number that the sum of the entries goes through."""
+    return 8 * EPS * (np.sum(np.abs(y)) + total)
+
+
+@given(vectors, totals)
+def test_equals_the_sort_based_oracle(y, total):
+    v = fp.project_simplex(y, total)
+    assert np.max(np.abs(v - definitions.simplex(y, total))) <= rounding(y, total)
+
+
+@given(vectors, totals)
+def test_lemma_2_kkt_conditions(y, total):
+    """v >= 0, sum v = C, and one multiplier m: v_i = y_i - m where v_i > 0, y_i <= m where v_i = 0."""
+    v = fp.project_simplex(y, total)
+    slack = rounding(y, total)
+    assert (v >= 0).all()
+    assert abs(np.sum(v) - total) <= slack
+    m = (y - v)[v > 0]
+    if m.size:
+        assert np.ptp(m) <= slack
+        assert (y[v == 0] <= m.max() + slack).all()
+
+
+@given(vectors, totals)
+def test_idempotent(y, total):
+    v = fp.project_simplex(y, total)
+    assert np.max(np.abs(fp.project_simplex(v, total) - v)) <= rounding(y, total)
+
+
+@given(vectors, vectors, totals)
+def test_non_expansive(y, z, total):
+    n = min(y.size, z.size)
+    y, z = y[:n], z[:n]
+    before = np.linalg.norm(y - z)
+    after = np.linalg.norm(fp.project_simplex(y, total) - fp.project_simplex(z, total))
+    assert after <= before + rounding(y, total) + rounding(z, total)
+
+
+@given(vectors, totals)
+def test_order_preserving(y, total):
+    order = np.argsort(y, kind="stable")
+    assert (np.diff(fp.project_simplex(y, total)[order]) >= 0).all()
+
+
+@given(vectors, totals, st.floats(-1e3, 1e3))
+def test_a_common_shift_changes_nothing(y, total, shift):
+    slack = rounding(y, total) + rounding(y + shift, total)
+    assert np.max(np.abs(fp.project_simplex(y + shift, total) - fp.project_simplex(y, total))) <= slack
+
+
+@settings(max_examples=25)
+@given(hnp.arrays(np.float64, st.integers(2, 12), elements=st.floats(-20, 20)), st.floats(0.5, 50))
+def test_against_an_independent_qp_solver(y, total):
+    pytest.importorskip("piqp")
+    v = definitions.quadratic(y, np.ones(y.size), np.array([total]), nonnegative=True)
+    # an interior point with gap g is within sqrt(g) of the projection: 1e-12 scaled gives about 1e-5
+    assert np.max(np.abs(v - fp.project_simplex(y, total))) <= 2e-5
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 8191, 8192, 8193, 20000])
+def test_every_length(n):
+    rng = np.random.default_rng(n)
+    y = rng.laplace(0, 1, n) + rng.pareto(1.2, n)
+    assert np.max(np.abs(fp.project_simplex(y, 7.0) - definitions.simplex(y, 7.0))) <= rounding(y, 7.0)
+
+
+@pytest.mark.parametrize("kind", ["shares", "sorted", "constant", "one giant", "sparse"])
+def test_long_vectors_take_the_same_path_to_the_same_point(kind, monkeypatch):
+    """The split of a long vector over threads, with its sampled start, against the kernel on one core."""
+    n = 300_000
+    rng = np.random.default_rng(5)
+    y = {
+        "shares": rng.laplace(0, 100, n) + rng.pareto(1.1, n) * 50,
+        "sorted": np.sort(rng.normal(0, 1, n)),
+        "constant": np.full(n, 3.0),
+        "one giant": np.where(np.arange(n) == 77, 1e9, rng.normal(0, 1, n)),
+        "sparse": np.where(rng.random(n) < 1e-4, 100.0, -1.0),
+    }[kind]
+    total = max(float(np.sum(y)), 10.0)
+    assert n >= module.LARGE
+    long = fp.project_simplex(y, total)
+    monkeypatch.setattr(module, "LARGE", n + 1)
+    assert np.max(np.abs(long - fp.project_simplex(y, total))) <= rounding(y, total)
+    assert abs(long.sum() - total) <= rounding(y, total)
+
+
+def test_a_tiny_total_keeps_its_digits():
+    y = np.array([1e12, 1e12 + 1e-3, 5.0, -1e12])
+    v = fp.project_simplex(y, 1e-6)
+    assert v.sum() == pytest.approx(1e-6, rel=1e-14)
+    assert v[1] == pytest.approx(1e-6, rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [7, 200])
+@pytest.mark.parametrize("total", [1e-9, 1e-3])
+def test_a_tiny_total_below_a_largest_entry_of_zero(n, total):
+    y = np.random.default_rng(1).normal(size=(2000, n)) * 10
+    y -= y.max(axis=1, keepdims=True)
+    assert fp.project_simplex(y, total).sum(axis=1) == pytest.approx(total, rel=1e-13)
+
+
+def test_rows_equal_vectors_bit_for_bit():
+    rows = np.random.default_rng(2).normal(0, 3, (257, 511))
+    batch = fp.project_simplex(rows, 40.0)
+    assert all(np.array_equal(batch[i], fp.project_simplex(rows[i], 40.0)) for i in range(len(rows)))
+
+
+def test_out_is_used_and_checked():
+    y = np.arange(5.0)
+    out = np.empty(5)
+    assert fp.project_simplex(y, out=out) is out
+    for bad in (y, np.empty(4), np.empty(5, dtype=np.float32), np.empty(10)[::2]):
+        with pytest.raises(errors.CountsError, match="`out` must be"):
+            fp.project_simplex(y, out=bad)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_entries_that_are_not_finite_are_named(bad):
+    y = np.arange(100.0)
+    y[41] = bad
+    with pytest.raises(errors.CountsError, match=r"finite, got .* at position \(41,\)"):
+        fp.project_simplex(y)
+
+
+@pytest.mark.parametrize("total", [-1.0, np.nan, np.inf, "x"])
+def test_totals_outside_their_range(total):
+    with pytest.raises(errors.ParameterError, match="`total` must be"):
+        fp.project_simplex([1.0, 2.0], total)
+
+
+def test_empty_and_deep_input():
+    for bad in ([], np.empty((0, 3)), np.empty((2, 2, 2)), "text", [[1.0, 2.0], [3.0]]):
+        with pytest.raises(errors.CountsError):
+            fp.project_simplex(bad)
+
+
+def test_kernel_without_the_compiler_equals_the_compiled_one():
+    from fairpost.rules.kernels import simplex as kernel
+
+    y = np.random.default_rng(8).laplace(0, 2, 150)
+    m = float(np.median(y))
+    for compiled in (kernel.excess, kernel.write):
+        args = (y, m, 0.0, 1.0) if compiled is kernel.excess else (y, m, np.empty_like(y), 0.0, 1.0)
+        assert np.allclose(compiled(*args), compiled.py_func(*args), rtol=1e-14)
+    assert kernel.total_of(y) == pytest.approx(kernel.total_of.py_func(y), rel=1e-13)
+
+
+def test_a_vector_that_may_not_be_written_has_no_kernel_of_its_own():
+    """It would be compiled once more, for a second or two."""
+    from fairpost.rules.kernels.simplex import project
+
+    y = np.array([3.0, 1.0, -2.0])
+    free = fp.project_simplex(y, 3.0)
+    y.flags.writeable = False
+    assert fp.project_simplex(y, 3.0).tolist() == free.tolist()
+    assert project.signatures
+    assert all(arguments[0].mutable for arguments in project.signatures)

@@ -1,0 +1,185 @@
+"""What `make test` leaves to `make test-long`; CI runs both, so that nothing is looked at less often there.
+
+A test is long where it opens a browser (by its fixtures), starts a cluster, compiles kernels in processes of its own, plays a GPU in plain
+Python, or takes more than a second or so for another reason. All of them together take twice as long as the other 4,500. A name
+stands for all its cases, a name with brackets for one, EVERY for a file.
+"""
+
+FIXTURES = frozenset({"browser", "cluster"})
+EVERY = "*"
+
+LONG = {
+    # kernels compiled and loaded again, in real processes
+    "house/test_kernel_cache": (
+        "test_after_the_command_compile_no_command_compiles",
+        "test_the_command_compile_leaves_no_kernel_out",
+        "test_a_changed_kernel_changes_its_callers",
+        "test_another_machine_or_setting_has_another_folder",
+        "test_what_is_kept_is_the_users_alone",
+        "test_a_damaged_file_is_passed_over_and_written_anew",
+        "test_processes_that_fill_an_empty_cache_at_once",
+        "test_the_bits_of_a_sum_do_not_depend_on_what_was_compiled_and_what_was_loaded",
+        "test_the_bits_of_a_simulation_do_not_depend_on_the_order",
+        "test_a_fork_while_another_thread_compiles",
+        "test_an_interrupt_while_a_command_compiles",
+        "test_an_interrupt_of_the_command_compile_ends_its_processes",
+        "test_without_a_place_there_is_one_line_and_no_cache",
+        "test_folders_of_other_versions_go_when_nobody_uses_them",
+        "test_after_an_exception_inside_a_compile_the_next_call_works",
+    ),
+    "house/test_install": ("test_the_library_runs_with_numpy_scipy_and_numba_alone",),
+    "engines/exact/test_quadrature": ("test_an_exact_audit_of_laplace_noise_loads_no_scipy",),
+    # clusters
+    "engines/montecarlo/test_cluster": (
+        "test_same_bits_by_address",
+        "test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint",
+    ),
+    "hierarchy/test_cluster": ("test_the_same_bits_by_address", "test_from_the_shell"),
+    # a GPU in plain Python
+    "engines/montecarlo/test_gpu": (
+        "test_flat_lists_by_definition[laplace-by-group]",
+        "test_flat_lists_by_definition[discrete-gaussian-by-group]",
+    ),
+    "hierarchy/test_gpu": (EVERY,),
+    # the paper, examples and commands at full size
+    "paper/test_reproduction": (EVERY,),
+    "cli/test_help": tuple(f"test_the_example_runs[{verb}]" for verb in ("plan", "sweep", "allocate", "paper")),
+    "house/test_examples": (EVERY,),
+    "house/test_docs": tuple(
+        f"test_python_examples_run_and_print_what_is_shown[{page}.md]" for page in ("api", "hierarchies")
+    ),
+    "fuzz/test_inputs": ("test_nothing_breaks[option sets-16]",),
+    "fuzz/test_answers": tuple(f"test_every_answer_lies_within_its_stated_accuracy[{part}]" for part in (0, 1, 3)),
+    "engines/test_magnitudes": ("test_inside_the_meant_magnitudes_there_is_an_answer_or_a_refusal",),
+    "io/test_files": ("test_a_million_rows", "test_damaged_parquet_and_workbooks"),
+    "cli/test_commands": (
+        "test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on",
+        "test_a_closed_pipe_is_no_traceback",
+        "test_on_a_terminal_there_is_colour_and_progress",
+        "test_exact_work_is_not_called_simulation_and_a_terminal_of_80_columns_is_kept",
+    ),
+    "release/test_commands": (
+        "test_sigterm_ends_a_release_in_order",
+        "test_levels_from_the_shell_and_no_true_count_leaves",
+    ),
+    "release/test_noise": ("test_processes_share_the_draws_of_a_large_table",),
+    "release/test_protocol": ("test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder",),
+    "release/test_amounts": ("test_20000_random_decimals_the_scale_never_promises_more_than_it_keeps",),
+    "report/test_newcomer": (
+        "test_a_page_with_fewer_rows_than_entities_says_how_many_are_left",
+        "test_the_lines_of_a_curve_find_its_numbers[plan]",
+    ),
+    "cli/test_ended_writers": tuple(
+        f"test_a_command_that_is_ended_while_it_writes[{verb}]"
+        for verb in ("demo", "plan", "allocate", "project", "check")
+    ),
+    "results/test_check": (
+        "test_the_page_opens_finds_and_asks_for_nothing",
+        "test_a_true_hypothesis_is_rejected_as_often_as_the_level_says",
+    ),
+    "explore/test_requests": (
+        "test_the_plan_is_the_librarys",
+        "test_an_interpolated_picture_is_marked_near_and_replaced",
+    ),
+    "cli/test_surroundings": ("test_a_live_page_in_the_background_of_a_script_outlives_ctrl_c",),
+    "cli/test_outputs": ("test_the_files_of_a_plan", "test_groups_with_their_own_budgets"),
+    "cli/test_progress": ("test_the_bar_of_an_audit_integrates_or_counts_runs",),
+    "engines/test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
+    # slow oracles: enumeration, brute force, coverage over many seeds; quick cases of the same stay
+    "rules/test_affine": ("test_feasible_and_infeasible_systems_are_told_apart_as_by_linear_programming",),
+    "engines/test_bounds": tuple(
+        f"test_tails_of_few_discrete_laplace_noises_far_out[{n}-1000.0]" for n in (3, 4, 12, 39)
+    ),
+    "results/test_estimate": (
+        "test_intervals_cover_every_entity_as_often_as_promised[discrete-gaussian]",
+        "test_the_plug_in_and_its_stated_error[pos-threshold]",
+    ),
+    "engines/exact/test_lines": (
+        "test_three_shares_by_brute_force[x0-None-laplace]",
+        "test_three_shares_by_brute_force[x1-0.4-laplace]",
+        "test_three_shares_by_brute_force[x2-1.7-laplace]",
+        "test_without_a_threshold_it_is_pos[laplace]",
+        "test_pos_with_noise_of_very_different_scales",
+    ),
+    "engines/exact/test_simplex": (
+        "test_stated_errors_are_honest",
+        "test_the_slow_corner_is_answered_by_upright_lines",
+        "test_against_simulation[twenty-Laplace]",
+    ),
+    "engines/expansion/test_whole": ("test_the_stand_in_of_a_ramp_is_the_jump_in_its_middle",),
+    "hierarchy/test_rules": (
+        "test_the_guide_table_draws_the_bits_of_the_stream[0.05]",
+        "test_seven_nodes_by_enumeration",
+        "test_a_target_below_the_rounding_of_the_largest_entry_ends",
+    ),
+    "hierarchy/test_total_first": (
+        "test_the_projection_of_a_family_meets_the_conditions_of_optimality",
+        "test_pooled_cells_take_the_variances_of_their_estimates_as_weights",
+        "test_cells_are_what_a_plain_simulation_shows",
+        "test_two_children_and_two_cells_by_enumeration",
+        "test_the_controls_gain_and_where_they_do_not_they_cost_little",
+        "test_standard_errors_are_what_other_seeds_show",
+    ),
+    "engines/montecarlo/test_estimates": (
+        "test_agrees_with_the_exact_engine[False-discrete-laplace]",
+        "test_agrees_with_the_exact_engine[True-discrete-laplace]",
+        "test_coverage_where_the_pair_is_known",
+    ),
+    "cli/test_options": (
+        *(f"test_counts_beside_money_are_not_said_to_be_in_money[{verb}]" for verb in ("plan", "sweep")),
+        "test_an_option_matters[allocate---postprocess]",
+        "test_the_columns_of_a_sweep",
+    ),
+    "results/test_plan": ("test_several_targets_are_met_at_the_least_of_what_each_allows",),
+    "engines/exact/test_programme_base": ("test_districts_with_a_noisy_base", "test_few_entities_whatever_the_panels"),
+    "problems/test_noisy_payments": (
+        "test_intervals_cover[by group-plain]",
+        "test_intervals_cover[by group-held]",
+        "test_intervals_cover_and_are_some_deviations_of_the_payment_wide[2.0-8]",
+        "test_intervals_cover_and_are_some_deviations_of_the_payment_wide[50.0-12]",
+        "test_ranges_hold_at_every_corner_and_inside[True-both]",
+        "test_ranges_hold_at_every_corner_and_inside[False-both]",
+    ),
+    "problems/test_sharing": ("test_floors_on_districts[both]", "test_floors_by_mean_field_and_by_simulation"),
+    "engines/exact/test_lattice_few": ("test_eight_entities_and_a_small_total", "test_the_largest_of_many[noise1]"),
+    "engines/exact/test_lattice_shares": (
+        "test_against_simulation",
+        "test_nodes_stand_for_many_counts",
+        "test_what_is_stated_holds_at_every_tolerance[noise0]",
+    ),
+    "paper/test_by_definition": ("test_figures_have_one_style", "test_allocation_proposition_3_numbers"),
+    "engines/exact/test_few": tuple(f"test_two_shares_under_a_threshold[x{k}-a{k}-noise{k}]" for k in (0, 2, 4)),
+    "engines/exact/test_threshold_turned": (
+        "test_uneven_weights_and_draws",
+        "test_one_product_is_the_sum_over_sets[6-100000.0-0.3-3.0]",
+        "test_one_product_is_the_sum_over_sets[5-1000.0-2.5-0.75]",
+        "test_many_of_equal_weights_have_upright_lines",
+        "test_counts_far_above_the_noise_have_panels_of_r",
+    ),
+    "engines/exact/test_pos_turned": ("test_the_only_one_above_r_is_never_below",),
+    "engines/exact/test_pos_sets": ("test_chances_at_one_r[0.02-x0-1.0]", "test_chances_at_one_r[0.02-x1-1.0]"),
+    "engines/exact/test_stated_errors": ("test_general_sides_whose_shares_miss_their_chance_tell_their_error",),
+    "engines/exact/test_pos_many": (
+        "test_a_few_pairs_stand_for_all",
+        "test_hundreds_of_pairs_with_equal_weights",
+        "test_five_thousand_pairs_of_any_weights_are_answered",
+    ),
+    "engines/exact/test_pos": (
+        "test_weights_over_orders_and_a_sum_of_either_sign_are_answered",
+        "test_brute_force[x5-a5-5.0-Laplace]",
+        "test_brute_force[x8-a8-8.0-Laplace]",
+    ),
+    "results/test_schemas": ("test_real_documents_pass_and_have_no_key_that_is_not_published[plan]",),
+    "rules/test_threshold": ("test_both_forms_are_what_the_definition_says",),
+}
+
+
+def is_long(file: str, function: str, name: str, fixtures: frozenset[str]) -> bool:
+    """Whether a test is one of them."""
+    names = LONG.get(file, ())
+    return not FIXTURES.isdisjoint(fixtures) or EVERY in names or function in names or name in names
+
+
+def unknown(file: str, names: frozenset[str]) -> list[str]:
+    """Those listed for a file that none of its tests is called."""
+    return [name for name in LONG.get(file, ()) if name not in names and name != EVERY]

@@ -1,0 +1,83 @@
+"""Pages without a browser: their words, their data, and points and plans to make pages of."""
+
+import html
+import json
+import re
+from html.parser import HTMLParser
+
+import fairpost as fp
+from fairpost.accuracy import Estimate
+from fairpost.results import Basis, Plan, Plans, Point
+
+
+class Outside(HTMLParser):
+    """Everything a page could fetch, and what it runs; the text that a reader sees."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.fetched, self.scripts, self.text, self.inside = [], 0, [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self.inside.append(tag)
+        if tag == "script" and named.get("type") != "application/json":
+            self.scripts += 1
+        if tag in ("link", "iframe", "object", "embed", "img", "base", "form") and tag != "form":
+            self.fetched.append((tag, named))
+        for key, value in attrs:
+            assert not key.startswith("on"), f"an event handler in <{tag}>"
+            if key in ("src", "href", "action") and not (value or "").startswith("#"):
+                self.fetched.append((tag, value))
+
+    def handle_endtag(self, tag):
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.inside):
+            self.text.append(data)
+
+
+def words(page):
+    return re.sub(r"\s+", " ", "".join(Outside(page).text).replace("\u00a0", " "))
+
+
+def payload(page):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    return json.loads(found[1])
+
+
+def points(names=("baseline", "pos"), method="exact"):
+    out = []
+    for name in names:
+        for epsilon in (0.01, 0.1, 1.0):
+            value = 10 / epsilon * (1 + (name == "baseline"))
+            ends = (value, value * 0.9, value * 1.1) if method != "exact" else (value, value, value)
+            est = Estimate(*ends, "bound" if method == "exact" else "interval")
+            cost = fp.audit(fp.Counts([1, 9]), fp.Laplace(1 / epsilon), "baseline", budget=1e6).cost_of_privacy
+            out.append(
+                Point(
+                    fp.Laplace(1 / epsilon), epsilon, name, "allocation", method, "money", est, ("a", "b"), cost,
+                    est.scaled(2.0), "b", est.scaled(1e-5), "b", est.scaled(3.0), Estimate(0.2, 0.2, 0.2), None,
+                    {"b": "<b>Bee</b>"},
+                )
+            )  # fmt: skip
+    return out
+
+
+def plans(found, limit=500.0):
+    """Of two rules one meets the target at 0.1, the other nowhere."""
+    targets = fp.Targets(max_loss=limit)
+    basis = Basis(2, 10.0, 1e6, None, "$", ("row 7 is the sum of the others",))
+    return Plans(
+        (
+            Plan(targets, None, None, tuple(found[:3]), (), "none", basis=basis),
+            Plan(targets, found[4], found[4], tuple(found[3:]), (), "found", basis=basis),
+        )
+    )
+
+
+def text(made):
+    """What a reader sees of a piece of HTML."""
+    return html.unescape(re.sub(r"<[^>]+>", "", str(made))).replace("\u00a0", " ")
