@@ -14,6 +14,8 @@ import time
 import pytest
 from hypothesis import settings
 
+from support.browser import browser, visit  # noqa: F401 (fixtures of everybody)
+from support.counts_csv import cli  # noqa: F401
 from support.long_tests import is_long, unknown
 from support.places import key
 

@@ -242,7 +242,7 @@ def tests_of(area: str) -> list[str]:
 
 def rest_of(area: str) -> list[str]:
     """All other test files."""
-    every = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob("test_*.py"))
+    every = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").rglob("test_*.py"))
     return [t for t in every if t not in tests_of(area)]
 
 

@@ -5,8 +5,6 @@ import time
 
 import pytest
 
-# ---- in a real browser --------------------------------------------------------------------------------------------
-
 BROWSER = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
 
 

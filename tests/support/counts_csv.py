@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.cli import main
-
 COUNTS = "id,count,group\na,3,n\nb,40,n\nc,9,s\nd,500,s\ne,0,n\n"
 
 
 @pytest.fixture
 def cli(tmp_path, monkeypatch, capfd):
     """Run a command in this process, in a folder with counts.csv; the exit code, stdout and stderr."""
+    from fairpost.cli import main
 
     monkeypatch.chdir(tmp_path)
     Path("counts.csv").write_text(COUNTS)

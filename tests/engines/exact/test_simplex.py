@@ -191,7 +191,7 @@ def test_against_simulation(name, noise):
     rng = np.random.default_rng([7, list(SIMULATED).index(name), NOISES.index(noise)])
     eta = rng.laplace(0, 10, (300_000, x.size)) if noise is Laplace else rng.normal(0, 10, (300_000, x.size))
     y = x + eta - eta.mean(axis=1, keepdims=True) + (total - x.sum()) / x.size
-    v = project(y, total)
+    v = projected(y, total)
     moments = evaluate(x, mechanism, total)
     at = np.searchsorted(np.unique(x), x)
     drift = (total - x.sum()) / x.size
@@ -377,7 +377,7 @@ def test_two_counts_and_a_total_below_their_difference(spread):
 def test_three_counts_and_a_small_total_against_simulation(x, total):
     moments = evaluate(x, Laplace(5.0), total)
     eta = np.random.default_rng(77).laplace(0, 5.0, (200_000, 3))
-    v = project(np.array(x) + eta - (eta.sum(axis=1, keepdims=True) + sum(x) - total) / 3, total)
+    v = projected(np.array(x) + eta - (eta.sum(axis=1, keepdims=True) + sum(x) - total) / 3, total)
     at = np.searchsorted(distinct(x)[0], x)
     for sample, value in ((v - x, moments.bias), ((v - x) ** 2, moments.mse), (v == 0, moments.zero)):
         error = sample.std(axis=0) / math.sqrt(len(sample))
