@@ -1,4 +1,4 @@
-"""`project` with the totals that it finds itself: of all, of groups, rounded, and large."""
+"""`project` in the library and as a command: numbers by hand, totals given and found, rounded and large, every refusal in one line."""
 
 import csv
 import io

@@ -9,7 +9,7 @@ import csv
 from functools import lru_cache
 from pathlib import Path
 
-from support.places import FILES, WHOLE
+from support.places import DATA
 
 
 class Missing(Exception):
@@ -18,7 +18,7 @@ class Missing(Exception):
 
 def path_of(name: str) -> Path:
     """The file of this name: the tests' own, else the whole one."""
-    for folder in (FILES, WHOLE):
+    for folder in DATA:
         if (folder / name).exists():
             return folder / name
     raise Missing(f"{name} is not here (set FAIRPOST_DATA to the folder that holds it)")

@@ -1,4 +1,4 @@
-"""Short ways to ask an engine directly."""
+"""Short ways to ask an engine directly, and what its answers about releases are compared with."""
 
 from __future__ import annotations
 

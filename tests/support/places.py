@@ -9,8 +9,8 @@ ROOT = TESTS.parent
 TOOLS = ROOT / "tools"
 FILES = TESTS / "support" / "files"
 """Data and schemas that come with the tests."""
-WHOLE = Path(os.environ.get("FAIRPOST_DATA", ROOT / "no-such-folder"))
-"""The folder of whole files of real data, which only some machines have."""
+DATA = (FILES, *(Path(name) for name in [os.environ.get("FAIRPOST_DATA")] if name))
+"""Where real data are looked for: the extract of the tests, and the folder of whole files, which only some machines have."""
 
 
 def with_tools() -> None:
