@@ -14,7 +14,7 @@ from fairpost.results.columns import about, beside, or_none, reason, whole_numbe
 
 
 def test_the_kinds_from_the_strongest_to_the_weakest():
-    assert KINDS == ("bound", "expansion", "interval")
+    assert KINDS == ("bound", "estimate", "expansion", "interval")
     assert weakest("bound") == "bound"
     assert weakest("expansion", "bound") == "expansion"
     assert weakest("bound", "interval", "expansion") == "interval"
@@ -24,7 +24,7 @@ def test_the_kinds_from_the_strongest_to_the_weakest():
 def test_no_other_kind(made):
     with pytest.raises(ParameterError) as refused:
         made("guess")
-    assert str(refused.value) == "an accuracy must be one of bound, expansion, interval, got 'guess'"
+    assert str(refused.value) == "an accuracy must be one of bound, estimate, expansion, interval, got 'guess'"
 
 
 def test_an_accuracy_elsewhere_and_in_another_unit():
