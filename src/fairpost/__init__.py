@@ -19,7 +19,7 @@ from fairpost.lazy import lazily
 if TYPE_CHECKING:
     from fairpost.accuracy import Accuracy, Estimate
     from fairpost.allocate import allocate
-    from fairpost.audit import audit, compare
+    from fairpost.audit import audit, compare, method_for
     from fairpost.bounds.theorems import Bounds, proposition2, theorem1
     from fairpost.check import check
     from fairpost.counts import Counts
@@ -84,6 +84,7 @@ __all__ = [
     "check",
     "compare",
     "frontier",
+    "method_for",
     "plan",
     "project",
     "project_simplex",
@@ -103,6 +104,7 @@ _HOME = {
     "audit": (
         "audit",
         "compare",
+        "method_for",
     ),
     "bounds.theorems": (
         "Bounds",

@@ -1,6 +1,7 @@
 """How well a number is known, and in which sense.
 
-bound       the error is at most half_width: from the rule's own refinement, from identities, from rounding
+bound       the error is at most half_width: proved, from rounding, from identities, from tails
+estimate    the error is about half_width: what the last refinement of an integral changed, with a margin
 expansion   the error is about half_width: the size of the first term that an expansion leaves out
 interval    the error is at most half_width with a stated confidence: from simulation
 """
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from fairpost.errors import ParameterError
 
 Floats = NDArray[np.float64]
-Kind = Literal["bound", "expansion", "interval"]
-KINDS: tuple[Kind, ...] = ("bound", "expansion", "interval")
+Kind = Literal["bound", "estimate", "expansion", "interval"]
+KINDS: tuple[Kind, ...] = ("bound", "estimate", "expansion", "interval")
 """From the strongest sense to the weakest."""
 
 

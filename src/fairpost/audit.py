@@ -23,6 +23,7 @@ from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
 from fairpost.rules.programme import Paying
 
 if TYPE_CHECKING:
+    from fairpost.engines.choose import Choice
     from fairpost.hierarchy.levels import LevelNoise
     from fairpost.hierarchy.result import HierarchyAudit
     from fairpost.hierarchy.rules import TreeRule
@@ -139,19 +140,12 @@ def outcomes(
     **settings: Any,
 ) -> tuple[Audit | Refusal, ...]:
     """A result for each post-processing, or the engine's refusal."""
-    x, mechanism = Counts.of(counts), as_mechanism(mechanism)
     finder, wanted = engine_of(engine, **settings), Targets.of(targets)
     given: Problem = {
         "total": total, "by_group": by_group, "programme": programme, "last": last, "base_noise": base_noise,
     }  # fmt: skip
-    pis = [postprocessing(which, x, **given) for which in postprocesses]
-    _all_used(pis, postprocesses, total, budget)
-    if programme is not None and not any(isinstance(pi, Paying) for pi in pis):
-        raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
-    if base_noise is not None and programme is None:
-        raise ParameterError("`base_noise` is for the rates of a programme, got no programme")
-    money = [_money(pi, x, budget) for pi in pis]
-    question = Question.ask(x, mechanism, [_in_parts(pi, budgets) for pi, (_, budgets) in zip(pis, money, strict=True)])
+    question, money = _question(counts, mechanism, postprocesses, budget, given)
+    pis = question.pis
     if wanted.max_cost is not None and not all(pi.problem.shares for pi in pis):
         name = next(pi.name for pi in pis if not pi.problem.shares)
         raise ParameterError(f"`max_cost` limits the cost of privacy, which is for allocations, got {name}")
@@ -170,6 +164,48 @@ def outcomes(
     except Cancelled as error:
         error.reaching(lambda some: results(some or answers or ()) or None)
         raise
+
+
+def method_for(
+    counts: Counts | ArrayLike,
+    mechanism: Mechanism,
+    postprocess: Chosen | Sequence[Chosen],
+    *,
+    engine: str | Engine = "auto",
+    budget: Budget | None = None,
+    rtol: float | None = None,
+    **problem: Unpack[Problem],
+) -> tuple[Choice, ...]:
+    """Who would answer: for each post-processing and group the method, and why those before it do not. No work is done.
+
+    For the arguments see `audit`; the ladder is described in `engines.choose`.
+    """
+    from fairpost.engines.choose import method_for as choices
+
+    many: list[Any] = list(postprocess) if isinstance(postprocess, (list, tuple)) else [postprocess]
+    question, _ = _question(counts, mechanism, many, budget, problem)
+    return choices(question, engine_of(engine, rtol=rtol))
+
+
+def _question(
+    counts: Counts | ArrayLike,
+    mechanism: Mechanism,
+    postprocesses: Sequence[Chosen],
+    budget: Budget | None,
+    given: Problem,
+) -> tuple[Question, list[tuple[float | None, GroupBudgets | None]]]:
+    """What the engines are asked, and the money of each post-processing."""
+    x = Counts.of(counts)
+    pis = [postprocessing(which, x, **given) for which in postprocesses]
+    _all_used(pis, postprocesses, given.get("total"), budget)
+    programme = given.get("programme")
+    if programme is not None and not any(isinstance(pi, Paying) for pi in pis):
+        raise ParameterError(f"a programme is for as-written, levelled, signed and no-loss, got {pis[0].name}")
+    if given.get("base_noise") is not None and programme is None:
+        raise ParameterError("`base_noise` is for the rates of a programme, got no programme")
+    money = [_money(pi, x, budget) for pi in pis]
+    parts = [_in_parts(pi, budgets) for pi, (_, budgets) in zip(pis, money, strict=True)]
+    return Question.ask(x, as_mechanism(mechanism), parts), money
 
 
 def asked_for(postprocesses: Sequence[Chosen], counts: Counts, asked: Mapping[str, Any]) -> list[PostProcessing]:

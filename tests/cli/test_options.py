@@ -919,6 +919,14 @@ def frontier(run, command):
         assert alpha["high"] - alpha["low"] <= 0.1 * start.alpha.value
 
 
+def explain(run, command):
+    """A line for each rule on the screen, and no number moves."""
+    plain, told = run(command, base(command, how="simplex")), run(command, base(command, "--explain", how="simplex"))
+    assert "simplex: exact" in told.screen
+    assert "simplex: exact" not in plain.screen
+    assert told.data["results"] == plain.data["results"]
+
+
 def shared_by_group(run, command):
     """allocate: shares that sum to 1 inside each group, or to each group's part of one budget."""
     y, a = noisy(), np.array([1.0, 2.0, 1.0, 4.0])
@@ -1076,7 +1084,7 @@ TABLE = {
     | {option: partial(of_levels, option=option, value=value) for option, value in HISTOGRAM.items()}
     | {"--areas": partial(of_levels, option="--areas", value="id"), "--statement": statement} | STATEMENTS | PROBLEM | ENGINE | FILES | WORDS
     | {"--mechanism": mechanism, "--postprocess": postprocess, "--checkpoint": checkpoint, "--cluster": cluster}
-    | {"--label": label, "--keep": keep, "--csv-groups": csv_groups, "--frontier": frontier} | MOST
+    | {"--label": label, "--keep": keep, "--csv-groups": csv_groups, "--frontier": frontier, "--explain": explain} | MOST
     | {option: partial(map_of_the_page, option=option) for option in ("--map", "--map-key")}
     | {"--entities": entities, "--force": force} | NOUN,
     "sweep": AGAINST | {"--label": label, "--rhos": of_rhos},

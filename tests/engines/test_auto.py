@@ -173,3 +173,21 @@ def test_chance_does_not_part_two_right_answers() -> None:
         outside += bool((np.abs(drawn.bias - EXACT.bias) > drawn.accuracy.half_width).any())
         parted += "differ by more" in found.note
     assert (outside > 40, parted) == (True, 0)
+
+
+def test_who_will_answer_is_said_before_the_work() -> None:
+    """By group and rule, as the audit then does; nobody at all where an engine was named that cannot."""
+    counts = fp.Counts([0, 3, 9, 40, 2, 7], groups=list("aabbbb"))
+    noise = fp.DiscreteLaplace(2.0)
+    asked = {"by_group": True}
+    chosen = fp.method_for(counts, noise, ["simplex", "pos"], **asked)
+    assert [(one.rule, one.group) for one in chosen] == [(rule, g) for rule in ("simplex", "pos") for g in "ab"]
+    for one in chosen:
+        found = fp.audit(counts, noise, one.rule, **asked)
+        assert one.method == found.method
+        assert not one.passed
+    (own,) = fp.method_for(counts, noise, lambda noisy: noisy / 2)
+    assert (own.method, [name for name, _ in own.passed]) == ("monte-carlo", ["exact", "expansion"])
+    (none,) = fp.method_for(counts, noise, lambda noisy: noisy / 2, engine="exact")
+    assert none.method is None
+    assert str(none) == "custom: nobody (not exact: the exact engine has no integral for the post-processing 'custom')"

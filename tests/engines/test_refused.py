@@ -98,7 +98,7 @@ def test_a_refused_answer_that_the_simulation_contradicts_is_dropped() -> None:
         known = Accuracy("bound", 0.001 * width)
         ends = (int(np.argmax(bias)), int(np.argmin(bias)))
         reached = Reached("exact", bias, known, Estimate.around(float(np.ptp(bias)), 1e-6), ends)
-        first = Fixed((Refusal(ToleranceError("simplex: too hard"), reached),))
+        first = Fixed((Refusal("simplex: too hard", True, reached),))
         return fp.FirstOf((first, Fixed((drawn,)))).evaluate(question)[0]
 
     kept, dropped = joined(drawn.bias + 1.9 * width), joined(drawn.bias / 25.0)

@@ -17,7 +17,7 @@ from fairpost.results.columns import about, beside, or_none, reason, whole_numbe
 
 
 def test_the_kinds_from_the_strongest_to_the_weakest():
-    assert KINDS == ("bound", "expansion", "interval")
+    assert KINDS == ("bound", "estimate", "expansion", "interval")
     assert weakest("bound") == "bound"
     assert weakest("expansion", "bound") == "expansion"
     assert weakest("bound", "interval", "expansion") == "interval"
@@ -27,7 +27,7 @@ def test_the_kinds_from_the_strongest_to_the_weakest():
 def test_no_other_kind(made):
     with pytest.raises(ParameterError) as refused:
         made("guess")
-    assert str(refused.value) == "an accuracy must be one of bound, expansion, interval, got 'guess'"
+    assert str(refused.value) == "an accuracy must be one of bound, estimate, expansion, interval, got 'guess'"
 
 
 def test_an_accuracy_elsewhere_and_in_another_unit():
@@ -229,8 +229,8 @@ def test_every_number_has_an_accuracy_of_its_kind() -> None:
     assert (np.abs(drawn.zero - exact.zero) <= drawn.zero_accuracy.half_width + exact.zero_accuracy.half_width).all()
     assert drawn.zero_accuracy.half_width.max() < 0.06
     assert weakest("bound", "interval", "expansion") == "interval"
-    assert KINDS == ("bound", "expansion", "interval")
-    with pytest.raises(ParameterError, match="one of bound, expansion, interval, got 'guess'"):
+    assert KINDS == ("bound", "estimate", "expansion", "interval")
+    with pytest.raises(ParameterError, match="one of bound, estimate, expansion, interval, got 'guess'"):
         Estimate(1.0, 0.0, 2.0, "guess")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="must contain its value"):
         Estimate(3.0, 0.0, 2.0)

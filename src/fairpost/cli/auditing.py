@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import click
 
-from fairpost.audit import compare
+from fairpost.audit import compare, method_for
 from fairpost.budgets import Budget
 from fairpost.cli import hierarchies, screen, tree_words
 from fairpost.cli import options as o
@@ -15,6 +16,7 @@ from fairpost.cli.laws import law_of
 from fairpost.cli.notes import note
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import audit_lines
+from fairpost.engines.choose import Choice
 from fairpost.errors import ParameterError
 from fairpost.io.rows import columns_csv
 from fairpost.noise import Law
@@ -57,6 +59,9 @@ from fairpost.results import CONFIDENTIAL, Audit, Comparison, Frontier, Targets
     "--frontier", is_flag=True, help="Alpha against RMSE as the threshold grows to its best: screen, JSON, report."
 )
 @o.HTML
+@click.option(
+    "--explain", is_flag=True, help="Which method answers each post-processing, and why those before it do not."
+)
 @click.option(
     "--map",
     "map_",
@@ -120,7 +125,9 @@ def audit(file: str, **given: Any) -> int:
             report(0, None, "fairness against accuracy")
             results = replace(results, frontier=_frontier(results, given, budget))
     lines = audit_lines(file, given, mechanism, rules, law)
-    write(outputs, results, given, source=o.source_of(file), lines=lines, shapes=areas)
+    asked = {"engine": engine, "budget": budget, "total": given["total"], "by_group": given["by_group"], **law}
+    chosen = method_for(counts, mechanism, rules, **asked) if given["explain"] else ()
+    write(outputs, results, given, chosen, source=o.source_of(file), lines=lines, shapes=areas)
     return 130 if any(r.interrupted for r in results) else 0
 
 
@@ -194,8 +201,8 @@ def default_choice(budget: Budget | None, law: o.Given | None = None) -> tuple[s
     return ("nonnegative", "simplex", "simplex-threshold") if budget is None else ("baseline", "pos", "pos-threshold")
 
 
-def show(results: Comparison, currency: str) -> None:
-    """Tables and sentences on the screen."""
+def show(results: Comparison, currency: str, chosen: Sequence[Choice] = ()) -> None:
+    """Tables and sentences on the screen; `chosen`: who was to answer what."""
     out = screen.console()
     for r in results:
         for line in screen.verdict_lines(r, currency):
@@ -219,6 +226,8 @@ def show(results: Comparison, currency: str) -> None:
         if results.frontier.refused:
             many = len(results.frontier.refused)
             screen.say(out, f"{many:,} thresholds have no point: {results.frontier.refused[0]}")
+    for choice in chosen:
+        screen.say(out, str(choice))
     screen.say(out, screen.explanation(all(r.money is not None for r in results)), style="dim")
     screen.say(out, CONFIDENTIAL, style="bold")
 
@@ -255,13 +264,13 @@ def _minimum(r: Audit) -> list[str]:
     ]
 
 
-def write(outputs: Outputs, results: Comparison, given: o.Given, **page: Any) -> None:
+def write(outputs: Outputs, results: Comparison, given: o.Given, chosen: Sequence[Choice] = (), **page: Any) -> None:
     """The files of an audit; `page`: what only the report shows."""
     from fairpost.io import entities_csv
     from fairpost.report import audit_page
 
     outputs.write(
-        lambda: show(results, given["currency"]),
+        lambda: show(results, given["currency"], chosen),
         json=lambda: results.to_dict(entities=given["entities"], neighbours=o.neighbours_of(given)),
         csv=lambda: entities_csv(results),
         csv_groups=lambda: columns_csv(results.group_columns()),

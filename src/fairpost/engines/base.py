@@ -1,8 +1,9 @@
-"""What every engine is asked and answers.
+"""What is asked and answered: Question, Part, Answer, Refusal, and the two who answer, Engine and Method.
 
-An engine takes a `Question` (x, M and one or more pi) and returns for each pi an `Answer`, or a `Refusal` that says why and
-carries what was reached. `supports` is a dry run of the evaluation: it takes the same road up to where the work begins, so
-that the two cannot disagree. Engines do not know each other; `FirstOf` asks several in turn.
+A `Question` is x, M and one or more pi. Where groups have problems of their own it falls into `Part`s: one rule on entities that
+share one problem. A `Method` answers a part and says beforehand whether it fits; an `Engine` answers a whole question, with methods
+(`analytic`) or by simulation. Neither knows the others: `choose.method_for` says who answers, `FirstOf` asks engines in turn.
+What is not answered is a `Refusal`, a value: it says why, what to do about it, and what was reached.
 """
 
 from __future__ import annotations
@@ -50,6 +51,14 @@ class Question:
         """P(x) for each post-processing: computed here, once."""
         return tuple(pi.problem.truth(self.counts) for pi in self.pis)
 
+    def parts(self, i: int) -> tuple[Part, ...]:
+        """The problem of each group that post-processing i has, or the one of all entities."""
+        x, pi, truth, m = self.counts.values, self.pis[i], self.truths[i], self.mechanism
+        if pi.partition is None:
+            return (Part(pi, x, truth, m, pi.extremes(self.counts, m)),)
+        members = [pi.partition.of_group(g) for g in range(len(pi.partition.labels))]
+        return tuple(Part(pi.alone(g), x[who], truth[who], m) for g, who in enumerate(members))
+
     def only(self, places: Sequence[int]) -> Question:
         """The same about some of the post-processings."""
         return replace(self, pis=tuple(self.pis[i] for i in places))
@@ -59,6 +68,19 @@ class Question:
         assert self.pis[0].partition is not None
         who = self.pis[0].partition.members(groups)
         return Question(self.counts.at(who), self.mechanism, tuple(pi.of_groups(groups) for pi in self.pis))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One post-processing on entities that share one problem: all of them, or those of one group."""
+
+    pi: PostProcessing
+    x: Floats
+    truth: Floats
+    """P(x)."""
+    mechanism: Mechanism
+    ends: tuple[int, int] | None = None
+    """Who attains alpha, where theory knows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,22 +163,27 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Refusal:
-    """Why an engine does not answer, in one line, and what it had reached."""
+    """Why there is no answer, in one line, and what was reached."""
 
-    error: FairpostError
+    reason: str
+    tried: bool = False
+    """Whether there was work, which fell short of the tolerance; else the case is not covered."""
     reached: Reached | Answer | None = None
     """An answer where it is complete, but short of the tolerance."""
     groups: tuple[Answer | Refusal, ...] | None = None
     """By group: what was found about each."""
 
     @property
-    def reason(self) -> str:
-        """The one line."""
-        return str(self.error)
+    def error(self) -> FairpostError:
+        """The same for callers who want an exception."""
+        if not self.tried:
+            return UnsupportedError(self.reason)
+        reached = None if self.reached is None else (self.reached.bias, self.reached.accuracy.half_width)
+        return ToleranceError(self.reason, reached)
 
 
 class Engine(Protocol):
-    """Finds B.
+    """Answers a question.
 
     One with `joint = True` sees more in one question about several post-processings than in one about each: the same noise.
     """
@@ -170,8 +197,22 @@ class Engine(Protocol):
         """An answer or a refusal for each post-processing."""
 
 
+class Method(Protocol):
+    """Answers parts of one regime."""
+
+    @property
+    def name(self) -> str:
+        """Who answers, in one word."""
+
+    def fits(self, part: Part, rtol: float) -> str | None:
+        """None where it answers this part to the relative tolerance `rtol` on alpha, else why not. Cheap, and before any work."""
+
+    def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
+        """The moments, one entry per entity of the part; a refusal where what `fits` foresaw did not come true."""
+
+
 def answered(found: Answer | Refusal) -> Answer:
-    """The answer; a refusal is raised as the error that it carries."""
+    """The answer; a refusal is raised as an error."""
     if isinstance(found, Refusal):
         raise found.error
     return found
@@ -180,7 +221,3 @@ def answered(found: Answer | Refusal) -> Answer:
 def reached_by(found: Sequence[Answer | Refusal], size: int) -> tuple[Answer | Refusal | None, ...] | None:
     """What a withdrawn question had found: one entry for each of `size` post-processings; None where nothing was."""
     return (*found, *([None] * (size - len(found)))) if found else None
-
-
-REFUSALS = (UnsupportedError, ToleranceError)
-"""The errors by which an engine refuses; any other error is not its own."""

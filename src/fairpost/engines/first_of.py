@@ -13,7 +13,7 @@ import numpy as np
 from fairpost.accuracy import Accuracy, Estimate, weakest
 from fairpost.engines.base import Answer, Engine, Floats, Question, Reached, Refusal
 from fairpost.engines.groups import apart, together
-from fairpost.errors import Cancelled, ToleranceError
+from fairpost.errors import Cancelled
 from fairpost.partition import Partition
 
 ENOUGH = 1e-2
@@ -248,7 +248,7 @@ def _told(before: Refusal | None, new: Refusal) -> Refusal:
     """Of two refusals the one that says more, with what was reached last."""
     if before is None:
         return new
-    told = new if isinstance(new.error, ToleranceError) and not isinstance(before.error, ToleranceError) else before
+    told = new if new.tried and not before.tried else before
     return replace(told, reached=new.reached or before.reached)
 
 

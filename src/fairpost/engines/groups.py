@@ -11,7 +11,6 @@ import numpy as np
 from fairpost import fairness
 from fairpost.accuracy import KINDS, Accuracy, weakest
 from fairpost.engines.base import Answer, Floats, Refusal
-from fairpost.errors import ToleranceError
 from fairpost.partition import Partition
 
 if TYPE_CHECKING:
@@ -47,9 +46,8 @@ def together(found: Sequence[Answer | Refusal], partition: Partition) -> Answer 
     """What is found about all groups: the answer, or the first group's refusal, by name, with the others in hand."""
     for g, one in enumerate(found):
         if isinstance(one, Refusal):
-            hard = isinstance(one.error, ToleranceError)
-            error = ToleranceError(f"{one.reason} (group {partition.name(g)})") if hard else one.error
-            return Refusal(error, groups=tuple(found))
+            named = f"{one.reason} (group {partition.name(g)})" if one.tried else one.reason
+            return Refusal(named, one.tried, groups=tuple(found))
     return _joined([one for one in found if isinstance(one, Answer)], partition)
 
 

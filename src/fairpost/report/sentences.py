@@ -294,7 +294,7 @@ def alpha_text(view: View) -> Html:
 def sureness(view: View) -> Html:
     """The interval of alpha in words."""
     if not view.simulated:
-        way = "exact" if view.kind == "bound" else "expansion"
+        way = "exact" if view.kind in ("bound", "estimate") else "expansion"
         return html('<a class="term" href="#g-{way}">{way}</a>, {c}', way=way, c=view.certain(view.result.alpha))
     if not view.resolved:
         return html(

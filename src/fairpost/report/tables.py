@@ -98,7 +98,7 @@ def method(v: View) -> Html:
     worst = float(np.max(r.half_width)) * v.per
     if not v.simulated:
         error = below(v.bare, worst, v.kind) if worst else Html("no numerical error")
-        way = "exact" if v.kind == "bound" else "expansion"
+        way = "exact" if v.kind in ("bound", "estimate") else "expansion"
         return html('<a class="term" href="#g-{way}">{way}</a>, {error} for each', way=way, error=error)
     return html(
         '<a class="term" href="#g-simulated">simulated</a>, {runs} runs, half-widths up to {e}',

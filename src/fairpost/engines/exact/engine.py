@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fairpost.engines.analytic import Analytic
 from fairpost.engines.base import Answer, Question, Refusal
-from fairpost.engines.evaluation import Evaluation
 from fairpost.errors import ParameterError
 
 RTOL = 1e-6
@@ -29,15 +29,17 @@ class Exact:
             raise ParameterError(f"`rtol` must be from 1e-12 to below 1, got {self.rtol!r}")
 
     @property
-    def _evaluation(self) -> Evaluation:
+    def analytic(self) -> Analytic:
+        """Its methods."""
+        from fairpost.engines.evaluation import Registered
         from fairpost.engines.exact.evaluators import EXACT
 
-        return Evaluation(self.name, "bound", EXACT, self.rtol)
+        return Analytic((Registered(self.name, "bound", EXACT),), self.rtol)
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""
-        return self._evaluation.supports(question)
+        return self.analytic.supports(question)
 
     def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
         """The moments of pi(X), one entry per entity; groups that keep their own totals are independent problems."""
-        return self._evaluation.evaluate(question)
+        return self.analytic.evaluate(question)

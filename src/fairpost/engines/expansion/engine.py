@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fairpost.engines.analytic import Analytic
 from fairpost.engines.base import Answer, Question, Refusal
-from fairpost.engines.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,17 @@ class Expansion:
     name: ClassVar[str] = "expansion"
 
     @property
-    def _evaluation(self) -> Evaluation:
+    def analytic(self) -> Analytic:
+        """Its methods."""
+        from fairpost.engines.evaluation import Registered
         from fairpost.engines.expansion.evaluators import EXPANSION
 
-        return Evaluation(self.name, "expansion", EXPANSION, rtol=1.0)
+        return Analytic((Registered(self.name, "expansion", EXPANSION),), rtol=1.0)
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""
-        return self._evaluation.supports(question)
+        return self.analytic.supports(question)
 
     def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
         """The moments of pi(X), one entry per entity."""
-        return self._evaluation.evaluate(question)
+        return self.analytic.evaluate(question)

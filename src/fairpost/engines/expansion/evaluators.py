@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairpost.engines.base import REFUSALS
-from fairpost.engines.evaluation import Asked, Evaluators, Work
+from fairpost.engines.evaluation import REFUSALS, Asked, Evaluators, Work
 from fairpost.engines.expansion import whole
 from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
 from fairpost.engines.moments import Moments
