@@ -112,6 +112,16 @@ def test_a_number_stays_the_same_number(number):
     )
 
 
+@pytest.mark.parametrize("columns", ["²", "many", "-3", ""])
+def test_a_width_that_is_no_number_is_as_good_as_none(here, columns):
+    said = (*FAIRPOST, "audit", "c.csv", *QUICK)
+    usual, odd = (
+        subprocess.run(said, capture_output=True, cwd=here, env=env, timeout=100, check=True)
+        for env in ({k: v for k, v in os.environ.items() if k != "COLUMNS"}, os.environ | {"COLUMNS": columns})
+    )
+    assert odd.stdout == usual.stdout
+
+
 def test_a_stdout_that_is_closed_fails_as_a_full_disk_does(here):
     closed = ("sh", "-c", 'exec "$@" >&-', "sh", *FAIRPOST, "project", "c.csv")
     done = subprocess.run(closed, stderr=subprocess.PIPE, cwd=here, timeout=100, check=False)

@@ -172,7 +172,11 @@ def test_ids_that_a_spreadsheet_would_take_for_formulas(place):
             assert stated["sha256"] == hashlib.sha256(table).hexdigest()
             assert ("formula" in stated.get("text", "")) == bool(more)
             jsonschema.validate(json.loads((place / name / "statement.json").read_text()), schema())
+        checked = call("check", "towns.csv", f"{out}/table.csv", "--statement", f"{out}/statement.json", cwd=place)
+        assert checked.returncode == 0, checked.stderr  # the ids are those of the true table again
     assert call("budget", "verify", "l", "o0", "o1", "o0x", "o1x", cwd=place).returncode == 0
+    with pytest.raises(fp.InputError, match="`release` has no argument 'epsilom'; of a file it takes id, count"):
+        fp.release(place / "towns.csv", place / "l", epsilon="1/10", epsilom="1")
 
 
 NOTHING = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"

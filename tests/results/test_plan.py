@@ -234,6 +234,15 @@ def test_without_epsilon_the_noise_is_stated_rounded_down():
     assert found.verdict.startswith(f"simplex meets alpha 0.05 people at scale {scale:g}; the typical error of simplex")
 
 
+def test_the_verdict_names_a_total_that_the_rule_breaks():
+    towns, asked = fp.Counts([2, 8, 15, 40]), {"max_alpha": 1, "spreads": [0.1, 1, 10]}
+    broken = fp.plan(towns, fp.Laplace, ["nonnegative"], **asked)
+    assert "; all results together miss the true total by " in broken.verdict
+    said = float(broken.verdict.rpartition(" by ")[2].split()[0])
+    assert said == pytest.approx(broken[0].stated.total_off.value, rel=1e-4)
+    assert "true total" not in fp.plan(towns, fp.Laplace, ["simplex"], **asked).verdict
+
+
 def test_a_rule_that_no_noise_helps_is_told_in_the_verdict(together):
     same = dict(spreads=grid(1, 300, 3), budget=6.5e9, epsilon=Neighbours().epsilon)
     some = plan(DISTRICTS, fp.Laplace, ["pos", "baseline"], max_loss=400.0, **same)

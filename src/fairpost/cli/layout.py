@@ -65,10 +65,12 @@ def console(*, stderr: bool = False) -> Console:
             """The reader went away: told as it is, where rich would end the program with exit code 1."""
             raise BrokenPipeError
 
+    said = os.environ.get("COLUMNS", "")
+    if said.isdigit() and not said.isdecimal():  # rich takes "²" for a number and falls over it
+        del os.environ["COLUMNS"]
     screen = Piped(highlight=False, stderr=stderr)
     if screen.file.isatty():  # `is_terminal` is also true of a file where FORCE_COLOR is set
         return screen
-    said = os.environ.get("COLUMNS", "")
     return Piped(highlight=False, stderr=stderr, width=max(int(said), LEAST) if said.isdecimal() else PIPED)
 
 

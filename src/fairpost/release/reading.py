@@ -42,6 +42,8 @@ class Stated:
     """And the noise of each level, root first; 0: exact, or public."""
     whole: bool = False
     """Whether the counts were rounded."""
+    safe: bool = False
+    """Whether a ' stands in the table before text like a formula."""
 
     @property
     def parameter(self) -> str:
@@ -106,6 +108,7 @@ def _stated(data: dict[str, Any]) -> Stated:
         levels=None if shape is None else _levels(shape),
         level_sigma=None if shape is None else _sigmas(shape, privacy["levels"]),
         whole=any(step["rule"] == "rounding" for step in data["postprocessing"]),
+        safe="text" in data["table"],
     )
 
 

@@ -184,6 +184,11 @@ def _apart(used: Mapping[str, Any], count: str) -> None:
 def read_source(given: Any, **columns: Any) -> Source:
     """True counts from a file, a data frame or `Counts`."""
     refuse_dask(given)
+    from fairpost.io.reading import Options
+
+    known = ("id", "count", "weight", "group", "keep", *Options.__annotations__)
+    if unknown := sorted(set(columns) - set(known)):
+        raise ParameterError(f"`release` has no argument {unknown[0]!r}; of a file it takes {', '.join(known[:-1])}")
     from fairpost.counts import Counts
 
     if isinstance(given, Counts):

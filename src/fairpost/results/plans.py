@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from fairpost.accuracy import Estimate
 from fairpost.errors import ParameterError
 from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words, number
 from fairpost.results.curves import Basis, figure
@@ -235,7 +236,14 @@ class Plans(Result, Sequence[Plan]):
         of = "" if part is None else f", {number(float(f'{part.value:.3g}'))} % of the mean of what is due"
         binds = ", which binds" if first.binding == "relative_rmse" else ""
         limit = f" (at most {self.targets.max_relative_rmse:g} % by default{binds})" if self.assumed else ""
-        return f"the typical error of {first.postprocess} is {self.basis.amount(p.rmse.value, p.unit)}{of}{limit}"
+        off = "" if p.total_off is None or p.unit != "people" else self._total(p.total_off)
+        return f"the typical error of {first.postprocess} is {self.basis.amount(p.rmse.value, p.unit)}{of}{limit}{off}"
+
+    def _total(self, off: Estimate) -> str:
+        """A total that the rule breaks, where it is known to."""
+        if off.low <= 0 <= off.high:
+            return ""
+        return f"; all results together miss the true total by {self.basis.amount(abs(off.value), 'people')}"
 
     @property
     def assumed(self) -> bool:
