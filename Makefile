@@ -14,8 +14,8 @@ test: .venv/.test .venv/.kernels  # bytecode is kept for the run: the tests star
 test-long: .venv/.test .venv/.kernels  # what `make test` leaves out (tests/support/long_tests.py says what and why); CI runs both
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 8 -m long
 
-test-cases: .venv/.test .venv/.kernels  # the table of cases, every engine; python tests/support/known.py writes its lists anew
-	FAIRPOST_CASES=1 $(BIN)/python -m pytest -n 2 tests/engines/test_cases.py
+test-cases: .venv/.test .venv/.kernels  # the whole table of cases, every engine; python tests/support/known.py writes its lists anew
+	$(BIN)/python -m pytest -n 2 tests/engines
 
 mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
 	$(BIN)/python tools/mutate.py $(ARGS)

@@ -67,7 +67,7 @@ def main() -> None:
         keys = sorted((key for key in held if key[0] in order), key=lambda key: (order[key[0]], key[1]))
         lines = [json.dumps({"case": name, "engine": engine, "why": held[name, engine]}) for name, engine in keys]
         path = FOLDER / f"known_{what}.jsonl"
-        path.write_text("".join(line + "\n" for line in lines))
+        path.write_text("".join(line + "\n" for line in lines)) if lines else path.unlink(missing_ok=True)
         print(f"{path.name}: {len(lines)}")
 
 

@@ -226,6 +226,14 @@ def questions() -> list[dict[str, Any]]:
         x = [float(14 + 5 * k), *[float(v) for v in rng.integers(5000, 90000, 6 + k)]]
         for rule in ("simplex", "sum-clipped", "baseline", "pos"):
             ask(rule, kind, scaled(kind, 3.5), [x[0] + INTEGRALS.index(rule), *x[1:]], ["rare"])
+    # whole-number noise that hardly ever moves anybody: no run of a simulation sees it
+    for r, rule in enumerate(("simplex", "simplex-threshold", "baseline", "pos", "pos-threshold")):
+        for kind, scale in (("discrete-laplace", 0.085 + 0.004 * r), ("discrete-gaussian", 0.19 + 0.01 * r)):
+            rng = np.random.default_rng([12, r, KINDS.index(kind)])
+            x = [0.0, *[float(v) for v in rng.integers(0, 4, 5)], float(20 + 3 * r)]
+            a = [float(f"{w:.4g}") for w in 10 ** rng.uniform(0, 3.5, 7)] if r > 1 else None
+            level = [1.5, 3.0] if "threshold" in rule else None
+            ask(rule, kind, round(scale, 3), x, ["unseen", "few"], weights=a, threshold=level)
     # real data: Table 1 and its neighbours, the extract, Table 2
     for kind, scale in (("laplace", 10.0), ("gaussian", 25.0), ("discrete-laplace", 10.0), ("discrete-gaussian", 25.0)):
         ask(

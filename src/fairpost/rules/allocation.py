@@ -24,7 +24,7 @@ from fairpost.noise import Mechanism
 from fairpost.partition import Partition
 from fairpost.problems import Proportional
 from fairpost.rules.base import Outcome, PostProcessing, same_length
-from fairpost.rules.control import CLIPS, JUMPS, Control, Linearised, labels_of, members
+from fairpost.rules.control import CLIPS, JUMPS, Control, Linearised, chance_of, change_of, labels_of, members
 from fairpost.rules.simplex import thresholds_of_rows
 
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ class Allocating(PostProcessing):
     weights: ArrayLike | None = None
     partition: Partition | None = None
     jump: ClassVar[float] = JUMPS
-    """How many deviations of the noise one run may add to what the control leaves."""
+    """How many changes of the noise one run may add to what the control leaves."""
 
     def __post_init__(self) -> None:
         if self.weights is not None:
@@ -71,7 +71,10 @@ class Allocating(PostProcessing):
         return np.zeros(len(self.problem.parts(counts.n).labels))
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
-        """The linearised share; Var L_i = Var[eta] (w_i^2 (1 - 2 P_i) + P_i^2 sum_j w_j^2), of the entity's group."""
+        """The linearised share; Var L_i = Var[eta] (w_i^2 (1 - 2 P_i) + P_i^2 sum_j w_j^2), of the entity's group.
+
+        A rare change of one count moves its own share by as much as L, and that of the others by what they give up for it.
+        """
         problem, n = self.problem, counts.n
         parts, a = problem.parts(n), problem.a(n)
         x, weight = parts.gather(counts.values), parts.gather(a)
@@ -79,9 +82,19 @@ class Allocating(PostProcessing):
         w = np.where(need > 0, weight / np.where(need > 0, need, 1.0), 0.0)
         share = w * x
         variance = w * w * (1 - 2 * share) + share**2 * parts.spread(parts.sums(w * w))
-        scale = np.where(need > 0, self.jump * mechanism.deviation * np.sqrt(np.maximum(variance, 0.0)), 1.0)
+        change, most = change_of(mechanism), np.maximum.reduceat(weight, parts.starts[:-1])
+        shared = self.for_mechanism(mechanism)._given_up(weight * x, change, most, parts)
+        own = self.jump * change * np.sqrt(np.maximum(variance, 0.0))
+        scale = np.where(need > 0, np.maximum(own, shared / np.where(need > 0, need, 1.0)), 1.0)
+        chance = chance_of(mechanism, n)
         labels = labels_of(counts.values, a, members(self.partition))
-        return Control(np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels, kept=parts)
+        return Control(
+            np.zeros(n), Linearised(parts, w, share), parts.scatter(scale), labels, kept=parts, chance=chance
+        )
+
+    def _given_up(self, z: Floats, change: float, most: Floats, partition: Partition) -> Floats:
+        """What each entity gives up of its z where the largest weight `most` of a group changes; here nothing but through the sum."""
+        return np.zeros_like(z)
 
     def _apply(self, rows: Floats) -> Outcome:
         n, problem = rows.shape[1], self.problem
@@ -142,6 +155,13 @@ class PoS(Allocating):
     name: ClassVar[str] = "pos"
     title: ClassVar[str] = "share first, then project the shares"
     jump: ClassVar[float] = CLIPS
+
+    def _given_up(self, z: Floats, change: float, most: Floats, partition: Partition) -> Floats:
+        """The same r of everybody who has as much: z less its projection onto the sum that is left."""
+        kept = np.empty((1, z.size))
+        left = np.maximum(partition.sums(z) - change * most, 0.0)
+        thresholds_of_rows(z[None], partition.starts, left[None], kept)
+        return np.asarray(z - kept[0])
 
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
         sums = partition.sums(z)

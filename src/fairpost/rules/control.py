@@ -13,13 +13,35 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.noise import Law, Mechanism
 from fairpost.partition import Partition
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Linear = Callable[[Floats], Floats]
 CLIPS, JUMPS = 1.0, 10.0
-"""How many standard deviations of the noise a map may add to d in one run: one that only clips, and any other."""
+"""How many changes of the noise (`change_of`) a map may add to d in one run: one that only clips, and any other."""
+
+
+def change_of(mechanism: Mechanism) -> float:
+    """The size of a change that few runs see: the deviation, of whole numbers E[eta | eta > 0] where that is more.
+
+    What clips an entity in one run of a million takes it below 0 by E[eta - c | eta > c] on average: b under Laplace noise, less
+    under Gaussian noise, so that the deviation is enough. Whole numbers fall below a whole c by 1 at least, however small the
+    deviation is; their laws are log-concave, so that it is at most the mean from c = 0: 1/(1 - e^(-1/b)) for discrete Laplace noise.
+    """
+    deviation = mechanism.deviation
+    if not mechanism.discrete:
+        return deviation
+    if not isinstance(mechanism, Law):
+        return float(np.hypot(deviation, 1.0))
+    above = float(mechanism.sf(0.0))
+    return max(deviation, float(mechanism.upper(0.0, 0.0, 1)) / above if above > 0 else 1.0)
+
+
+def chance_of(mechanism: Mechanism, n: int) -> float:
+    """At most the chance that one of n noises is not 0: below 1 for whole numbers of a known law and a small scale."""
+    return min(2.0 * n * float(mechanism.sf(0.0)), 1.0) if mechanism.discrete and isinstance(mechanism, Law) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +58,8 @@ class Control:
     """Entities with the same label have the same bias; None where nothing is known."""
     coefficient: Floats | None = None
     """How much of L is subtracted from each; None: all of it, until a pilot has told (`engines.montecarlo.pilot`)."""
+    chance: float = 1.0
+    """At most the chance of a run in which d is not what it is without noise."""
     kept: Partition | None = None
     """Groups whose outputs have the same sum in every run; None where there are none."""
 

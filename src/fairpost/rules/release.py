@@ -19,7 +19,7 @@ from fairpost.noise import Mechanism
 from fairpost.partition import Partition
 from fairpost.problems import Release
 from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegative_total, same_length
-from fairpost.rules.control import CLIPS, JUMPS, Centred, Control, itself, labels_of, members
+from fairpost.rules.control import CLIPS, JUMPS, Centred, Control, chance_of, change_of, itself, labels_of, members
 from fairpost.rules.simplex import thresholds_of_rows
 
 Floats = NDArray[np.float64]
@@ -74,8 +74,10 @@ class Nonnegative(_EachAlone):
 
     def control(self, counts: Counts, mechanism: Mechanism) -> Control:
         """L = eta."""
-        unseen = np.full(counts.n, mechanism.deviation)
-        return Control(np.zeros(counts.n), itself, unseen, labels_of(counts.values))
+        unseen = np.full(counts.n, change_of(mechanism))
+        return Control(
+            np.zeros(counts.n), itself, unseen, labels_of(counts.values), chance=chance_of(mechanism, counts.n)
+        )
 
     def extremes(self, counts: Counts, mechanism: Mechanism) -> tuple[int, int]:
         """E[(X_i)_-] falls in x_i."""
@@ -101,7 +103,7 @@ class KeepsTotal(Releasing):
     partition: Partition | None = None
     keeps_total: ClassVar[bool] = True
     jump: ClassVar[float] = JUMPS
-    """How many deviations of the noise one run may add to what the control leaves."""
+    """How many changes of the noise one run may add to what the control leaves."""
 
     def __post_init__(self) -> None:
         if self.partition is None:
@@ -157,9 +159,9 @@ class KeepsTotal(Releasing):
         partition, totals = self.parts(counts.n)
         shift = (totals - partition.sums(partition.gather(counts.values))) / partition.sizes
         offset = partition.scatter(np.asarray(partition.spread(shift)))
-        unseen = np.full(counts.n, self.jump * mechanism.deviation)
-        labels = labels_of(counts.values, members(self.partition))
-        return Control(offset, Centred(partition), unseen, labels, kept=partition)
+        unseen = np.full(counts.n, self.jump * change_of(mechanism))
+        labels, chance = labels_of(counts.values, members(self.partition)), chance_of(mechanism, counts.n)
+        return Control(offset, Centred(partition), unseen, labels, kept=partition, chance=chance)
 
     def _apply(self, rows: Floats) -> Outcome:
         partition, totals = self.parts(rows.shape[1])

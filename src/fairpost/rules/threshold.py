@@ -23,6 +23,7 @@ from fairpost.partition import Partition
 from fairpost.rules.allocation import Allocating, without_information
 from fairpost.rules.base import PostProcessing
 from fairpost.rules.release import KeepsTotal
+from fairpost.rules.simplex import thresholds_of_rows
 
 DUST = 1e-13
 """Of the sum of all outputs: what rounding leaves of 0."""
@@ -93,6 +94,15 @@ class PosThreshold(_WithThreshold, Allocating):
     @property
     def _whole(self) -> float:
         return 1.0
+
+    def _given_up(self, z: Floats, change: float, most: Floats, partition: Partition) -> Floats:
+        """The shift r that takes a change and all of a ramp from what they have; they may get it as well."""
+        sums = partition.sums(z)
+        held = self._on_groups(z[None], partition)[0] * partition.spread(sums)
+        left = np.maximum(sums - (change + self.rule.level + self.rule.width) * most, 0.0)
+        return np.asarray(
+            partition.spread(thresholds_of_rows(held, partition.starts, left[None], np.empty_like(held))[0])
+        )
 
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, Booleans, Booleans]:
         a = np.ones(z.shape[1]) if self.weights is None else partition.gather(np.asarray(self.weights))

@@ -117,7 +117,9 @@ def sampled(
     runs, level = totals.runs, 1 - confidence
     mean_d, squares_d, mean_e, squares_e, zeros = (totals.plane(p, k) for k in range(5))
     labels = split.labels if totals.members.size else None
-    found = intervals.classes(mean_d, squares_d, split.scale, labels, totals.ties[p], runs, totals.blocks, level)
+    found = intervals.classes(
+        mean_d, squares_d, split.scale, labels, totals.ties[p], runs, totals.blocks, level, split.chance
+    )
     if split.kept is not None:
         found = intervals.with_sums(found, mean_e, squares_d, split.kept)
     alpha, most, least = intervals.alpha_of_classes(found)
@@ -125,13 +127,13 @@ def sampled(
     if known:
         most, least = ends
         scale = float(max(split.scale[most], split.scale[least]))
-        alpha = intervals.alpha_of_pair(float(pair[0]), float(pair[1]), scale, runs, level)
+        alpha = intervals.alpha_of_pair(float(pair[0]), float(pair[1]), scale, runs, level, split.chance)
     squares = (pair[4], pair[1]) if known else (squares_e[[most, least]].sum(), squares_d[[most, least]].sum())
     inverse = found.inverse
     bias = found.bias[inverse] + split.offset
     mse = _shared(totals.squares[p, 0], labels)
     each = np.sqrt(squares_d / max(runs - 1, 1) / runs)
-    off = intervals.of_total(each, totals.between(p), split.scale, runs, totals.blocks, level)
+    off = intervals.of_total(each, totals.between(p), split.scale, runs, totals.blocks, level, split.chance)
     zero = _shared(zeros, labels) / runs
     return Sampled(
         bias=bias,
@@ -140,7 +142,8 @@ def sampled(
         deviation=np.sqrt(_shared(squares_e, labels) / max(runs - 1, 1)),
         mse=mse,
         mse_half_width=_shared(
-            intervals.of_squares(mse, totals.squares[p, 1], split.scale, runs, totals.blocks, level), labels
+            intervals.of_squares(mse, totals.squares[p, 1], split.scale, runs, totals.blocks, level, split.chance),
+            labels,
         ),
         zero=zero,
         zero_half_width=intervals.of_chances(zero, runs, level),

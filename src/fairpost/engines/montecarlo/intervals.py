@@ -5,10 +5,11 @@ Half-width. With se the standard error of a mean over R runs and delta the chanc
     h = t(1 - delta/2) se + log(2/delta) s / R.
 
 The second term is for events not seen yet. An entity whose count is clipped in one run of a million has d = 0 in all of
-a few thousand runs, so se = 0, and yet its bias is not 0. Where an event of probability p, of mean size at most s (the
-standard deviation of the noise in the output, or what a user's map was seen to do: `rules.probe`), has not occurred in R runs,
+a few thousand runs, so se = 0, and yet its bias is not 0. Where an event of probability p, of mean size at most s (a
+change of the noise in the output (`rules.control.change_of`), or what a user's map was seen to do: `rules.probe`), has not occurred in R runs,
 p <= log(2/delta) / R but for a chance of delta/2, and p s is the second term; with events seen it has the form of
-Bernstein's inequality. It falls as 1/R, the first term as 1/sqrt(R), so it costs nothing where events are many.
+Bernstein's inequality. It falls as 1/R, the first term as 1/sqrt(R), so it costs nothing where events are many. Where p is known to be at most
+the chance that whole-number noise is not 0 everywhere, and that is less (`Control.chance`), it stands in the place of log(2/delta) / R.
 
 Ties. Entities with the same count and weight have the same bias, so their estimates are averaged. Their d are
 correlated, so the standard error of the average comes from the averages of the blocks (from `BLOCKS` blocks on; below
@@ -44,18 +45,20 @@ def student(level: ArrayLike, df: ArrayLike) -> Floats:
     return np.asarray(-stdtrit(np.asarray(df, dtype=np.float64), np.asarray(level, dtype=np.float64) / 2))
 
 
-def half_width(se: ArrayLike, scale: ArrayLike, runs: int, level: float, df: ArrayLike) -> Floats:
-    """t se + log(2/level) s / R; infinite below two runs, or two blocks."""
+def half_width(se: ArrayLike, scale: ArrayLike, runs: int, level: float, df: ArrayLike, chance: float = 1.0) -> Floats:
+    """t se + min(log(2/level) / R, chance) s; infinite below two runs, or two blocks."""
     freedom = np.asarray(df, dtype=np.float64)
     t = np.where(freedom > 0, student(level, np.maximum(freedom, 1.0)), np.inf)
     spread, size = np.asarray(se, dtype=np.float64), np.asarray(scale, dtype=np.float64)
     sampled = np.multiply(
         t, spread, out=np.zeros(np.broadcast_shapes(t.shape, spread.shape)), where=(size > 0) | (spread > 0)
     )
-    return np.asarray(sampled + np.log(2 / level) * size / runs)
+    return np.asarray(sampled + min(float(np.log(2 / level)) / runs, chance) * size)
 
 
-def of_squares(mse: Floats, between: Floats, scale: Floats, runs: int, blocks: int, level: float) -> Floats:
+def of_squares(
+    mse: Floats, between: Floats, scale: Floats, runs: int, blocks: int, level: float, chance: float = 1.0
+) -> Floats:
     """Half-widths of mean squared errors, all together: se^2 = between / (blocks - 1) / runs, blocks - 1 df.
 
     `between` is the sum over blocks of (runs of the block) (its average - mean)^2. A run that moves an error e by s moves its
@@ -64,7 +67,7 @@ def of_squares(mse: Floats, between: Floats, scale: Floats, runs: int, blocks: i
     if blocks < 2:
         return np.full(mse.shape, np.inf)
     moved = scale * (scale + 2 * np.sqrt(mse))
-    return half_width(np.sqrt(between / (blocks - 1) / runs), moved, runs, level / mse.size, blocks - 1)
+    return half_width(np.sqrt(between / (blocks - 1) / runs), moved, runs, level / mse.size, blocks - 1, chance)
 
 
 def of_chances(chance: Floats, runs: int, level: float) -> Floats:
@@ -73,7 +76,9 @@ def of_chances(chance: Floats, runs: int, level: float) -> Floats:
     return np.minimum(half_width(se, 1.0, runs, level / chance.size, runs - 1), 1.0)
 
 
-def of_total(se: Floats, between: float, scale: Floats, runs: int, blocks: int, level: float) -> float:
+def of_total(
+    se: Floats, between: float, scale: Floats, runs: int, blocks: int, level: float, chance: float = 1.0
+) -> float:
     """The half-width of a sum over entities, each known with its `se`.
 
     The standard error of the sum comes from the sums of the blocks; `between` as in `of_blocks`. With few blocks Student's t
@@ -87,7 +92,7 @@ def of_total(se: Floats, between: float, scale: Floats, runs: int, blocks: int, 
         error, freedom = float(np.sqrt(between / (blocks - 1) / runs)), blocks - 1
     else:
         error, freedom = float(np.sum(se)), runs - 1
-    return float(half_width(error, unseen, runs, level, freedom))
+    return float(half_width(error, unseen, runs, level, freedom, chance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +118,7 @@ def classes(
     runs: int,
     blocks: int,
     level: float,
+    chance: float = 1.0,
 ) -> Classes:
     """From each entity's mean of d and sum of squared deviations to estimates by class.
 
@@ -122,7 +128,7 @@ def classes(
     n = mean.size
     if labels is None:
         everyone = np.arange(n)
-        return Classes(mean, se, half_width(se, scale, runs, level / n, runs - 1), everyone, everyone)
+        return Classes(mean, se, half_width(se, scale, runs, level / n, runs - 1, chance), everyone, everyone)
     times = np.bincount(labels)
     count = times.size
 
@@ -136,7 +142,7 @@ def classes(
         tied = times > 1
         error = np.where(tied, np.sqrt(ties[1, :count] / (blocks - 1) / runs), error)
         df = np.where(tied, blocks - 1, df)
-    return Classes(bias, error, half_width(error, average(scale), runs, level / count, df), first, labels)
+    return Classes(bias, error, half_width(error, average(scale), runs, level / count, df, chance), first, labels)
 
 
 def with_sums(found: Classes, plain: Floats, squares: Floats, parts: Partition) -> Classes:
@@ -165,12 +171,12 @@ def alpha_of_classes(found: Classes) -> tuple[Estimate, int, int]:
     return Estimate(value, low, float(np.max(b + h) - np.min(b - h)), "interval"), *where
 
 
-def alpha_of_pair(mean: float, squares: float, scale: float, runs: int, level: float) -> Estimate:
+def alpha_of_pair(mean: float, squares: float, scale: float, runs: int, level: float, chance: float = 1.0) -> Estimate:
     """alpha where the pair is known: the mean over runs of the difference of its d.
 
     What has not been seen at one end counts against what has not been seen at the other, so `scale` is the larger one.
     """
     se = np.sqrt(squares / max(runs - 1, 1) / runs)
-    h = float(half_width(se, scale, runs, level, runs - 1))
+    h = float(half_width(se, scale, runs, level, runs - 1, chance))
     value = max(mean, 0.0)
     return Estimate(value, max(mean - h, 0.0), max(mean + h, value), "interval")

@@ -17,7 +17,7 @@ from fairpost.rules.affine import farkas as _farkas
 from fairpost.rules.affine.dual import ACCEPTED, Solution, System, analyse
 from fairpost.rules.affine.tree import Tree
 from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegative_total, same_length
-from fairpost.rules.control import CLIPS, Control
+from fairpost.rules.control import CLIPS, Control, change_of
 
 Floats = NDArray[np.float64]
 AGREE = 1e-10
@@ -45,7 +45,7 @@ class _OnAffineSet(PostProcessing):
     _system: System = field(init=False, repr=False)
     keeps_total: ClassVar[bool] = True
     jump: ClassVar[float] = 0.0
-    """How many deviations of the noise one run may add to what the control leaves."""
+    """How many changes of the noise one run may add to what the control leaves."""
 
     def __post_init__(self) -> None:
         A, b = _checked(self.A, self.b)
@@ -62,7 +62,7 @@ class _OnAffineSet(PostProcessing):
         """L = the projection of x + eta onto A v = b, less that of x; offset = the latter less x."""
         same_length(counts.values, self.n)
         centre = self._system.equality(counts.values.copy())[0]
-        unseen = np.full(counts.n, self.jump * mechanism.deviation)
+        unseen = np.full(counts.n, self.jump * change_of(mechanism))
         return Control(centre - counts.values, _Moved(self._system, counts.values, centre), unseen, None)
 
     def total_off(self, counts: Counts) -> Floats | None:

@@ -20,7 +20,7 @@ from fairpost.noise.base import Law
 from fairpost.partition import Partition
 from fairpost.problems.programme import Kinks, Programme, builtin
 from fairpost.rules.base import Outcome, PostProcessing, same_length
-from fairpost.rules.control import JUMPS, Control
+from fairpost.rules.control import JUMPS, Control, change_of
 
 if TYPE_CHECKING:
     from fairpost.rules.programme.meanfield import MeanField
@@ -128,7 +128,7 @@ class Paying(PostProcessing):
         if self.programme.unit == "money":
             kinks = self.kinks
             step = np.zeros(counts.n)
-            np.maximum.at(step, kinks.owner, JUMPS * mechanism.deviation * np.abs(kinks.slope))
+            np.maximum.at(step, kinks.owner, JUMPS * change_of(mechanism) * np.abs(kinks.slope))
             scale = self.programme.a(counts.n) * (step + np.abs(kinks.value[kinks.start[:-1]]))
         return Control(np.zeros(counts.n), None, scale, None)
 

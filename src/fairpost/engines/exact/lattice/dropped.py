@@ -85,7 +85,7 @@ def plan(problem: Problem, safety: float, nodes: int, tilts: int) -> list[Cell]:
         with np.errstate(all="ignore"):  # a tilt that overflows is no bound
             rising = f.log(m, np.tile(theta, (m.size, 1))).real
             falling = f.log(m, np.tile(-theta, (m.size, 1))).real[1:]
-        done = np.nanmin(rising, axis=1) < enough
+        done = np.fmin.reduce(rising, axis=1) < enough
         if done[1:].any():
             break
         last *= 2
@@ -94,7 +94,8 @@ def plan(problem: Problem, safety: float, nodes: int, tilts: int) -> list[Cell]:
     m = m[: max(int(np.argmax(done)), 1)]
     rising, falling = rising[: m.size], falling[: m.size]
     inside = theta < theta[-3]  # Chernoff's bounds need room above
-    saddle = theta[np.nanargmin(np.where(inside, rising - np.log(theta), np.nan), axis=1)]
+    bound = np.where(inside, rising - np.log(theta), np.inf)
+    saddle = theta[np.argmin(np.where(np.isnan(bound), np.inf, bound), axis=1)]
     tau = period.gentle(theta, rising, saddle)
     many = period.steps(theta, rising, falling, tau, safety)
     end, low, high = _looks(f, m, tau, safety)

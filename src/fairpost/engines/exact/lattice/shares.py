@@ -37,7 +37,7 @@ from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, square
 from fairpost.engines.exact.lattice.release import panels
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.pos.separated import of_square, unclipped
+from fairpost.engines.exact.pos.separated import of_clipped, unclipped
 from fairpost.engines.exact.shares import SAFETY, moved, otherwise, reached, refusal, symmetric
 from fairpost.engines.exact.sums.contours import BLOCK, Kernel, Upright
 from fairpost.engines.exact.sums.factors import Complexes
@@ -134,7 +134,9 @@ def _refined(
                         mse,
                         zero,
                         degenerate=chance_negative(problem),
-                        mse_error=SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * remainder,
+                        mse_error=SAFETY * moved(mse, before[1], mse)
+                        + of_clipped(inverse, mse, mse0, problem.shares)
+                        + 2 * remainder,
                         zero_error=SAFETY * np.abs(zero - before[2]) + 4 * left + 1e-12,
                     )
                 )

@@ -228,7 +228,8 @@ def _plan(f: Field, left: float, name: str) -> list[Cell]:
     m = m[: max(int(np.argmax(done)), 1)]
     with np.errstate(all="ignore"):  # a tilt that overflows is no bound
         rising, falling = _logs(f, m, theta, False), _logs(f, m, -theta, True)
-    saddle = theta[np.nanargmin(np.where(theta < theta[-3], rising - np.log(theta), np.nan), axis=1)]
+    bound = np.where(theta < theta[-3], rising - np.log(theta), np.inf)
+    saddle = theta[np.argmin(np.where(np.isnan(bound), np.inf, bound), axis=1)]
     tau = period.gentle(theta, rising, saddle)
     many = period.steps(theta, rising, falling, tau, left)
     cells = []

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fairpost.engines.exact.pos.inverse import Inverse, fitted
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.pos.separated import of_square, unclipped
+from fairpost.engines.exact.pos.separated import of_clipped, unclipped
 from fairpost.engines.exact.quadrature import on_panels
 from fairpost.engines.exact.shares import reached
 from fairpost.engines.moments import Floats, Moments
@@ -84,7 +84,7 @@ def one(problem: Problem, rule: Threshold, rtol: float) -> Moments | None:
         mse,
         zero,
         degenerate=chance_negative(problem),
-        mse_error=of_square(inverse, mse) + missed,
+        mse_error=of_clipped(inverse, mse, unclipped(problem, inverse)[1], problem.shares) + missed,
         zero_error=unsure,
     )
 

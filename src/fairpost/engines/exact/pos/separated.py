@@ -143,7 +143,11 @@ def _refine(problem: Problem, inverse: Inverse | None, rtol: float) -> Moments |
             if reached(bias, error, problem.shares, rtol):
                 zero = np.zeros_like(bias)
                 zero[risk.index] = np.clip(clipping.zero, 0.0, 1.0)
-                spread = SAFETY * moved(mse, previous[1], mse) + of_square(inverse, mse) + 2 * risk.missed
+                spread = (
+                    SAFETY * moved(mse, previous[1], mse)
+                    + of_clipped(inverse, mse, mse0, problem.shares)
+                    + 2 * risk.missed
+                )
                 chance = np.full_like(bias, min(risk.unseen, 1.0))
                 change = moved(clipping.zero, previous[2], clipping.zero)
                 # (of steps at any place between two nodes one may be hit by accident, not the worst of all)
@@ -191,6 +195,16 @@ def of_square(inverse: Inverse, mse: Floats) -> Floats:
     By Cauchy-Schwarz, with a fourth moment of at most 6 times the squared second one (Laplace), sqrt 6 < 3.
     """
     return np.asarray(3 * mse * inverse.square + inverse.tail + 10 * ROUNDING * mse)
+
+
+def of_clipped(inverse: Inverse, mse: Floats, mse0: Floats, shares: Floats) -> Floats:
+    """The same where v stands in the place of z; `mse0` is without clipping.
+
+    v^2 - z^2 = (v - z)^2 + 2 (z - P S)(v - z) + 2 P S (v - z): the last is larger than squares, for a share P near 1, and meets both
+    stand-ins. The root mean square of (v - z)/S is at most sqrt(mse) + sqrt(mse0).
+    """
+    lifted = np.sqrt(mse) + np.sqrt(mse0)
+    return np.asarray(of_square(inverse, mse + mse0) + 2 * shares * lifted * (inverse.rms + inverse.square))
 
 
 def _at_risk(problem: Problem, rtol: float) -> _AtRisk:

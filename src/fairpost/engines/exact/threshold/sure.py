@@ -47,7 +47,7 @@ import numpy as np
 from fairpost import cancel
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.pos.separated import of_square, unclipped
+from fairpost.engines.exact.pos.separated import of_clipped, unclipped
 from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.threshold.sets import (
     GROWTH,
@@ -299,8 +299,7 @@ def refined(way: Way, inverse: Inverse, rtol: float) -> Moments:
             # what `reached` takes for rounding of the shares is none here, as long as there is a level to come
             if reached(bias, error, p if last or p.size == 1 else 0 * p, rtol):
                 lost = off * near.some + negative + inverse.tail + found.chance
-                spread = SAFETY * moved(mse, before[1], mse) + of_square(inverse, mse) + 2 * p * error
-                spread += 2 * p * (np.sqrt(mse) + np.sqrt(mse0)) * (inverse.rms + inverse.square)
+                spread = SAFETY * moved(mse, before[1], mse) + of_clipped(inverse, mse, mse0, p) + 2 * p * error
                 change = SAFETY * moved(zero, before[2], zero) + lost + near.unseen + ROUNDING * zero
                 return Moments(
                     bias,
