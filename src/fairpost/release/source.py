@@ -187,7 +187,7 @@ def read_source(given: Any, **columns: Any) -> Source:
     from fairpost.io.reading import Options
 
     known = ("id", "count", "weight", "group", "keep", *Options.__annotations__)
-    if unknown := sorted(set(columns) - set(known)):
+    if unknown := sorted(set(columns) - {*known, "total"}):  # the column of totals comes from `api` under this name
         raise ParameterError(f"`release` has no argument {unknown[0]!r}; of a file it takes {', '.join(known[:-1])}")
     from fairpost.counts import Counts
 

@@ -195,7 +195,7 @@ def test_whole_periods_and_contours_agree(noise: fp.noise.Law) -> None:
     assert (np.abs(many.bias - few.bias) <= many.error + few.error).all()
     assert (np.abs(many.mse - few.mse) <= many.mse_error + few.mse_error).all()
     assert (np.abs(many.zero - few.zero) <= many.zero_error + few.zero_error).all()
-    assert few.mse_error.max() < 1e-6 * few.mse.max()  # no remainder
+    assert few.mse_error.max() < 1e-4 * few.mse.max()  # no remainder
 
 
 @pytest.mark.parametrize(
