@@ -30,6 +30,8 @@ class Analytic:
         """The first method that fits, and the name of each before it with the reason why it does not."""
         passed: list[tuple[str, str]] = []
         for method in self.methods:
+            if not isinstance(part.pi, method.rules):
+                continue
             why = method.fits(part, self.rtol)
             if why is None:
                 return method, passed
@@ -64,6 +66,8 @@ class Analytic:
         refused: list[Refusal] = []
         for method in self.methods:
             cancel.check()
+            if not isinstance(part.pi, method.rules):
+                continue
             why = method.fits(part, rtol)
             found = Refusal(why) if why is not None else method.evaluate(part, rtol)
             if isinstance(found, Answer):

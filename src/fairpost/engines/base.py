@@ -204,6 +204,10 @@ class Method(Protocol):
     def name(self) -> str:
         """Who answers, in one word."""
 
+    @property
+    def rules(self) -> tuple[type[PostProcessing], ...]:
+        """The kinds of rules that it knows."""
+
     def fits(self, part: Part, rtol: float) -> str | None:
         """None where it answers this part to the relative tolerance `rtol` on alpha, else why not. Cheap, and before any work."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,7 @@ class Registered:
     name: str
     kind: Kind
     evaluators: Evaluators
+    rules: ClassVar[tuple[type[PostProcessing], ...]] = (PostProcessing,)
 
     def _work(self, part: Part, rtol: float) -> Work:
         return self.evaluators.prepare(part.pi, Asked(part.x, part.truth, part.mechanism, rtol))

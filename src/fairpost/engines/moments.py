@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate, Kind
+from fairpost.counts import distinct_pairs
 from fairpost.engines.base import Answer, Part, Reached, Refusal
 
 Floats = NDArray[np.float64]
@@ -17,6 +19,8 @@ Counted = NDArray[np.int64]
 LOOSE = 1e-3
 """What a second moment or a chance is good for where a method does not say: refinement stops when they move less."""
 ROUNDING = 1e-12
+UNSETTLED = 10.0
+"""The last change of a refinement that did not end is no error yet; this many times it is taken to be one."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,29 @@ class Moments:
     threshold_error: float | None = None
     alpha: Estimate | None = None
     """Where it is known better than the biases together."""
+    kind: Kind = "estimate"
+    """In which sense the errors are meant."""
+    short: str | None = None
+    """One line, where the tolerance was missed; then bias and error are what was reached, and nothing else is known."""
+
+    @classmethod
+    def missed(cls, name: str, bias: Floats, error: Floats, rtol: float) -> Moments:
+        """What was reached, and the line that says so. It has not settled, so its last change is taken `UNSETTLED` times."""
+        known = UNSETTLED * error
+        alpha = float(np.max(bias) - np.min(bias))
+        slack = float(np.max(bias + known) - np.min(bias - known)) - alpha
+        if not np.isfinite(slack):
+            said = f"{name}: no rule gave a number with a finite error, so alpha is not known"
+        else:
+            said = f"{name}: alpha = {alpha:.6g} is known to {slack:.2g} only, which misses the relative tolerance {rtol:g}"
+        none = np.full_like(bias, np.nan)
+        return cls(bias, known, none, none, short=said)
+
+    @classmethod
+    def unknown(cls, n: int, why: str) -> Moments:
+        """Nothing was reached for n entities."""
+        none = np.full(n, np.inf)
+        return cls(none, none, none, none, short=why)
 
     def at(self, inverse: NDArray[np.int64]) -> Moments:
         """From one entry per distinct pair to one entry per entity."""
@@ -53,6 +80,8 @@ class Moments:
 
     def answer(self, method: str, kind: Kind, part: Part) -> Answer | Refusal:
         """The answer about a part, one entry per entity; a moment that is no number is a refusal, so that another method may try."""
+        if self.short is not None:
+            return Refusal(self.short, tried=True, reached=reached(method, kind, self.bias, self.error))
         for what, values in (("bias", self.bias), ("mean squared error", self.mse), ("probability of 0", self.zero)):
             if not np.isfinite(values).all():
                 bad = int(np.flatnonzero(~np.isfinite(values))[0])
@@ -78,6 +107,35 @@ class Moments:
             expected_T=expected,
             degenerate=self.degenerate,
         )
+
+
+Work = Callable[[float], Moments]
+"""What a method has to do about a part once nothing stands against it, given the relative tolerance on alpha."""
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The distinct (count, weight) pairs, ascending: what each occurs how often, and which pair each entity has."""
+
+    x: Floats
+    a: Floats
+    times: Counted
+    inverse: NDArray[np.int64]
+    truth: Floats
+    """P(x) of each pair."""
+
+    def entities(self, found: Moments) -> Moments:
+        """Each entity has the moments of its pair."""
+        return found.at(self.inverse)
+
+
+def distinct(part: Part, weights: Floats | None = None) -> Distinct:
+    """The distinct pairs of a part; without weights, its distinct counts."""
+    a = np.ones(part.x.size) if weights is None else weights
+    x, a, times, inverse = distinct_pairs(part.x, a)
+    truth = np.empty(x.size)
+    truth[inverse] = part.truth
+    return Distinct(x, a, times, inverse, truth)
 
 
 def reached(method: str, kind: Kind, bias: Floats, error: Floats) -> Reached | None:

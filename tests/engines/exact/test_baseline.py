@@ -5,7 +5,7 @@ import pytest
 
 import fairpost as fp
 from fairpost.counts import distinct_pairs
-from fairpost.engines.exact.baseline import baseline
+from fairpost.engines.closed.baseline import baseline
 from support.oracles.brute import brute_baseline, truth
 from support.oracles.definitions import pair_shares
 

@@ -33,7 +33,7 @@ from fairpost.engines.exact.pos import uncut as uncut_shares
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
 from fairpost.engines.exact.pos.side import Sums
-from fairpost.engines.exact.programme import moments as programme
+from fairpost.engines.closed.programme import moments as programme
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.sums.one import one as release_of_one

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.exact.programme.decisions import eligible_chance, rate_chance, section_203
-from fairpost.engines.exact.programme.factors import Paid
+from fairpost.engines.closed.programme.decisions import eligible_chance, rate_chance, section_203
+from fairpost.engines.closed.programme.factors import Paid
 from fairpost.problems.programme import builtin_text, from_text
 from fairpost.rules import PAYING
 from support.mechanisms import MECHANISMS
@@ -126,7 +126,7 @@ def _kinks(pieces):
 
 
 def test_table_and_series_of_the_discrete_gaussian_agree():
-    from fairpost.engines.exact.programme import factors
+    from fairpost.engines.closed.programme import factors
 
     rng = np.random.default_rng(2)
     base = rng.integers(20, 400, 80).astype(float)
@@ -145,7 +145,7 @@ def test_table_and_series_of_the_discrete_gaussian_agree():
 
 @pytest.mark.parametrize("scale", [0.3, 3.0, 40.0])
 def test_geometric_sums_of_any_length(scale):
-    from fairpost.engines.exact.programme.kernels.halves import _integrals, _sums
+    from fairpost.engines.closed.programme.kernels.halves import _integrals, _sums
 
     for length in (1, 2, 3, 7, 8, 9, 31, 64, 100, 999):
         for r in (1 / scale, 1e-3 / scale, 1e-9):

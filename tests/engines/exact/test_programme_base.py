@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.exact.programme.decisions import eligible_chance, rate_chance
-from fairpost.engines.exact.programme.mixed import Mixed
+from fairpost.engines.closed.programme.decisions import eligible_chance, rate_chance
+from fairpost.engines.closed.programme.mixed import Mixed
 from fairpost.problems.programme import from_text
 from fairpost.rules import PAYING
 from support.mechanisms import MECHANISMS
@@ -104,7 +104,7 @@ def test_factors_against_finer_panels(name, other, monkeypatch):
     A kink inside a panel of width h costs h^2 times its jump in slope: 1e-5 of the factor's size here. An event that is missing or
     wrong shows in the first comparison.
     """
-    from fairpost.engines.exact.programme import mixed
+    from fairpost.engines.closed.programme import mixed
 
     rng = np.random.default_rng(4)
     n = 20
@@ -132,7 +132,7 @@ def test_factors_against_finer_panels(name, other, monkeypatch):
 
 def test_few_entities_whatever_the_panels(monkeypatch):
     """Three entities, whose sum fluctuates: large t, the double-exponential rule. The finest panels move nothing beyond the bound."""
-    from fairpost.engines.exact.programme import mixed
+    from fairpost.engines.closed.programme import mixed
 
     counts = fp.Counts([14, 33, 60], base=[92, 110, 400])
     asked = {"programme": "title1-targeted", "base_noise": fp.Laplace(20.0), "engine": fp.Exact(rtol=1e-8)}

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from fairpost.engines.exact.quadrature import exp_sinh, laguerre, legendre, radau
+from fairpost.engines.closed.quadrature import exp_sinh, laguerre, legendre, radau
 
 ROUNDED = 1e-15
 """Nodes and weights are computed with 64 bits of mantissa where the processor has them, then rounded to 53: half a unit

@@ -34,7 +34,7 @@ from fairpost.engines.exact.pos import problem as pos_problem
 from fairpost.engines.exact.pos import separated as pos_separated
 from fairpost.engines.exact.pos import sets as pos_sets
 from fairpost.engines.exact.pos import side as pos_side
-from fairpost.engines.exact.ratio import integrate
+from fairpost.engines.closed.ratio import integrate
 from fairpost.engines.exact.simplex import few as simplex_few
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.threshold.moments import pos_threshold as exact_pos_threshold

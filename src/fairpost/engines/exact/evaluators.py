@@ -5,11 +5,8 @@ from importlib import import_module
 from fairpost.engines.exact.registry import EXACT
 
 for _module in (
-    "closed",
-    "baseline",
     "simplex.moments",
     "pos.moments",
-    "programme.moments",
     "threshold.moments",
 ):
     import_module(f"fairpost.engines.exact.{_module}")

@@ -38,9 +38,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairpost.engines.closed.shares import range_error
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice.listed import MOST
-from fairpost.engines.exact.shares import range_error
 from fairpost.engines.expansion.near_zero import Sum, near_zero
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError, UnsupportedError

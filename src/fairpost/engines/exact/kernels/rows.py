@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import along
+from fairpost.engines.closed.kernels.mills import along
 
 Floats = NDArray[np.float64]
 

@@ -19,9 +19,9 @@ import math
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import legendre
+from fairpost.engines.closed.shares import SAFETY, range_error
 from fairpost.engines.exact.lattice.problem import Problem
-from fairpost.engines.exact.quadrature import legendre
-from fairpost.engines.exact.shares import SAFETY, range_error
 from fairpost.engines.moments import Floats, Moments
 
 WORK = 3e7

@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import range_error
 from fairpost.engines.evaluation import Distinct
-from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
 from fairpost.rules import PoS, PosThreshold

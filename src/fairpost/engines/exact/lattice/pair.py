@@ -22,8 +22,8 @@ import math
 
 import numpy as np
 
+from fairpost.engines.closed.shares import range_error
 from fairpost.engines.exact.lattice.problem import Problem
-from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
 
 REACH = 46.0

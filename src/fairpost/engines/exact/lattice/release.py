@@ -27,6 +27,8 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import range_error, refusal
 from fairpost.engines.exact.lattice import ramps
 from fairpost.engines.exact.lattice.alone import alone
 from fairpost.engines.exact.lattice.cells import TABLES, cells, table
@@ -35,8 +37,6 @@ from fairpost.engines.exact.lattice.largest import largest
 from fairpost.engines.exact.lattice.pair import pair
 from fairpost.engines.exact.lattice.problem import Problem
 from fairpost.engines.exact.lattice.sparse import sparse
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, invert, reach
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places, Product, mass_at, product

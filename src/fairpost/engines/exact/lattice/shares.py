@@ -30,6 +30,7 @@ from functools import partial
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import SAFETY, moved, otherwise, reached, refusal, symmetric
 from fairpost.engines.exact.lattice import dropped
 from fairpost.engines.exact.lattice.cells import TABLES, table
 from fairpost.engines.exact.lattice.field import Field, out, start, tilted
@@ -38,7 +39,6 @@ from fairpost.engines.exact.lattice.release import panels
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_clipped, unclipped
-from fairpost.engines.exact.shares import SAFETY, moved, otherwise, reached, refusal, symmetric
 from fairpost.engines.exact.sums.contours import BLOCK, Kernel, Upright
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import entities, mass_at

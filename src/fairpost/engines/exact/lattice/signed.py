@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.exact.lattice import period
 from fairpost.engines.exact.lattice.cells import BLOCK
 from fairpost.engines.exact.lattice.kernels_of_s import at_least, passed, remainder, squared
 from fairpost.engines.exact.lattice.period import Circle, Period
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
-from fairpost.engines.exact.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError

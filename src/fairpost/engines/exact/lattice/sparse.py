@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import range_error
 from fairpost.engines.exact.lattice.problem import Problem
-from fairpost.engines.exact.shares import range_error
 from fairpost.engines.moments import Floats, Moments
 
 RARE = 1e-3

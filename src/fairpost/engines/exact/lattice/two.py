@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from fairpost.engines.closed.quadrature import exp_sinh
+from fairpost.engines.closed.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import exp_sinh
-from fairpost.engines.exact.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import LOOSE, range_error, reached, refusal
 from fairpost.engines.exact.pos import opposite, turned
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.side import Refined, Side
-from fairpost.engines.exact.shares import LOOSE, range_error, reached, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.errors import ToleranceError
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import radau
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
-from fairpost.engines.exact.quadrature import radau
 from fairpost.engines.moments import Floats
 
 

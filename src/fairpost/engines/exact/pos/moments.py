@@ -38,6 +38,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairpost.engines.closed.shares import otherwise, symmetric
 from fairpost.engines.evaluation import Asked, Distinct, Work
 from fairpost.engines.exact.lattice import shares as lattice
 from fairpost.engines.exact.lattice import signed
@@ -51,7 +52,6 @@ from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import separated
 from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous
-from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import Rule, legendre, on_panels
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import Rule, legendre, on_panels
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 

@@ -23,11 +23,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import reached
 from fairpost.engines.exact.pos.inverse import Inverse, fitted
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_clipped, unclipped
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import reached
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law, Threshold
 

@@ -41,10 +41,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import exp_sinh
+from fairpost.engines.closed.shares import SAFETY
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.side import Sums
-from fairpost.engines.exact.quadrature import exp_sinh
-from fairpost.engines.exact.shares import SAFETY
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from fairpost.engines.closed.quadrature import exp_sinh, legendre
+from fairpost.engines.closed.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import exp_sinh, legendre
-from fairpost.engines.exact.shares import SAFETY, reached, refusal, symmetric
 from fairpost.engines.moments import Floats, Moments
 
 ROUNDING = 1e-14

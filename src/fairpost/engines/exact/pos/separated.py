@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import SAFETY, moved, reached, refusal
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.nodes import (
     MANY,
@@ -35,7 +36,6 @@ from fairpost.engines.exact.pos.nodes import (
 )
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.ripples import Narrow, Steps, even_steps
-from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.parallel import over_slices

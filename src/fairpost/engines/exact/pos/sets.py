@@ -45,9 +45,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import between, on_panels
+from fairpost.engines.closed.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import between, on_panels
-from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.threshold.sets import panels
 from fairpost.engines.moments import Floats, Moments
 from fairpost.parallel import over_slices

@@ -21,6 +21,8 @@ from typing import TypeVar
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import Rule, between
+from fairpost.engines.closed.shares import SAFETY, moved
 from fairpost.engines.exact.pos.close import close
 from fairpost.engines.exact.pos.nodes import (
     STAGES,
@@ -35,8 +37,6 @@ from fairpost.engines.exact.pos.nodes import (
     threshold_rule,
 )
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import Rule, between
-from fairpost.engines.exact.shares import SAFETY, moved
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError
 

@@ -37,9 +37,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fairpost.engines.closed.quadrature import between
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.side import Refined, Sums, on_halves
-from fairpost.engines.exact.quadrature import between
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats
 

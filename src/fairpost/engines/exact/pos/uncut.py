@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpost.engines.closed.shares import reached, symmetric
 from fairpost.engines.exact.pos.inverse import fitted
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_square, unclipped
-from fairpost.engines.exact.shares import reached, symmetric
 from fairpost.engines.moments import Moments
 
 ROUNDING = 1e-13

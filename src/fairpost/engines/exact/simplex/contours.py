@@ -12,7 +12,7 @@ from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 
 from fairpost import cancel
-from fairpost.engines.exact.quadrature import few_panels, legendre
+from fairpost.engines.closed.quadrature import few_panels, legendre
 from fairpost.engines.exact.simplex.law import Population, Reduced
 from fairpost.engines.exact.simplex.window import Window, mark
 from fairpost.engines.moments import Floats

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpost.engines.exact.quadrature import legendre
-from fairpost.engines.exact.shares import SAFETY, range_error, refusal
+from fairpost.engines.closed.quadrature import legendre
+from fairpost.engines.closed.shares import SAFETY, range_error, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 
 ORDERS = (8, 12, 16)

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.engines.closed.shares import SAFETY, otherwise, range_error, refusal
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.registry import EXACT, continuous, whole
-from fairpost.engines.exact.shares import SAFETY, otherwise, range_error, refusal
 from fairpost.engines.exact.simplex.contours import LEVELS, Integrals, Level, integrate
 from fairpost.engines.exact.simplex.few import few
 from fairpost.engines.exact.simplex.law import Population

@@ -29,8 +29,8 @@ import numpy as np
 
 from fairpost.bounds import sum_law
 from fairpost.bounds.theorems import RELATIVE
-from fairpost.engines.exact.closed import LATTICE
-from fairpost.engines.exact.shares import range_error
+from fairpost.engines.closed.releases import LATTICE
+from fairpost.engines.closed.shares import range_error
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law, Threshold
 

@@ -34,9 +34,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import range_error, refusal
 from fairpost.engines.exact.lattice.period import Circle, most, whole
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import range_error, refusal
 from fairpost.engines.exact.sums.contours import Values
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.sums.population import Entities, Places

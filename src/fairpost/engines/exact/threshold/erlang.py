@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import few_panels, on_panels
+from fairpost.engines.closed.shares import refusal
 from fairpost.engines.exact.lattice.period import Circle, most
-from fairpost.engines.exact.quadrature import few_panels, on_panels
-from fairpost.engines.exact.shares import refusal
 from fairpost.engines.exact.sums.factors import log_product
 from fairpost.engines.exact.sums.population import Places
 from fairpost.engines.exact.sums.window import Family, Window, find_window

@@ -26,9 +26,9 @@ from itertools import pairwise
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.exact.quadrature import Rule, on_panels
-from fairpost.engines.exact.shares import LOOSE as SPREAD
-from fairpost.engines.exact.shares import SAFETY, moved, range_error, refusal
+from fairpost.engines.closed.quadrature import Rule, on_panels
+from fairpost.engines.closed.shares import LOOSE as SPREAD
+from fairpost.engines.closed.shares import SAFETY, moved, range_error, refusal
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.lines import FEW
 from fairpost.engines.exact.threshold.nodes import FALL, TURN, apart, chebyshev, jumps, weights

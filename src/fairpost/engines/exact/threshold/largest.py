@@ -30,8 +30,8 @@ from itertools import pairwise
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.exact.quadrature import legendre
-from fairpost.engines.exact.shares import SAFETY, range_error, refusal
+from fairpost.engines.closed.quadrature import legendre
+from fairpost.engines.closed.shares import SAFETY, range_error, refusal
 from fairpost.engines.moments import Floats, Moments
 from fairpost.noise import Law
 

@@ -36,10 +36,10 @@ from typing import Any
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import Rule, legendre
+from fairpost.engines.closed.shares import SAFETY, moved, range_error, reached, refusal, symmetric
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import Rule, legendre
-from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal, symmetric
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.nodes import (
     LEVELS,

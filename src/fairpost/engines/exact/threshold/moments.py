@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from fairpost.engines.closed.shares import otherwise, symmetric
 from fairpost.engines.evaluation import Asked, Work
 from fairpost.engines.exact.lattice import release as lattice
 from fairpost.engines.exact.pos.moments import pos, whole_shares
@@ -13,7 +14,6 @@ from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.uncut import uncut
 from fairpost.engines.exact.registry import EXACT, continuous, whole
-from fairpost.engines.exact.shares import otherwise, symmetric
 from fairpost.engines.exact.simplex.moments import certain, simplex
 from fairpost.engines.exact.sums.one import one as cut_one
 from fairpost.engines.exact.threshold import counted, erlang, few, lines, product, sets, turned, two

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.exact.quadrature import Rule, on_panels
+from fairpost.engines.closed.quadrature import Rule, on_panels
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.moments import Floats
 from fairpost.errors import ToleranceError

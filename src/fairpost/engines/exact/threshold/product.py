@@ -30,10 +30,10 @@ from functools import cached_property
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import otherwise
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import otherwise
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.sets import LEVELS, Level, panels
 from fairpost.engines.exact.threshold.sure import Near, Sums, few_of, near_of, refined

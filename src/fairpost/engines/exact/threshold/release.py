@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpost.engines.exact.quadrature import few_panels, on_panels
-from fairpost.engines.exact.shares import range_error, refusal
+from fairpost.engines.closed.quadrature import few_panels, on_panels
+from fairpost.engines.closed.shares import range_error, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
 from fairpost.engines.exact.sums.contours import CHANCE, Kernel, Upright, Values, invert, reach

@@ -40,9 +40,9 @@ from functools import cached_property
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import SAFETY, changed, moved, range_error, reached, refusal
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import SAFETY, changed, moved, range_error, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law

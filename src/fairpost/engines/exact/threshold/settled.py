@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.shares import SAFETY, moved, range_error
+from fairpost.engines.closed.shares import SAFETY, moved, range_error
 from fairpost.engines.moments import Floats, Moments
 
 EPS = 2.3e-16

@@ -32,11 +32,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import moved, reached, refusal
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import unclipped
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import moved, reached, refusal
 from fairpost.engines.exact.simplex.contours import Integrals
 from fairpost.engines.exact.simplex.law import Reduced
 from fairpost.engines.exact.sums.contours import BLOCK, Upright

@@ -45,10 +45,10 @@ from typing import Protocol
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.separated import of_clipped, unclipped
-from fairpost.engines.exact.shares import SAFETY, moved, range_error, reached, refusal
 from fairpost.engines.exact.threshold.sets import (
     GROWTH,
     LEFT_OUT,

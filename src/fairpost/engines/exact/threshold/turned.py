@@ -46,9 +46,9 @@ from functools import cached_property
 import numpy as np
 
 from fairpost import cancel
+from fairpost.engines.closed.quadrature import on_panels
+from fairpost.engines.closed.shares import SAFETY, changed, moved, range_error, reached, refusal
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import on_panels
-from fairpost.engines.exact.shares import SAFETY, changed, moved, range_error, reached, refusal
 from fairpost.engines.exact.sums.factors import Complexes
 from fairpost.engines.exact.threshold.sets import panels
 from fairpost.engines.moments import Counted, Floats, Moments

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from fairpost.engines.closed.quadrature import exp_sinh, legendre, on_panels
+from fairpost.engines.closed.shares import SAFETY, range_error, reached, refusal
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.exact.quadrature import exp_sinh, legendre, on_panels
-from fairpost.engines.exact.shares import SAFETY, range_error, reached, refusal
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law
 

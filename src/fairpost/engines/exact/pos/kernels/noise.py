@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_three, zeroth
+from fairpost.engines.closed.kernels.mills import first_three, zeroth
 
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import zeroth
+from fairpost.engines.closed.kernels.mills import zeroth
 from fairpost.engines.exact.pos.kernels.noise import mass_below
 from fairpost.engines.exact.threshold.kernels.parts import kept
 

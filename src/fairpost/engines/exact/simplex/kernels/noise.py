@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_two
+from fairpost.engines.closed.kernels.mills import first_two
 
 _ROOT2 = math.sqrt(2.0)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_three, first_two, of_real
+from fairpost.engines.closed.kernels.mills import first_three, first_two, of_real
 
 ROOT = math.sqrt(2.0 * math.pi)
 NEAR = 0.5

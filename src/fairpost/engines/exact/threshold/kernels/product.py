@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_three, first_two
+from fairpost.engines.closed.kernels.mills import first_three, first_two
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import first_three, zeroth
+from fairpost.engines.closed.kernels.mills import first_three, zeroth
 from fairpost.engines.exact.threshold.kernels.turned_rows import (
     EVERY,
     factor,

@@ -14,14 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.evaluation import Asked, Work
-from fairpost.engines.exact.programme.factors import Paid
-from fairpost.engines.exact.programme.mixed import Mixed
-from fairpost.engines.exact.ratio import Summed, attempts, integrate
-from fairpost.engines.exact.registry import EXACT
-from fairpost.engines.exact.shares import moved, reached, refusal
-from fairpost.engines.moments import Floats, Moments
-from fairpost.errors import UnsupportedError
+from fairpost.engines.base import Part
+from fairpost.engines.closed.programme.factors import Paid
+from fairpost.engines.closed.programme.mixed import Mixed
+from fairpost.engines.closed.ratio import Summed, attempts, integrate
+from fairpost.engines.closed.shares import moved, reached
+from fairpost.engines.moments import Floats, Moments, Work
 from fairpost.noise import Law
 from fairpost.rules.programme import Paying
 
@@ -64,7 +62,7 @@ def shared(paid: Paid | Mixed, g: Floats, shares: Floats, rtol: float, name: str
     _, m, v = unit.factors(np.zeros(1), None)
     total, deviation = float(m[0].sum()), float(np.sqrt(v[0].sum()))
     if total <= 0:
-        raise UnsupportedError(f"{name}: nothing is expected to be paid, so there are no shares to evaluate")
+        return Moments.unknown(n, f"{name}: nothing is expected to be paid, so there are no shares to evaluate")
     due = float(np.sum(w * g))
     previous: Summed | None = None
     bias = error = np.full(n, np.inf)
@@ -91,35 +89,36 @@ def shared(paid: Paid | Mixed, g: Floats, shares: Floats, rtol: float, name: str
         previous = found
     if signed:
         why = "shares of payments that can be negative are known only where their sum hardly fluctuates"
-        raise UnsupportedError(
-            f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}"
+        return Moments.unknown(
+            n, f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}"
         )
-    raise refusal(name, bias, error, rtol)
+    return Moments.missed(name, bias, error, rtol)
 
 
-@EXACT.register(Paying)
-def _programme(pi: Paying, asked: Asked) -> Work:
-    law, programme = asked.law(), pi.programme
+def payments(pi: Paying, part: Part, law: Law) -> Work | str:
+    """Each payment by itself, or shares of their sum."""
+    programme, n = pi.programme, part.x.size
     if programme.seats is not None:
-        raise UnsupportedError(f"{pi.name}: seats are ranks among all states and have no integral")
+        return f"{pi.name}: seats are ranks among all states and have no integral"
     if programme.hold_harmless is not None or programme.minimum is not None:
         what = "hold-harmless" if programme.hold_harmless is not None else "a minimum for groups"
-        raise UnsupportedError(f"{pi.name}: {what} ties every payment to all others and has no integral")
+        return f"{pi.name}: {what} ties every payment to all others and has no integral"
+    noise = programme.base_noise
+    for one in (law, noise):
+        if one is not None and (not isinstance(one, Law) or one.code is None):
+            return f"{pi.name}: programmes have no closed form under {one.name} noise; it can be simulated"
     assert programme.base is not None
-    base = programme.base
-    a, noise = programme.a(asked.x.size), programme.base_noise
-    paid: Paid | Mixed = Paid(asked.x, a, pi.kinks, law)
-    if noise is not None:
-        if not isinstance(noise, Law):
-            raise UnsupportedError(
-                f"{pi.name}: the law of {noise.name} noise on the base is not known; it can be simulated"
-            )
-        paid = Mixed(asked.x, a, base, programme, law, noise)
+    base, a = programme.base, programme.a(n)
+    paid: Paid | Mixed = Paid(part.x, a, pi.kinks, law)
+    if isinstance(noise, Law):
+        paid = Mixed(part.x, a, base, programme, law, noise)
+        if why := paid.refusal:
+            return why
     if programme.share == "none":
-        decision = programme.entitlement is None
-        one = paid.weighted(np.ones(asked.x.size)) if decision else paid
-        return lambda: alone(one, asked.truth, decision and not pi.needs_noise)
-    g = programme.entitled(asked.x, base)
+        decides = programme.entitlement is None
+        one = paid.weighted(np.ones(n)) if decides else paid
+        return lambda rtol: alone(one, part.truth, decides and not pi.needs_noise)
+    g = programme.entitled(part.x, base)
     if not (g > 0).any():
-        raise UnsupportedError(f"{pi.name}: no entity is eligible under {programme.name}, so there are no true shares")
-    return lambda: shared(paid, g, asked.truth, asked.rtol, pi.name, signed=pi.signed)
+        return f"{pi.name}: no entity is eligible under {programme.name}, so there are no true shares"
+    return lambda rtol: shared(paid, g, part.truth, rtol, pi.name, signed=pi.signed)

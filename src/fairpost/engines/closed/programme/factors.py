@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.moments import Floats
-from fairpost.errors import UnsupportedError
 from fairpost.noise import DiscreteGaussian, Law
 from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 from fairpost.problems.programme import Kinks
@@ -30,10 +29,6 @@ class Paid:
     kinks: Kinks
     law: Law
 
-    def __post_init__(self) -> None:
-        if self.law.code is None:
-            raise UnsupportedError(f"programmes have no closed form under {self.law.name} noise; it can be simulated")
-
     def weighted(self, w: Floats) -> Self:
         """The same with other weights."""
         return replace(self, w=w)
@@ -50,11 +45,11 @@ class Paid:
         zero = np.zeros(self.x.size) if centre is None else centre
         rest = (self.eta, k.start, k.at, k.value, k.slope, self.x, zero, self.w, t, *out)
         if law.code in (LAPLACE, DISCRETE_LAPLACE):
-            from fairpost.engines.exact.programme.kernels.halves import laplace_factors
+            from fairpost.engines.closed.programme.kernels.halves import laplace_factors
 
             laplace_factors(law.discrete, law.spread, *rest)
         elif law.code == GAUSSIAN:
-            from fairpost.engines.exact.programme.kernels.gaussian import gaussian_factors
+            from fairpost.engines.closed.programme.kernels.gaussian import gaussian_factors
 
             gaussian_factors(law.spread, *rest)
         else:
@@ -62,7 +57,7 @@ class Paid:
         return out
 
     def _table(self, t: Floats, rest: tuple[Any, ...]) -> None:
-        from fairpost.engines.exact.programme.kernels.table import series_factors, table_factors
+        from fairpost.engines.closed.programme.kernels.table import series_factors, table_factors
 
         assert self.law.code == DISCRETE_GAUSSIAN
         assert isinstance(self.law, DiscreteGaussian)

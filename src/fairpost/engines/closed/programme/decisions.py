@@ -22,7 +22,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.counts import Counts
-from fairpost.engines.exact.quadrature import on_panels
+from fairpost.engines.closed.quadrature import on_panels
 from fairpost.engines.moments import Floats
 from fairpost.errors import CountsError, UnsupportedError
 from fairpost.noise import Laplace, Law

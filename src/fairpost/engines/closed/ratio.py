@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.engines.exact.quadrature import Rule, exp_sinh, laguerre
+from fairpost.engines.closed.quadrature import Rule, exp_sinh, laguerre
 from fairpost.engines.moments import Floats
 
 SIZES = (3, 5, 8, 12, 18, 27, 40)

@@ -23,13 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from fairpost.engines.evaluation import Asked, Work
-from fairpost.engines.exact.quadrature import Rule
-from fairpost.engines.exact.ratio import ROUNDING, Summed, attempts, integrate
-from fairpost.engines.exact.registry import EXACT
-from fairpost.engines.exact.shares import SAFETY, moved, reached, refusal, symmetric
-from fairpost.engines.exact.tilts import clipped_tilts
-from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.engines.base import Part
+from fairpost.engines.closed.quadrature import Rule
+from fairpost.engines.closed.ratio import ROUNDING, Summed, attempts, integrate
+from fairpost.engines.closed.shares import SAFETY, moved, reached, symmetric
+from fairpost.engines.closed.tilts import clipped_tilts
+from fairpost.engines.moments import Counted, Floats, Moments, Work, distinct
 from fairpost.noise import Law
 from fairpost.noise.base import LAPLACE
 from fairpost.rules import Baseline
@@ -48,16 +47,19 @@ class _Problem:
     """Whether means are taken less a x (S concentrated, so t a spread is small) or as they are."""
 
 
-def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rtol: float = 1e-6) -> Moments:
-    """Moments of BL for the distinct pairs (x, a) with multiplicities `times` and true shares P; in shares of 1.
+def baseline(pi: Baseline, part: Part, law: Law) -> Work:
+    """BL for the distinct pairs (x, a); in shares of 1."""
+    d = distinct(part, pi.problem.a(part.x.size))
+    return lambda rtol: d.entities(_shares(d.x, d.a, d.times, d.truth, law, rtol))
 
-    Raises ToleranceError where the error of alpha = max bias - min bias stays above rtol * alpha.
-    """
+
+def _shares(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law, rtol: float) -> Moments:
+    """Moments for pairs with multiplicities `times` and true shares P, refined until alpha is known to rtol of itself."""
     counts = times.astype(np.float64)
     empty, zero = _clipped(mechanism.cdf(-x), counts)
     if counts.sum() == 1:
         none = np.zeros(1)
-        return Moments(none, none, none, none, degenerate=empty, mse_error=none, zero_error=none)
+        return Moments(none, none, none, none, degenerate=empty, mse_error=none, zero_error=none, kind="bound")
     a = a / np.max(a)
     fallback = a / np.sum(counts * a) - shares
     mean, deviation = _sum_moments(x, a, counts, mechanism)
@@ -74,7 +76,7 @@ def baseline(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: La
                 stated: dict[str, Any] = {"mse_error": spread, "zero_error": chance}
                 return symmetric(Moments(bias, error, mse, zero, degenerate=empty, nodes=rule[0].size, **stated))
         previous = bias, found.mse
-    raise refusal("baseline", bias, error, rtol)
+    return Moments.missed("baseline", bias, error, rtol)
 
 
 def _clipped(below: Floats, times: Floats) -> tuple[float, Floats]:
@@ -103,7 +105,7 @@ def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:
     """sum_j log M_j for each node t; tilted means and variances of Y, rows nodes and columns pairs."""
     beta = problem.a * problem.mechanism.spread
     if problem.centred and problem.mechanism.code == LAPLACE and t[-1] * beta.max() <= 0.5:
-        from fairpost.engines.exact.kernels.baseline import laplace_factors
+        from fairpost.engines.closed.kernels.baseline import laplace_factors
 
         log_product = np.empty(t.size)
         mean, variance = np.empty((t.size, beta.size)), np.empty((t.size, beta.size))
@@ -111,9 +113,3 @@ def _factors(problem: _Problem, t: Floats) -> tuple[Floats, Floats, Floats]:
         return log_product, mean, variance
     log, mean, variance = clipped_tilts(problem.mechanism, problem.x, np.multiply.outer(t, problem.a), problem.centred)
     return log @ problem.times, mean * problem.a, variance * problem.a**2
-
-
-@EXACT.register(Baseline)
-def _baseline(pi: Baseline, asked: Asked) -> Work:
-    d, law = asked.distinct(pi.problem.a(asked.x.size)), asked.law()
-    return d.entities(lambda: baseline(d.x, d.a, d.times, d.truth, law, asked.rtol))

@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import cancel
-from fairpost.engines.exact.programme.events import events, steepest
-from fairpost.engines.exact.programme.factors import Paid
-from fairpost.engines.exact.quadrature import legendre
+from fairpost.engines.closed.programme.events import events, steepest
+from fairpost.engines.closed.programme.factors import Paid
+from fairpost.engines.closed.quadrature import legendre
 from fairpost.engines.moments import Floats
-from fairpost.errors import UnsupportedError
 from fairpost.noise import Law
 from fairpost.parallel import over_slices
 from fairpost.problems.programme import Programme
@@ -71,15 +70,22 @@ class Mixed:
     """The noise of the base."""
     order: int = ORDERS[0]
 
-    def __post_init__(self) -> None:
-        for law in (self.law, self.other):
-            if law.code is None:
-                raise UnsupportedError(f"programmes have no closed form under {law.name} noise; it can be simulated")
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no average over the base, known before the work; the panels are counted without the events on them."""
         if self.law.discrete != self.other.discrete:
-            raise UnsupportedError(
+            return (
                 f"{self.programme.name}: noise on whole numbers and other noise on counts and base have no common sum, "
                 f"got {self.law.name} and {self.other.name}"
             )
+        if self.other.discrete:
+            e = self.programme.entitlement
+            nodes = self.base.size * (2 * int(np.ceil(self.far)) + 1) if e is not None and e.rates else 0
+        else:
+            nodes = self.base.size * ORDERS[0] * (2 * self._grid.size - 1)
+        if nodes <= MOST:
+            return None
+        return f"{self.programme.name}: the noise of the base would take {nodes:,} nodes, more than {MOST:,}; it can be simulated"
 
     def weighted(self, w: Floats) -> Self:
         """The same with other weights."""
@@ -105,11 +111,15 @@ class Mixed:
     def nodes(self) -> Nodes:
         """Where the base is looked at."""
         if self.other.discrete:
-            most = self.base.size * (2 * int(np.ceil(self.far)) + 1)
-            if most > MOST and (self.programme.entitlement is not None and self.programme.entitlement.rates):
-                raise _many(self.programme, most)
             return self._lattice()
         return self._panels()
+
+    @property
+    def _grid(self) -> Floats:
+        """Ends of panels in spreads of the base's noise, to one side."""
+        grid = np.array(CONCENTRATED if np.isinf(self.other.strip) else PURE)
+        split = int(np.ceil((1 + steepest(self.programme) * self.other.spread / self.law.spread) / 1.4))
+        return np.unique(np.concatenate([np.linspace(a, b, split + 1) for a, b in pairwise(grid)]))
 
     def _lattice(self) -> Nodes:
         """Whole bases; where only the threshold follows the base, those that ask for the same count together."""
@@ -128,13 +138,11 @@ class Mixed:
             bases.append(y[first])
             weights.append(np.add.reduceat(q, first) / q.sum())
             sizes.append(first.size)
-        return _nodes(sizes, np.concatenate(bases), np.concatenate(weights), self.programme)
+        return _nodes(sizes, np.concatenate(bases), np.concatenate(weights))
 
     def _panels(self) -> Nodes:
         """Gauss-Legendre on each panel between events."""
-        grid = np.array(CONCENTRATED if np.isinf(self.other.strip) else PURE)
-        split = int(np.ceil((1 + steepest(self.programme) * self.other.spread / self.law.spread) / 1.4))
-        grid = np.unique(np.concatenate([np.linspace(a, b, split + 1) for a, b in pairwise(grid)]))
+        grid = self._grid
         ends = self.base[:, None] + self.other.spread * np.concatenate([-grid[:0:-1], grid])
         low, high = np.maximum(ends[:, :1], 0.0), ends[:, -1:]
         own = events(self.programme, self.x, float(high.max()))
@@ -151,7 +159,7 @@ class Mixed:
         place = np.cumsum(sizes) - sizes
         flat = np.insert(y.ravel(), place - np.arange(place.size), 0.0)
         mass = np.insert(q.ravel(), place - np.arange(place.size), below)
-        return _nodes(sizes, flat, mass / np.repeat(np.add.reduceat(mass, place), sizes), self.programme)
+        return _nodes(sizes, flat, mass / np.repeat(np.add.reduceat(mass, place), sizes))
 
     def factors(self, t: Floats, centre: Floats | None) -> tuple[Floats, Floats, Floats]:
         """log E[e^{-tH}], tilted mean and variance of H, nodes of t by entities; centre None: 0."""
@@ -200,13 +208,5 @@ class Mixed:
         return np.concatenate([found for part in over_slices(some, self.x.size) for found in part], axis=2)
 
 
-def _nodes(sizes: NDArray[np.int64] | list[int], y: Floats, q: Floats, law: Programme) -> Nodes:
-    if y.size > MOST:
-        raise _many(law, y.size)
+def _nodes(sizes: NDArray[np.int64] | list[int], y: Floats, q: Floats) -> Nodes:
     return Nodes(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), y, q)
-
-
-def _many(law: Programme, nodes: int) -> UnsupportedError:
-    return UnsupportedError(
-        f"{law.name}: the noise of the base would take {nodes:,} nodes, more than {MOST:,}; it can be simulated"
-    )

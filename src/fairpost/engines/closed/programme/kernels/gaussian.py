@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.exact.kernels.mills import of_real
+from fairpost.engines.closed.kernels.mills import of_real
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,0 +1,56 @@
+"""Rules that share nothing, or a sum of independent payments: one function each, beside its derivation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairpost.engines.base import Answer, Part, Refusal
+from fairpost.engines.closed import releases
+from fairpost.engines.closed.baseline import baseline
+from fairpost.engines.closed.programme.moments import payments
+from fairpost.engines.moments import Work
+from fairpost.noise import Law
+from fairpost.rules import Baseline, Nonnegative, PostProcessing, Sum, SumClipped, Unchanged
+from fairpost.rules.programme import Paying
+
+PREPARE: dict[type[PostProcessing], Callable[[Any, Part, Law], Work | str]] = {
+    Unchanged: releases.unchanged,
+    Nonnegative: releases.nonnegative,
+    Sum: releases.keeps_sum,
+    SumClipped: releases.sum_clipped,
+    Baseline: baseline,
+    Paying: payments,
+}
+"""For each kind of rule the work, or the reason why there is none."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Closed formulas are bounds; what a refinement of an integral changed is an estimate."""
+
+    name: ClassVar[str] = "closed"
+    rules: ClassVar[tuple[type[PostProcessing], ...]] = tuple(PREPARE)
+
+    def fits(self, part: Part, rtol: float) -> str | None:
+        """Why there is no formula for this rule under this noise."""
+        work = self._work(part)
+        return work if isinstance(work, str) else None
+
+    def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
+        """Its moments."""
+        work = self._work(part)
+        if isinstance(work, str):
+            return Refusal(work)
+        with np.errstate(all="ignore"):  # far tails under- and overflow; what is not finite is refused in `answer`
+            found = work(rtol)
+            return found.answer("exact", found.kind, part)
+
+    def _work(self, part: Part) -> Work | str:
+        if not isinstance(part.mechanism, Law):
+            return f"the law of {part.mechanism.name} noise is not known; it can be simulated"
+        prepare = next(PREPARE[kind] for kind in type(part.pi).__mro__ if kind in PREPARE)
+        return prepare(part.pi, part, part.mechanism)
