@@ -15,12 +15,12 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.integrate import trapezoid
 
 import fairpost as fp
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds import sum_law
 from fairpost.engines.base import Answer
+from fairpost.engines.closed.programme import moments as programme
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.lattice import listed
 from fairpost.engines.exact.lattice import release as lattice_counts
@@ -33,14 +33,12 @@ from fairpost.engines.exact.pos import uncut as uncut_shares
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
 from fairpost.engines.exact.pos.side import Sums
-from fairpost.engines.closed.programme import moments as programme
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.sums.one import one as release_of_one
 from fairpost.engines.exact.sums.uncut import uncut as uncut_counts
 from fairpost.engines.exact.threshold import few, largest, release, two
 from fairpost.engines.exact.threshold import shares as threshold_shares
-from fairpost.engines.expansion import threshold as expansion
 from fairpost.noise import Threshold
 
 EPS = 2.0**-52
@@ -555,70 +553,3 @@ def test_listed_noises_state_what_is_not_listed() -> None:
         assert found.error == near(most + 3e-14 * np.sqrt(mse) + 4e-16 * truth, rel=1e-9)
         assert found.zero_error == near(left + 1e-13 * sums.zero, rel=1e-9)
         assert found.mse_error == near(most + 1e-13 * mse, rel=1e-9)
-
-
-# ---------------------------------------------------------------------------------------------- the expansion
-
-
-def test_the_expansion_of_whole_numbers_has_three_times_the_margin() -> None:
-    """6 for 2: noise of a large scale is nearly continuous, so that all else is the same."""
-    x, times = np.arange(0.0, 400.0, 40.0), np.full(10, 60)
-    rule, total = Threshold(40.0, 2.0), float(np.sum(60 * x))
-    whole, smooth = (
-        expansion.simplex_threshold(x, times, n, total, rule) for n in (fp.DiscreteLaplace(60.0), fp.Laplace(60.0))
-    )
-    assert whole.bias == pytest.approx(smooth.bias, abs=1e-3 * np.ptp(smooth.bias))
-    assert whole.error / smooth.error == near(np.full(10, 3.0), rel=0.05)
-
-
-def test_the_expansion_states_the_end_of_its_series_of_1_over_S(monkeypatch) -> None:
-    """1 + k^2 + 3 k^4 + 15 k^6: with the field exact, what 105 k^8 would change is left, and k^2/n of the whole for n entities."""
-    x, times, noise, rule = np.array([4.0, 12.0, 30.0]), np.array([20, 10, 10]), fp.Laplace(9.0), Threshold(4.0)
-    p = x / (x @ times)
-    plain, seen = expansion._field, []
-
-    def sure(*given: Any, **more: Any) -> Any:
-        seen.append(replace(plain(*given, **more), error=np.zeros(3)))
-        return seen[-1]
-
-    monkeypatch.setattr(expansion, "_field", sure)
-    monkeypatch.setattr(expansion, "_trusted", lambda *given: None)
-    found = expansion.pos_threshold(x, np.ones(3), times, p, noise, rule)
-    whole, square = float(x @ times), 40 * noise.variance / float(x @ times) ** 2
-    series = square + 3 * square**2 + 15 * square**3
-    first = seen[0].bias / whole
-    second = (first * (1 + series) - found.bias) / series  # Cov(e, S)/Var[S], from the bias itself
-    assert 0.1 < math.sqrt(square) < 0.2
-    left = 105 * square**4 + square / 40
-    assert found.error == near(left * (np.abs(first) + np.abs(second)), rel=1e-6)
-    more = series + 105 * square**4
-    assert (np.abs(first * (1 + more) - second * more - found.bias) <= found.error).all()
-
-
-@pytest.mark.parametrize(("noise", "margin"), [(fp.Laplace(20.0), 2.0), (fp.DiscreteLaplace(20.0), 6.0)])
-def test_the_expansion_knows_its_squares_to_the_square_of_what_is_small(noise: fp.noise.Law, margin: float) -> None:
-    """The deviation of the shift in units of the noise's, and 1/sqrt(D): together squared, times the margin, of every mean squared error."""
-    x, times, one = np.arange(0.0, 200.0, 20.0), np.full(10, 60.0), np.ones(10)
-    field = expansion._field(x, one, times, 0.0, Threshold(10.0, 2.0), noise, fixed=True)
-    small = field.deviation / noise.deviation + 1 / math.sqrt(field.slope)
-    assert 0.04 < small < 0.2
-    assert field.second == near(np.full(10, margin * small**2), rel=1e-9)
-    found = expansion.simplex_threshold(x, times.astype(np.int64), noise, float(times @ x), Threshold(10.0, 2.0))
-    assert (found.mse_error >= margin * small**2 * found.bias**2 + 2 * np.abs(found.bias) * found.error).all()
-
-
-def test_the_expansion_counts_what_the_heaviest_entity_alone_can_do_to_a_chance(monkeypatch) -> None:
-    """Twice what its noise changes about P(0), by an integral over it; and that is part of the stated error."""
-    c, scale, noise = np.array([-3.0, 0.0, 5.0]), np.array([0.5, 2.0, 1.0]), fp.Gaussian(2.0)
-    for at, wide, found in zip(c, scale, expansion._one_other(c, scale, noise), strict=True):
-        u = np.linspace(0.0, 40.0, 400_001)
-        both = np.exp(-u) * (noise.cdf(at + u * wide) + noise.cdf(at - u * wide)) / 2
-        assert found == pytest.approx(2 * abs(trapezoid(both, u) - float(noise.cdf(at))), abs=1e-4)
-    assert expansion._one_other(c, scale, noise).max() > 0.01
-    x, times = np.arange(0.0, 200.0, 20.0), np.full(10, 60)
-    stated = []
-    for alone in (0.0, 1e-3):
-        monkeypatch.setattr(expansion, "_one_other", lambda c, scale, noise, alone=alone: np.full_like(c, alone))
-        found = expansion.simplex_threshold(x, times, fp.Laplace(20.0), float(times @ x), Threshold(10.0))
-        stated.append(found.zero_error)
-    assert stated[1] - stated[0] == near(np.full(10, 1e-3), rel=1e-9)

@@ -24,7 +24,7 @@ from scipy.special import ndtr
 import fairpost as fp
 from fairpost.bounds import sum_law as sumlaw
 from fairpost.bounds import theorems as bounds
-from fairpost.engines import mean_field
+from fairpost.engines.closed.ratio import integrate
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.pos import inverse as pos_inverse
 from fairpost.engines.exact.pos import moments as pos_moments
@@ -34,12 +34,8 @@ from fairpost.engines.exact.pos import problem as pos_problem
 from fairpost.engines.exact.pos import separated as pos_separated
 from fairpost.engines.exact.pos import sets as pos_sets
 from fairpost.engines.exact.pos import side as pos_side
-from fairpost.engines.closed.ratio import integrate
 from fairpost.engines.exact.simplex import few as simplex_few
 from fairpost.engines.exact.simplex import moments as simplex
-from fairpost.engines.exact.threshold.moments import pos_threshold as exact_pos_threshold
-from fairpost.engines.expansion import threshold as expansion
-from fairpost.noise import Threshold
 from fairpost.rules.affine import dual as _dual
 from fairpost.rules.affine.projection import Affine, AffineNonnegative
 from support.oracles.brute import brute_baseline, brute_pos, three, two_deficit
@@ -609,47 +605,6 @@ def test_simplex_errors_are_never_below_rounding(n: int) -> None:
         result = fp.audit(counts, noise, "simplex", engine=fp.Exact(rtol=1e-9))
         size = np.abs(result.bias) + result.expected_T.value
         assert (result.half_width >= np.sqrt(n) * HALF_ULP * size).all()
-
-
-# ---------------------------------------------------------------------------------------------- the expansion
-
-
-def test_the_expansion_states_what_its_two_ways_to_average_differ_by(monkeypatch) -> None:
-    """m(r) wrong at the outer nodes of the fluctuation of r alone: the inner nodes see nothing of it, and the error must say so."""
-    x, times = np.array([0.0, 3.0, 9.0, 40.0]), np.array([200, 100, 60, 40])
-    noise, rule = G(5.0), G(5.0).best_threshold()
-    total, plain, calls = float(x @ times), type(rule).gain, [0]
-    true = expansion.simplex_threshold(x, times, noise, total, rule)
-    fault = np.array([0.5, -0.5, 0.0, 0.0])
-
-    def off(self, mechanism, c):
-        calls[0] += 1  # the first two calls are the nodes at sqrt 3 deviations, the next two those at 1
-        return plain(self, mechanism, c) + (fault if calls[0] <= 2 else 0.0)
-
-    r = mean_field.shift(x, np.ones(4), times.astype(np.float64), 0.0, rule, noise)
-    monkeypatch.setattr(expansion, "shift", lambda *given: r)
-    monkeypatch.setattr(type(rule), "gain", off)
-    found = expansion.simplex_threshold(x, times, noise, total, rule)
-    gap = np.abs(found.bias - true.bias)
-    assert calls[0] == 4
-    assert gap.max() > 0.1 > 3 * true.error.max()
-    assert (gap <= found.error).all()
-    assert found.error.max() < 4 * gap.max()
-
-
-def test_the_expansion_at_its_limit_has_the_room_that_its_margin_gives() -> None:
-    """40,000 empty entities move the shift by a third of a noise deviation, against the exact engine.
-
-    The true error is 0.17 of the stated one there. By the number of entities alone, 1/sqrt(D) = 0.04, it would be 0.75 of it.
-    """
-    x, times, noise, rule = np.array([0.0, 400.0]), np.array([40_000, 560]), G(5.0), Threshold(17.0)
-    p = x / (x @ times)
-    exact = exact_pos_threshold(x, np.ones(2), times, p, noise, rule)
-    rough = expansion.pos_threshold(x, np.ones(2), times, p, noise, rule)
-    gap = np.abs(exact.bias - rough.bias)
-    assert (gap > 100 * exact.error).all()
-    assert (gap <= 0.25 * rough.error).all()
-    assert gap.max() > 0.01 * rough.error.max()
 
 
 def test_what_is_certain_has_an_error_of_an_ulp() -> None:

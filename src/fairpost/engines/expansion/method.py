@@ -311,7 +311,7 @@ class Field:
     def divided(self, bias: Floats, error: Floats, mean: Means, second: Floats, zero_error: Floats) -> Moments:
         """By S."""
         a, shares, v, size = self.a, self.truth, self.law.variance, self.variance / self.whole**2
-        drift = float(np.sum(self.times * a**2 * mean.noise)) / self.centre.D  # Cov(r, S)
+        drift = float(np.sum(self.times * a**2 * mean.noise) / np.sum(self.times * mean.rate))  # Cov(r, S)
         together = a**2 * (v + mean.noise) - mean.rate * drift - shares * self.variance  # Cov(e_i, S)
         series = size * (1 + size * (3 + 15 * size))
         left = 105 * size**4 + size / float(np.sum(self.times))
