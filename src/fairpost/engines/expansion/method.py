@@ -62,7 +62,7 @@ from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexTh
 
 SHARING = 16.0
 """The least D: so many must share the shift."""
-CLIPPED = 12.0
+CLIPPED = 10.0
 """The least number of entities that move the r of shares. Where it is 8 the errors of whole-number noise are as large as is stated."""
 LARGEST = 0.35
 """The largest deviation of r, in units of the noise's."""
@@ -162,13 +162,24 @@ class Field:
 
     @cached_property
     def clipped(self) -> float:
-        """How many move r, from their z alone where S is shared: sum (E|g_i|)^2/E g_i^2, each below its chance of not being kept in full.
+        """How many move the r of shares: (E sum |a g|)^2/sum E (a g)^2, at most the number that is expected not to be kept in full.
 
-        (Whole counts of 0 under little noise get nothing as a rule, but have nothing to move r by.)
+        (Whole counts of 0 under little noise get nothing as a rule, but have nothing to move r by; a heavy weight may move it alone.)
         """
-        mid, a = self.centre, self.a
-        below = self.below(mid.r / a - self.x)[1]  # E(-u)_+, the positive part of g
-        return float(np.sum(self.times * np.where(mid.square > 0, (2 * below - mid.gain / a) ** 2 / mid.square, 0.0)))
+        mid, a, n = self.centre, self.a, self.times
+        both = (
+            2 * a * self.below(mid.r / a - self.x)[1] - mid.gain
+        )  # E|a g|: what is below 0 counts twice less the difference
+        return float(np.sum(n * both)) ** 2 / float(np.sum(n * a**2 * mid.square))
+
+    def alone(self, c: Floats) -> Floats:
+        """Twice what the entity of the largest weight may change about P(eta <= c): its own tails are not those of a normal r."""
+        wide = float(np.max(self.a)) * self.law.spread / (self.centre.D * self.a)
+        nodes, weights = np.polynomial.laguerre.laggauss(16)
+        both = (
+            w * (self.law.cdf(c + u * wide) + self.law.cdf(c - u * wide)) for u, w in zip(nodes, weights, strict=True)
+        )
+        return np.asarray(2 * np.abs(sum(both) / 2 - self.law.cdf(c)))
 
     @cached_property
     def whole(self) -> float:
@@ -298,6 +309,8 @@ class Field:
             # F is whole at a whole r, which has a chance: half of it may lie on either side. And the skewness of F moves what lies below
             whole = 0.4 * self.a / np.sqrt(self.centre.V) + 0.2 / np.sqrt(min(self.clipped, self.centre.D))
             zero_error = zero_error + whole * self.law.density(0.0)
+        if self.shares:
+            zero_error = zero_error + self.alone(self.centre.r / self.a + self.rule.level - self.x)
         zero_error = np.minimum(zero_error, 1.0)
         second = MARGIN * small**2
         if not self.shares:
