@@ -62,8 +62,11 @@ from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexTh
 
 SHARING = 16.0
 """The least D: so many must share the shift."""
-CLIPPED = 10.0
-"""The least number of entities that move the r of shares. Where it is 8 the errors of whole-number noise are as large as is stated."""
+CLIPPED = 2.0
+"""The least number of entities that move the r of shares."""
+RARE = (3.0, 0.25)
+"""Shares: N clipped entities leave r at its corner with a chance that falls like e^{-N}. This multiple of e^{-N} to this power is three times
+what was seen for N from 2 on."""
 LARGEST = 0.35
 """The largest deviation of r, in units of the noise's."""
 SPREAD = 0.2
@@ -167,10 +170,8 @@ class Field:
         (Whole counts of 0 under little noise get nothing as a rule, but have nothing to move r by; a heavy weight may move it alone.)
         """
         mid, a, n = self.centre, self.a, self.times
-        both = (
-            2 * a * self.below(mid.r / a - self.x)[1] - mid.gain
-        )  # E|a g|: what is below 0 counts twice less the difference
-        return float(np.sum(n * both)) ** 2 / float(np.sum(n * a**2 * mid.square))
+        above = a * self.below(mid.r / a - self.x)[1]  # the positive part of a g, from z below r
+        return float(np.sum(n * (2 * above - mid.gain)) ** 2 / np.sum(n * a**2 * mid.square))
 
     def alone(self, c: Floats) -> Floats:
         """Twice what the entity of the largest weight may change about P(eta <= c): its own tails are not those of a normal r."""
@@ -193,7 +194,7 @@ class Field:
 
     def refused(self, name: str) -> str | None:
         """Why the first order in 1/n says nothing: too few entities, or too much noise."""
-        if self.shares and np.sqrt(self.variance) > SPREAD * self.whole:
+        if self.shares and not np.sqrt(self.variance) < SPREAD * self.whole:
             return (
                 f"{name}: the weighted sum fluctuates by {np.sqrt(self.variance):.3g} around {self.whole:.3g}, above the part "
                 f"{SPREAD:g} up to which 1/S is expanded"
@@ -294,6 +295,8 @@ class Field:
         mean, half, mid = self.averaged(step)
         half = mean if step > STEP else half  # a first look, for its size
         small = self.deviation / (self.a * self.law.deviation) + 1 / np.sqrt(self.centre.D)
+        if self.shares:
+            small = small + RARE[0] * np.exp(-RARE[1] * self.clipped)
 
         def left(value: Floats, coarse: Floats, central: Floats, lead: Floats) -> Floats:
             parts = np.abs(value - central) + np.abs(central - lead)
@@ -307,21 +310,34 @@ class Field:
         zero_error = left(mean.zero, half.zero, mid.zero, self.centre.zero) + ROUNDING
         if self.law.discrete:
             # F is whole at a whole r, which has a chance: half of it may lie on either side. And the skewness of F moves what lies below
-            whole = 0.4 * self.a / np.sqrt(self.centre.V) + 0.2 / np.sqrt(min(self.clipped, self.centre.D))
+            few = min(self.clipped, self.centre.D) if self.shares else self.centre.D
+            whole = 0.4 * self.a / np.sqrt(self.centre.V) + 0.2 / np.sqrt(few)
             zero_error = zero_error + whole * self.law.density(0.0)
         if self.shares:
             zero_error = zero_error + self.alone(self.centre.r / self.a + self.rule.level - self.x)
         zero_error = np.minimum(zero_error, 1.0)
         second = MARGIN * small**2
+        deep = np.maximum(self.centre.r + self.a * (self.rule.level - self.x), 0.0) + 10 * self.a * self.law.deviation
+        rounding = 1e-15 * (min(self.s, self.centre.D) * deep) ** 2  # of E(c - z)_+^2 between slopes
         if not self.shares:
-            squares = second * mean.square + 2 * np.abs(bias) * error + np.abs(mean.square - half.square)
+            squares = second * mean.square + 2 * np.abs(bias) * error + np.abs(mean.square - half.square) + rounding
+            lemma = (common, known) if self.rule.level == 0 else (None, None)  # E[T]
+            square = np.maximum(mean.square, 0.0)
             return Moments(
-                bias, error, np.maximum(mean.square, 0.0), mean.zero, mse_error=squares, zero_error=zero_error,
-                threshold=common, threshold_error=known,
-            )  # fmt: skip
-        return self.divided(bias, error, mean, second, zero_error)
+                bias,
+                error,
+                square,
+                mean.zero,
+                lemma[0],
+                mse_error=squares,
+                zero_error=zero_error,
+                threshold_error=lemma[1],
+            )
+        return self.divided(bias, error, mean, second, rounding, zero_error)
 
-    def divided(self, bias: Floats, error: Floats, mean: Means, second: Floats, zero_error: Floats) -> Moments:
+    def divided(
+        self, bias: Floats, error: Floats, mean: Means, second: Floats, rounding: Floats, zero_error: Floats
+    ) -> Moments:
         """By S."""
         a, shares, v, size = self.a, self.truth, self.law.variance, self.variance / self.whole**2
         drift = float(np.sum(self.times * a**2 * mean.noise) / np.sum(self.times * mean.rate))  # Cov(r, S)
@@ -335,7 +351,8 @@ class Field:
         mse = square * (1 + 3 * size) + (6 * together / self.whole - 4 * bias) * together / self.whole
         squares = (mean.square + shares**2 * self.variance) / self.whole**2
         third = 4 * a * self.law.deviation / self.whole  # Cov(e_i^2, S), its own part
-        known = np.minimum((second + third + 15 * size**2) * squares + 2 * np.abs(found) * error, 1.0)
+        known = (second + third + 15 * size**2) * squares + 2 * np.abs(found) * error + rounding / self.whole**2
+        known = np.minimum(known, 1.0)
         return Moments(
             found, error, np.maximum(mse, 0.0) / self.whole**2, mean.zero, mse_error=known, zero_error=zero_error
         )
