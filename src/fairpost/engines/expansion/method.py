@@ -60,6 +60,7 @@ from fairpost.noise import Law, Threshold
 from fairpost.problems import Proportional
 from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
 
+COVERED = (Simplex, SimplexThreshold, PoS, PosThreshold)
 SHARING = 16.0
 """The least D: so many must share the shift."""
 CLIPPED = 2.0
@@ -415,11 +416,11 @@ def _field(part: Part) -> Field | str:
     pi, law = part.pi, part.mechanism
     if not isinstance(law, Law):
         return f"the law of {law.name} noise is not known; it can be simulated"
-    if not isinstance(pi, (Simplex, SimplexThreshold, PoS, PosThreshold)):
+    if not isinstance(pi, COVERED):
         return f"there is no expansion for the post-processing {pi.name!r}"
     shares, d = _pairs(part)
     times, rule = d.times.astype(np.float64), pi.rule or Threshold(0.0)
-    excess = 0.0 if isinstance(pi, (PoS, PosThreshold)) else pi.C - float(np.dot(times, d.x))
+    excess = 0.0 if shares else pi.C - float(np.dot(times, d.x))  # type: ignore[union-attr]  # releases have a total
     if law.discrete and rule.level > 0 and rule.width < NARROW:
         return f"{pi.name}: r stays where a jump meets whole numbers, which the expansion does not follow"
     field = Field(d.x, d.a, times, d.truth, law, rule, shares, excess)
