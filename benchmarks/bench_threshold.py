@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fairpost as fp
-from fairpost.engines.expansion.threshold import pos_threshold
 from fairpost.rules.allocation import PoS
 from fairpost.rules.kernels import simplex, threshold
 from fairpost.rules.threshold import PosThreshold, SimplexThreshold, Threshold
@@ -59,16 +58,14 @@ def table() -> None:
     for column in ("poor_5_17", "pop_5_17"):
         x = districts(column)[1].values
         counts = fp.Counts(x)
-        values, a, times, inverse = counts.distinct
         for epsilon in (0.1, 0.01, 0.001):
             noise = fp.Laplace.from_epsilon(epsilon)
             best = Threshold.best(noise)
             rules: list[Callable[[Floats], Floats]] = [PoS(), PosThreshold(threshold=best)]
             old, new = simulate(x, noise.scale, rules)
-            shares = a * values / x.sum()
-            models = [pos_threshold(values, a, times, shares, noise, rule) for rule in (Threshold(0.0), best)]
-            before, after = (measured_alpha(run[0], m.bias[inverse]) for run, m in zip((old, new), models, strict=True))
-            costs = [cost(m.bias[inverse]) for m in models]
+            models = [fp.audit(counts, noise, rule, engine="expansion") for rule in ("pos", "pos-threshold")]
+            before, after = (measured_alpha(run[0], m.bias) for run, m in zip((old, new), models, strict=True))
+            costs = [cost(m.bias) for m in models]
             b = noise.scale
             shift = -float((models[1].bias.min()) * x.sum())
             bound = (shift + b * np.exp(-1 - shift / b)) / x.sum()

@@ -209,7 +209,7 @@ def test_every_number_has_an_accuracy_of_its_kind() -> None:
     counts = fp.Counts(np.arange(60.0) * 3)
     kinds = {
         "exact": (fp.audit(counts, fp.Laplace(4.0), "pos", engine="exact"), "bound"),
-        "expansion": (fp.audit(counts, fp.Laplace(4.0), "pos-threshold", engine="expansion"), "expansion"),
+        "expansion": (fp.audit(counts, fp.Laplace(20.0), "pos-threshold", engine="expansion"), "expansion"),
         "monte-carlo": (
             fp.audit(counts, fp.Laplace(4.0), "pos", engine="monte-carlo", runs=4000, seed=1, rtol=None),
             "interval",

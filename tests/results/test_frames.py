@@ -81,7 +81,7 @@ def test_what_a_repr_says(found):
     drawn = repr(found["simulated"])
     assert "(interval)" in drawn
     assert "monte-carlo, 300 runs, seed 0" in drawn
-    assert "simulated, because pos: more discrete-laplace noises matter than can be listed" in " ".join(drawn.split())
+    assert "simulated, because the exact engine covers 'pos'" in " ".join(drawn.split())
     plan = repr(found["plan"])
     assert "Plan for pos: the largest expected loss at most $60" in plan
     assert f"scale {found['plan'].found.mechanism.scale:g}" in plan

@@ -14,14 +14,10 @@ from scipy.optimize import linprog
 
 import fairpost as fp
 from fairpost import errors
-from fairpost.engines.exact.pos.moments import pos
-from fairpost.engines.exact.simplex.moments import simplex
-from fairpost.engines.expansion.threshold import pos_threshold, simplex_threshold
 from fairpost.noise import Threshold
 from fairpost.partition import Partition
 from fairpost.rules import PosThreshold, PostProcessing, SimplexThreshold
 from support import mechanisms
-from support.oracles.definitions import pair_shares
 
 # ---------------------------------------------------------------------------------------------- the map
 
@@ -334,25 +330,22 @@ def test_without_a_threshold_it_agrees_with_the_exact_engine(name: str, n: int) 
     """tau = 0 is PoS and pi_S+: the expansion against exact integrals, within its stated error and O(n^-2) in fact."""
     noise = mechanisms.MECHANISMS[name]
     counts = population(n, noise.deviation)
-    x, a, times, _ = counts.distinct
-    none = Threshold(0.0)
-    for exact, ours in (
-        (simplex(x, times, noise, counts.total, 1e-7), simplex_threshold(x, times, noise, counts.total, none)),
-        (
-            pos(x, a, times, pair_shares(x, a, times), noise, 1e-7),
-            pos_threshold(x, a, times, pair_shares(x, a, times), noise, none),
-        ),
-    ):
-        gap, alpha = np.abs(exact.bias - ours.bias), np.ptp(exact.bias)
-        # the margin over what is left out is 2 by design; without a jump 8 to 100 is seen, and below 5 a term is missing
-        assert (5 * gap <= ours.error + 5 * exact.error).all()
-        # deviation of r plus 1/sqrt(D), twice, of a correction alpha/n; and as much again for the common shift
-        assert ours.error.max() <= 14 * alpha / n**1.5
+    for rule in ("simplex", "pos"):
+        try:
+            ours = fp.audit(counts, noise, rule, engine="expansion")
+        except fp.UnsupportedError:
+            assert n == 30
+            continue
+        exact = fp.audit(counts, noise, rule, engine=fp.Exact(rtol=1e-7))
+        gap, alpha = np.abs(exact.bias - ours.bias), exact.alpha.value
+        # 3 to 100 is seen; below 2 a term is missing
+        assert (2 * gap <= ours.half_width + 2 * exact.half_width).all()
+        # deviation of r plus 1/sqrt(D), one and a half times, of a correction alpha/n; and as much again for the common shift
+        assert ours.half_width.max() <= 14 * alpha / n**1.5
         assert gap.max() <= 3.0 * alpha / n**2 + 1e-7 * alpha
         np.testing.assert_allclose(ours.mse, exact.mse, rtol=4.0 / n)
-        # P(0) has its first correction, of size 0.4/n; 33 quantiles have 0.97 of a normal's variance: 0.02/n
-        np.testing.assert_allclose(ours.zero, exact.zero, rtol=0, atol=0.03 / n)
-        assert np.dot(times, ours.bias) == pytest.approx(0.0, abs=1e-12 * alpha * n)
+        np.testing.assert_allclose(ours.zero, exact.zero, rtol=0, atol=1.0 / n**2)
+        assert np.sum(ours.bias) == pytest.approx(0.0, abs=1e-12 * alpha * n)
 
 
 def simulated(counts: fp.Counts, noise: np.ndarray, pi: PostProcessing) -> tuple[np.ndarray, ...]:
@@ -379,41 +372,35 @@ def test_the_evaluation_agrees_with_simulation(name: str, n: int, runs: int, wei
     """Biases within the stated error and 4.5 standard errors (12 comparisons a case: below 1e-4 by chance)."""
     mechanism = mechanisms.MECHANISMS[name]
     counts = population(n, mechanism.deviation, weighted)
-    x, a, times, _ = counts.distinct
+    times, inverse = counts.distinct[2:]
     noise = mechanisms.noise(name, (runs, n), seed=n)
     kinds = (PosThreshold,) if weighted else (PosThreshold, SimplexThreshold)
     for kind in kinds:
         pi = kind.from_counts(counts).for_mechanism(mechanism)
-        rule = pi.threshold
-        assert rule is not None
-        if kind is PosThreshold:
-            found = pos_threshold(x, a, times, pair_shares(x, a, times), mechanism, rule)
-        else:
-            found = simplex_threshold(x, times, mechanism, counts.total, rule)
-        bias, error, mse, zero = simulated(counts, noise, pi)
-        assert (np.abs(bias - found.bias) <= found.error + 4.5 * error).all()
-        assert found.error.max() < 0.25 * np.ptp(found.bias)  # an error that covers everything would say nothing
+        try:
+            found = fp.audit(counts, mechanism, pi, engine="expansion")
+        except fp.UnsupportedError as refused:
+            assert n == 48
+            assert "that are clipped" in str(refused)  # noqa: PT017
+            continue
+        bias, error, mse, zero = (part[inverse] for part in simulated(counts, noise, pi))
+        assert (np.abs(bias - found.bias) <= found.half_width + 4.5 * error).all()
+        assert found.half_width.max() < 0.1 * np.ptp(found.bias)  # an error that covers everything would say nothing
         np.testing.assert_allclose(found.mse, mse, rtol=4.0 / n + 5 * 3 / np.sqrt(runs))
         # without its first correction P(0) is off by 0.3/n to 0.8/n; 8 or 16 entities and more share an estimate
-        # whole-number noise: P(eta <= c) is averaged over 33 places of c, a step is seen to 1/66 of its height
-        step = float(mechanism.density(0.0)) / 66 if mechanism.discrete else 0.0
-        left = step + (0.35 / n if weighted or mechanism.discrete else 0.05 / n)
+        left = 0.35 / n if weighted or mechanism.discrete else 0.05 / n
         np.testing.assert_allclose(found.zero, zero, rtol=0, atol=left + 5 * 0.5 / np.sqrt(runs * times.min()))
 
 
 def test_where_the_expansion_cannot_be_trusted_it_refuses() -> None:
-    few = fp.Counts([0.0, 1.0, 5.0, 9.0, 40.0])
-    x, a, times, _ = few.distinct
-    noise = fp.Laplace(3.0)
-    with pytest.raises(fp.ToleranceError, match="the expansion needs"):
-        simplex_threshold(x, times, noise, few.total, Threshold.best(noise))
-    with pytest.raises(fp.ToleranceError, match="entities that share the shift, got 3"):
-        pos_threshold(x, a, times, pair_shares(x, a, times), noise, Threshold.best(noise))
-    with pytest.raises(fp.ToleranceError, match="weighted sum fluctuates"):
-        pos_threshold(x, a, 50 * times, pair_shares(x, a, 50 * times), fp.Laplace(200.0), Threshold(200.0))
-    nothing = simplex_threshold(x, times, noise, 0.0, Threshold.best(noise))
-    np.testing.assert_array_equal(nothing.bias, -x)
-    np.testing.assert_array_equal(nothing.zero, 1.0)
+    few, many = fp.Counts([0.0, 1.0, 5.0, 9.0, 40.0]), fp.Counts(np.tile([0.0, 1.0, 5.0, 9.0, 40.0], 50))
+    for rule in ("simplex-threshold", "pos-threshold"):
+        with pytest.raises(fp.UnsupportedError, match="16 entities that share the shift, got"):
+            fp.audit(few, fp.Laplace(3.0), rule, engine="expansion")
+    with pytest.raises(fp.UnsupportedError, match="weighted sum fluctuates"):
+        fp.audit(many, fp.Laplace(200.0), "pos-threshold", engine="expansion")
+    with pytest.raises(fp.UnsupportedError, match="2 entities that are clipped, got"):
+        fp.audit(fp.Counts(np.arange(20.0, 220.0)), fp.Laplace(3.0), "pos", engine="expansion")
 
 
 @pytest.mark.parametrize("column", ["poor_5_17", "pop_5_17"])
@@ -421,19 +408,15 @@ def test_where_the_expansion_cannot_be_trusted_it_refuses() -> None:
 def test_saipe_is_fairer_cheaper_and_nearly_as_precise(column: str, epsilon: float) -> None:
     """The bars of the comparison with PoS, both by the expansion (tau = 0 is PoS); design/threshold's figures."""
     counts = mechanisms.saipe(column)
-    x, a, times, _ = counts.distinct
     noise = fp.Laplace.from_epsilon(epsilon)
-    old, new = (
-        pos_threshold(x, a, times, pair_shares(x, a, times), noise, rule)
-        for rule in (Threshold(0.0), Threshold.best(noise))
-    )
+    old, new = (fp.audit(counts, noise, rule, engine="expansion") for rule in ("pos", "pos-threshold"))
     assert np.ptp(old.bias) >= 1.3 * np.ptp(new.bias)
-    assert np.dot(times, np.maximum(-new.bias, 0)) < np.dot(times, np.maximum(-old.bias, 0))
-    assert np.sqrt(np.dot(times, new.mse)) <= 1.1 * np.sqrt(np.dot(times, old.mse))
+    assert np.sum(np.maximum(-new.bias, 0)) < np.sum(np.maximum(-old.bias, 0))
+    assert np.sqrt(np.sum(new.mse)) <= 1.1 * np.sqrt(np.sum(old.mse))
     b, shift = noise.scale, -new.bias.min() * counts.total
     least = (shift + b * np.exp(-1 - shift / b)) / counts.total
     assert np.ptp(new.bias) == pytest.approx(least, rel=0.02)
-    assert (new.error <= 1e-3 * np.ptp(new.bias)).all()
+    assert (new.half_width <= 1e-3 * np.ptp(new.bias)).all()
 
 
 def test_saipe_simulated_alpha_agrees_with_the_bound() -> None:
@@ -472,22 +455,22 @@ def test_over_one_list_another_rule_can_have_a_smaller_range():
     assert round(float(c * kept[2]), 2) == 0.73
     # no rule has less there: m(0) >= e^{-8} m(40), and m(0) + m(40) = 40
     assert np.ptp(bias[:2]) == pytest.approx(2 * 40 / (1 + np.exp(40 / b)), rel=1e-12)
-    found = simplex_threshold(np.array([0.0, 40.0]), np.array([50, 50]), noise, x.sum(), noise.best_threshold())
+    found = fp.audit(x, noise, "simplex-threshold", engine="expansion")
     k = float(mpmath.findroot(lambda v: v - b * mpmath.exp(-1 - v / b), 1.4))
     assert round(2 * k, 2) == 2.78
     # the expansion adds corrections of size 1/n to the mean field, and says how well it is known
-    assert np.ptp(found.bias) == pytest.approx(2 * k, abs=2 * float(found.error.max()) + 2 * k / x.size)
+    assert np.ptp(found.bias) == pytest.approx(2 * k, abs=2 * float(found.half_width.max()) + 2 * k / x.size)
 
 
 @pytest.mark.parametrize(
-    "noise", [fp.Laplace(4.0), fp.Gaussian(4.0), fp.DiscreteLaplace(0.2266), fp.DiscreteGaussian(0.3)]
+    "noise", [fp.Laplace(4.0), fp.Gaussian(4.0), fp.DiscreteLaplace(2.266), fp.DiscreteGaussian(1.3)]
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_expansion_states_its_squares_and_chances(noise: fp.noise.Law, weighted: bool) -> None:
     """Against simulation: six standard errors of it. A whole-number edge may lie on either side: then the chance is known no better."""
     rng = np.random.default_rng(1)
-    x = np.floor(rng.exponential(2.0 if noise.discrete else 9.0, 60))
-    counts = fp.Counts(x, weights=np.exp(rng.uniform(0, 5, 60)) if weighted else None)
+    x = np.floor(rng.exponential(2.0 if noise.discrete else 9.0, 120))
+    counts = fp.Counts(x, weights=np.exp(rng.uniform(0, 1, 120)) if weighted else None)
     found = fp.audit(counts, noise, "pos-threshold", engine="expansion")
     runs = fp.audit(counts, noise, "pos-threshold", engine="monte-carlo", runs=20_000, seed=3)
     for value, known, accuracy, width in (

@@ -106,7 +106,6 @@ LONG = {
         "test_the_slow_corner_is_answered_by_upright_lines",
         "test_against_simulation[twenty-Laplace]",
     ),
-    "engines/expansion/test_whole": ("test_the_stand_in_of_a_ramp_is_the_jump_in_its_middle",),
     "hierarchy/test_rules": (
         "test_the_guide_table_draws_the_bits_of_the_stream[0.05]",
         "test_seven_nodes_by_enumeration",

@@ -8,7 +8,6 @@ import pytest
 import fairpost as fp
 from fairpost import errors
 from fairpost.counts import distinct_pairs
-from fairpost.engines import Expansion
 from fairpost.engines.exact.lattice import dropped, period
 from fairpost.engines.exact.lattice import shares as lattice
 from fairpost.engines.exact.pos.problem import Problem
@@ -60,7 +59,7 @@ def test_whole_numbers_come_near_continuous_noise_as_their_scale_grows() -> None
         smooth = fp.audit(fp.Counts(x), fp.Laplace(b), "pos", engine="exact")
         parts.append((whole.bias - smooth.bias) / smooth.alpha.value * b * b)
         wide.append((whole.mse[-1] / smooth.mse[-1] - 1) * b * b)
-        stated = fp.audit(fp.Counts(x), fp.DiscreteLaplace(b), "pos", engine=Expansion())
+        stated = fp.audit(fp.Counts(x), fp.DiscreteLaplace(b), "pos", engine="expansion")
         assert (np.abs(whole.bias - stated.bias) <= stated.half_width).all()
         assert (np.abs(whole.zero - stated.zero) <= stated.zero_accuracy.half_width).all()
     largest = [float(np.abs(part).max()) for part in parts]

@@ -286,14 +286,6 @@ def test_the_engine_answers_uneven_weights_and_a_sum_of_either_sign():
     assert abs(found.alpha.value - drawn.alpha.value) < 4 * drawn.alpha.half_width
 
 
-def test_whole_numbers_of_a_large_scale_are_an_expansion_of_it():
-    counts = fp.Counts([3, 1, 10, 2], weights=[1.0, 200.0, 1.5, 3e4])
-    near = fp.audit(counts, fp.DiscreteGaussian(3000.0), "pos-threshold", engine="expansion")
-    found = fp.audit(counts, fp.Gaussian(3000.0), "pos-threshold", engine="exact")
-    assert near.method == "expansion"
-    assert near.bias == pytest.approx(found.bias, abs=1e-3)
-
-
 def test_nobody_dropped_is_one_integral():
     """Two giants: the mean of z_1/S by Gauss-Hermite."""
     u, w = np.polynomial.hermite_e.hermegauss(60)

@@ -1,4 +1,4 @@
-"""The expansion engine: mean field and its first correction in 1/n. It states its error and does not bound it."""
+"""The expansion engine: what many entities do on average, and the first order in 1/n. It states its error and does not bound it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import ClassVar
 from fairpost.engines.analytic import Analytic
 from fairpost.engines.base import Answer, Question, Refusal
 
+RTOL = 1e-2
+"""Of alpha: what the method is asked for."""
+
 
 @dataclass(frozen=True)
 class Expansion:
-    """No simulation and no integral: what many entities do on average, and the first correction.
+    """No simulation: what many entities do on average, and the first correction.
 
     The error of a bias is the size of what is left out, with a margin that tests against exact results and simulation set.
     """
@@ -20,11 +23,10 @@ class Expansion:
 
     @property
     def analytic(self) -> Analytic:
-        """Its methods."""
-        from fairpost.engines.evaluation import Registered
-        from fairpost.engines.expansion.evaluators import EXPANSION
+        """Its method."""
+        from fairpost.engines.expansion.method import Many
 
-        return Analytic((Registered(self.name, "expansion", EXPANSION),), rtol=1.0, missing="there is no expansion")
+        return Analytic((Many(),), RTOL, missing="there is no expansion")
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""
