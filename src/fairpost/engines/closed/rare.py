@@ -30,6 +30,8 @@ noise are as good as 0.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -52,10 +54,12 @@ ROUNDING = 1e-13
 """Of sums with the nodes of 1/S."""
 OFTEN = 1e-3
 """A chance of more than that is not rare, whatever the tolerance."""
-UNDERFLOW = 1e-290
-"""Who is clipped less often has no bias that a float can hold."""
+NEGLIGIBLE = 1e-4
+"""Of what an error may be: who adds less is not looked at."""
+LOOKS = 64
+"""Entities whose factors in the bound on r are taken as they are, not bounded."""
 AT_EDGE = 1e-9
-"""Whole counts lie at the foot of a ramp with a chance, where floats give their rounding instead of 0."""
+"""Whole counts lie at the foot of a ramp with a chance, in floats a little beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,7 @@ class Rare:
 
     @cached_property
     def n(self) -> int:
+        """Entities."""
         return int(np.sum(self.d.times))
 
     @cached_property
@@ -82,6 +87,13 @@ class Rare:
         return self.rule.level + self.rule.width
 
     @cached_property
+    def line(self) -> tuple[float, float, float]:
+        """z0 in counts, A and B."""
+        n, s = float(self.n), self.rule.steepness
+        b = 0.0 if self.rule.level == 0 else 1.0 if np.isinf(s) else (s - 1) / (n - 1 + s)
+        return self.rule.level * (n - 1) / n, b + 1 / (n - 1), b
+
+    @cached_property
     def problem(self) -> Problem:
         """Of shares."""
         return Problem.build(self.d.x, self.d.a, self.d.times, self.d.truth, self.law)
@@ -89,17 +101,51 @@ class Rare:
     @cached_property
     def a(self) -> Floats:
         """Weights, the largest of them 1."""
-        return self.d.a / np.max(self.d.a)
+        return np.asarray(self.d.a / np.max(self.d.a))
 
     @cached_property
     def unit(self) -> float:
         """From a_j counts to the unit of the answer."""
         return 1.0 if self.total is not None else 1.0 / self.problem.mean
 
+    # -- what errors may be --
+
+    @cached_property
+    def expected(self) -> float:
+        """About alpha, with a shift that is not random; for tau = 0, where shares add nothing of their own, at most alpha (Jensen)."""
+        bias = self.rule.gain(self.law, self.rule.level - self.d.x - self.drift) * self.a * self.unit
+        if self.total is None:
+            square = (self.a * self.unit) ** 2 * self.law.variance
+            bias = bias - square + self.problem.shares * float(square @ self.d.times)
+        return float(np.ptp(bias))
+
     def allowed(self, rtol: float, alpha: float) -> float:
         """What the error of alpha may be: all of the floor only where alpha is below it, and three digits of it above."""
         floor = FLOOR * self.law.deviation * self.unit
         return max(rtol * alpha, floor if alpha <= floor else DIGITS * floor)
+
+    def lost(self, chance: float, power: int = 1) -> float:
+        """What an event of this chance can do to a bias (`power` 1) or a mean squared error (2)."""
+        if chance <= 0:
+            return 0.0
+        q, p = min(0.5 * self.law.strip, 1 / self.law.spread), 2.0 ** np.arange(2, 11)
+        log = np.array([math.lgamma(v + 1) for v in p]) + math.log(2) + float(self.law.cgf(q))
+        weight = float(self.a @ self.d.times) + power
+        size = self.n * abs(self.drift) + weight * np.exp(log / p) / q + self.top
+        size = 4 * size * (self.unit if self.total is not None else 4 * self.unit)
+        return float(np.min(size**power * np.exp(math.log(chance) * (1 - power / p))))
+
+    def reached(self, found: Moments, rtol: float) -> Moments:
+        """The same, or what was reached where that is short of the tolerance. Entities that are all alike have the same bias."""
+        if self.d.x.size == 1:
+            bias = np.full(1, self.drift)
+            found = replace(found, bias=bias, error=np.spacing(np.abs(bias)) * (self.total is not None))
+        alpha, slack = range_error(found.bias, found.error)
+        if slack <= self.allowed(rtol, alpha) + 1e-15 * abs(self.drift):
+            return found
+        return Moments.missed("few clipped", found.bias, found.error / 10, rtol)
+
+    # -- chances --
 
     @cached_property
     def shifts(self) -> Floats:
@@ -123,30 +169,28 @@ class Rare:
 
     @cached_property
     def _beyond(self) -> Floats:
-        """P(r > w) of a release."""
-        d, law, w = self.d, self.law, self.shifts
-        most = 60.0 / law.spread if np.isinf(law.strip) else 0.999 * law.strip
-        q = np.geomspace(1e-3 / law.spread, most, 60)
-        log, gap = np.asarray(law.cgf(q)), np.subtract.outer(w, d.x)
-        far = d.x > w[-1] + 60 / most  # there log(1 + F e^-...) <= F
-        under = np.log(law.cdf(gap[:, ~far]))[:, None, :] + gap[:, None, ~far] * q[:, None] - log[:, None]
-        swell = np.logaddexp(0.0, under) @ d.times[~far] + (law.cdf(gap[:, far]) @ d.times[far])[:, None]
-        power = self.n * (log - np.multiply.outer(w + self.drift, q)) + swell
-        return np.exp(np.minimum(np.min(power, axis=1), 0.0))
+        """P(r > w) of a release; log(1 + F e^-...) <= F where x >= w."""
+        x, times, law, w = self.d.x, self.d.times, self.law, self.shifts
+        q = np.geomspace(1e-3 / law.spread, 60.0 / law.spread if np.isinf(law.strip) else 0.999 * law.strip, 60)
+        log, gap = np.asarray(law.cgf(q)), np.subtract.outer(w, x[:LOOKS])
+        under = np.log(law.cdf(gap))[:, None] + gap[:, None] * q[:, None] - log[:, None]
+        swell = np.logaddexp(0.0, under) @ times[:LOOKS] + (self.low[:, LOOKS:] @ times[LOOKS:])[:, None]
+        power = np.min(self.n * (log - np.multiply.outer(w + self.drift, q)) + swell, axis=1)
+        known = w < (x[LOOKS] if x.size > LOOKS else np.inf)
+        return np.where(known, np.exp(np.minimum(power, 0.0)), 1.0)
 
     def _chance(self, near: Floats, some: slice, many: int) -> float:
-        """The least over w of `near`, the chance of those near the edge, and P(r > w), where the entities `some`, `many` at a time, are clipped."""
+        """The least over w of `near`, the chance at the edge, and P(r > w), with `many` entities of the pairs `some` clipped at a time."""
         if self.total is not None:
-            beyond = self._beyond
-        else:
-            reach = np.multiply.outer(self.shifts, (self.n - many) / many / self.a[some])
-            beyond = self.law.cdf(-reach - self.d.x[some]) @ self.d.times[some]
-        return min(float(np.min(near + beyond)), 1.0)
+            return min(float(np.min(near + self._beyond)), 1.0)
+        reach = np.multiply.outer(self.shifts, (self.n - many) / max(many, 1) / self.a[some])
+        return min(float(np.min(near + self.law.cdf(-reach - self.d.x[some]) @ self.d.times[some])), 1.0)
 
     @cached_property
     def two(self) -> float:
-        """The chance that two are clipped at a time. Of two entities one has more than the end of the ramp, where C is more than both ends."""
-        if self.n == 2 and float(self.a @ self.d.times) * self.top < (0.25 * self.problem.mean if self.total is None else self.total):
+        """The chance that two are clipped at a time. Of two entities one is kept in full where C is more than the ends of both ramps."""
+        least = 0.25 * self.problem.mean if self.total is None else self.total
+        if self.n == 2 and float(self.a @ self.d.times) * self.top < least:
             return 0.0
         each, times = self.low * self.d.times, self.d.times
         pairs = np.sum(each[:, 1:] * np.cumsum(each, axis=1)[:, :-1], axis=1) + self.low**2 @ (times * (times - 1) / 2)
@@ -158,205 +202,133 @@ class Rare:
             return 0.0
         return self._chance(self.low[:, k:] @ self.d.times[k:], slice(k), int(np.sum(self.d.times[:k])))
 
-    def lost(self, chance: float, power: int = 1) -> float:
-        """What an event of this chance can do to a bias (`power` 1) or a mean squared error (2)."""
-        if chance <= 0:
-            return 0.0
-        q = min(0.5 * self.law.strip, 1 / self.law.spread)
-        p = 2.0 ** np.arange(2, 11)
-        log = np.array([math.lgamma(v + 1) for v in p]) + math.log(2) + float(self.law.cgf(q))
-        weight = float(self.a @ self.d.times) + 1 + (power - 1)
-        size = self.n * abs(self.drift) + weight * np.exp(log / p) / q + self.top
-        size = 4 * size * (self.unit if self.total is not None else 4 * self.unit)
-        return float(np.min(size**power * np.exp(math.log(chance) * (1 - power / p))))
-
-    def clipped_bias(self) -> Floats:
-        """E[g_i] if the shift were not random: what says beforehand how large alpha is."""
-        return self.rule.gain(self.law, self.rule.level - self.d.x - self.drift) * self.a * self.unit
-
-    def expected(self) -> float:
-        """About alpha; for tau = 0 at most alpha, by Jensen's inequality, where shares add nothing of their own."""
-        bias = self.clipped_bias()
-        if self.total is None:
-            p = self.problem
-            square = p.a**2 * self.law.variance / p.mean**2
-            bias = bias - square + p.shares * float(square @ p.times)
-        return float(np.ptp(bias))
-
-    def sure(self, tolerance: float) -> str | None:
-        """Why S > 0 is not certain enough; None where it is, and for a release."""
+    def sure(self, tolerance: float) -> bool:
+        """Whether S > 0 is certain enough; so it is for a release."""
         if self.total is not None:
-            return None
+            return True
         p = self.problem
-        if not (p.mean > 0 and p.variance > 0):
-            return "the noise is too far from the counts for floats"
-        level = Chernoff.of(p).level(0.75 * p.mean)
-        return None if level > 20 and 32 * math.exp(-min(level, 60.0)) <= tolerance else "S may come near 0"
-
-    def reached(self, found: Moments, rtol: float) -> Moments:
-        """The same, or what was reached where that is short of the tolerance. Entities that are all alike have the same bias."""
-        if self.d.x.size == 1:
-            bias = np.full(1, self.drift)
-            found = replace(found, bias=bias, error=np.spacing(np.abs(bias)) * (self.total is not None))
-        alpha, slack = range_error(found.bias, found.error)
-        if slack <= self.allowed(rtol, alpha) + 4e-16 * abs(self.drift):
-            return found
-        return Moments.missed("few clipped", found.bias, found.error / 10, rtol)
-
-
-def _line(rule: Threshold, n: float) -> tuple[float, float]:
-    """A and B."""
-    if rule.level == 0:
-        return 1 / (n - 1), 0.0
-    b = 1.0 if np.isinf(rule.steepness) else (rule.steepness - 1) / (n - 1 + rule.steepness)
-    return b + 1 / (n - 1), b
+        level = Chernoff.of(p).level(0.75 * p.mean) if p.mean > 0 and p.variance > 0 else 0.0
+        return level > 20 and 32 * math.exp(-min(level, 60.0)) <= tolerance
 
 
 # -- a release ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Shift:
-    """The moments of r if this entity alone is clipped, 0 for who is not: E[r], E[r^2], E[nu r], and the sizes that were subtracted."""
-
-    r: Floats
-    rr: Floats
-    nu_r: Floats
-    size: Floats
-    second: Floats
-
-
-def _shift(q: Rare) -> _Shift:
-    n, rule, u = float(q.n), q.rule, q.d.x + q.drift
-    a, b = _line(rule, n)
-    z0, z1 = rule.level * (n - 1) / n, q.top
-    some = q.law.cdf(0.5 * (q.top - u) * n / (n - 1)) > UNDERFLOW  # of y the noise is sharper: half the way is certain
-    rows = np.zeros((4, u.size))
-    for row, (k, z) in zip(rows, ((1, z0), (1, z1), (2, z0), (2, z1)), strict=True):
-        row[some] = sum_law.clipped(u[some] - z, q.n, q.law, k)
-    first, later, squares, later_squares = rows
-    r = a * first - b * later
-    cross = squares + (z1 - z0) * first
-    rr = a * a * squares - 2 * a * b * cross + b * b * later_squares
-    nu_r = a * ((z0 - u) * first - squares) - b * ((z1 - u) * later - later_squares)
-    size, second = a * first + b * later, a * a * squares + 2 * a * b * cross + b * b * later_squares
-    return _Shift(r, rr, nu_r, size, second + (abs(z1) + np.abs(u)) * size + a * squares + b * later_squares)
+def _clipped(q: Rare, k: int, cut: float, some: int) -> Floats:
+    """E[(cut - y)_+^k] of the first pairs, 0 for the others."""
+    out = np.zeros(q.d.x.size)
+    out[:some] = sum_law.clipped(q.d.x[:some] + q.drift - cut, q.n, q.law, k)
+    return out
 
 
 def release(q: Rare, rtol: float) -> Moments:
     """bias = drift + (n - 1) E[r_i] - sum over the others of E[r_j]; squares likewise, E[nu_j r_i] = -E[nu_i r_i]/(n - 1)."""
-    n, drift, times, missed = float(q.n), q.drift, q.d.times, q.two
-    s = _shift(q)
-    mean = float(times @ s.r)
-    bias = drift + (n * s.r - mean)
-    own = 2 * (n - 1) * (s.nu_r + drift * s.r) + (n - 1) ** 2 * s.rr
-    other = s.rr - 2 * drift * s.r + 2 * s.nu_r / (n - 1)
-    base = sum_law.variance(q.law, q.n) + drift**2
-    mse = base + own - other + float(times @ other)
-    rounded = RELATIVE * (n * s.size + float(times @ s.size)) + 4e-16 * abs(drift)
-    error = rounded + q.lost(missed)
-    second = 2 * n * n * (s.second + abs(drift) * s.size)
-    mse_error = RELATIVE * (base + second + float(times @ second) / n) + q.lost(missed, 2)
-    low = q.d.x + drift - q.rule.level * (n - 1) / n
-    zero, foot = np.zeros(low.size), np.zeros(low.size)
-    some = q.law.cdf(0.5 * (q.top - q.d.x - drift) * n / (n - 1)) > UNDERFLOW
-    foot[some] = sum_law.at_zero(low[some], q.n, q.law)
-    zero[some] = sum_law.clipped(low[some], q.n, q.law, 0) + foot[some]
-    plain = q.top == 0
-    return q.reached(
-        Moments(
-            bias,
-            error,
-            np.maximum(mse, bias**2),
-            np.clip(zero, 0.0, 1.0),
-            threshold=mean if plain else None,
-            mse_error=mse_error,
-            zero_error=RELATIVE * zero + (0.0 if plain else foot) + missed,
-            threshold_error=RELATIVE * mean + q.lost(missed) if plain else None,
-            kind="bound",
-        ),
-        rtol,
+    n, times, (z0, a, b), z1 = float(q.n), q.d.times, q.line, q.top
+    least = NEGLIGIBLE * q.allowed(rtol, q.expected)
+    some = bisect_left(range(times.size), True, key=lambda k: q.lost(q.outside(k)) <= least)
+    v0, v1, vv0, vv1 = (_clipped(q, k, z, some) for k in (1, 2) for z in (z0, z1))
+    u, size = np.abs(q.d.x + q.drift), a * v0 + b * v1
+    r, cross = a * v0 - b * v1, 2 * a * b * (vv0 + (z1 - z0) * v0)
+    rr = a * a * vv0 - cross + b * b * vv1
+    nu_r = a * ((z0 - q.d.x - q.drift) * v0 - vv0) - b * ((z1 - q.d.x - q.drift) * v1 - vv1)
+    mean, other = float(times @ r), rr - 2 * q.drift * r + 2 * nu_r / (n - 1)
+    square = 2 * (n - 1) * (nu_r + q.drift * r) + (n - 1) ** 2 * rr - other + float(times @ other)
+    # RELATIVE of every term that was added up
+    second = 2 * n * n * (a * a * vv0 + cross + b * b * vv1 + (z1 + u + abs(q.drift)) * size + a * vv0 + b * vv1)
+    rounding = RELATIVE * (n * size + float(times @ size)), RELATIVE * (second + float(times @ second) / n)
+    zero = _clipped(q, 0, z0, some)
+    zero[:some] += sum_law.at_zero(q.d.x[:some] + q.drift - z0, q.n, q.law)
+    return release_answer(q, n * r - mean, square, zero, mean, rounding, q.two + q.outside(some), rtol)
+
+
+def release_answer(
+    q: Rare, d: Floats, square: Floats, zero: Floats, mean: float, rounding: tuple[Floats, Floats], missed: float, rtol: float
+) -> Moments:  # fmt: skip
+    """From E[g_j] less its mean, what clipping adds to the mean square, and P(out_j = 0)."""
+    plain, lost = q.top == 0, q.lost(missed)
+    base, bias = sum_law.variance(q.law, q.n) + q.drift**2, q.drift + d
+    found = Moments(
+        bias,
+        rounding[0] + 4e-16 * abs(q.drift) + lost,
+        np.maximum(base + square, bias**2),
+        np.clip(zero, 0.0, 1.0),
+        threshold=mean if plain else None,
+        mse_error=rounding[1] + RELATIVE * base + q.lost(missed, 2),
+        zero_error=RELATIVE * zero + missed,
+        threshold_error=RELATIVE * mean + lost if plain else None,
+        kind="bound",
     )
+    return q.reached(found, rtol)
 
 
 # -- shares ------------------------------------------------------------------------------------------------------------------
 
 
-def _tilted_shift(q: Rare, t: Floats) -> tuple[Floats, Floats, Floats]:
-    """E[r e^{-t a eta}], of r^2 and of z r: rows nodes, columns pairs."""
-    a, n, rule = q.a, float(q.n), q.rule
-    one, two = _line(rule, n)
-    s = -np.multiply.outer(t, a)
+def _tilted(q: Rare, t: Floats, cut: float, k: int) -> Floats:
+    """E[v^k e^{-t a eta}], v = a (cut - X)_+: rows nodes, columns pairs."""
+    c, s = cut - q.d.x, -np.multiply.outer(t, q.a)
+    value = np.real(q.law.lower(np.broadcast_to(c, s.shape), s, k)) * np.exp(s * c)
+    return np.asarray(np.where(q.law.cdf(c) > 0, (-q.a) ** k * value, 0.0))
 
-    def clipped(cut: float) -> tuple[Floats, Floats]:
-        """E[v e^{-t a eta}] and of v^2, v = a (cut - X)_+."""
-        c = cut - q.d.x
-        some = q.law.cdf(np.minimum(c, 0.0)) > UNDERFLOW
-        at, tilt = c[some], s[:, some]
-        out = np.zeros((2, t.size, c.size))
-        for k in (1, 2):
-            value = np.real(q.law.lower(np.broadcast_to(at, tilt.shape), tilt, k))
-            out[k - 1][:, some] = (-a[some]) ** k * value * np.exp(tilt * at)
-        return out[0], out[1]
 
-    z0, z1 = rule.level * (n - 1) / n, q.top
-    (v0, vv0), (v1, vv1) = clipped(z0), clipped(z1)
-    wide = a * (z1 - z0)
-    first = one * v0 - two * v1
-    second = one**2 * vv0 - 2 * one * two * (vv0 + wide * v0) + two**2 * vv1
-    cross = one * (a * z0 * v0 - vv0) - two * (a * z1 * v1 - vv1)
-    return first, second, cross
+def _weighed(q: Rare, inverse: Inverse) -> tuple[Floats, Floats, Floats]:
+    """E[r e^{-tS}] times omega, of r^2 and of z r: rows nodes, columns pairs."""
+    p, (z0, a, b), z1 = q.problem, q.line, q.top
+    v0, vv0, v1, vv1 = (_tilted(q, inverse.t, z, k) for z in (z0, z1) for k in (1, 2))
+    log = p.tilted(inverse.t)[0]
+    own = inverse.omega[:, None] * np.exp((log @ p.times)[:, None] - log - (inverse.t * p.mean)[:, None])
+    second = a * a * vv0 - 2 * a * b * (vv0 + q.a * (z1 - z0) * v0) + b * b * vv1
+    cross = a * (q.a * z0 * v0 - vv0) - b * (q.a * z1 * v1 - vv1)
+    return own * (a * v0 - b * v1), own * second, own * cross
 
 
 def _share_moments(q: Rare, inverse: Inverse) -> tuple[Floats, Floats]:
     p, n = q.problem, float(q.n)
     bias, mse = unclipped(p, inverse)
-    log, mean, _ = p.tilted(inverse.t)
-    own = inverse.omega[:, None] * np.exp((log @ p.times)[:, None] - log - (inverse.t * p.mean)[:, None])
-    first, second, cross = (own * v for v in _tilted_shift(q, inverse.t))
-    rho = np.sum(first, axis=0)
+    first, second, cross = _weighed(q, inverse)
+    rho, mean = np.sum(first, axis=0), p.tilted(inverse.t)[1]
     lift = n * rho - float(p.times @ rho)
-    twice = inverse.t[:, None]
     others = (first @ p.times)[:, None] - first
     square = (n - 1) * (2 * cross + (n - 1) * second) + (second @ p.times)[:, None] - second - 2 * (p.c + mean) * others
     bias = bias + lift
-    return bias, np.maximum(mse + np.sum(twice * square, axis=0) - 2 * p.shares * lift, bias**2)
+    return bias, np.maximum(mse + inverse.t @ square - 2 * p.shares * lift, bias**2)
 
 
 def shares(q: Rare, rtol: float) -> Moments:
     """bias = E[(z_i - P_i S)/S] + n E[r_i/S] - sum over all of E[r_j/S]."""
-    cut = q.rule.level * (q.n - 1) / q.n - q.d.x
-    foot = np.asarray(q.law.density(np.rint(cut))) * (np.abs(cut - np.rint(cut)) <= AT_EDGE * (1 + np.abs(cut)))
-    zero = q.law.cdf(cut)
-    unsure = foot if q.law.discrete and q.top > 0 else 0 * foot
-    return share_answer(q, lambda inverse: _share_moments(q, inverse), q.two, zero, unsure, rtol)
+    cut = q.line[0] - q.d.x
+    zero = q.law.cdf(cut + AT_EDGE * (1 + np.abs(cut)) if q.law.discrete else cut)
+    return share_answer(q, lambda inverse: _share_moments(q, inverse), lambda: zero, q.two, rtol)
 
 
-def share_answer(q: Rare, moments, missed: float, zero: Floats, unsure: Floats, rtol: float) -> Moments:
-    """From bias and mean square with a stand-in for 1/S: with its errors, and those of an event of the chance `missed`."""
+def share_answer(
+    q: Rare,
+    moments: Callable[[Inverse], tuple[Floats, Floats]],
+    zero: Callable[[], Floats],
+    missed: float,
+    rtol: float,
+) -> Moments:
+    """From bias and mean square with a stand-in for 1/S, and then P(out_j = 0), with the errors of the stand-in and of what is missed."""
     known = fitted(q.problem, rtol, moments, ROUNDING)
     if known is None:
-        return Moments.unknown(q.d.x.size, "S may come near 0")
+        return Moments.unknown(q.d.x.size, "few clipped: S may come near 0")
     inverse, bias, mse = known
     p = q.problem
-    error = np.sqrt(mse) * inverse.rms + inverse.tail + q.lost(missed) + ROUNDING * (np.abs(bias) + float(np.ptp(bias)))
-    before = unclipped(p, inverse)[1]
-    return q.reached(
-        Moments(
-            bias,
-            error,
-            mse,
-            zero,
-            degenerate=chance_negative(p),
-            mse_error=of_clipped(inverse, mse, before, p.shares) + q.lost(missed, 2),
-            zero_error=unsure + missed + ROUNDING + inverse.tail,
-            kind="bound",
-        ),
-        rtol,
+    rounding = ROUNDING * (np.abs(bias) + float(np.ptp(bias)))
+    found = Moments(
+        bias,
+        np.sqrt(mse) * inverse.rms + inverse.tail + q.lost(missed) + rounding,
+        mse,
+        np.clip(zero(), 0.0, 1.0),
+        degenerate=chance_negative(p),
+        mse_error=of_clipped(inverse, mse, unclipped(p, inverse)[1], p.shares) + q.lost(missed, 2),
+        zero_error=np.full_like(bias, missed + ROUNDING + inverse.tail),
+        kind="bound",
     )
+    return q.reached(found, rtol)
 
 
-# -- for the engine that simulates ---------------------------------------------------------------------------------------------
+# -- for the engine that simulates -------------------------------------------------------------------------------------------
 
 
 def known_part(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, total: float | None) -> Floats | None:
@@ -368,11 +340,6 @@ def known_part(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, 
     """
     q = Rare(Distinct(x, a, times, np.arange(x.size), a * x / float((a * x) @ times)), law, rule, total)
     if total is not None:
-        return float(q.n) * _shift(q).r
+        return float(q.n) * (q.line[1] * _clipped(q, 1, q.line[0], x.size) - q.line[2] * _clipped(q, 1, q.top, x.size))
     known = fitted(q.problem, 1e-9, lambda inverse: _share_moments(q, inverse), ROUNDING)
-    if known is None:
-        return None
-    inverse, p = known[0], q.problem
-    log = p.tilted(inverse.t)[0]
-    own = inverse.omega[:, None] * np.exp((log @ p.times)[:, None] - log - (inverse.t * p.mean)[:, None])
-    return float(q.n) * np.sum(own * _tilted_shift(q, inverse.t)[0], axis=0)
+    return None if known is None else float(q.n) * np.sum(_weighed(q, known[0])[0], axis=0)

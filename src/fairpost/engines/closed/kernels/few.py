@@ -75,10 +75,12 @@ def _tails(c: float, low: int, table: Floats) -> tuple[float, float, float]:
 
 
 @kernel
-def _corner(nu: float, new: Floats, slope: Floats, value: Floats, low: int, table: Floats, found: Floats) -> None:
+def _corner(
+    nu: float, new: Floats, slope: Floats, value: Floats, size: int, low: int, table: Floats, found: Floats
+) -> None:
     """The slopes change at nu; rows of found: E d, E d^2, E[N d]."""
     _, one, two = _tails(nu, low, table)
-    for j in range(new.size):
+    for j in range(size):
         change = new[j] - slope[j]
         found[0, j] += change * one
         found[1, j] += 2.0 * value[j] * change * one + (new[j] * new[j] - slope[j] * slope[j]) * two
@@ -106,27 +108,44 @@ def _slopes(state: NDArray[np.int64], s: float, safe: int, new: Floats) -> float
 
 
 @kernel
-def _walk(z: Floats, foot: Floats, top: Floats, s: float, safe: int, start: float, low: int, table: Floats, found: Floats) -> None:
-    """All corners of one z; rows of found as in `_corner`, row 3 P(out_j = 0). foot = top: a jump, or none at foot 0."""
+def _walk(
+    z: Floats, foot: Floats, top: Floats, s: float, safe: int, start: float, low: int, table: Floats, found: Floats,
+    room: Floats, state: NDArray[np.int64], order: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """All corners of one z; rows of found as in `_corner`, row 3 P(out_j = 0). foot = top: a jump, or none at foot 0.
+
+    room, state and order are places to work in; events 2j and 2j + 1 are top and foot of entity j.
+    """
     k = z.size
-    found[:] = 0.0
-    slope, new, value = np.zeros(k + 1), np.zeros(k + 1), np.zeros(k + 1)
-    state = np.zeros(k, np.int64)
-    place = np.empty(2 * k)
-    for j in range(k):
-        place[2 * j], place[2 * j + 1] = z[j] - top[j], z[j] - foot[j]
-    order = np.argsort(place, kind="mergesort")
-    r = place[order[0]]
+    slope, new, value, place = room[0], room[1], room[2], room[3]
+    total, r = 0.0, z[0] - top[0]
+    for i in range(k):
+        place[2 * i], place[2 * i + 1] = z[i] - top[i], z[i] - foot[i]
+        total += z[i]
+        r = min(r, place[2 * i])
+    for i in range(k + 1):
+        slope[i] = value[i] = found[0, i] = found[1, i] = found[2, i] = found[3, i] = 0.0
     rate, end = float(safe + k), float(low + table.shape[0]) + NEAR
-    nu = start - np.sum(z) + rate * r
-    for at in range(2 * k):
-        j, ramp = order[at] // 2, foot[order[at] // 2] < top[order[at] // 2]
-        if state[j] == 2 or (not ramp and order[at] % 2 == 0 and foot[j] == 0.0):
+    nu = start - total + rate * r
+    if nu > end:
+        return
+    for i in range(2 * k):
+        at = i
+        while at > 0 and place[order[at - 1]] > place[i]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i
+    for i in range(k):
+        state[i] = 0
+    for event in order:
+        j = event // 2
+        ramp = foot[j] < top[j]
+        if state[j] == 2 or (not ramp and event % 2 == 0 and foot[j] == 0.0):
             continue
-        step = rate * (place[order[at]] - r)
+        step = rate * (place[event] - r)
         for i in range(k + 1):
             value[i] += slope[i] * step
-        nu, r = nu + step, place[order[at]]
+        nu, r = nu + step, place[event]
         if nu > end:
             return
         if not ramp and foot[j] > 0.0:
@@ -138,14 +157,14 @@ def _walk(z: Floats, foot: Floats, top: Floats, s: float, safe: int, start: floa
             for i in range(k):
                 new[i] = (-foot[i] / whole if state[i] == 3 else 0.0) + 1.0 / (safe + k)
             new[k] = 1.0 / (safe + k)
-            _corner(nu, new, slope, value, low, table, found)
+            _corner(nu, new, slope, value, k + 1, low, table, found)
             for i in range(k + 1):
                 value[i] += slope[i] * whole
             nu += whole
             if nu > end:
                 return
         else:
-            state[j] = 1 if ramp and order[at] % 2 == 0 else 3
+            state[j] = 1 if ramp and event % 2 == 0 else 3
         for i in range(k):
             if state[i] == 3:
                 state[i] = 2
@@ -153,7 +172,7 @@ def _walk(z: Floats, foot: Floats, top: Floats, s: float, safe: int, start: floa
         rate = _slopes(state, s, safe, new)
         if rate <= 0.0:
             return
-        _corner(nu, new, slope, value, low, table, found)
+        _corner(nu, new, slope, value, k + 1, low, table, found)
 
 
 @kernel
@@ -168,6 +187,7 @@ def release(
     k = x.size
     n = safe + k
     index, z, found = np.zeros(k, np.int64), np.empty(k), np.empty((4, k + 1))
+    room, state, order = np.empty((4, 2 * k + 1)), np.empty(k, np.int64), np.empty(2 * k, np.int64)
     more = True
     while more:
         p, total = 1.0, 0.0
@@ -175,7 +195,7 @@ def release(
             p *= mass[index[j]]
             total += noise[index[j]]
             z[j] = x[j] + noise[index[j]]
-        _walk(z, foot, top, s, safe, start, low, table, found)
+        _walk(z, foot, top, s, safe, start, low, table, found, room, state, order)
         for j in range(k + 1):
             own = noise[index[j]] if j < k else 0.0
             per = -1.0 / n if j < k else 1.0 / max(safe, 1) - 1.0 / n
@@ -197,6 +217,7 @@ def shares(
     """
     k = x.size
     index, z, found, table = np.zeros(k, np.int64), np.empty(k), np.empty((4, k + 1)), np.zeros((1, 3))
+    room, state, order = np.empty((4, 2 * k + 1)), np.empty(k, np.int64), np.empty(2 * k, np.int64)
     more = True
     while more:
         p, total = 1.0, 0.0
@@ -204,8 +225,8 @@ def shares(
             p *= mass[index[j]]
             total += a[j] * noise[index[j]]
             z[j] = a[j] * (x[j] + noise[index[j]])
-        _walk(z, foot, top, s, safe, np.sum(z), 0, table, found)
-        if np.any(found[1] > 0.0) or np.any(found[3] > 0.0):
+        _walk(z, foot, top, s, safe, np.sum(z), 0, table, found, room, state, order)
+        if np.max(found[1]) > 0.0 or np.max(found[3]) > 0.0:
             for j in range(k):
                 none[j] += p * found[3, j]
             for i in range(t.size):
