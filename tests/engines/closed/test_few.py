@@ -99,7 +99,7 @@ def test_biases_squares_and_chances_are_those_of_all_noises(case, threshold):
 
 
 def test_one_at_risk_keeps_its_digits_among_giants():
-    """Laplace noise: beyond x the law of x + eta (n - 1)/n - (sum of the others)/n is one exponential, but for e^-120, and n/(n - 1) E[(.)_-] is alpha."""
+    """Laplace noise: below 0 the law of y = x + eta (n - 1)/n - (sum of the others)/n is one exponential; alpha = n/(n - 1) E[y_-]."""
     x, b, n = 60, 2, 4
     got = fp.audit([x, 4e5, 5e5, 6e5], fp.Laplace(b), "simplex", engine="exact")
     own, other = mp.mpf(b) * (n - 1) / n, mp.mpf(b) / n

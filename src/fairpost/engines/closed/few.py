@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,13 +40,22 @@ LEFT = 1e-30
 Table = tuple[Floats, Floats, Floats, float]
 """The noises by falling chance, their masses and levels, and the most that the levels of one entry come to."""
 
+PLAIN = Threshold(0.0)
+READ: dict[type[PostProcessing], Callable[[Any, int], tuple[Floats | None, float | None, Threshold]]] = {
+    Simplex: lambda pi, n: (None, float(pi.C), PLAIN),
+    SimplexThreshold: lambda pi, n: (None, float(pi.C), pi.rule),
+    PoS: lambda pi, n: (pi.problem.a(n), None, PLAIN),
+    PosThreshold: lambda pi, n: (pi.problem.a(n), None, pi.rule),
+}
+"""Weights of shares, the total of a release, and the threshold."""
+
 
 @dataclass(frozen=True)
 class Few:
     """Proved: what is left out has a chance that is bounded, and so has what it can do."""
 
     name: ClassVar[str] = "few"
-    rules: ClassVar[tuple[type[PostProcessing], ...]] = (Simplex, SimplexThreshold, PoS, PosThreshold)
+    rules: ClassVar[tuple[type[PostProcessing], ...]] = tuple(READ)
 
     def fits(self, part: Part, rtol: float) -> str | None:
         """Why too many may be clipped at a time."""
@@ -75,15 +84,13 @@ def _tried(part: Part, rtol: float, alpha: float | None = None) -> Answer | Refu
 
 def _asked(part: Part) -> Rare | str:
     """The problem, or why it is none of these."""
-    law, pi = part.mechanism, part.pi
+    law = part.mechanism
     if not isinstance(law, Law):
         return f"the law of {law.name} noise is not known; it can be simulated"
     if not law.variance > 0:
         return "few clipped: counts and noise are too far apart for floats"
-    weights = pi.problem.a(part.x.size) if isinstance(pi, (PoS, PosThreshold)) else None
-    total = float(pi.C) if isinstance(pi, (Simplex, SimplexThreshold)) else None
-    rule = pi.rule if isinstance(pi, (SimplexThreshold, PosThreshold)) else Threshold(0.0)
-    return Rare(distinct(part, weights), law, Threshold(0.0) if rule.level == 0 else rule, total)
+    weights, total, rule = next(READ[kind] for kind in type(part.pi).__mro__ if kind in READ)(part.pi, part.x.size)
+    return Rare(distinct(part, weights), law, PLAIN if rule.level == 0 else rule, total)
 
 
 def _work(part: Part, rtol: float, alpha: float | None = None) -> Callable[[], Moments] | str:
@@ -93,7 +100,7 @@ def _work(part: Part, rtol: float, alpha: float | None = None) -> Callable[[], M
         return q
     if q.n == 1 or q.total == 0:
         return lambda: q.d.entities(_certain(q))
-    if q.n > 2 and q.often(MOST if q.law.discrete else 1):
+    if (q.total is None and not q.problem.mean > 0) or (q.n > 2 and q.often(MOST if q.law.discrete else 1)):
         return "few clipped: many are"
     with np.errstate(all="ignore"):
         plan = _planned(q, rtol, 0.1 * q.allowed(rtol, q.expected if alpha is None else alpha))

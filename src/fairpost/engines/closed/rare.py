@@ -57,7 +57,7 @@ OFTEN = 1e-3
 NEGLIGIBLE = 1e-4
 """Of what an error may be: who adds less is not looked at."""
 LOOKS = 64
-"""Entities whose factors in the bound on r are taken as they are, not bounded."""
+"""Pairs that are always looked at: in the bound on r their factors are taken as they are."""
 AT_EDGE = 1e-9
 """Whole counts lie at the foot of a ramp with a chance, in floats a little beside it."""
 
@@ -226,6 +226,7 @@ def release(q: Rare, rtol: float) -> Moments:
     n, times, (z0, a, b), z1 = float(q.n), q.d.times, q.line, q.top
     least = NEGLIGIBLE * q.allowed(rtol, q.expected)
     some = bisect_left(range(times.size), True, key=lambda k: q.lost(q.outside(k)) <= least)
+    some = max(some, min(LOOKS, times.size))  # digits below the floor, where they cost nothing
     v0, v1, vv0, vv1 = (_clipped(q, k, z, some) for k in (1, 2) for z in (z0, z1))
     u, size = np.abs(q.d.x + q.drift), a * v0 + b * v1
     r, cross = a * v0 - b * v1, 2 * a * b * (vv0 + (z1 - z0) * v0)
