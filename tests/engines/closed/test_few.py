@@ -53,16 +53,6 @@ def enumerated(x, a, kind, scale, threshold, total, least=1e-15):
     return weight @ (v - truth), weight @ (v - truth) ** 2, weight @ (v < DUST * sums[:, None]), 1 - weight.sum()
 
 
-def ruled(counts, threshold, total):
-    """The rule: with a threshold, or without one."""
-    given = () if total is None else (total,)
-    if threshold.level == 0:
-        return (PoS if total is None else Simplex).from_counts(counts, *given)
-    return replace(
-        (PosThreshold if total is None else SimplexThreshold).from_counts(counts, *given), threshold=threshold
-    )
-
-
 CASES = [  # counts, weights (None: a release), noise, scale, total less the sum of the counts
     ([3, 90, 80], None, "L", 1.0, 0),
     ([2, 5, 90], None, "G", 2.0, 0),
@@ -85,7 +75,9 @@ def test_biases_squares_and_chances_are_those_of_all_noises(case, threshold):
     x, a = np.array(x, float), np.ones(len(x)) if weights is None else np.array(weights)
     total = None if weights is not None else float(x.sum()) + off
     counts, noise = fp.Counts(x, weights=a), NOISES[kind](scale)
-    rule = ruled(counts, threshold, total)
+    kinds = (PoS, PosThreshold) if total is None else (Simplex, SimplexThreshold)
+    rule = kinds[threshold.level > 0].from_counts(counts, *([] if total is None else [total]))
+    rule = replace(rule, threshold=threshold) if threshold.level else rule
     assert Few().fits(Question.ask(counts, noise, [rule]).parts(0)[0], 1e-6) is None
     got = fp.audit(counts, noise, rule, engine="exact")
     bias, mse, zero, left = enumerated(x, a, kind, scale, threshold, total)

@@ -58,6 +58,8 @@ NEGLIGIBLE = 1e-4
 """Of what an error may be: who adds less is not looked at."""
 LOOKS = 64
 """Pairs that are always looked at: in the bound on r their factors are taken as they are."""
+NEVER = 1e-20
+"""Who is this rarely clipped at half the way to the edge has no known part to speak of."""
 AT_EDGE = 1e-9
 """Whole counts lie at the foot of a ramp with a chance, in floats a little beside it."""
 
@@ -341,6 +343,8 @@ def known_part(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, 
     """
     q = Rare(Distinct(x, a, times, np.arange(x.size), a * x / float((a * x) @ times)), law, rule, total)
     if total is not None:
-        return float(q.n) * (q.line[1] * _clipped(q, 1, q.line[0], x.size) - q.line[2] * _clipped(q, 1, q.top, x.size))
+        some = int(np.sum(law.cdf(0.5 * (q.top - x - q.drift)) > NEVER))
+        (z0, one, two), n = q.line, float(q.n)
+        return np.asarray(n * (one * _clipped(q, 1, z0, some) - two * _clipped(q, 1, q.top, some)))
     known = fitted(q.problem, 1e-9, lambda inverse: _share_moments(q, inverse), ROUNDING)
-    return None if known is None else float(q.n) * np.sum(_weighed(q, known[0])[0], axis=0)
+    return None if known is None else np.asarray(float(q.n) * np.sum(_weighed(q, known[0])[0], axis=0))
