@@ -78,6 +78,7 @@ def _joined(answers: Sequence[Answer], partition: Partition) -> Answer:
         alpha=fairness.alpha_interval(bias, accuracy),
         pair=(ends.most, ends.least),
         degenerate=sum(a.degenerate / len(answers) for a in answers),
+        drawn=max((a.drawn for a in answers if a.drawn is not None), key=lambda d: d.runs, default=None),
     )
     some = next((a.sample for a in answers if a.sample is not None), None)
     if some is None:

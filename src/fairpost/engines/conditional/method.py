@@ -1,0 +1,96 @@
+"""Conditional means as a method: a part has an integrand, or a reason why not; points and intervals do not ask which rule it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fairpost.engines.base import Answer, Drawn, Floats, Part, Refusal
+from fairpost.engines.conditional.integrand import Integrand, integrand_of
+from fairpost.engines.conditional.intervals import Found, Pilot, Wanted, found
+from fairpost.engines.moments import reached
+from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
+
+SMALL = 1e-12
+"""Half-widths of alpha below this part of the noise's standard deviation are no news to anybody."""
+WORK = 2**26
+"""Points times entities, where nothing is said about points: seconds of one core."""
+
+
+@dataclass(frozen=True)
+class ConditionalMeans:
+    """What one's own noise does is integrated, the others' is drawn."""
+
+    seed: int
+    confidence: float
+    points: int | None = None
+    """In all, at most."""
+    share: int = 1
+    """So many statements share the chance to miss."""
+    progress: Callable[[int, int], None] | None = None
+    name: ClassVar[str] = "conditional"
+    rules: ClassVar[tuple[type[PostProcessing], ...]] = (Simplex, SimplexThreshold, PoS, PosThreshold)
+
+    def fits(self, part: Part, rtol: float) -> str | None:
+        """Why there are no conditional means of this part."""
+        made = integrand_of(part)
+        return made if isinstance(made, str) else None
+
+    def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
+        """The moments; a refusal where the points allowed do not suffice, or where their means are too skewed."""
+        made = integrand_of(part)
+        if isinstance(made, str):
+            return Refusal(made)
+        wanted = Wanted(
+            rtol=rtol,
+            floor=SMALL * _unit(part),
+            miss=(1 - self.confidence) / self.share,
+            points=self.points or max(WORK // made.dimension, 1),
+            seed=self.seed,
+            look=int(np.float64(rtol).view(np.uint64)),
+            ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
+            progress=self.progress,
+        )
+        with np.errstate(all="ignore"):  # far tails underflow
+            seen = found(made, self._beyond(part, made), wanted)
+        return self._missed(part, made, seen) if isinstance(seen, Pilot) else self._answer(part, made, seen)
+
+    def _beyond(self, part: Part, made: Integrand) -> Floats:
+        """A bound per distinct pair for what lies beyond the reach of the points."""
+        return np.zeros(made.offset.size)
+
+    def _answer(self, part: Part, made: Integrand, seen: Found) -> Answer | Refusal:
+        answer = seen.moments.at(made.inverse).answer(self.name, "interval", part)
+        if isinstance(answer, Refusal):
+            return answer
+        first = [int(np.flatnonzero(made.inverse == end)[0]) for end in seen.pair]
+        answer = replace(
+            answer,
+            pair=part.ends or (first[0], first[1]),
+            drawn=Drawn(seen.scrambles * seen.points, self.seed, self.confidence),
+            note=f"conditional means at {seen.scrambles} x {seen.points:,} points, {100 * self.confidence:g} % confidence",
+        )
+        if seen.short is not None:
+            return Refusal(f"{part.pi.name}: {seen.short}", tried=True, reached=answer)
+        return answer
+
+    def _missed(self, part: Part, made: Integrand, pilot: Pilot) -> Refusal:
+        said = f"alpha = {pilot.alpha:.3g} would be known to some {pilot.half_width:.1g} only"
+        bias, error = pilot.bias[made.inverse], pilot.error[made.inverse]
+        return Refusal(
+            f"{part.pi.name}: {said} with the points allowed",
+            tried=True,
+            reached=reached(self.name, "interval", bias, error),
+        )
+
+
+def _unit(part: Part) -> float:
+    """The noise's standard deviation in the unit of the answer."""
+    weights = getattr(part.pi, "weights", None)
+    if not part.pi.problem.shares:
+        return part.mechanism.deviation
+    a = np.ones(part.x.size) if weights is None else np.asarray(weights)
+    return float(part.mechanism.deviation * np.max(a) / np.sum(a * part.x))
