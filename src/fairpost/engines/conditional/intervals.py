@@ -48,6 +48,8 @@ RATE = 1.5
 """Errors of scrambled nets fall like N^-3/2 at best."""
 BYTES = 2**24
 """Of a block of points with what is found at them, in each thread."""
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Of numbers that a control may cancel."""
 KEPT = 0.1
 """The part of the chance to miss that is kept for a second look."""
 
@@ -199,8 +201,10 @@ def _chosen(seen: Floats, means: Means, error: Floats, n: int, scrambles: int) -
 
 
 def _coefficients(seen: Floats, columns: int) -> Floats:
-    """Of the controls in each column, by least squares over the parts of scrambles; 0 where the fit to one half of the scrambles does not
-    leave less scatter in the other half than nothing does."""
+    """Of the controls in each column, by least squares over the parts of scrambles.
+
+    0 where the fit to one half of the scrambles does not leave less scatter in the other half than nothing does.
+    """
     y, c = seen[..., :columns], seen[..., columns:]
 
     def centred(values: Floats) -> Floats:
@@ -255,6 +259,7 @@ def moments(integrand: Integrand, rows: Floats, chosen: Pilot, remainder: Floats
     m, freedom = remainder.size, len(rows) - 1
     found = _controlled(rows, chosen.coefficients)
     mean, se = found.mean(axis=0), _standard_error(found)
+    remainder = remainder + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0))
     extreme = np.zeros(m)
     extreme[np.union1d(chosen.most, chosen.least)] = 1.0
     level = miss / 2 * (extreme / extreme.sum() + 1 / m)
