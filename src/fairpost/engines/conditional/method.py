@@ -16,7 +16,7 @@ from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexTh
 
 SMALL = 1e-12
 """Half-widths of alpha below this part of the noise's standard deviation are no news to anybody."""
-WORK = 2**26
+WORK = 2**23
 """Points times entities, where nothing is said about points: seconds of one core."""
 
 
