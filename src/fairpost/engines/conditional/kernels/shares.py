@@ -118,7 +118,7 @@ def one(
                 if y >= 0.0:
                     value += (c - mu) * whole + e
                 mean += (g_up - of_g) * value
-                left += abs(g_up - of_g) * least
+                left += (g_up - of_g) * least
                 if c == c0:
                     first = abs((g_up - of_g) * value)
                 once, twice = square_series(t, a, J, sign, last, f + P * (rest + c), P)
@@ -165,10 +165,10 @@ def one(
         if y >= 0.0:
             value += (c - mu) * whole + e
         mean += (1.0 / h - 1.0 / before) * value
-        left += abs(1.0 / h - 1.0 / before) * least
-        if value < NOTHING * first:
+        left += (1.0 / h - 1.0 / before) * least
+        if value <= NOTHING * first:
             break
-    return mean, square, zero, left
+    return mean, square, zero, abs(left)
 
 
 @kernel(error_model="numpy")
