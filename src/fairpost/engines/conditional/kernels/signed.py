@@ -42,7 +42,7 @@ def points(
                     v[:] = -v
                 S = np.sum(v)
                 events(v, tau, s, 0, 0.0, E, full, on, H, at)
-                r = crossing(E, full, on, H, s, -np.inf, 0.0, size, size, 0.0, S, size // 2)[1]
+                r = crossing(E, full, on, H, s, 0.0, size, size, 0.0, S, size // 2)[1]
             for i in range(d):
                 out, j = even[i] if side == 2 else phi(v[i] - r, tau[i], s) / S, place[i]
                 share[k, j] += p * out
