@@ -16,14 +16,17 @@ to its ninth power. What is left out is part of `remainder`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import roots_legendre
 
 from fairpost.engines.base import Part
-from fairpost.engines.conditional.kernels import release, shares
+from fairpost.engines.conditional.kernels import release, shares, signed
+from fairpost.engines.conditional.kernels.tails import SNAP
 from fairpost.engines.conditional.law import ORDER, Tails
+from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.engines.moments import Distinct, distinct
 from fairpost.noise import Law
 from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
@@ -31,6 +34,9 @@ from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
 Floats = NDArray[np.float64]
 STEEP = 1e6
 """A jump is a ramp of this steepness: about the same place in smooth noise, from it on where noise and edges may be whole numbers."""
+
+LOOKS = 16
+"""Points at which the last terms of 1/S are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,73 +102,189 @@ class Problem:
         return self.steepness * self.level / (self.steepness - 1) if self.level > 0 else 0.0
 
 
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Mean and deviation of S."""
+        p = self.pairs
+        return float(p.times @ (p.a * p.x)), float(np.sqrt(self.law.moments[2] * (p.times @ p.a**2)))
+
     def terms(self) -> int:
         """Of the series of 1/S: as many as have something to say for the largest weight and an S at 6 deviations below its mean."""
-        pairs, a = self.pairs, float(np.max(self.pairs.a))
-        variance = self.law.moments[2] * float(pairs.times @ pairs.a**2)
-        low = float(pairs.times @ (pairs.a * pairs.x)) - 6 * np.sqrt(variance)
-        sizes = self.law.table[0, 1:] * (a / max(low, a * self.law.b)) ** np.arange(ORDER)
+        a, (mean, deviation) = float(np.max(self.pairs.a)), self.spread
+        sizes = self.law.table[0, 1:] * (a / max(mean - 6 * deviation, a * self.law.b)) ** np.arange(ORDER)
         enough = np.flatnonzero((sizes < 1e-14 * sizes[0]) | (np.append(np.diff(sizes), 1.0) > 0))
         return max(int(enough[0]) + 1, 4)
 
+    def safe(self, allowed: float) -> tuple[NDArray[np.bool_], float]:
+        """The pairs whose entities are never below the top of their ramp, but for `allowed`, in the unit of z; and what they do add.
+
+        r stays below the root of E sum phi + 6 deviations = C, or for shares of E sum (phi - z) + 6 deviations = 0, in which only those below the top take part.
+        """
+        p, law, s, top = self.pairs, self.law, self.steepness, self.top
+
+        def short(r: float) -> tuple[Floats, Floats]:
+            low, _ = law.partial(r / p.a + top - p.x, 2)
+            return low, law.cdf(r / p.a + top - p.x)
+
+        def held(r: float) -> float:
+            """What is held at r, with 6 deviations more, less what is to be held."""
+            low, F = short(r)
+            g = low[:, 1]
+            if self.level > 0:
+                edge = law.partial(r / p.a + self.level - p.x, 1)[0][:, 1]
+                g = s * edge - (s - 1) * low[:, 1]
+            mean = float(p.times @ (p.a * (p.x + g) - r))
+            if self.total is None:
+                variance = p.a**2 * 2 * (low[:, 2] + top**2 * F)
+                return mean - self.spread[0] + 6 * float(np.sqrt(p.times @ variance))
+            variance = law.moments[2] + top**2 * F * (1 - F)
+            return mean - self.total + 6 * float(np.sqrt(p.times @ variance))
+
+        low, high = -float(np.max(p.a)) * 10 * law.b, float(np.max(p.a * p.x)) + 1
+        if held(high) > 0:
+            return np.zeros(p.x.size, dtype=bool), 0.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if held(middle) > 0 else (low, middle)
+        tails, F = short(high)
+        adds = p.times * p.a * (tails[:, 1] + top * F)
+        order = np.argsort(adds, kind="stable")[:-1]  # somebody is drawn
+        kept = order[np.cumsum(adds[order]) <= allowed]
+        safe = np.zeros(p.x.size, dtype=bool)
+        if np.sum(p.times[kept]) > 1:
+            safe[kept] = True
+        return safe, float(np.sum(adds[safe]))
+
 
 class Integrand:
-    """The conditional means of one problem; pure, and every row of u by itself."""
+    """The conditional means of one problem where all that is needed is S > 0; pure, and every row of u by itself."""
 
-    def __init__(self, problem: Problem, offset: Floats, remainder: float) -> None:
+    def __init__(self, problem: Problem, noise: Law, allowed: float, offset: Floats, negative: float) -> None:
         pairs = problem.pairs
         self.problem, self.offset, self.times, self.inverse = problem, offset, pairs.times, pairs.inverse
-        self.place = np.repeat(np.arange(pairs.x.size), pairs.times)
+        scale = 1.0 if problem.total is not None else 1 / problem.spread[0]
+        self.safe, added = problem.safe(allowed / scale)
+        """Pairs that are not drawn."""
+        self.place = np.repeat(np.arange(pairs.x.size), np.where(self.safe, 0, pairs.times))
         """The pair of each entity that is drawn."""
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
-        self.remainder = np.full(pairs.x.size, remainder)
+        self.lines = int(np.sum(pairs.times[self.safe]))
+        self.known = float(np.sum((pairs.times * pairs.a * pairs.x)[self.safe]))
         self.last = ORDER if problem.total is not None else problem.terms()
+        self.sum_of_others = quantile_of_sum(noise, problem.law, self.lines) if problem.total is not None and self.lines else None
+        self.nodes = nodes_of_sum(problem.law, pairs.a[self.safe], pairs.times[self.safe].astype(np.float64))
+        self.left_out = added * scale + negative
+        self.dimension = self.x.size + (self.sum_of_others is not None)
+        """Uniforms of a point: the sum of the others first, then those who are drawn."""
 
-    @property
-    def dimension(self) -> int:
-        """Uniforms of a point."""
-        return self.x.size
+    @cached_property
+    def remainder(self) -> Floats:
+        """What each bias may be off by beside the points: who is not drawn, S <= 0, and the last terms of 1/S at some points."""
+        if self.problem.total is not None:
+            return np.full(self.times.size, self.left_out)
+        left = self._moments(np.random.Generator(np.random.PCG64(0)).random((LOOKS, self.dimension)))[3].mean(axis=0)
+        return np.asarray(left / self.times + np.sum(left) / self.problem.n + self.left_out)
 
     def __call__(self, u: Floats) -> Block:
         """What the rows of u say."""
+        g, square, zero, _, _ = self._moments(u)
+        mean = np.sum(g, axis=1) / self.problem.n
+        bias = g / self.times - mean[:, None]
+        none = np.zeros(len(u))
+        T = mean if self.problem.total is not None and self.problem.level == 0 else none
+        return Block(bias, square / self.times, zero / self.times, T, np.empty((len(u), 0)), none)
+
+    def _moments(self, u: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """For each row and pair the sums over its entities of E g (over S), of squares and of P(0), what 1/S leaves; the drawn noise."""
         problem, law, k = self.problem, self.problem.law, len(u)
-        eta = law.quantile(u)
         g, square, zero, left = (np.zeros((k, self.times.size)) for _ in range(4))
         shift = np.empty(k)
         if problem.total is not None:
+            others = np.zeros(k) if self.sum_of_others is None else self.sum_of_others(u[:, 0])
+            eta = law.quantile(u[:, self.dimension - self.x.size :])
             release.points(
-                eta, self.x, self.place, np.zeros(k), 0, problem.total, problem.level, problem.steepness,
+                eta, self.x, self.place, self.known + others, self.lines, problem.total, problem.level, problem.steepness,
                 law.code, law.b, law.table, law.moments[2], g, square, zero, shift,
             )  # fmt: skip
-        else:
-            shares.points(
-                eta, self.x, self.a, problem.pairs.truth, self.place, 0, 0.0, problem.level, problem.steepness,
-                law.code, law.b, law.table, law.moments, np.zeros(1), np.ones(1), self.last, g, square, zero, left, shift,
-            )  # fmt: skip
-        mean = np.sum(g, axis=1) / problem.n
-        bias = g / self.times - mean[:, None]
-        T = mean if problem.total is not None and problem.level == 0 else np.zeros(k)
-        return Block(bias, square / self.times, zero / self.times, T, np.empty((k, 0)), np.zeros(k))
+            if self.lines:  # eta_i - r, eta_i being the mean of the others given their sum
+                mean_square = law.moments[2] - 2 * shift * others / self.lines + shift**2
+                square[:, self.safe] = mean_square[:, None] * self.times[self.safe]
+            return g, square, zero, left, eta
+        eta = law.quantile(u)
+        shares.points(
+            eta, self.x, self.a, problem.pairs.truth, self.place, self.lines, self.known, problem.level, problem.steepness,
+            law.code, law.b, law.table, law.moments, *self.nodes, self.last, g, square, zero, left, shift,
+        )  # fmt: skip
+        if self.lines:
+            square[:, self.safe] = self._safe_squares(eta @ self.a, shift) * self.times[self.safe]
+        return g, square, zero, left, eta
+
+    def _safe_squares(self, D: Floats, r: Floats) -> Floats:
+        """E[(a_i eta_i - P_i (D + N) - r)^2 / (S + N)^2] for those who are not drawn, N their sum: E[V^2 (1 - 2N/S + 3N^2/S^2 - ...)]/S^2, V - E V and N as if normal from N^3 on."""
+        p, m = self.problem.pairs, self.problem.law.moments
+        a, P, kappa = p.a[self.safe], p.truth[self.safe], m[4] - 3 * m[2] ** 2
+        powers = [float(p.times[self.safe] @ a**k) for k in (2, 4)]
+        n, cov = m[2] * powers[0], m[2] * (a**2 - P * powers[0])
+        own = m[2] * (a**2 * (1 - 2 * P) + P**2 * powers[0])
+        q, o = P * D[:, None] + r[:, None], 1 / (self.problem.spread[0] + D)[:, None]
+        second = q**2 * n + own * n + 2 * cov**2 + kappa * (a**4 * (1 - 2 * P) + P**2 * powers[1])
+        fourth = 3 * n**2 * (q**2 + own) + 12 * cov**2 * n
+        return np.asarray(o**2 * (q**2 + own + 4 * q * cov * o + 3 * second * o**2 + 24 * q * n * cov * o**3 + 5 * fourth * o**4))
 
 
-def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | str:
+class Signed:
+    """The same for shares whose S may have either sign: all are drawn, the entity of the largest weight on both sides of S = 0."""
+
+    def __init__(self, problem: Problem) -> None:
+        pairs = problem.pairs
+        self.problem, self.times, self.inverse = problem, pairs.times, pairs.inverse
+        self.place = np.repeat(np.arange(pairs.x.size), pairs.times)
+        self.x, self.a = pairs.x[self.place], pairs.a[self.place]
+        self.one = int(np.argmax(self.a))
+        self.dimension = self.x.size
+        self.offset, self.remainder = np.zeros(pairs.x.size), np.zeros(pairs.x.size)
+
+    def __call__(self, u: Floats) -> Block:
+        """What the rows of u say."""
+        problem, law, one, k = self.problem, self.problem.law, self.one, len(u)
+        eta = law.quantile(u)
+        z = self.a * (self.x + eta)
+        at = -(np.sum(np.delete(z, one, axis=1), axis=1) / self.a[one] + self.x[one])  # S = 0 for this noise of `one`
+        whole = np.round(at)
+        tie = law.discrete & (np.abs(at - whole) <= SNAP * (1 + np.abs(at)))
+        before = np.where(tie, whole - 1, at)
+        chance = np.zeros((k, 3))
+        chance[:, 1] = law.cdf(before)
+        chance[:, 0] = law.cdf(-np.where(tie, whole, np.ceil(at) - 1) - 1 if law.discrete else -at)
+        chance[:, 2] = np.where(tie, law.cdf(whole) - law.cdf(before), 0.0)
+        v = u[:, one]
+        noise = np.stack([-law.quantile((1 - v) * chance[:, 0]), law.quantile(v * chance[:, 1])], axis=1)
+        sides = self.a[one] * (self.x[one] + noise)
+        share, square, zero = (np.zeros((k, self.times.size)) for _ in range(3))
+        P = problem.pairs.truth
+        signed.points(z, sides, chance, one, self.a, P, self.place, problem.level, problem.steepness, share, square, zero)
+        none = np.zeros(k)
+        return Block(share / self.times - P, square / self.times, zero / self.times, none, np.empty((k, 0)), chance[:, 1] + chance[:, 2])
+
+
+def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
     """The conditional means of a part, or why there are none; `tolerance` is what may be left out, in the unit of the output.
 
     Without one it is 1e-7 of the noise's deviation in that unit.
     """
-    problem = Problem.of(part)
+    problem, noise = Problem.of(part), part.mechanism
     if isinstance(problem, str):
         return problem
+    assert isinstance(noise, Law)
     x, a, times = problem.pairs.x, problem.pairs.a, problem.pairs.times
-    unit = 1.0 if problem.total is not None else float(np.max(a)) / max(float(times @ (a * x)), np.finfo(float).tiny)
-    allowed = 1e-7 * part.mechanism.deviation * unit if tolerance is None else tolerance
     if problem.total is not None:
-        return Integrand(problem, np.full(x.size, (problem.total - float(times @ x)) / problem.n), 0.0)
-    assert isinstance(part.mechanism, Law)
-    offset, negative = of_sum(problem.pairs, part.mechanism)
-    if negative > allowed:
-        return f"{part.pi.name}: the sum of the noisy counts is not surely positive"
-    return Integrand(problem, offset, negative)
+        allowed = 1e-7 * noise.deviation if tolerance is None else tolerance
+        offset = np.full(x.size, (problem.total - float(times @ x)) / problem.n)
+        return Integrand(problem, noise, allowed, offset, 0.0)
+    need = problem.spread[0]
+    allowed = tolerance if tolerance is not None else 1e-7 * noise.deviation * float(np.max(a)) / need if need > 0 else 0.0
+    offset, negative = of_sum(problem.pairs, noise)
+    return Integrand(problem, noise, allowed, offset, negative) if negative <= allowed else Signed(problem)
 
 
 def of_sum(pairs: Distinct, noise: Law) -> tuple[Floats, float]:

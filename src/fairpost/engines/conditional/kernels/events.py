@@ -2,7 +2,8 @@
 
 phi(u) = min(u, s (u - tau)_+) starts at the edge z - tau and is u from the top L = s tau / (s - 1) on; without a threshold both are z.
 Piece p lies below p events: r from E[p] to E[p - 1]. There H falls by full[p] + s on[p] for each unit of r, `full` and `on` being whole numbers, so that the
-slope without one entity is exact. H[p] is the value at E[p].
+slope without one entity is exact. H[p] is the value at E[p]; what is on a ramp is added up by itself and forgotten at its top, since a steep ramp
+multiplies the rounding of z.
 """
 
 import numpy as np
@@ -36,10 +37,14 @@ def events(
             raw[d + j] = -(z[j] - s * tau[j] / (s - 1.0))
     order = np.argsort(raw)
     full[0], on[0] = lines, 0.0
+    whole, partly = offset + lines * raw[order[0]], 0.0
     for k in range(size):
         e = order[k]
         E[k] = -raw[e]
         at[e] = k
+        if k > 0:
+            whole += full[k] * (E[k - 1] - E[k])
+            partly += s * on[k] * (E[k - 1] - E[k])
         full[k + 1], on[k + 1] = full[k], on[k]
         if size == d:
             full[k + 1] += 1.0
@@ -49,7 +54,9 @@ def events(
         else:
             full[k + 1] += 1.0
             on[k + 1] -= 1.0
-        H[k] = offset - lines * E[0] if k == 0 else H[k - 1] + (full[k] + s * on[k]) * (E[k - 1] - E[k])
+            whole += z[e - d] - E[k]
+            partly = partly - s * (E[at[e - d]] - E[k]) if on[k + 1] > 0.0 else 0.0
+        H[k] = whole + partly
 
 
 @kernel
@@ -60,20 +67,31 @@ def slope(p: int, full: Floats, on: Floats, s: float, starts: int, ends: int) ->
     return full[p] + s * (on[p] - 1.0) if p > starts else full[p] + s * on[p]
 
 
+@kernel
+def without(
+    k: int, E: Floats, H: Floats, s: float, z: float, starts: int, ends: int, lam: float
+) -> float:
+    """H - lam r at E[k] without the entity whose events these are."""
+    value = H[k] - lam * E[k]
+    if k >= ends:
+        return value - (z - E[k])
+    return value - s * (E[starts] - E[k]) if k > starts else value
+
+
 @kernel(error_model="numpy")
 def crossing(
-    E: Floats, full: Floats, on: Floats, H: Floats, s: float, z: float, tau: float, starts: int, ends: int, lam: float, level: float, guess: int
+    E: Floats, full: Floats, on: Floats, H: Floats, s: float, z: float, starts: int, ends: int, lam: float, level: float, guess: int
 ) -> tuple[int, float]:
-    """The piece and the r with H(r) - phi(z - r) - lam r = level, which falls in r; z = -inf takes nobody out."""
+    """The piece and the r where H(r) - lam r without the entity whose events these are falls to `level`; events beyond the last take nobody out."""
     last = E.size
     # the first event k at which the value is `level` or more: in steps that double from the guess, then by halves
     low, high, step = 0, last, 1
     k = min(guess, last - 1)
-    if H[k] - phi(z - E[k], tau, s) - lam * E[k] >= level:
+    if without(k, E, H, s, z, starts, ends, lam) >= level:
         high = k
         while high - step >= 0:
             k = high - step
-            if H[k] - phi(z - E[k], tau, s) - lam * E[k] < level:
+            if without(k, E, H, s, z, starts, ends, lam) < level:
                 low = k + 1
                 break
             high, step = k, 2 * step
@@ -81,18 +99,18 @@ def crossing(
         low = k + 1
         while low + step < last:
             k = low + step
-            if H[k] - phi(z - E[k], tau, s) - lam * E[k] >= level:
+            if without(k, E, H, s, z, starts, ends, lam) >= level:
                 high = k
                 break
             low, step = k + 1, 2 * step
     while low < high:
         k = (low + high) // 2
-        if H[k] - phi(z - E[k], tau, s) - lam * E[k] >= level:
+        if without(k, E, H, s, z, starts, ends, lam) >= level:
             high = k
         else:
             low = k + 1
     k = max(low - 1, 0)
-    r = E[k] + (H[k] - phi(z - E[k], tau, s) - lam * E[k] - level) / (slope(low, full, on, s, starts, ends) + lam)
+    r = E[k] + (without(k, E, H, s, z, starts, ends, lam) - level) / (slope(low, full, on, s, starts, ends) + lam)
     if low > 0:
         r = min(r, E[low - 1])
     if low < last:

@@ -32,7 +32,7 @@ def one(
     """E g, E f^2 and P(output = 0) of entity i."""
     t = np.empty(3)
     starts, ends = at[i], at[z.size + i]
-    p, r = crossing(E, full, on, H, s, z[i], tau, starts, ends, 0.0, C, guess)
+    p, r = crossing(E, full, on, H, s, z[i], starts, ends, 0.0, C, guess)
     ramp = tau > 0.0
     left = s * tau / (s - 1.0) if ramp else 0.0
     c, f = r + tau, -x
@@ -88,7 +88,7 @@ def points(
     for k in range(eta.shape[0]):
         z[:] = x + eta[k]
         events(z, tau, s, lines, sums[k], E, full, on, H, at)
-        guess, shift[k] = crossing(E, full, on, H, s, -np.inf, level, size, size, 0.0, C, size // 2)
+        guess, shift[k] = crossing(E, full, on, H, s, 0.0, size, size, 0.0, C, size // 2)
         for i in range(d):
             mean, squared, none = one(i, z, x[i], C, level, s, guess, E, full, on, H, at, code, b, table, variance)
             g[k, place[i]] += mean

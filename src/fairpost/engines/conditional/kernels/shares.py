@@ -83,7 +83,7 @@ def one(
     """E g / S, E f^2, P(output = 0) and the least terms; rest is the sum of all other z (at nodes of N), risky that of those that can be cut."""
     t, J = np.empty(last + 1), np.empty(last + 1)
     starts, ends = at[i], at[z.size + i]
-    p, r = crossing(E, full, on, H, s, z[i], tau, starts, ends, 1.0, risky + tau, guess)
+    p, r = crossing(E, full, on, H, s, z[i], starts, ends, 1.0, risky + tau, guess)
     c0, p0, mu = r + tau, p, a * x
     zero = below(code, b, table, c0 / a - x)
     # at the mean of z: (1 + e)/S_m and e
@@ -118,7 +118,7 @@ def one(
                 if y >= 0.0:
                     value += (c - mu) * whole + e
                 mean += (g_up - of_g) * value
-                left += abs(g_up - of_g) * least
+                left += (g_up - of_g) * least
                 if c == c0:
                     first = abs((g_up - of_g) * value)
                 once, twice = square_series(t, a, J, sign, last, f + P * (rest + c), P)
@@ -165,10 +165,10 @@ def one(
         if y >= 0.0:
             value += (c - mu) * whole + e
         mean += (1.0 / h - 1.0 / before) * value
-        left += abs(1.0 / h - 1.0 / before) * least
-        if value < NOTHING * first:
+        left += (1.0 / h - 1.0 / before) * least
+        if value <= NOTHING * first:
             break
-    return mean, square, zero, left
+    return mean, square, zero, abs(left)
 
 
 @kernel(error_model="numpy")
@@ -187,7 +187,7 @@ def points(
         z[:] = a * (x + eta[k])
         risky = np.sum(z)
         events(z, tau, s, lines, 0.0, E, full, on, H, at)
-        guess, shift[k] = crossing(E, full, on, H, s, -np.inf, 0.0, size, size, 0.0, risky, size // 2)
+        guess, shift[k] = crossing(E, full, on, H, s, 0.0, size, size, 0.0, risky, size // 2)
         for i in range(d):
             others = risky - z[i]
             j = place[i]
