@@ -38,11 +38,11 @@ class Known:
 
 
 def asked(rtol=1e-3, seed=0, points=2**18, **more):
-    return Wanted(rtol=rtol, floor=1e-12, miss=0.05, points=points, seed=seed, look=0, **more)
+    return Wanted(rtol=rtol, unit=1.0, miss=0.05, points=points, seed=seed, look=0, **more)
 
 
 def answer(known, **more):
-    return found(known, np.zeros(known.b.size), asked(**more))
+    return found(known, lambda points: np.zeros(known.b.size), asked(**more))
 
 
 FEW, TIES = np.array([3.0, 1.0, 0.0, -2.0]), np.repeat([2.0, 0.0], 15)
@@ -99,7 +99,10 @@ def test_a_tolerance_that_the_points_cannot_reach_is_refused():
 
 
 def test_controls_make_intervals_narrower_and_useless_ones_do_no_harm():
-    wide = {c: answer(Known(FEW, 30, control=c), rtol=1e-2, points=2**13).moments.alpha.half_width for c in ("", "good", "useless")}
+    wide = {
+        c: answer(Known(FEW, 30, control=c), rtol=1e-2, points=2**13).moments.alpha.half_width
+        for c in ("", "good", "useless")
+    }
     assert wide["good"] < wide[""] / 3
     assert wide["useless"] < 1.5 * wide[""]
 

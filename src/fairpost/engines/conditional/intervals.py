@@ -48,6 +48,8 @@ RATE = 1.5
 """Errors of scrambled nets fall like N^-3/2 at best."""
 BYTES = 2**24
 """Of a block of points with what is found at them, in each thread."""
+SMALL = 1e-12
+"""Half-widths of alpha below this part of the noise's standard deviation are no news to anybody."""
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Of numbers that a control may cancel."""
 KEPT = 0.1
@@ -76,14 +78,18 @@ class Integrand(Protocol):
         """At the points u."""
 
 
+Beyond = Callable[[int], Floats]
+"""What of each bias may lie where none of so many points comes."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """How well, how surely, and with how many points at most."""
 
     rtol: float
     """Of alpha."""
-    floor: float
-    """A half-width of alpha that is narrow enough whatever alpha is."""
+    unit: float
+    """The noise's standard deviation in the unit of the answer."""
     miss: float
     """The chance with which alpha, and the biases together, may lie outside."""
     points: int
@@ -96,7 +102,7 @@ class Wanted:
 
     def target(self, alpha: float) -> float:
         """The half-width that is narrow enough."""
-        return max(self.rtol * alpha, self.floor)
+        return max(self.rtol * alpha, SMALL * self.unit)
 
 
 @dataclass(frozen=True)
@@ -160,14 +166,14 @@ class Pilot:
     """Of each bias, jointly, from the pilot alone."""
 
 
-def pilot(means: Means, error: Floats) -> Pilot:
+def pilot(means: Means, beyond: Beyond) -> Pilot:
     """Points are doubled until the half-width foreseen is narrow enough, or cannot become so."""
-    wanted, m = means.wanted, error.size
+    wanted, m = means.wanted, means.integrand.offset.size
     scrambles = 32 if m <= 500 else 64
     limit = max(LEAST, 2 ** min(int(np.log2(max(wanted.points // (PILOT + scrambles), 1))), LEVELS - 1))
     n, seen = LEAST, means.of(range(PILOT), 0, LEAST, PARTS)
     while True:
-        found = _chosen(seen, means, error, n, scrambles)
+        found = _chosen(seen, means, means.integrand.remainder + beyond(scrambles * n), n, scrambles)
         wide, target = found.half_width, wanted.target(found.alpha)
         if wide <= target or n >= limit or wide * (n / limit) ** RATE > 10 * target:
             return found
@@ -254,30 +260,39 @@ def alpha_of(each: Floats, error: Floats, chosen: Pilot, miss: float) -> Estimat
     return Estimate(value, max(float(gap.mean()) - lost, 0.0), high, "interval")
 
 
-def moments(integrand: Integrand, rows: Floats, chosen: Pilot, remainder: Floats, miss: float) -> tuple[Moments, float]:
-    """Everything about the distinct pairs, and the skewness where it matters: at the pair of alpha."""
-    m, freedom = remainder.size, len(rows) - 1
+def moments(
+    means: Means, rows: Floats, points: int, chosen: Pilot, error: Floats, miss: float
+) -> tuple[Moments, float]:
+    """Everything about the distinct pairs, and the skewness where it matters: at the pair of alpha.
+
+    `error` is what no point sees of each bias. An event that none of N points has shown has a chance of at most log(2/delta) / N, but for
+    delta/2: P(0) and, with what one noise changes, squares are not known better.
+    """
+    integrand = means.integrand
+    m, freedom = error.size, len(rows) - 1
     found = _controlled(rows, chosen.coefficients)
     mean, se = found.mean(axis=0), _standard_error(found)
-    remainder = remainder + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0))
+    error = error + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0))
     extreme = np.zeros(m)
     extreme[np.union1d(chosen.most, chosen.least)] = 1.0
     level = miss / 2 * (extreme / extreme.sum() + 1 / m)
     each = found[:, :m] + integrand.offset
     square, zero = slice(m, 2 * m), slice(2 * m, 3 * m)
-    all_ = student(miss / m, freedom)
+    t, unit = student(miss / m, freedom), means.wanted.unit
+    unseen = float(np.log(2 * m / miss)) / points
+    squares = np.maximum(mean[square], 0.0)
     return (
         Moments(
             bias=each.mean(axis=0),
-            error=student(level, freedom) * se[:m] + remainder,
-            mse=np.maximum(mean[square], 0.0),
+            error=student(level, freedom) * se[:m] + error,
+            mse=squares,
             zero=np.clip(mean[zero], 0.0, 1.0),
             threshold=float(mean[3 * m]),
             degenerate=float(np.clip(mean[3 * m + 1], 0.0, 1.0)),
-            mse_error=all_ * se[square],
-            zero_error=np.minimum(all_ * se[zero], 1.0),
+            mse_error=t * se[square] + unseen * unit * (unit + 2 * np.sqrt(squares)),
+            zero_error=np.minimum(t * se[zero] + unseen, 1.0),
             threshold_error=float(student(miss, freedom) * se[3 * m]),
-            alpha=alpha_of(each, remainder, chosen, miss),
+            alpha=alpha_of(each, error, chosen, miss),
             kind="interval",
         ),
         skewness(each[:, chosen.pair[0]] - each[:, chosen.pair[1]]),
@@ -297,25 +312,22 @@ class Found:
     """Why it is not what was asked for."""
 
 
-def found(integrand: Integrand, beyond: Floats, wanted: Wanted) -> Found | Pilot:
-    """The moments; the pilot alone where the points allowed are far from enough.
-
-    `beyond`: what of each bias may lie where no point comes.
-    """
-    means, remainder = Means(integrand, wanted), integrand.remainder + beyond
-    miss = (1 - KEPT) * wanted.miss
-    chosen = pilot(Means(integrand, replace(wanted, miss=miss)), remainder)
+def found(integrand: Integrand, beyond: Beyond, wanted: Wanted) -> Found | Pilot:
+    """The moments; the pilot alone where the points allowed are far from enough."""
+    means, miss = Means(integrand, wanted), (1 - KEPT) * wanted.miss
+    chosen = pilot(Means(integrand, replace(wanted, miss=miss)), beyond)
     if chosen.half_width > 10 * wanted.target(chosen.alpha):
         return chosen
     scrambles, points, first = chosen.scrambles, chosen.points, PILOT
     while True:
         rows = means.of(range(first, first + scrambles), 0, points)[:, 0]
-        seen, skew = moments(integrand, rows, chosen, remainder, miss)
+        error = integrand.remainder + beyond(scrambles * points)
+        seen, skew = moments(means, rows, scrambles * points, chosen, error, miss)
         assert seen.alpha is not None
         wide, short = seen.alpha.half_width, None
         if wide > wanted.target(seen.alpha.value):
             short = f"alpha = {seen.alpha.value:.6g} is known to {wide:.2g} only, which misses the relative tolerance {wanted.rtol:g}"
-        elif abs(skew) > SKEWED and wide > wanted.floor:
+        elif abs(skew) > SKEWED and wide > SMALL * wanted.unit:
             short = f"the means of {scrambles} scrambles are too skewed (skewness {skew:.2g}) for an interval"
         if short is None or first > PILOT or (PILOT + 5 * scrambles) * points > wanted.points:
             return Found(seen, chosen.pair, scrambles, points, short)

@@ -9,13 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from fairpost.engines.base import Answer, Drawn, Floats, Part, Refusal
-from fairpost.engines.conditional.integrand import Integrand, integrand_of
+from fairpost.engines.conditional.integrand import Integrand, Signed, integrand_of
 from fairpost.engines.conditional.intervals import Found, Pilot, Wanted, found
 from fairpost.engines.moments import reached
 from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
 
-SMALL = 1e-12
-"""Half-widths of alpha below this part of the noise's standard deviation are no news to anybody."""
 WORK = 2**23
 """Points times entities, where nothing is said about points: seconds of one core."""
 
@@ -46,23 +44,23 @@ class ConditionalMeans:
             return Refusal(made)
         wanted = Wanted(
             rtol=rtol,
-            floor=SMALL * _unit(part),
+            unit=_unit(part),
             miss=(1 - self.confidence) / self.share,
-            points=self.points or max(WORK // made.dimension, 1),
+            points=self.points or max(WORK // max(made.dimension, 1), 1),
             seed=self.seed,
             look=int(np.float64(rtol).view(np.uint64)),
             ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
             progress=self.progress,
         )
         with np.errstate(all="ignore"):  # far tails underflow
-            seen = found(made, self._beyond(part, made), wanted)
+            seen = found(made, lambda points: self._beyond(made, points), wanted)
         return self._missed(part, made, seen) if isinstance(seen, Pilot) else self._answer(part, made, seen)
 
-    def _beyond(self, part: Part, made: Integrand) -> Floats:
-        """A bound per distinct pair for what lies beyond the reach of the points."""
+    def _beyond(self, made: Integrand | Signed, points: int) -> Floats:
+        """What of each pair's bias lies where none of so many points comes."""
         return np.zeros(made.offset.size)
 
-    def _answer(self, part: Part, made: Integrand, seen: Found) -> Answer | Refusal:
+    def _answer(self, part: Part, made: Integrand | Signed, seen: Found) -> Answer | Refusal:
         answer = seen.moments.at(made.inverse).answer(self.name, "interval", part)
         if isinstance(answer, Refusal):
             return answer
@@ -77,7 +75,7 @@ class ConditionalMeans:
             return Refusal(f"{part.pi.name}: {seen.short}", tried=True, reached=answer)
         return answer
 
-    def _missed(self, part: Part, made: Integrand, pilot: Pilot) -> Refusal:
+    def _missed(self, part: Part, made: Integrand | Signed, pilot: Pilot) -> Refusal:
         said = f"alpha = {pilot.alpha:.3g} would be known to some {pilot.half_width:.1g} only"
         bias, error = pilot.bias[made.inverse], pilot.error[made.inverse]
         return Refusal(
