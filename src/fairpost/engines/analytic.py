@@ -25,6 +25,8 @@ class Analytic:
 
     methods: tuple[Method, ...]
     rtol: float
+    coarse: float = COARSE
+    """Of the first look at a group."""
 
     def choose(self, part: Part) -> tuple[Method | None, list[tuple[str, str]]]:
         """The first method that fits, and the name of each before it with the reason why it does not."""
@@ -79,18 +81,23 @@ class Analytic:
     def _by_group(self, parts: Sequence[Part], partition: Partition) -> Answer | Refusal:
         """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.
 
-        A first look, to a percent of each alpha, says how large that is and is enough for many groups. The others follow with what of
-        their own alpha they need, those that were refused first: where one stays so, the whole is refused, and no digit of the others
-        is worth its time.
+        A first look, to `coarse` of each alpha, says how large that is and is enough for many groups, also where it misses what was asked
+        of it. The others follow with what of their own alpha they need, those that were refused first: where one stays so, the whole is
+        refused, and no digit of the others is worth its time.
         """
-        coarse = max(self.rtol, COARSE)
+        coarse = max(self.rtol, self.coarse)
         found = self._each(parts, [coarse] * len(parts))
         most = self.rtol * max((a.low for a in map(_alpha, found) if a is not None), default=0.0)
+        for g, one in enumerate(found):
+            if isinstance(one, Refusal) and isinstance(one.reached, Answer) and one.reached.alpha.half_width <= most:
+                found[g] = one.reached
 
         def finer(which: list[int]) -> None:
             alphas = [_alpha(found[g]) for g in which]
             needs = [self.rtol if a is None or a.high == 0 else max(most / a.high, self.rtol) for a in alphas]
-            some = {g: need for g, need in zip(which, needs, strict=True) if need < coarse}
+            some = {
+                g: need for g, need in zip(which, needs, strict=True) if need < coarse or isinstance(found[g], Refusal)
+            }
             again = self._each([parts[g] for g in some], list(some.values()))
             for g, new in zip(some, again, strict=True):
                 found[g] = new if isinstance(new, Answer) else _nearer(found[g], new, parts[g].pi.name, most)

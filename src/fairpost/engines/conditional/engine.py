@@ -15,6 +15,8 @@ from fairpost.noise import Stream
 
 LOOKS = 2
 """A group is looked at twice at most, at fresh points."""
+COARSE = 0.1
+"""First looks are at few points: alpha to a tenth says which groups matter."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Conditional:
         method = ConditionalMeans(int(self.seed), float(self.confidence), points, progress=self.progress)
         if groups is not None:
             method = replace(method, share=2 * LOOKS * groups, progress=None)
-        return Analytic((method,), self.rtol)
+        return Analytic((method,), self.rtol, COARSE)
 
     @property
     def analytic(self) -> Analytic:

@@ -14,8 +14,9 @@ alpha. With delta the chance to miss, D = B_i - B_j and h(c) = t(1 - c) s_D / sq
 
 Biases. Bonferroni over the m distinct pairs, half of delta for the candidates, which decide what is said about extremes.
 
-Second look. Where the interval is too wide after all, or the scrambles are skewed, fresh ones are drawn, twice as many, each with twice the
+Second look. Where the interval is too wide after all, or the means are skewed, fresh scrambles are drawn, twice as many, each with twice the
 points; a tenth of delta is kept for them from the start, so that both looks together miss with delta at most.
+Means that are skewed still have Chebyshev's interval. Where one scramble makes the skewness, their scatter is not known and nothing is said.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ LEAST = 64
 MARGIN = 1.6
 """The standard deviation of 32 scrambles is more than this many times that of 8 with a chance of a tenth (F(31, 7))."""
 SKEWED = 1.0
-"""Of 32 normal numbers the skewness exceeds this once in fifty times; Student's t is not for those that do."""
+"""Of 32 normal numbers the skewness exceeds this once in fifty times; Student's t is not for those. Of R numbers it is at most sqrt(R)."""
 RATE = 1.5
 """Errors of scrambled nets fall like N^-3/2 at best."""
 BYTES = 2**24
@@ -246,13 +247,18 @@ def skewness(values: Floats) -> float:
     return float(np.mean(from_mean**3) / scatter**1.5) if scatter > 0 else 0.0
 
 
-def alpha_of(each: Floats, error: Floats, chosen: Pilot, miss: float) -> Estimate:
+def quantile(level: Floats | float, freedom: int, skewed: bool) -> Floats:
+    """So many standard errors are exceeded with the chance `level`: Student's t, or for skewed means Chebyshev's, which holds for any law."""
+    return np.sqrt(1 / np.asarray(level)) if skewed else student(level, freedom)
+
+
+def alpha_of(each: Floats, error: Floats, chosen: Pilot, miss: float, skewed: bool) -> Estimate:
     """alpha from the biases [scramble, pair] of fresh scrambles; `error` is what no point sees of each bias."""
     i, j = chosen.pair
     freedom, gap = len(each) - 1, each[:, i] - each[:, j]
     value = max(float(gap.mean()), 0.0)
-    lost = float(student(0.8 * miss, freedom) * _standard_error(gap) + error[i] + error[j])
-    high, t = value, float(student(miss, freedom))
+    lost = float(quantile(0.8 * miss, freedom, skewed) * _standard_error(gap) + error[i] + error[j])
+    high, t = value, float(quantile(miss, freedom, skewed))
     for a in chosen.most:
         gaps = each[:, [a]] - each[:, chosen.least]
         ends = gaps.mean(axis=0) + t * _standard_error(gaps) + error[a] + error[chosen.least]
@@ -278,24 +284,26 @@ def moments(
     level = miss / 2 * (extreme / extreme.sum() + 1 / m)
     each = found[:, :m] + integrand.offset
     square, zero = slice(m, 2 * m), slice(2 * m, 3 * m)
-    t, unit = student(miss / m, freedom), means.wanted.unit
+    skew = skewness(each[:, chosen.pair[0]] - each[:, chosen.pair[1]])
+    skewed = abs(skew) > SKEWED
+    t, unit = quantile(miss / m, freedom, skewed), means.wanted.unit
     unseen = float(np.log(2 * m / miss)) / points
     squares = np.maximum(mean[square], 0.0)
     return (
         Moments(
             bias=each.mean(axis=0),
-            error=student(level, freedom) * se[:m] + error,
+            error=quantile(level, freedom, skewed) * se[:m] + error,
             mse=squares,
             zero=np.clip(mean[zero], 0.0, 1.0),
             threshold=float(mean[3 * m]),
             degenerate=float(np.clip(mean[3 * m + 1], 0.0, 1.0)),
             mse_error=t * se[square] + unseen * unit * (unit + 2 * np.sqrt(squares)),
             zero_error=np.minimum(t * se[zero] + unseen, 1.0),
-            threshold_error=float(student(miss, freedom) * se[3 * m]),
-            alpha=alpha_of(each, error, chosen, miss),
+            threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m]),
+            alpha=alpha_of(each, error, chosen, miss, skewed),
             kind="interval",
         ),
-        skewness(each[:, chosen.pair[0]] - each[:, chosen.pair[1]]),
+        skew,
     )
 
 
@@ -310,6 +318,8 @@ class Found:
     """Of each scramble."""
     short: str | None = None
     """Why it is not what was asked for."""
+    known: bool = True
+    """Whether the intervals mean anything."""
 
 
 def found(integrand: Integrand, beyond: Beyond, wanted: Wanted) -> Found | Pilot:
@@ -324,11 +334,14 @@ def found(integrand: Integrand, beyond: Beyond, wanted: Wanted) -> Found | Pilot
         error = integrand.remainder + beyond(scrambles * points)
         seen, skew = moments(means, rows, scrambles * points, chosen, error, miss)
         assert seen.alpha is not None
-        wide, short = seen.alpha.half_width, None
-        if wide > wanted.target(seen.alpha.value):
+        wide, target = seen.alpha.half_width, wanted.target(seen.alpha.value)
+        again = first == PILOT and (PILOT + 5 * scrambles) * points <= wanted.points
+        if again and (wide > target or abs(skew) > SKEWED) and wide > SMALL * wanted.unit:
+            first, scrambles, points, miss = first + scrambles, 2 * scrambles, 2 * points, KEPT * wanted.miss
+            continue
+        short, known = None, abs(skew) <= np.sqrt(scrambles) / 2 or wide <= SMALL * wanted.unit
+        if not known:
+            short = f"one of {scrambles} scrambles says nearly all that is known of the scatter of their means"
+        elif wide > target:
             short = f"alpha = {seen.alpha.value:.6g} is known to {wide:.2g} only, which misses the relative tolerance {wanted.rtol:g}"
-        elif abs(skew) > SKEWED and wide > SMALL * wanted.unit:
-            short = f"the means of {scrambles} scrambles are too skewed (skewness {skew:.2g}) for an interval"
-        if short is None or first > PILOT or (PILOT + 5 * scrambles) * points > wanted.points:
-            return Found(seen, chosen.pair, scrambles, points, short)
-        first, scrambles, points, miss = first + scrambles, 2 * scrambles, 2 * points, KEPT * wanted.miss
+        return Found(seen, chosen.pair, scrambles, points, short, known)

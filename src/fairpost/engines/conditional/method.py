@@ -72,7 +72,7 @@ class ConditionalMeans:
             note=f"conditional means at {seen.scrambles} x {seen.points:,} points, {100 * self.confidence:g} % confidence",
         )
         if seen.short is not None:
-            return Refusal(f"{part.pi.name}: {seen.short}", tried=True, reached=answer)
+            return Refusal(f"{part.pi.name}: {seen.short}", tried=True, reached=answer if seen.known else None)
         return answer
 
     def _missed(self, part: Part, made: Integrand | Signed, pilot: Pilot) -> Refusal:
