@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import roots_legendre
 
 from fairpost.engines.base import Part
+from fairpost.engines.conditional.controls import Controls
 from fairpost.engines.conditional.kernels import release, shares, signed
 from fairpost.engines.conditional.kernels.tails import SNAP
 from fairpost.engines.conditional.law import ORDER, Tails
@@ -35,6 +36,8 @@ Floats = NDArray[np.float64]
 STEEP = 1e6
 """A jump is a ramp of this steepness: about the same place in smooth noise, from it on where noise and edges may be whole numbers."""
 
+LEAST, NEVER = 1e-4, 1e-13
+"""Of alpha, and of the noise's deviation: what may be left out, a tenth of three digits, and what no reader sees."""
 LOOKS = 16
 """Points at which the last terms of 1/S are looked at."""
 
@@ -101,7 +104,6 @@ class Problem:
         """L of a weight of 1: where a ramp ends."""
         return self.steepness * self.level / (self.steepness - 1) if self.level > 0 else 0.0
 
-
     @property
     def spread(self) -> tuple[float, float]:
         """Mean and deviation of S."""
@@ -115,42 +117,56 @@ class Problem:
         enough = np.flatnonzero((sizes < 1e-14 * sizes[0]) | (np.append(np.diff(sizes), 1.0) > 0))
         return max(int(enough[0]) + 1, 4)
 
+    def lift(self, r: float) -> Floats:
+        """E g of each pair at a fixed r."""
+        c = r / self.pairs.a - self.pairs.x
+        top = self.law.partial(c + self.top, 1)[0][:, 1]
+        if self.level == 0:
+            return self.pairs.a * top
+        s = self.steepness
+        return self.pairs.a * (s * self.law.partial(c + self.level, 1)[0][:, 1] - (s - 1) * top)
+
+    def held(self, r: float, deviations: float = 0.0) -> float:
+        """E sum phi(z - r) - C, for shares E sum (phi(z - r) - z), and so many deviations more (those of jumps at the top of each ramp)."""
+        p, law, L = self.pairs, self.law, self.top
+        c = r / p.a + L - p.x
+        low, F = law.partial(c, 2)[0], law.cdf(c)
+        one, two = low[:, 1], low[:, 2]
+        jump = one - L * F  # E g of a jump, in own units
+        mean = float(p.times @ (self.lift(r) - r))
+        variance = two - 2 * L * one + L * L * F - jump**2
+        if self.total is not None:
+            mean += self.spread[0] - self.total
+            variance += law.moments[2] + 2 * (c * one - two - L * (c * F - one))
+        return mean + deviations * float(np.sqrt(max(p.times @ (p.a**2 * variance), 0.0)))
+
+    def root(self, deviations: float = 0.0) -> float:
+        """The r at which `held` is 0: it falls; infinite where it does not become 0."""
+        p = self.pairs
+        far = float(np.max(p.a)) * (self.top + 60 * self.law.b)
+        low, high = -far, float(np.max(p.a * p.x)) + far
+        if self.total is not None:
+            low -= max(self.total - self.spread[0], 0.0)
+        if self.held(high, deviations) > 0:
+            return np.inf
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.held(middle, deviations) > 0 else (low, middle)
+        return high
+
     def safe(self, allowed: float) -> tuple[NDArray[np.bool_], float]:
         """The pairs whose entities are never below the top of their ramp, but for `allowed`, in the unit of z; and what they do add.
 
-        r stays below the root of E sum phi + 6 deviations = C, or for shares of E sum (phi - z) + 6 deviations = 0, in which only those below the top take part.
+        r is taken for 6 of its deviations above the mean field's.
         """
-        p, law, s, top = self.pairs, self.law, self.steepness, self.top
-
-        def short(r: float) -> tuple[Floats, Floats]:
-            low, _ = law.partial(r / p.a + top - p.x, 2)
-            return low, law.cdf(r / p.a + top - p.x)
-
-        def held(r: float) -> float:
-            """What is held at r, with 6 deviations more, less what is to be held."""
-            low, F = short(r)
-            g = low[:, 1]
-            if self.level > 0:
-                edge = law.partial(r / p.a + self.level - p.x, 1)[0][:, 1]
-                g = s * edge - (s - 1) * low[:, 1]
-            mean = float(p.times @ (p.a * (p.x + g) - r))
-            if self.total is None:
-                variance = p.a**2 * 2 * (low[:, 2] + top**2 * F)
-                return mean - self.spread[0] + 6 * float(np.sqrt(p.times @ variance))
-            variance = law.moments[2] + top**2 * F * (1 - F)
-            return mean - self.total + 6 * float(np.sqrt(p.times @ variance))
-
-        low, high = -float(np.max(p.a)) * 10 * law.b, float(np.max(p.a * p.x)) + 1
-        if held(high) > 0:
-            return np.zeros(p.x.size, dtype=bool), 0.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            low, high = (middle, high) if held(middle) > 0 else (low, middle)
-        tails, F = short(high)
-        adds = p.times * p.a * (tails[:, 1] + top * F)
+        p, r = self.pairs, self.root(6.0)
+        safe = np.zeros(p.x.size, dtype=bool)
+        if r == np.inf:
+            return safe, 0.0
+        tails, F = self.law.partial(r / p.a + self.top - p.x, 1)[0], self.law.cdf(r / p.a + self.top - p.x)
+        adds = p.times * p.a * (tails[:, 1] + self.top * F)
         order = np.argsort(adds, kind="stable")[:-1]  # somebody is drawn
         kept = order[np.cumsum(adds[order]) <= allowed]
-        safe = np.zeros(p.x.size, dtype=bool)
         if np.sum(p.times[kept]) > 1:
             safe[kept] = True
         return safe, float(np.sum(adds[safe]))
@@ -171,8 +187,22 @@ class Integrand:
         self.lines = int(np.sum(pairs.times[self.safe]))
         self.known = float(np.sum((pairs.times * pairs.a * pairs.x)[self.safe]))
         self.last = ORDER if problem.total is not None else problem.terms()
-        self.sum_of_others = quantile_of_sum(noise, problem.law, self.lines) if problem.total is not None and self.lines else None
+        self.sum_of_others = (
+            quantile_of_sum(noise, problem.law, self.lines) if problem.total is not None and self.lines else None
+        )
         self.nodes = nodes_of_sum(problem.law, pairs.a[self.safe], pairs.times[self.safe].astype(np.float64))
+        others = problem.law.moments[2] * self.lines if problem.total is not None else 0.0
+        self.controls = Controls(
+            problem.law,
+            self.x,
+            self.a,
+            problem.root(),
+            problem.level,
+            problem.top,
+            problem.steepness,
+            problem.total is None,
+            others,
+        )
         self.left_out = added * scale + negative
         self.dimension = self.x.size + (self.sum_of_others is not None)
         """Uniforms of a point: the sum of the others first, then those who are drawn."""
@@ -187,16 +217,16 @@ class Integrand:
 
     def __call__(self, u: Floats) -> Block:
         """What the rows of u say."""
-        g, square, zero, _, _ = self._moments(u)
+        g, square, zero, _, controls = self._moments(u)
         mean = np.sum(g, axis=1) / self.problem.n
         bias = g / self.times - mean[:, None]
         none = np.zeros(len(u))
         T = mean if self.problem.total is not None and self.problem.level == 0 else none
-        return Block(bias, square / self.times, zero / self.times, T, np.empty((len(u), 0)), none)
+        return Block(bias, square / self.times, zero / self.times, T, controls, none)
 
     def _moments(self, u: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """For each row and pair the sums over its entities of E g (over S), of squares and of P(0), what 1/S leaves; the drawn noise."""
-        problem, law, k = self.problem, self.problem.law, len(u)
+        """For each row and pair the sums over its entities of E g (over S), of squares and of P(0), what 1/S leaves; the controls."""
+        problem, pairs, law, k = self.problem, self.problem.pairs, self.problem.law, len(u)
         g, square, zero, left = (np.zeros((k, self.times.size)) for _ in range(4))
         shift = np.empty(k)
         if problem.total is not None:
@@ -209,15 +239,21 @@ class Integrand:
             if self.lines:  # eta_i - r, eta_i being the mean of the others given their sum
                 mean_square = law.moments[2] - 2 * shift * others / self.lines + shift**2
                 square[:, self.safe] = mean_square[:, None] * self.times[self.safe]
-            return g, square, zero, left, eta
+                zero[:, self.safe] = (
+                    law.cdf((shift[:, None] + problem.level - pairs.x)[:, self.safe]) * self.times[self.safe]
+                )
+            return g, square, zero, left, self.controls(eta, others)
         eta = law.quantile(u)
         shares.points(
-            eta, self.x, self.a, problem.pairs.truth, self.place, self.lines, self.known, problem.level, problem.steepness,
+            eta, self.x, self.a, pairs.truth, self.place, self.lines, self.known, problem.level, problem.steepness,
             law.code, law.b, law.table, law.moments, *self.nodes, self.last, g, square, zero, left, shift,
         )  # fmt: skip
         if self.lines:
             square[:, self.safe] = self._safe_squares(eta @ self.a, shift) * self.times[self.safe]
-        return g, square, zero, left, eta
+            zero[:, self.safe] = (
+                law.cdf((shift[:, None] / pairs.a + problem.level - pairs.x)[:, self.safe]) * self.times[self.safe]
+            )
+        return g, square, zero, left, self.controls(eta, np.zeros(k))
 
     def _safe_squares(self, D: Floats, r: Floats) -> Floats:
         """E[(a_i eta_i - P_i (D + N) - r)^2 / (S + N)^2] for those who are not drawn, N their sum: E[V^2 (1 - 2N/S + 3N^2/S^2 - ...)]/S^2, V - E V and N as if normal from N^3 on."""
@@ -229,7 +265,9 @@ class Integrand:
         q, o = P * D[:, None] + r[:, None], 1 / (self.problem.spread[0] + D)[:, None]
         second = q**2 * n + own * n + 2 * cov**2 + kappa * (a**4 * (1 - 2 * P) + P**2 * powers[1])
         fourth = 3 * n**2 * (q**2 + own) + 12 * cov**2 * n
-        return np.asarray(o**2 * (q**2 + own + 4 * q * cov * o + 3 * second * o**2 + 24 * q * n * cov * o**3 + 5 * fourth * o**4))
+        return np.asarray(
+            o**2 * (q**2 + own + 4 * q * cov * o + 3 * second * o**2 + 24 * q * n * cov * o**3 + 5 * fourth * o**4)
+        )
 
 
 class Signed:
@@ -262,29 +300,41 @@ class Signed:
         sides = self.a[one] * (self.x[one] + noise)
         share, square, zero = (np.zeros((k, self.times.size)) for _ in range(3))
         P = problem.pairs.truth
-        signed.points(z, sides, chance, one, self.a, P, self.place, problem.level, problem.steepness, share, square, zero)
+        signed.points(
+            z, sides, chance, one, self.a, P, self.place, problem.level, problem.steepness, share, square, zero
+        )
         none = np.zeros(k)
-        return Block(share / self.times - P, square / self.times, zero / self.times, none, np.empty((k, 0)), chance[:, 1] + chance[:, 2])
+        return Block(
+            share / self.times - P,
+            square / self.times,
+            zero / self.times,
+            none,
+            np.empty((k, 0)),
+            chance[:, 1] + chance[:, 2],
+        )
 
 
 def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
     """The conditional means of a part, or why there are none; `tolerance` is what may be left out, in the unit of the output.
 
-    Without one it is 1e-7 of the noise's deviation in that unit.
+    Without one it is `LEAST` of the mean field's alpha: by not drawing an entity, and by taking S for positive.
     """
     problem, noise = Problem.of(part), part.mechanism
     if isinstance(problem, str):
         return problem
     assert isinstance(noise, Law)
-    x, a, times = problem.pairs.x, problem.pairs.a, problem.pairs.times
+    x, times, need = problem.pairs.x, problem.pairs.times, problem.spread[0]
+    if problem.total is None and need == 0:
+        return Signed(problem)
+    unit = 1.0 if problem.total is not None else 1 / need
+    if tolerance is None:
+        tolerance = max(LEAST * unit * float(np.ptp(problem.lift(problem.root()))), NEVER * unit * noise.deviation)
     if problem.total is not None:
-        allowed = 1e-7 * noise.deviation if tolerance is None else tolerance
-        offset = np.full(x.size, (problem.total - float(times @ x)) / problem.n)
-        return Integrand(problem, noise, allowed, offset, 0.0)
-    need = problem.spread[0]
-    allowed = tolerance if tolerance is not None else 1e-7 * noise.deviation * float(np.max(a)) / need if need > 0 else 0.0
+        return Integrand(
+            problem, noise, tolerance, np.full(x.size, (problem.total - float(times @ x)) / problem.n), 0.0
+        )
     offset, negative = of_sum(problem.pairs, noise)
-    return Integrand(problem, noise, allowed, offset, negative) if negative <= allowed else Signed(problem)
+    return Integrand(problem, noise, tolerance, offset, negative) if negative <= tolerance else Signed(problem)
 
 
 def of_sum(pairs: Distinct, noise: Law) -> tuple[Floats, float]:

@@ -34,7 +34,9 @@ def quantile_of_sum(noise: Law, law: Tails, count: int) -> Callable[[Floats], Fl
     x = step * np.arange(-(size // 2), size - size // 2)
     below = np.cumsum(mass)
     if step == 1.0 and law.discrete:
-        return lambda u: np.where(u < 0.5, 1.0, -1.0) * x[np.searchsorted(below, np.minimum(u, 1 - u)).clip(0, size - 1)]
+        return lambda u: (
+            np.where(u < 0.5, 1.0, -1.0) * x[np.searchsorted(below, np.minimum(u, 1 - u)).clip(0, size - 1)]
+        )
     below -= 0.5 * mass + np.gradient(mass) / 12  # Euler and Maclaurin
     some = (mass > 1e-13) & (x <= step)
     inverse = CubicHermiteSpline(below[some], x[some], step / mass[some])

@@ -23,7 +23,16 @@ def phi(u: float, tau: float, s: float) -> float:
 
 @kernel(error_model="numpy")
 def events(
-    z: Floats, tau: Floats, s: float, lines: float, offset: float, E: Floats, full: Floats, on: Floats, H: Floats, at: Places
+    z: Floats,
+    tau: Floats,
+    s: float,
+    lines: float,
+    offset: float,
+    E: Floats,
+    full: Floats,
+    on: Floats,
+    H: Floats,
+    at: Places,
 ) -> None:
     """Into E, full, on, H; at[i] and at[d + i] are the events at which i starts and is kept in full.
 
@@ -68,9 +77,7 @@ def slope(p: int, full: Floats, on: Floats, s: float, starts: int, ends: int) ->
 
 
 @kernel
-def without(
-    k: int, E: Floats, H: Floats, s: float, z: float, starts: int, ends: int, lam: float
-) -> float:
+def without(k: int, E: Floats, H: Floats, s: float, z: float, starts: int, ends: int, lam: float) -> float:
     """H - lam r at E[k] without the entity whose events these are."""
     value = H[k] - lam * E[k]
     if k >= ends:
@@ -80,7 +87,17 @@ def without(
 
 @kernel(error_model="numpy")
 def crossing(
-    E: Floats, full: Floats, on: Floats, H: Floats, s: float, z: float, starts: int, ends: int, lam: float, level: float, guess: int
+    E: Floats,
+    full: Floats,
+    on: Floats,
+    H: Floats,
+    s: float,
+    z: float,
+    starts: int,
+    ends: int,
+    lam: float,
+    level: float,
+    guess: int,
 ) -> tuple[int, float]:
     """The piece and the r where H(r) - lam r without the entity whose events these are falls to `level`; events beyond the last take nobody out."""
     last = E.size
