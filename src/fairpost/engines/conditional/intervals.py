@@ -91,6 +91,8 @@ class Wanted:
     """Of alpha."""
     unit: float
     """The noise's standard deviation in the unit of the answer."""
+    change: float
+    """What one noise changes in an output, in that unit: its deviation, and the height of a threshold."""
     miss: float
     """The chance with which alpha, and the biases together, may lie outside."""
     points: int
@@ -286,7 +288,7 @@ def moments(
     square, zero = slice(m, 2 * m), slice(2 * m, 3 * m)
     skew = skewness(each[:, chosen.pair[0]] - each[:, chosen.pair[1]])
     skewed = abs(skew) > SKEWED
-    t, unit = quantile(miss / m, freedom, skewed), means.wanted.unit
+    t, change = quantile(miss / m, freedom, skewed), means.wanted.change
     unseen = float(np.log(2 * m / miss)) / points
     squares = np.maximum(mean[square], 0.0)
     return (
@@ -297,7 +299,7 @@ def moments(
             zero=np.clip(mean[zero], 0.0, 1.0),
             threshold=float(mean[3 * m]),
             degenerate=float(np.clip(mean[3 * m + 1], 0.0, 1.0)),
-            mse_error=t * se[square] + unseen * unit * (unit + 2 * np.sqrt(squares)),
+            mse_error=t * se[square] + unseen * change * (change + 2 * np.sqrt(squares)),
             zero_error=np.minimum(t * se[zero] + unseen, 1.0),
             threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m]),
             alpha=alpha_of(each, error, chosen, miss, skewed),

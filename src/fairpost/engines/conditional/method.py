@@ -11,7 +11,9 @@ import numpy as np
 from fairpost.engines.base import Answer, Drawn, Floats, Part, Refusal
 from fairpost.engines.conditional.integrand import Integrand, Signed, integrand_of
 from fairpost.engines.conditional.intervals import Found, Pilot, Wanted, found
+from fairpost.engines.conditional.unseen import unseen
 from fairpost.engines.moments import reached
+from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
 
 WORK = 2**23
@@ -45,6 +47,7 @@ class ConditionalMeans:
         wanted = Wanted(
             rtol=rtol,
             unit=_unit(part),
+            change=_unit(part) * (1 + made.problem.top / part.mechanism.deviation),
             miss=(1 - self.confidence) / self.share,
             points=self.points or max(WORK // max(made.dimension, 1), 1),
             seed=self.seed,
@@ -53,12 +56,8 @@ class ConditionalMeans:
             progress=self.progress,
         )
         with np.errstate(all="ignore"):  # far tails underflow
-            seen = found(made, lambda points: self._beyond(made, points), wanted)
+            seen = found(made, lambda points: _beyond(part, made, points), wanted)
         return self._missed(part, made, seen) if isinstance(seen, Pilot) else self._answer(part, made, seen)
-
-    def _beyond(self, made: Integrand | Signed, points: int) -> Floats:
-        """What of each pair's bias lies where none of so many points comes."""
-        return np.zeros(made.offset.size)
 
     def _answer(self, part: Part, made: Integrand | Signed, seen: Found) -> Answer | Refusal:
         answer = seen.moments.at(made.inverse).answer(self.name, "interval", part)
@@ -83,6 +82,17 @@ class ConditionalMeans:
             tried=True,
             reached=reached(self.name, "interval", bias, error),
         )
+
+
+def _beyond(part: Part, made: Integrand | Signed, points: int) -> Floats:
+    """What of each pair's bias lies where none of so many points comes: of its own, and of the mean of all, which every bias has in it."""
+    assert isinstance(part.mechanism, Law)
+    problem, pairs = made.problem, made.problem.pairs
+    if problem.total is None and problem.spread[0] <= 0:  # nobody's clipping is rare
+        return np.zeros(made.offset.size)
+    rule = Threshold(problem.level, problem.steepness) if problem.level > 0 else Threshold(0.0)
+    own = unseen(pairs.x, pairs.a, pairs.times, part.mechanism, rule, problem.total, points)
+    return own + float(pairs.times @ own) / problem.n
 
 
 def _unit(part: Part) -> float:
