@@ -185,6 +185,7 @@ class Integrand:
         """The pair of each entity that is drawn."""
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
         self.lines = int(np.sum(pairs.times[self.safe]))
+        self.missing = 0.0 if problem.total is None else problem.total - problem.spread[0]
         self.known = float(np.sum((pairs.times * pairs.a * pairs.x)[self.safe]))
         self.last = ORDER if problem.total is not None else problem.terms()
         self.sum_of_others = (
@@ -233,7 +234,7 @@ class Integrand:
             others = np.zeros(k) if self.sum_of_others is None else self.sum_of_others(u[:, 0])
             eta = law.quantile(u[:, self.dimension - self.x.size :])
             release.points(
-                eta, self.x, self.place, self.known + others, self.lines, problem.total, problem.level, problem.steepness,
+                eta, self.x, self.place, self.missing - others, self.lines, problem.total, problem.level, problem.steepness,
                 law.code, law.b, law.table, law.moments[2], g, square, zero, shift,
             )  # fmt: skip
             if self.lines:  # eta_i - r, eta_i being the mean of the others given their sum
@@ -246,7 +247,7 @@ class Integrand:
         eta = law.quantile(u)
         shares.points(
             eta, self.x, self.a, pairs.truth, self.place, self.lines, self.known, problem.level, problem.steepness,
-            law.code, law.b, law.table, law.moments, *self.nodes, self.last, g, square, zero, left, shift,
+            law.code, law.b, law.table, law.moments, self.nodes, self.last, g, square, zero, left, shift,
         )  # fmt: skip
         if self.lines:
             square[:, self.safe] = self._safe_squares(eta @ self.a, shift) * self.times[self.safe]

@@ -27,8 +27,7 @@ def points(
     d = a.size
     size = 2 * d if level > 0.0 else d
     tau, v, even = level * a, np.empty(d), a / np.sum(a)
-    E, H = np.empty(size), np.empty(size)
-    full, on, at = np.empty(size + 1), np.empty(size + 1), np.empty(2 * d, dtype=np.int64)
+    corners, at = np.empty((4, size + 1)), np.empty(2 * d, dtype=np.int64)
     for k in range(z.shape[0]):
         for side in range(3):
             p = chance[k, side]
@@ -41,8 +40,8 @@ def points(
                 if side == 1:
                     v[:] = -v
                 S = np.sum(v)
-                events(v, tau, s, 0, 0.0, E, full, on, H, at)
-                r = crossing(E, full, on, H, s, 0.0, size, size, 0.0, S, size // 2)[1]
+                events(v, tau, s, 0, corners, at)
+                r = crossing(corners, s, 0.0, size, size, 0.0, 0.0, size // 2)[1]
             for i in range(d):
                 out, j = even[i] if side == 2 else phi(v[i] - r, tau[i], s) / S, place[i]
                 share[k, j] += p * out
