@@ -79,7 +79,10 @@ def points(
     eta: Floats, x: Floats, place: Places, missing: Floats, lines: int, C: float, level: float, s: float,
     code: int, b: float, table: Floats, variance: float, g: Floats, square: Floats, zero: Floats, shift: Floats,
 ) -> None:  # fmt: skip
-    """For each row of noise the sums over the entities of each place, and r; `missing` is C less all true counts and less the sum of the noise of `lines` that are never cut."""
+    """For each row of noise the sums over the entities of each place, and r.
+
+    `missing` is C less all true counts and less the sum of the noise of `lines` that are never cut.
+    """
     d = x.size
     size = 2 * d if level > 0.0 else d
     tau, z = np.full(d, level), np.empty(d)

@@ -1,7 +1,7 @@
 """Shares where S may have either sign: all are drawn, one of them on both sides of S = 0.
 
-Given all others, the sign of S is that of one noise below or above a point: both sides are drawn, with their chances. For S < 0 the rule works on -z; for S = 0,
-which whole numbers can do, the share is a_i / sum a.
+Given all others, the sign of S is that of one noise below or above a point: both sides are drawn, with their chances. For S < 0 the rule
+works on -z; for S = 0, which whole numbers can do, the share is a_i / sum a.
 """
 
 import math
@@ -23,7 +23,10 @@ def points(
     z: Floats, sides: Floats, chance: Floats, one: int, a: Floats, P: Floats, place: Places, level: float, s: float,
     share: Floats, square: Floats, zero: Floats,
 ) -> None:  # fmt: skip
-    """Sums over the entities of each place of outputs, squared errors and zeros; sides[k] are the two z of entity `one`, chance[k] those of S > 0, S < 0 and S = 0."""
+    """Sums over the entities of each place of outputs, squared errors and zeros.
+
+    sides[k] are the two z of entity `one`, chance[k] the chances of S > 0, S < 0 and S = 0.
+    """
     d = a.size
     size = 2 * d if level > 0.0 else d
     tau, v, even = level * a, np.empty(d), a / np.sum(a)
