@@ -117,7 +117,9 @@ def test_means_squares_and_chances_of_nothing(rule: type, noise: type) -> None:
         jump = threshold is not None and threshold.steepness == np.inf
         near = (2e-6 if jump else 2e-9) if law.discrete else (5e-3 if jump else 2e-5)
         assert np.abs(found.bias[0] - (g - g @ made.times / n)).max() < near * unit + made.remainder.max()
-        assert np.abs(found.square[0] - square).max() < (1e-4 if jump else 10 * near + 1e-6) * (unit**2 + square.max())
+        assert np.abs(found.square[0] - square).max() < (
+            (1e-4 if law.discrete else near) if jump else 10 * near + 1e-6
+        ) * (unit**2 + square.max())
         assert np.abs(found.zero[0] - zero).max() < (1e-9 if law.discrete else 3e-3)
 
 
