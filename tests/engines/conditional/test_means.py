@@ -1,7 +1,8 @@
-"""Conditional means against the rules themselves: the own noise listed or integrated, the others held fixed; chances and sums against their definitions.
+"""Conditional means against the rules themselves: the own noise listed or integrated, the others held fixed; tails and sums by definition.
 
-Noise of whole numbers is listed to 45 deviations (Laplace) or 12 (Gaussian); continuous noise takes 12 Gauss-Legendre nodes in pieces of w = 1/50 of a deviation, out to 27 or 7
-of them (beyond: 1e-13): where an output bends inside a piece the rule errs by some (w/12)^2 of the bend times the density, 3e-6 deviations, and by w/12 at a jump.
+Noise of whole numbers is listed to 45 deviations (Laplace) or 12 (Gaussian); continuous noise takes 8 Gauss-Legendre nodes in pieces of
+w = 1/25 of a deviation, out to 27 or 7 of them (beyond: 1e-13): where an output bends inside a piece the rule errs by some (w/8)^2 of the
+bend times the density, 2e-5 deviations, and by w/8 at a jump.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def own_noise(noise: Law) -> tuple[Floats, Floats]:
     if noise.discrete:
         k = np.arange(-np.ceil(reach), np.ceil(reach) + 1)
         return k, noise.density(k)
-    node, weight = roots_legendre(12)
-    width = noise.deviation / 50
+    node, weight = roots_legendre(8)
+    width = noise.deviation / 25
     edges = np.arange(-reach * 0.6, reach * 0.6, width)
     k = (edges[:, None] + width / 2 * (node + 1)).ravel()
     return k, np.tile(width / 2 * weight, edges.size) * noise.density(k)
@@ -56,7 +57,7 @@ def shifts(part: Part, z: Floats, a: Floats, total: Floats) -> Floats:
         else (0 * a, 1.0)
     )
     low, high = z.min(axis=1) - total - tau.max() - 1, z.max(axis=1)
-    for _ in range(100):
+    for _ in range(60):
         middle = (low + high) / 2
         u = z - middle[:, None]
         more = np.where(u > tau, np.minimum(u, s * (u - tau)), 0.0).sum(axis=1) > total
@@ -84,11 +85,11 @@ def listed(part: Part, noise: Law, eta: Floats, i: int) -> tuple[float, float, f
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("rule", RULES)
 def test_means_squares_and_chances_of_nothing(rule: type, noise: type) -> None:
-    """Random counts, weights and ramps; for shares a sum of 60 deviations. A jump, here a ramp of steepness 1e6, is right to 1e-6, its squares to 1e-4."""
+    """Random counts, weights and ramps; sums of 60 deviations. A jump, a ramp of steepness 1e6, is right to 1e-6, its squares to 1e-4."""
     rng = np.random.default_rng([RULES.index(rule), NOISES.index(noise)])
     shares = rule in (PoS, PosThreshold)
-    for case in range(12 if noise in (DiscreteLaplace, DiscreteGaussian) else 4):
-        n, law = int(rng.integers(2, 13)), noise(float(rng.choice([1.0, 3.0, 6.5])))
+    for case in range(9 if noise in (DiscreteLaplace, DiscreteGaussian) else 3):
+        n, law = int(rng.integers(2, 10)), noise(float(rng.choice([1.0, 3.0, 6.5])))
         b = law.deviation
         x = np.floor(rng.exponential(1.5 * b, n)) + (0.37 if case % 4 == 0 else 0.0)
         x[-1] += np.floor(60 * b) if shares else 0.0
@@ -114,10 +115,12 @@ def test_means_squares_and_chances_of_nothing(rule: type, noise: type) -> None:
         g, square, zero = (np.bincount(made.inverse, weights=v) / made.times for v in every.T)
         unit = b * (float(a.max() / (a @ x)) if shares else 1.0)
         jump = threshold is not None and threshold.steepness == np.inf
-        near = (2e-6 if jump else 2e-9) if law.discrete else (2e-3 if jump else 3e-6)
+        near = (2e-6 if jump else 2e-9) if law.discrete else (5e-3 if jump else 2e-5)
         assert np.abs(found.bias[0] - (g - g @ made.times / n)).max() < near * unit + made.remainder.max()
-        assert np.abs(found.square[0] - square).max() < (1e-4 if jump else 10 * near + 1e-6) * (unit**2 + square.max())
-        assert np.abs(found.zero[0] - zero).max() < (1e-9 if law.discrete else 1e-3)
+        assert np.abs(found.square[0] - square).max() < (
+            (1e-4 if law.discrete else near) if jump else 10 * near + 1e-6
+        ) * (unit**2 + square.max())
+        assert np.abs(found.zero[0] - zero).max() < (1e-9 if law.discrete else 3e-3)
 
 
 def law_of(noise: Law) -> Tails:
@@ -172,13 +175,13 @@ def test_a_sum_of_either_sign() -> None:
         part = part_of(rule, noise, x, a, threshold, 0.0)
         made = integrand_of(part)
         assert isinstance(made, Signed)
-        k = np.arange(-150.0, 151)
+        k = np.arange(-90.0, 91)
         rows = x + np.stack(np.meshgrid(k, k, indexing="ij"), axis=-1).reshape(-1, 2)
         weight = np.outer(noise.density(k), noise.density(k)).ravel()
         out = part.pi._apply(rows).values
-        grid = (np.arange(1500) + 0.5) / 1500
+        grid = (np.arange(500) + 0.5) / 500
         found = made(np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2))
-        assert np.allclose(found.bias.mean(axis=0), weight @ out - part.truth, atol=3e-4)
-        assert np.allclose(found.square.mean(axis=0), weight @ (out - part.truth) ** 2, atol=3e-4)
-        assert np.allclose(found.zero.mean(axis=0), weight @ (out <= 1e-12), atol=1e-3)
-        assert found.degenerate.mean() == pytest.approx(weight @ (rows @ a <= 0), abs=1e-3)
+        assert np.allclose(found.bias.mean(axis=0), weight @ out - part.truth, atol=1e-3)
+        assert np.allclose(found.square.mean(axis=0), weight @ (out - part.truth) ** 2, atol=1e-3)
+        assert np.allclose(found.zero.mean(axis=0), weight @ (out <= 1e-12), atol=3e-3)
+        assert found.degenerate.mean() == pytest.approx(weight @ (rows @ a <= 0), abs=3e-3)

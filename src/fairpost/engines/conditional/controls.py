@@ -1,7 +1,8 @@
 """Control variates with exact means: how a point differs from the mean field.
 
-At the root r* of E sum phi_j(z_j - r) = C (for shares of E sum (phi_j - z_j) = 0) three sums over who is drawn, centred: u of what is held (for shares less z), q of who is below
-the top, and for shares D of the noise a eta. The controls are these, and their products less covariances, in units of their deviations.
+At the root r* of E sum phi_j(z_j - r) = C (for shares of E sum (phi_j - z_j) = 0) three sums over who is drawn, centred: u of what is held
+(for shares less z), q of who is below the top, and for shares D of the noise a eta. The controls are these, and their products less
+covariances, in units of their deviations.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.conditional.kernels.tails import SNAP
-from fairpost.engines.conditional.law import Tails
+from fairpost.engines.conditional.problem import Problem
 
 Floats = NDArray[np.float64]
 STEEP = 1e3
@@ -18,20 +19,11 @@ STEEP = 1e3
 
 
 class Controls:
-    """For entities of counts x and weights a; `others` is the variance of a sum that u has besides."""
+    """For drawn entities of counts x and weights a; u has besides a sum of variance `others`."""
 
-    def __init__(
-        self,
-        law: Tails,
-        x: Floats,
-        a: Floats,
-        r: float,
-        level: float,
-        top: float,
-        s: float,
-        shares: bool,
-        others: float,
-    ) -> None:
+    def __init__(self, problem: Problem, x: Floats, a: Floats, others: float) -> None:
+        r, law, level, top, s = problem.root(), problem.law, problem.level, problem.top, problem.steepness
+        shares = problem.total is None
         self.a, self.shares, self.s, self.steep = a, shares, s, s > STEEP or level == 0
         self.edge, self.top, self.height = r / a + level - x, r / a + top - x, top
         upper, at_edge = law.partial(self.top, 2)[1], law.partial(self.edge, 2)[1]
@@ -68,9 +60,9 @@ class Controls:
         else:
             held = np.minimum(self.s * np.maximum(eta - self.edge, 0.0), eta - self.top + self.height)
             held = np.maximum(held, 0.0)
-        u = (held - self.mean_held - (eta if self.shares else 0.0)) @ self.a + others
+        u = np.sum((held - self.mean_held - (eta if self.shares else 0.0)) * self.a, axis=1) + others
         q = np.sum(~above - self.mean_below, axis=1)
-        sums = [u, q, eta @ self.a] if self.shares else [u, q]
+        sums = [u, q, np.sum(eta * self.a, axis=1)] if self.shares else [u, q]
         sums = [v / d for v, d in zip(sums, self.deviation, strict=False)]
         scale = np.outer(self.deviation, self.deviation)
         many = range(len(sums))

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from fairpost.engines.conditional.kernels import tails as kernel
 from fairpost.noise import Law, Mechanism
-from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
+from fairpost.noise.base import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
 Floats = NDArray[np.float64]
 ORDER = 12
@@ -69,7 +69,7 @@ class Tails:
         """P(eta <= c)."""
         out = np.empty(np.size(c))
         kernel.chances(self.code, self.b, self.table, np.ravel(c), out)
-        return out.reshape(np.shape(c))
+        return np.asarray(out.reshape(np.shape(c)))
 
     def partial(self, c: Floats, last: int) -> tuple[Floats, Floats]:
         """E[(c - eta)_+^k] and E[(eta - c)_+^k] for k = 0 to last, along a new last axis; an atom at c counts on both sides for k = 0."""
@@ -97,4 +97,4 @@ class Tails:
         else:
             size = self.table.shape[0] - 1.0 - np.searchsorted(self.table[::-1, 0], tail)
             size = np.maximum(size, 0.0)
-        return np.where(u < 0.5, -size, size)
+        return np.asarray(np.where(u < 0.5, -size, size))

@@ -49,8 +49,8 @@ def quantile_of_sum(noise: Law, law: Tails, count: int) -> Callable[[Floats], Fl
     return quantile
 
 
-def nodes_of_sum(law: Tails, a: Floats, times: Floats) -> tuple[Floats, Floats]:
-    """Five nodes and weights, exact for the moments of sum a eta up to the ninth; one where there is no noise."""
+def nodes_of_sum(law: Tails, a: Floats, times: Floats) -> Floats:
+    """Five nodes and, in a second row, weights, exact for the moments of sum a eta up to the ninth; one where there is no noise."""
     m = law.moments
     kappa = (
         m[2],
@@ -60,7 +60,7 @@ def nodes_of_sum(law: Tails, a: Floats, times: Floats) -> tuple[Floats, Floats]:
     )
     variance = m[2] * float(times @ a**2)
     if variance == 0:
-        return np.zeros(1), np.ones(1)
+        return np.array([[0.0], [1.0]])
     k4, k6, k8 = (k * float(times @ a**p) / variance ** (p / 2) for k, p in zip(kappa[1:], (4, 6, 8), strict=True))
     # moments of the square y in units of the variance; nodes 0 and the roots of y^2 - p y + q, orthogonal to 1 and y under the weight y
     nu = (1.0, 1.0, k4 + 3, k6 + 15 * k4 + 15, k8 + 28 * k6 + 35 * k4**2 + 210 * k4 + 105)
@@ -68,4 +68,4 @@ def nodes_of_sum(law: Tails, a: Floats, times: Floats) -> tuple[Floats, Floats]:
     y = np.sort(np.roots([1.0, -p, q]).real)
     w = np.linalg.solve([y, y**2], [nu[1], nu[2]])
     node = np.sqrt(y * variance)
-    return np.array([-node[1], -node[0], 0.0, *node]), np.array([w[1] / 2, w[0] / 2, 1 - w.sum(), w[0] / 2, w[1] / 2])
+    return np.array([[-node[1], -node[0], 0.0, *node], [w[1] / 2, w[0] / 2, 1 - w.sum(), w[0] / 2, w[1] / 2]])

@@ -2,27 +2,28 @@
 
 Given the others, H their sum (`events`), A(r) = H - r - S_-i, S_-i the sum of their z: the own z = a (x + eta) runs with r:
 
-    z < c0 = r0 + tau, A(r0) = tau          the output is 0; z = H(r) - S_-i, r > r0: g = r - z has the slope -(1 + 1/h), a corner at each event
-    up to A(r1) = 0                         z = r + tau + (tau - A)/(s - 1): g rises by (h + 1)(s - 1)/(s + h), the output by s (h + 1)/(s + h)
-    above                                   r = r1; g = 0, the output rises by 1
+    z < c0 = r0 + tau, A(r0) = tau    the output is 0; z = H(r) - S_-i, r > r0: g = r - z has the slope -(1 + 1/h), a corner at each event
+    up to A(r1) = 0                   z = r + tau + (tau - A)/(s - 1): g rises by (h + 1)(s - 1)/(s + h), the output by s (h + 1)/(s + h)
+    above                             r = r1; g = 0, the output rises by 1
 
-Entities that are never cut add their number to h and their sum N to S, and nothing else: A is free of it. E over N by nodes, S_q.
+Entities that are never cut add their number to h and their sum N to S, and nothing else: A is free of it. E over N by nodes.
 
 E[g / S] is the sum over corners c of (slope above less slope below) E[(c - z)_+ / S]. With S_c = S at z = c and S_m = S at the mean of z
 
     c below the mean    v = (c - z)_+ : sum over k of E v^k / S_c^k
-    c above             v = (z - c)_+ : - sum over k of (-1)^k E v^k / S_c^k, and all of E[(c - z)/S] = (c - mean) (1 + e)/S_m + e, e = sum of mu_2l / S_m^2l
+    c above             v = (z - c)_+ : - sum over k of (-1)^k E v^k / S_c^k, and all of E[(c - z)/S] = (c - mean) (1 + e)/S_m + e,
+                        e = sum of mu_2l / S_m^2l
 
 asymptotic series: their last term, the least, is what they leave. Squares: f = (output - P S)/S, as for releases, with
-E[v^m / S^2] = sum over l of (l + 1) (-+)^l E v^(m + l) / S_c^(l + 2). What S < a b adds, b one scale of the noise, is left out: S is that small less often than it is negative
-within a factor of the noise's own.
+E[v^m / S^2] = sum over l of (l + 1) (-+)^l E v^(m + l) / S_c^(l + 2). Corners with S below one scale of the own noise are left out: they
+matter as rarely as S is negative.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.conditional.kernels.events import crossing, events, slope
+from fairpost.engines.conditional.kernels.events import E, crossing, events, slope
 from fairpost.engines.conditional.kernels.tails import below, tail
 
 Floats = NDArray[np.float64]
@@ -32,16 +33,16 @@ NOTHING = 1e-16
 
 
 @kernel(error_model="numpy")
-def inverse_powers(S: float, node: Floats, weight: Floats, last: int, J: Floats) -> float:
-    """J[k] = E (S + N)^-k; returns S + the lowest node."""
+def inverse_powers(S: float, nodes: Floats, last: int, J: Floats) -> float:
+    """J[k] = E (S + N)^-k; returns S at the lowest node."""
     for k in range(last + 1):
         J[k] = 0.0
-    for q in range(node.size):
-        part, over = weight[q], 1.0 / (S + node[q])
+    for q in range(nodes.shape[1]):
+        part, over = nodes[1, q], 1.0 / (S + nodes[0, q])
         for k in range(last + 1):
             J[k] += part
             part *= over
-    return S + node[0]
+    return float(S + nodes[0, 0])
 
 
 @kernel(error_model="numpy")
@@ -76,20 +77,19 @@ def square_series(t: Floats, a: float, J: Floats, sign: float, last: int, out: f
 
 @kernel(error_model="numpy")
 def one(
-    i: int, z: Floats, x: float, a: float, P: float, rest: float, risky: float, tau: float, s: float, guess: int,
-    E: Floats, full: Floats, on: Floats, H: Floats, at: Places,
-    code: int, b: float, table: Floats, moments: Floats, node: Floats, weight: Floats, last: int,
+    i: int, z: Floats, x: float, a: float, P: float, rest: float, tau: float, s: float, guess: int, corners: Floats, at: Places,
+    code: int, b: float, table: Floats, moments: Floats, nodes: Floats, last: int,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """E g / S, E f^2, P(output = 0) and the least terms; rest is the sum of all other z (at nodes of N), risky that of those that can be cut."""
+    """E g / S, E f^2, P(output = 0) and the least terms of entity i; `rest` is the sum of all other z at N = 0."""
     t, J = np.empty(last + 1), np.empty(last + 1)
     starts, ends = at[i], at[z.size + i]
-    p, r = crossing(E, full, on, H, s, z[i], starts, ends, 1.0, risky + tau, guess)
+    p, r = crossing(corners, s, z[i], starts, ends, 1.0, tau, guess)
     c0, p0, mu = r + tau, p, a * x
     zero = below(code, b, table, c0 / a - x)
     # at the mean of z: (1 + e)/S_m and e
     whole, e = 0.0, 0.0
-    for q in range(node.size):
-        over = 1.0 / (rest + mu + node[q])
+    for q in range(nodes.shape[1]):
+        over = 1.0 / (rest + mu + nodes[0, q])
         o, part, term, power = over * over, 0.0, np.inf, 1.0
         for l in range(2, last + 1, 2):
             power *= a * a * o
@@ -97,22 +97,22 @@ def one(
                 break
             term = moments[l] * power
             part += term
-        whole += weight[q] * over * (1.0 + part)
-        e += weight[q] * part
+        whole += nodes[1, q] * over * (1.0 + part)
+        e += nodes[1, q] * part
     mean, left, square, first = 0.0, 0.0, 0.0, 0.0
     # from c0 up
     ramp, room, c, f = tau > 0.0, tau, c0, -P * (rest + c0)
-    h = slope(p, full, on, s, starts, ends)
+    h = slope(p, corners, s, starts, ends)
     of_g, of_f = -(1.0 + 1.0 / h) if h > 0.0 else -1.0, -P
     f_mean, f_slope, centred = f - of_f * (c - mu), of_f, c / a - x >= 0.0
     while True:
-        h = slope(p, full, on, s, starts, ends)
+        h = slope(p, corners, s, starts, ends)
         g_up = (h + 1.0) * (s - 1.0) / (s + h) if ramp else 0.0
         f_up = (s * (h + 1.0) / (s + h) if ramp else 1.0) - P
         if g_up != of_g or f_up != of_f:
             y = c / a - x
             sign = 1.0 if y < 0.0 else -1.0
-            if inverse_powers(rest + c, node, weight, last, J) > a * b:
+            if inverse_powers(rest + c, nodes, last, J) > a * b:
                 tail(code, b, table, abs(y), last, t)
                 value, least = series(t, a, J, sign, last)
                 if y >= 0.0:
@@ -126,8 +126,8 @@ def one(
         of_g, of_f = g_up, f_up
         if not ramp:
             break
-        turn = p == 0 or room <= (h + 1.0) * (E[p - 1] - r)
-        step = room / (h + 1.0) if turn else E[p - 1] - r
+        turn = p == 0 or room <= (h + 1.0) * (corners[E, p - 1] - r)
+        step = room / (h + 1.0) if turn else corners[E, p - 1] - r
         width = step * (s + h) / (s - 1.0)
         if not centred and (c + width) / a - x >= 0.0:
             centred, f_mean, f_slope = True, f + f_up * (mu - c), f_up
@@ -138,9 +138,9 @@ def one(
             room, p = room - (h + 1.0) * step, p - 1
     if not centred:
         f_mean, f_slope = f + of_f * (mu - c), of_f
-    for q in range(node.size):
-        over, y = 1.0 / (rest + mu + node[q]), f_mean - P * node[q]
-        power = weight[q] * over * over
+    for q in range(nodes.shape[1]):
+        over, y = 1.0 / (rest + mu + nodes[0, q]), f_mean - P * nodes[0, q]
+        power = nodes[1, q] * over * over
         for l in range(0, last - 1, 2):
             square += (l + 1) * power * (y * y * moments[l] + f_slope * f_slope * a * a * moments[l + 2])
             power *= a * over
@@ -148,17 +148,17 @@ def one(
             power *= a * over
     # from c0 down
     p, c, r = p0, c0, c0 - tau
-    h = slope(p, full, on, s, starts, ends)
+    h = slope(p, corners, s, starts, ends)
     while p > 0 and h > 0.0:
-        c -= h * (E[p - 1] - r)
-        p, r, before = p - 1, E[p - 1], h
-        h = slope(p, full, on, s, starts, ends)
+        c -= h * (corners[E, p - 1] - r)
+        p, r, before = p - 1, corners[E, p - 1], h
+        h = slope(p, corners, s, starts, ends)
         if h == 0.0:
             break
         if h == before:
             continue
         y = c / a - x
-        if inverse_powers(rest + c, node, weight, last, J) < a * b:
+        if inverse_powers(rest + c, nodes, last, J) < a * b:
             break
         tail(code, b, table, abs(y), last, t)
         value, least = series(t, a, J, 1.0 if y < 0.0 else -1.0, last)
@@ -174,26 +174,24 @@ def one(
 @kernel(error_model="numpy")
 def points(
     eta: Floats, x: Floats, a: Floats, P: Floats, place: Places, lines: int, known: float, level: float, s: float,
-    code: int, b: float, table: Floats, moments: Floats, node: Floats, weight: Floats, last: int,
+    code: int, b: float, table: Floats, moments: Floats, nodes: Floats, last: int,
     g: Floats, square: Floats, zero: Floats, left: Floats, shift: Floats,
 ) -> None:  # fmt: skip
-    """For each row of noise the sums over the entities of each place, and r; `lines` entities that are never cut have the sum known + N."""
+    """For each row of noise the sums over the entities of each place, and r; `lines` that are never cut have the sum known + N."""
     d = x.size
     size = 2 * d if level > 0.0 else d
     tau, z = level * a, np.empty(d)
-    E, H = np.empty(size), np.empty(size)
-    full, on, at = np.empty(size + 1), np.empty(size + 1), np.empty(2 * d, dtype=np.int64)
+    corners, at = np.empty((4, size + 1)), np.empty(2 * d, dtype=np.int64)
     for k in range(eta.shape[0]):
         z[:] = a * (x + eta[k])
-        risky = np.sum(z)
-        events(z, tau, s, lines, 0.0, E, full, on, H, at)
-        guess, shift[k] = crossing(E, full, on, H, s, 0.0, size, size, 0.0, risky, size // 2)
+        S = known + np.sum(z)
+        events(z, tau, s, lines, corners, at)
+        guess, shift[k] = crossing(corners, s, 0.0, size, size, 0.0, 0.0, size // 2)
         for i in range(d):
-            others = risky - z[i]
             j = place[i]
             mean, squared, none, least = one(
-                i, z, x[i], a[i], P[j], others + known, others, tau[i], s, guess, E, full, on, H, at,
-                code, b, table, moments, node, weight, last,
+                i, z, x[i], a[i], P[j], S - z[i], tau[i], s, guess, corners, at,
+                code, b, table, moments, nodes, last,
             )  # fmt: skip
             g[k, j] += mean
             square[k, j] += squared

@@ -1,8 +1,8 @@
 """What lies beyond a point of the noise: E[(-y - eta)_+^k] for y >= 0, and P(eta <= c).
 
     Laplace            k! b^k e^{-y/b} / 2
-    Gaussian           G_k = -y G_{k-1} + (k - 1) sigma^2 G_{k-2}, which cancels far out: there the ratios G_k / G_{k-1} = k / (y + G_{k+1} / G_k)
-                       (unit sigma) from far up, where they are about (sqrt(y^2 + 4 k) - y) / 2
+    Gaussian           G_k = -y G_{k-1} + (k - 1) sigma^2 G_{k-2}, which cancels far out: there the ratios
+                       G_k / G_{k-1} = k / (y + G_{k+1} / G_k) (unit sigma) from far up, where they are about (sqrt(y^2 + 4 k) - y) / 2
     whole numbers      the values at the next whole number below -y, and binomially from there, with positive terms only
 
 `table[j, k]` is the value at -j. Laplace and discrete Laplace need its first row alone, since both fall by e^{-1/b} a unit;
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
+from fairpost.noise.base import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
 Floats = NDArray[np.float64]
 NEAR = 2.0
@@ -75,10 +75,10 @@ def below(code: int, b: float, table: Floats, c: float) -> float:
     out = np.empty(1)
     if code < DISCRETE_LAPLACE:
         tail(code, b, table, abs(c), 0, out)
-        return out[0] if c < 0.0 else 1.0 - out[0]
+        return float(out[0] if c < 0.0 else 1.0 - out[0])
     m = math.floor(c + SNAP)
     _at_whole(code, b, table, -m if m < 0.0 else m + 1.0, 0, out)
-    return out[0] if m < 0.0 else 1.0 - out[0]
+    return float(out[0] if m < 0.0 else 1.0 - out[0])
 
 
 @kernel(error_model="numpy")
