@@ -25,8 +25,8 @@ class Analytic:
 
     methods: tuple[Method, ...]
     rtol: float
-    coarse: float = COARSE
-    """Of the first look at a group."""
+    missing: str = "there is no formula"
+    """What is said of a rule that no method knows."""
 
     def choose(self, part: Part) -> tuple[Method | None, list[tuple[str, str]]]:
         """The first method that fits, and the name of each before it with the reason why it does not."""
@@ -38,7 +38,10 @@ class Analytic:
             if why is None:
                 return method, passed
             passed.append((method.name, why))
-        return None, passed
+        return None, passed or [(self.methods[-1].name, self._unknown(part))]
+
+    def _unknown(self, part: Part) -> str:
+        return f"{self.missing} for the post-processing {part.pi.name!r}"
 
     def supports(self, question: Question) -> str | None:
         """The reason of the first refusal before any work; None where there is none."""
@@ -76,28 +79,23 @@ class Analytic:
                 return found
             refused.append(found)
         tried = [one for one in refused if one.tried]
-        return min(tried, key=_width) if tried else refused[-1]
+        return min(tried, key=_width) if tried else refused[-1] if refused else Refusal(self._unknown(part))
 
     def _by_group(self, parts: Sequence[Part], partition: Partition) -> Answer | Refusal:
         """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.
 
-        A first look, to `coarse` of each alpha, says how large that is and is enough for many groups, also where it misses what was asked
-        of it. The others follow with what of their own alpha they need, those that were refused first: where one stays so, the whole is
-        refused, and no digit of the others is worth its time.
+        A first look, to a percent of each alpha, says how large that is and is enough for many groups. The others follow with what of
+        their own alpha they need, those that were refused first: where one stays so, the whole is refused, and no digit of the others
+        is worth its time.
         """
-        coarse = max(self.rtol, self.coarse)
+        coarse = max(self.rtol, COARSE)
         found = self._each(parts, [coarse] * len(parts))
         most = self.rtol * max((a.low for a in map(_alpha, found) if a is not None), default=0.0)
-        for g, one in enumerate(found):
-            if isinstance(one, Refusal) and isinstance(one.reached, Answer) and one.reached.alpha.half_width <= most:
-                found[g] = one.reached
 
         def finer(which: list[int]) -> None:
             alphas = [_alpha(found[g]) for g in which]
             needs = [self.rtol if a is None or a.high == 0 else max(most / a.high, self.rtol) for a in alphas]
-            some = {
-                g: need for g, need in zip(which, needs, strict=True) if need < coarse or isinstance(found[g], Refusal)
-            }
+            some = {g: need for g, need in zip(which, needs, strict=True) if need < coarse}
             again = self._each([parts[g] for g in some], list(some.values()))
             for g, new in zip(some, again, strict=True):
                 found[g] = new if isinstance(new, Answer) else _nearer(found[g], new, parts[g].pi.name, most)

@@ -38,7 +38,7 @@ class Known:
 
 
 def asked(rtol=1e-3, seed=0, points=2**18, **more):
-    return Wanted(rtol=rtol, unit=1.0, change=1.0, miss=0.05, points=points, seed=seed, look=0, **more)
+    return Wanted(rtol=rtol, enough=0.0, unit=1.0, change=1.0, miss=0.05, points=points, seed=seed, look=0, **more)
 
 
 def answer(known, **more):

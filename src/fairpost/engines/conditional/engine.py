@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
 from fairpost.engines.analytic import Analytic
-from fairpost.engines.base import Answer, Question, Refusal, reached_by
+from fairpost.engines.base import Answer, Part, Question, Refusal, reached_by
+from fairpost.engines.groups import together
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Stream
+from fairpost.parallel import over_slices
+from fairpost.partition import Partition
 
-LOOKS = 2
-"""A group is looked at twice at most, at fresh points."""
-COARSE = 0.1
-"""First looks are at few points: alpha to a tenth says which groups matter."""
+if TYPE_CHECKING:
+    from fairpost.engines.conditional.method import ConditionalMeans
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,20 +63,16 @@ class Conditional:
         ):
             raise ParameterError(f"`points` must be a whole number, at least 1, got {self.points!r}")
 
-    def _analytic(self, groups: int | None) -> Analytic:
-        """Its method; in groups all statements share the chance to miss, those about alpha and those about biases too."""
+    @property
+    def analytic(self) -> Analytic:
+        """Its method."""
+        return Analytic((self._method(),), self.rtol)
+
+    def _method(self) -> ConditionalMeans:
         from fairpost.engines.conditional.method import ConditionalMeans
 
         points = None if self.points is None else int(self.points)
-        method = ConditionalMeans(int(self.seed), float(self.confidence), points, progress=self.progress)
-        if groups is not None:
-            method = replace(method, share=2 * LOOKS * groups, progress=None)
-        return Analytic((method,), self.rtol, COARSE)
-
-    @property
-    def analytic(self) -> Analytic:
-        """Its method, for those who ask whether it fits."""
-        return self._analytic(None)
+        return ConditionalMeans(int(self.seed), float(self.confidence), points, progress=self.progress)
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""
@@ -84,9 +83,25 @@ class Conditional:
         found: list[Answer | Refusal] = []
         try:
             for i, pi in enumerate(question.pis):
-                groups = None if pi.partition is None else len(pi.partition.labels)
-                found += self._analytic(groups).evaluate(question.only([i]))
+                one = question.only([i])
+                found += self.analytic.evaluate(one) if pi.partition is None else [self._by_group(one, pi.partition)]
         except Cancelled as error:
             error.reaching(lambda last: reached_by([*found, *(last or ())], len(question.pis)))
             raise
         return tuple(found)
+
+    def _by_group(self, question: Question, partition: Partition) -> Answer | Refusal:
+        """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.
+
+        A few points of each, thrown away, say how large that is; then every group is looked at once, so that nothing is chosen by what is
+        given. All statements share the chance to miss, those about alpha and those about biases too.
+        """
+        parts = question.parts(0)
+        method = replace(self._method(), share=2 * len(parts), progress=None)
+
+        def each(task: Callable[[Part], T]) -> list[T]:
+            found = over_slices(lambda some: list(map(task, parts[some])), len(parts))
+            return [one for some in found for one in some]
+
+        method = replace(method, enough=self.rtol * max(each(method.rough)))
+        return together(each(lambda part: method.evaluate(part, self.rtol)), partition)

@@ -39,8 +39,8 @@ from fairpost.parallel import over_slices
 Ints = NDArray[np.int64]
 PILOT, PARTS = 8, 8
 """Scrambles of a pilot, and the parts of each, nets themselves, to which coefficients are fitted."""
-LEAST = 64
-"""Points of a scramble: `PARTS` parts of as many points."""
+LEAST, MANY, DRAWS = 16, 256, 2**12
+"""Points of a scramble at first: as many as make so many draws of noise, but not less than two in each part."""
 MARGIN = 1.6
 """The standard deviation of 32 scrambles is more than this many times that of 8 with a chance of a tenth (F(31, 7))."""
 SKEWED = 1.0
@@ -89,6 +89,8 @@ class Wanted:
 
     rtol: float
     """Of alpha."""
+    enough: float
+    """A half-width of alpha that is narrow enough whatever alpha is."""
     unit: float
     """The noise's standard deviation in the unit of the answer."""
     change: float
@@ -105,7 +107,7 @@ class Wanted:
 
     def target(self, alpha: float) -> float:
         """The half-width that is narrow enough."""
-        return max(self.rtol * alpha, SMALL * self.unit)
+        return max(self.rtol * alpha, self.enough, SMALL * self.unit)
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,8 @@ class Pilot:
     half_width: float
     """Of alpha, as foreseen."""
     alpha: float
+    """Of the pilot alone, which has chosen the pair too."""
+    low: float
     bias: Floats
     error: Floats
     """Of each bias, jointly, from the pilot alone."""
@@ -173,8 +177,9 @@ def pilot(means: Means, beyond: Beyond) -> Pilot:
     """Points are doubled until the half-width foreseen is narrow enough, or cannot become so."""
     wanted, m = means.wanted, means.integrand.offset.size
     scrambles = 32 if m <= 500 else 64
-    limit = max(LEAST, 2 ** min(int(np.log2(max(wanted.points // (PILOT + scrambles), 1))), LEVELS - 1))
-    n, seen = LEAST, means.of(range(PILOT), 0, LEAST, PARTS)
+    n = int(2 ** np.clip(np.log2(DRAWS / max(means.integrand.dimension, 1)) // 1, np.log2(LEAST), np.log2(MANY)))
+    limit = max(n, 2 ** min(int(np.log2(max(wanted.points // (PILOT + scrambles), 1))), LEVELS - 1))
+    seen = means.of(range(PILOT), 0, n, PARTS)
     while True:
         found = _chosen(seen, means, means.integrand.remainder + beyond(scrambles * n), n, scrambles)
         wide, target = found.half_width, wanted.target(found.alpha)
@@ -206,7 +211,8 @@ def _chosen(seen: Floats, means: Means, error: Floats, n: int, scrambles: int) -
     half = float(student(wanted.miss * 0.8, scrambles - 1)) * wide + error[pair[0]] + error[pair[1]]
     joint = student(wanted.miss / m, PILOT - 1) * se + error
     alpha = float(bias[pair[0]] - bias[pair[1]])
-    return Pilot(n, coefficients, pair, most, least, scrambles, float(half), alpha, bias, joint)
+    low = alpha - float(student(0.05, PILOT - 1)) * float(own)
+    return Pilot(n, coefficients, pair, most, least, scrambles, float(half), alpha, low, bias, joint)
 
 
 def _coefficients(seen: Floats, columns: int) -> Floats:

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from fairpost.engines.base import Answer, Drawn, Floats, Part, Refusal
-from fairpost.engines.conditional.integrand import Integrand, Signed, integrand_of
-from fairpost.engines.conditional.intervals import Found, Pilot, Wanted, found
+from fairpost.engines.conditional.integrand import Integrand, Problem, Signed, integrand_of
+from fairpost.engines.conditional.intervals import Found, Means, Pilot, Wanted, found, pilot
 from fairpost.engines.conditional.unseen import unseen
-from fairpost.engines.moments import reached
+from fairpost.engines.moments import Moments, reached
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
 
@@ -30,22 +30,42 @@ class ConditionalMeans:
     """In all, at most."""
     share: int = 1
     """So many statements share the chance to miss."""
+    enough: float = 0.0
+    """A half-width of alpha that is narrow enough whatever alpha is."""
     progress: Callable[[int, int], None] | None = None
     name: ClassVar[str] = "conditional"
     rules: ClassVar[tuple[type[PostProcessing], ...]] = (Simplex, SimplexThreshold, PoS, PosThreshold)
 
     def fits(self, part: Part, rtol: float) -> str | None:
         """Why there are no conditional means of this part."""
-        made = integrand_of(part)
-        return made if isinstance(made, str) else None
+        if part.x.size == 1:
+            return None
+        problem = Problem.of(part)
+        return problem if isinstance(problem, str) else None
+
+    def rough(self, part: Part) -> float:
+        """What alpha is at least, as a few points see it; 0 where there are no conditional means."""
+        made = 0.0 if part.x.size == 1 else integrand_of(part)
+        if isinstance(made, float | str):
+            return 0.0
+        with np.errstate(all="ignore"):
+            return pilot(Means(made, self._wanted(part, made, 1.0)), lambda points: np.zeros(made.offset.size)).low
 
     def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
         """The moments; a refusal where the points allowed do not suffice, or where their means are too skewed."""
+        if part.x.size == 1:
+            return self._alone(part)
         made = integrand_of(part)
         if isinstance(made, str):
             return Refusal(made)
-        wanted = Wanted(
+        with np.errstate(all="ignore"):  # far tails underflow
+            seen = found(made, lambda points: _beyond(part, made, points), self._wanted(part, made, rtol))
+        return self._missed(part, made, seen) if isinstance(seen, Pilot) else self._answer(part, made, seen)
+
+    def _wanted(self, part: Part, made: Integrand | Signed, rtol: float) -> Wanted:
+        return Wanted(
             rtol=rtol,
+            enough=self.enough,
             unit=_unit(part),
             change=_unit(part) * (1 + made.problem.top / part.mechanism.deviation),
             miss=(1 - self.confidence) / self.share,
@@ -55,9 +75,12 @@ class ConditionalMeans:
             ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
             progress=self.progress,
         )
-        with np.errstate(all="ignore"):  # far tails underflow
-            seen = found(made, lambda points: _beyond(part, made, points), wanted)
-        return self._missed(part, made, seen) if isinstance(seen, Pilot) else self._answer(part, made, seen)
+
+    def _alone(self, part: Part) -> Answer | Refusal:
+        """All that there is goes to one entity, whatever the noise."""
+        bias = np.zeros(1) if part.pi.problem.shares else np.array([part.pi.C]) - part.x
+        zero = np.array([0.0 if part.pi.problem.shares or part.pi.C > 0 else 1.0])
+        return Moments(bias, np.zeros(1), bias**2, zero, kind="bound").answer(self.name, "bound", part)
 
     def _answer(self, part: Part, made: Integrand | Signed, seen: Found) -> Answer | Refusal:
         answer = seen.moments.at(made.inverse).answer(self.name, "interval", part)
