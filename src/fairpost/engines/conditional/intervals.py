@@ -227,7 +227,7 @@ def _coefficients(seen: Floats, columns: int) -> Floats:
         return flat - flat.mean(axis=0)
 
     def fitted(some: slice) -> Floats:
-        return np.linalg.lstsq(centred(c[some]), centred(y[some]), rcond=None)[0]
+        return np.linalg.pinv(centred(c[some])) @ centred(y[some])
 
     if c.shape[-1] == 0:
         return np.zeros((0, columns))
