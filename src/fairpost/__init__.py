@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairpost.bounds.theorems import Bounds, proposition2, theorem1
     from fairpost.check import check
     from fairpost.counts import Counts
-    from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
+    from fairpost.engines import Conditional, Exact, Expansion, FirstOf, MonteCarlo
     from fairpost.errors import FairpostError, InputError, ToleranceError, UnsupportedError
     from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
     from fairpost.io import read_counts
@@ -46,6 +46,7 @@ __all__ = [
     "Baseline",
     "Bounds",
     "Comparison",
+    "Conditional",
     "Counts",
     "Curve",
     "Custom",
@@ -114,6 +115,7 @@ _HOME = {
     "check": ("check",),
     "counts": ("Counts",),
     "engines": (
+        "Conditional",
         "Exact",
         "Expansion",
         "FirstOf",

@@ -79,16 +79,16 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
     postprocess
         pi: a name ("simplex", "pos", ...), an object, or a function from noisy counts to counts.
     engine
-        "exact"; "expansion"; "monte-carlo"; "auto": exact where that covers the case and reaches its tolerance, else an
-        expansion where there is one that is narrow enough, else simulation, each group by itself with `by_group`, and
-        `result.note` says which and why; or an engine object such as Exact(rtol=1e-8) or MonteCarlo(runs=10**6), which has its
-        own settings.
+        "exact"; "expansion"; "conditional"; "monte-carlo"; "auto": exact where that covers the case and reaches its tolerance,
+        else an expansion where there is one that is narrow enough, else conditional means, else simulation, each group by itself
+        with `by_group`, and `result.note` says which and why; or an engine object such as Exact(rtol=1e-8) or
+        MonteCarlo(runs=10**6), which has its own settings.
     runs, seed, confidence
-        For simulation: how many runs (with `rtol`: at most; 10,000 by default), from which seed, and how surely
-        intervals cover.
+        For simulation: how many runs (with `rtol`: at most; 10,000 by default). For simulation and conditional means: from
+        which seed, and how surely intervals cover.
     rtol
-        The relative tolerance on alpha (by group: on the largest alpha of any group): 1e-6 for the exact engine by default; none
-        for simulation.
+        The relative tolerance on alpha (by group: on the largest alpha of any group): 1e-6 for the exact engine by default,
+        1e-3 for conditional means; none for simulation.
     total
         C, for the post-processings that keep a total; default: the sum of the counts.
     budget

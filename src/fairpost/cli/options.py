@@ -172,12 +172,12 @@ ENGINE = together(
         type=click.Choice([*engines.NAMES, "mean-field"]),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else an expansion or simulation, and says which. mean-field: with --levels.",
+        help="auto: exact where there is an integral, else an expansion, conditional means or simulation, and says which. mean-field: with --levels.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
-    click.option("--seed", type=int, help="Simulation: the same seed, the same bits.  [default: 0]"),
-    click.option("--confidence", type=float, help="Simulation: how surely intervals cover.  [default: 0.95]"),
-    click.option("--rtol", type=float, help="Relative tolerance on alpha.  [default: 1e-6 exact; simulation: none]"),
+    click.option("--seed", type=int, help="Simulation, conditional: the same seed, the same bits.  [default: 0]"),
+    click.option("--confidence", type=float, help="Simulation, conditional: how surely intervals cover.  [default: 0.95]"),
+    click.option("--rtol", type=float, help="Relative tolerance on alpha.  [default: 1e-6 exact; 1e-3 conditional; simulation: none]"),
     click.option("--threads", type=int, help="Simulation: threads.  [default: one per core]"),
     click.option(
         "--device",
@@ -310,7 +310,8 @@ def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) 
     if given.get("device") is not None and not simulates:
         raise ParameterError(f"--device is for simulation, got --method {given['method']}")
     settings["backend"] = given.get("device")
-    return engines.engine_of(given["method"], **settings, progress=progress if simulates else None)
+    draws = simulates or engines.Conditional in engines.NAMES[given["method"]]
+    return engines.engine_of(given["method"], **settings, progress=progress if draws else None)
 
 
 def check_numbers(given: Given) -> None:

@@ -1,4 +1,4 @@
-"""How B is found: exact integrals, expansions, simulation; `FirstOf` asks them in turn.
+"""How B is found: exact integrals, expansions, conditional means, simulation; `FirstOf` asks them in turn.
 
 Heavy libraries are imported by the engine that needs them, when it works.
 """
@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from fairpost.engines.base import Answer, Engine, Question, Refusal
+from fairpost.engines.conditional.engine import Conditional
 from fairpost.engines.exact.engine import Exact
 from fairpost.engines.expansion.engine import Expansion
 from fairpost.engines.first_of import FirstOf
@@ -17,9 +18,10 @@ from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import ParameterError
 
 NAMES: Mapping[str, tuple[type[Any], ...]] = {
-    "auto": (Exact, Expansion, MonteCarlo),
+    "auto": (Exact, Expansion, Conditional, MonteCarlo),
     "exact": (Exact,),
     "expansion": (Expansion,),
+    "conditional": (Conditional,),
     "monte-carlo": (MonteCarlo,),
 }
 """Each name and the engines that are asked, in this order."""
@@ -53,6 +55,7 @@ def engine_of(engine: str | Engine = "auto", **settings: Any) -> Engine:
 __all__ = [
     "NAMES",
     "Answer",
+    "Conditional",
     "Engine",
     "Exact",
     "Expansion",

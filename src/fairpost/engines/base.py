@@ -83,12 +83,23 @@ class Part:
     """Who attains alpha, where theory knows."""
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What stands behind intervals."""
+
+    runs: int
+    """Runs of a simulation, or points at which conditional means were taken."""
+    seed: int
+    confidence: float
+    """All biases lie within their half-widths together, and alpha within its interval, with this chance."""
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The moments of one post-processing, one entry per entity, in the unit of its problem (chances in 1)."""
 
     method: str
-    """How it was found: exact, expansion, monte-carlo, mean-field."""
+    """How it was found: exact, expansion, conditional, monte-carlo, mean-field."""
     bias: Floats
     """B_i = E[pi(X)_i] - P(x)_i."""
     accuracy: Accuracy
@@ -113,6 +124,8 @@ class Answer:
     Simulation counts the same: the share of (draw, group) pairs.
     """
     note: str | None = None
+    drawn: Drawn | None = None
+    """Where chance was used."""
     sample: Sampled | None = None
     """Simulation: everything else that it has shown."""
 

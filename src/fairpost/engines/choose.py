@@ -34,7 +34,8 @@ def method_for(question: Question, engine: Engine) -> tuple[Choice, ...]:
 
     1. exact: closed formulas, one-dimensional integrals, contours; refuses what it cannot do to its tolerance
     2. expansion: many entities; the first terms in 1/n, with the size of what is left out
-    3. simulation: every rule and every noise
+    3. conditional: thresholds, whole numbers, weights; one's own noise integrated, the others' drawn at evenly spread points, with intervals
+    4. simulation: every rule and every noise
 
     A method that fits may still fall short of its tolerance in the work; then the next one that fits is asked, and the answer's note
     says so.

@@ -16,9 +16,8 @@ from fairpost.engines.groups import apart, together
 from fairpost.errors import Cancelled
 from fairpost.partition import Partition
 
-ENOUGH = 1e-2
-"""An expansion that knows alpha to this part of it needs no second opinion: 10,000 runs, the default of simulation, scatter by a part of
-1/sqrt(10,000) at the least."""
+ENOUGH = 1e-3
+"""An expansion that knows alpha to this part of it needs no second opinion: it is what conditional means are asked for by default."""
 SURE = 4.0
 """Two engines contradict each other where they differ by their errors and this many standard errors of what was simulated."""
 
@@ -128,7 +127,7 @@ class _One:
 
 
 def _how(new: Answer) -> str:
-    return "simulated" if new.method == "monte-carlo" else f"by {new.method}"
+    return {"monte-carlo": "simulated", "conditional": "by conditional means"}.get(new.method, f"by {new.method}")
 
 
 @dataclass(frozen=True)
@@ -263,10 +262,10 @@ def _agree(before: Answer | Reached, new: Answer) -> bool:
 
 
 def _room(one: Answer | Reached) -> Floats:
-    sample = one.sample if isinstance(one, Answer) else None
-    if one.accuracy.kind != "interval" or sample is None:
+    drawn = one.drawn if isinstance(one, Answer) else None
+    if one.accuracy.kind != "interval" or drawn is None:
         return one.accuracy.half_width
-    return one.accuracy.half_width * max(SURE / NormalDist().inv_cdf(0.5 + sample.confidence / 2), 1.0)
+    return one.accuracy.half_width * max(SURE / NormalDist().inv_cdf(0.5 + drawn.confidence / 2), 1.0)
 
 
 def _both(before: Answer, new: Answer) -> Answer:

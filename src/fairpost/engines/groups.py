@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpost import fairness
-from fairpost.accuracy import KINDS, Accuracy, weakest
+from fairpost.accuracy import KINDS, Accuracy, Estimate, weakest
 from fairpost.engines.base import Answer, Floats, Refusal
 from fairpost.partition import Partition
 
@@ -75,15 +75,28 @@ def _joined(answers: Sequence[Answer], partition: Partition) -> Answer:
         mse_accuracy=known([a.mse_accuracy for a in answers]),
         zero=whole([a.zero for a in answers]),
         zero_accuracy=known([a.zero_accuracy for a in answers]),
-        alpha=fairness.alpha_interval(bias, accuracy),
+        alpha=_alpha(answers, fairness.alpha_interval(bias, accuracy)),
         pair=(ends.most, ends.least),
         degenerate=sum(a.degenerate / len(answers) for a in answers),
+        drawn=max((a.drawn for a in answers if a.drawn is not None), key=lambda d: d.runs, default=None),
     )
     some = next((a.sample for a in answers if a.sample is not None), None)
     if some is None:
         return found
     fields: Any = {name: whole([_shown(a)[name] for a in answers]) for name in _shown(answers[0])}
     return replace(found, sample=replace(some, **fields, alpha=found.alpha, pair=found.pair, reduction=None))
+
+
+def _alpha(answers: Sequence[Answer], joint: Estimate) -> Estimate:
+    """alpha over all groups: inside one the difference may be known better than its two ends; of two groups each end is known by itself."""
+    tops = np.array([np.max(a.bias + a.accuracy.half_width) for a in answers])
+    lows = np.array([np.min(a.bias - a.accuracy.half_width) for a in answers])
+    low = max(joint.low, *(a.alpha.low for a in answers))
+    high = max(low, *(a.alpha.high for a in answers))
+    for g in range(len(answers)):
+        high = max(high, float(np.max(tops[g] - np.delete(lows, g), initial=0.0)))
+    high = min(high, joint.high)
+    return Estimate(min(max(joint.value, low), high), low, high, joint.kind)
 
 
 def _shown(answer: Answer) -> dict[str, Floats]:

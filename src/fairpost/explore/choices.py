@@ -16,7 +16,7 @@ from fairpost.problems.programme import NAMES
 from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS
 
-METHODS = ("auto", "exact", "expansion", "monte-carlo")
+METHODS = ("auto", "exact", "expansion", "conditional", "monte-carlo")
 MOST_RUNS = 10_000_000
 LONGEST = 200
 
@@ -109,8 +109,8 @@ class Choices(Chosen):
     @property
     def settings(self) -> dict[str, Any]:
         """Of the engine."""
-        simulates = self.method in ("auto", "monte-carlo")
-        names = ("runs", "seed", "confidence") if simulates else ()
+        drawn = ("seed", "confidence")
+        names = {"auto": ("runs", *drawn), "monte-carlo": ("runs", *drawn), "conditional": drawn}.get(self.method, ())
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property

@@ -40,7 +40,7 @@ def schemas() -> dict[str, Any]:
     audit = NOISE | {
         "postprocess": {"type": "array", "items": {"enum": [*POSTPROCESSINGS, *PAYING]}, "maxItems": 32},
         "total": NUMBER, "budget": NUMBER, "by_group": FLAG, "programme": {"enum": list(NAMES)},
-        "method": {"enum": ["auto", "exact", "expansion", "monte-carlo"], "default": "auto"},
+        "method": {"enum": ["auto", "exact", "expansion", "conditional", "monte-carlo"], "default": "auto"},
         "runs": WHOLE, "seed": WHOLE, "confidence": NUMBER,
         "targets": _object({f.name: NUMBER for f in fields(Targets)}), "any_error": FLAG,
         "unit": TEXT, "noun": TEXT, "currency": TEXT,

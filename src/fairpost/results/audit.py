@@ -76,7 +76,7 @@ class Audit(Measures, Result):
     problem: Problem
     """P, what the output is compared with."""
     method: str
-    """How the biases were found: exact, expansion, monte-carlo."""
+    """How the biases were found: exact, expansion, conditional, monte-carlo."""
     truth: Floats
     """P(x): the true counts, or the true shares."""
     bias: Floats
@@ -152,7 +152,7 @@ class Audit(Measures, Result):
         targets: Targets = NONE,
     ) -> Audit:
         """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
-        s = answer.sample
+        s, drawn = answer.sample, answer.drawn
         _refuse_nan(pi.name, answer)
         ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
         return cls(
@@ -181,9 +181,9 @@ class Audit(Measures, Result):
             base_noise=getattr(pi.problem, "base_noise", None),
             title=pi.title,
             signed=pi.signed,
-            runs=None if s is None else s.runs,
-            seed=None if s is None else s.seed,
-            confidence=None if s is None else s.confidence,
+            runs=None if drawn is None else drawn.runs,
+            seed=None if drawn is None else drawn.seed,
+            confidence=None if drawn is None else drawn.confidence,
             standard_error=None if s is None or answer.accuracy.kind != "interval" else s.standard_error,
             variance_reduction=None if s is None else s.reduction,
             interrupted=s is not None and s.interrupted,

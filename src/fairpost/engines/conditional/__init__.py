@@ -1,1 +1,4 @@
-"""Simulation with each entity's own noise integrated in closed form: conditional means at quasi-random points."""
+"""Conditional means: `law` and `integrand` say what is averaged, `points` where, `intervals` how well the averages are known.
+
+The integrand knows rules and noises and nothing of points; points and intervals know nothing of rules.
+"""

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairpost import cancel
 from fairpost.accuracy import Accuracy
-from fairpost.engines.base import Answer, Question, Refusal
+from fairpost.engines.base import Answer, Drawn, Question, Refusal
 from fairpost.engines.montecarlo.backends import NAMES, Asked, Backend, Block, chosen
 from fairpost.engines.montecarlo.backends.base import One
 from fairpost.engines.montecarlo.backends.cpu import Cpu
@@ -165,6 +165,7 @@ def _answer(s: Sampled, pi: PostProcessing, notes: list[str]) -> Answer:
         total_off=s.total_off,
         degenerate=s.degenerate / (s.runs * groups),
         note="; ".join([s.statement, *notes]),
+        drawn=Drawn(s.runs, s.seed, s.confidence),
         sample=s,
     )
 

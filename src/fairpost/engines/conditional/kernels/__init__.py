@@ -1,0 +1,1 @@
+"""Numba kernels of the conditional engine: arrays in, arrays out, no checks, no threads."""
