@@ -74,7 +74,8 @@ ORDER = [
 
 
 def pytest_addoption(parser):
-    """No test may need another one before it: `pytest --shuffle 3`."""
+    """No test may need another one before it: `pytest --shuffle 3`. What people see is kept in files: `pytest tests/golden --update`."""
+    parser.addoption("--update", action="store_true", help="Write the files of tests/golden anew.")
     parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in another order, the same for a seed.")
 
 

@@ -7,15 +7,14 @@ import shutil
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 import fairpost as fp
 from fairpost.cli import exploring, main, warming
-from fairpost.cli.main import COMMANDS
 from fairpost.paper import figures
 from fairpost.paper.districts import Runs
+from support.helps import EVERY, help_of
 from support.releases import with_selftest
 from support.workbooks import saipe_text
 
@@ -31,23 +30,6 @@ FILES = {
     "true.csv": "id,count\na,3\nb,40\nc,5\n",
     "ussd19.txt": saipe_text([(i[:2], i[2:], name, pop, young, poor) for i, name, pop, young, poor in TRUE]),
 }
-
-
-def every_command():
-    yield ()
-    for name in COMMANDS:
-        yield (name,)
-        made = main.get_command(click.Context(main), name)
-        yield from ((name, sub) for sub in getattr(made, "commands", {}))
-
-
-EVERY = list(every_command())
-
-
-def help_of(words):
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(main, [*words, "--help"])
-    assert done.exit_code == 0
-    return done.output
 
 
 def example_of(words):

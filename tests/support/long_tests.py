@@ -42,6 +42,7 @@ LONG = {
     ),
     "hierarchy/test_gpu": (EVERY,),
     # the paper, examples and commands at full size
+    "golden/test_golden": ("test_what_is_shown[paper]",),
     "paper/test_reproduction": (EVERY,),
     "cli/test_help": tuple(f"test_the_example_runs[{verb}]" for verb in ("plan", "sweep", "allocate", "paper")),
     "house/test_examples": (EVERY,),
