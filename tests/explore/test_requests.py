@@ -725,6 +725,11 @@ def test_an_analyst_sees_shares_and_no_banner(analyst):
     money = sum(e["pos_money"] for e in by_group["entities"] if e["group"] == "g1")
     assert money == pytest.approx(500.0)
     assert analyst.post("allocate", body | {"budget": None, "group_budget": {"g0": 1.0}}).status_code == 400
+    drawn = [
+        analyst.post("allocate", {"epsilon": 0.1, "postprocess": ["baseline"], "seed": k}).json()["entities"]
+        for k in (0, 1, 1)
+    ]
+    assert drawn[0] != drawn[1] == drawn[2]
     for kind in ("report", "csv", "json", "command", "python"):
         assert analyst.post(f"export/{kind}", body).status_code == 200
     assert "confidential" not in analyst.post("export/csv", body).text
@@ -779,6 +784,12 @@ def test_levels_are_simulated_level_by_level():
     sizes = [abs(e["bias"]) for e in result["levels"][1]["entities"]]
     assert sizes == sorted(sizes, reverse=True)
     assert made.post("levels", {"split": [0.5, 0.7]}).status_code == 400
+    seeds = [
+        made.post("levels", {"postprocess": ["top-down"], "runs": 128, "seed": k}).json()["results"][0]
+        for k in (0, 1, 1)
+    ]
+    assert [one["seed"] for one in seeds] == [0, 1, 1]
+    assert seeds[0]["alpha"] != seeds[1]["alpha"] == seeds[2]["alpha"]
     assert made.post("columns", {"id": "id", "count": "count", "levels": "county"}).status_code == 400
     made.close()
 
