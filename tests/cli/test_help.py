@@ -43,11 +43,6 @@ def example_of(words):
     return [" ".join(line.split()) for line in re.sub(r"\\\n", " ", text).split("\n")]
 
 
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_no_line_of_help_is_longer_than_80_columns(words):
-    assert max(map(len, help_of(words).splitlines())) <= 80
-
-
 @pytest.mark.parametrize("words", [(), ("budget",)], ids=" ".join)
 def test_a_group_without_a_command_says_its_help(words):
     """All of it, line by line, to whoever reads stdout; the exit code is that of a command that is missing, as in click."""

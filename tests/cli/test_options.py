@@ -1323,71 +1323,6 @@ def test_the_options_of_demo(monkeypatch, tmp_path):
 # -- the screen (all of it: tests/golden) ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["audit", "sweep", "plan"])
-def test_counts_beside_money_are_not_said_to_be_in_money(run, command):
-    for how, in_money in (("simplex", False), ("pos", True)):
-        done = run(command, base(command, "--budget", 1000, "--postprocess", "baseline", how=how), files=())
-        assert ("biases, in money." in done.screen) == in_money
-
-
-def test_without_the_noise_allocate_gives_shares_and_says_why_no_more(run):
-    done = run("allocate", ["--postprocess", "pos", "--budget", 10])
-    assert "No intervals and no estimates of bias: the noise was not given" in done.screen
-    assert done.data["mechanism"] is None
-    assert done.data["interval"] is None
-    assert done.numbers("pos_money") == (fp.allocate(noisy(), [1, 2, 1, 4], "pos") * 10).tolist()
-    assert "true_share_low" not in done.rows[0]
-
-
-@pytest.mark.parametrize(("how", "extra"), [("baseline", {"cost_share", "cost_amount"}), ("nonnegative", set())])
-def test_the_columns_of_a_sweep(run, how, extra):
-    done = run(
-        "sweep", base("sweep", *(["--budget", 1000, "--postprocess", "pos"] if how == "baseline" else []), how=how)
-    )
-    for row, scale in zip([r for r in done.rows if r["postprocess"] == how], (5.0, 10.0), strict=True):
-        r = fp.audit(counts(), fp.Laplace(scale), how, **({"budget": 1000.0} if how == "baseline" else {}))
-        cash = 1000.0 if how == "baseline" else 1.0  # all of it is in money where there is some
-        (loss, loser), (part, worst), cost = r.largest_loss, r.largest_relative_loss, r.cost_of_privacy
-        want = {
-            "postprocess": how, "epsilon": 1 / scale, "spread": scale, "method": "exact",
-            "unit": "money" if how == "baseline" else "people", "loses_most": loser, "loses_most_relatively": worst,
-            "zero": np.mean(r.zero), "cost_share": cost.share.value if cost else "",
-            "cost_amount": cost.amount.value if cost else "", "confidential": "computed from true counts",
-        }  # fmt: skip
-        mean, half = np.mean(r.mse), np.mean(r.mse_accuracy.half_width)
-        root = fp.Estimate(*np.sqrt([mean, mean - half, mean + half]).tolist())
-        for name, e in (
-            ("alpha", r.alpha.scaled(cash)),
-            ("largest_loss", loss.scaled(cash)),
-            ("largest_relative_loss", part),
-            ("rmse", root.scaled(cash)),
-            ("relative_rmse", r.relative_rmse),
-            ("total_off", r.total_off.scaled(cash)),
-        ):
-            want |= {name: e.value, f"{name}_low": e.low, f"{name}_high": e.high}
-        assert set(row) == set(want)
-        for key, value in want.items():
-            assert (float(row[key]) if isinstance(value, float) else row[key]) == value, key
-
-
-def test_the_keys_of_project(run):
-    data = run("project", ["--total", 100]).data
-    values = fp.project_simplex(noisy(), 100.0)
-    moved = values - noisy()
-    assert data["changes"] == {
-        "noisy_sum": 102.25,
-        "sum": pytest.approx(100.0),
-        "negative_before": 1,
-        "negative_after": 0,
-        "zero_after": int((values == 0).sum()),
-        "largest_change": {"id": "a", "change": moved[0]},
-    }
-    assert data["postprocess"] == "simplex"
-    assert data["counts"] == {"n": 4}
-    assert [e["noisy_count"] for e in data["entities"]] == noisy().tolist()
-    assert [e["count"] for e in data["entities"]] == values.tolist()
-
-
 def test_what_counts_as_negative(run):
     Path("few.csv").write_text("id,count\na,0.5\nb,0\nc,-0.25\nd,9\n")
     done = run("allocate", ["--postprocess", "pos"], file="few.csv")
@@ -1402,12 +1337,3 @@ def test_degenerate_draws_that_never_happen_get_no_line(run):
     done = run("audit", ["--scale", 1, "--postprocess", "baseline"], file="large.csv")
     assert 0 < done.results[0]["degenerate"] < 1e-40
     assert "of the draws are degenerate" not in done.screen
-
-
-def test_the_help_lists_the_options_in_their_order():
-    made = main.get_command(click.Context(main), "audit")
-    names = [p.opts[0] for p in made.params if isinstance(p, click.Option)]
-    start = names.index("--mechanism")
-    assert names[start : start + 7] == [
-        "--mechanism", "--epsilon", "--delta", "--sensitivity", "--scale", "--sigma", "--rho",
-    ]  # fmt: skip

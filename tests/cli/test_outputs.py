@@ -21,11 +21,10 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost import errors
 from fairpost.cli import main
-from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.estimate import plug_in, share_interval
 from fairpost.io import write_whole
 from fairpost.io.rows import columns_csv
-from fairpost.plan import Point, grid, plan, sweep
+from fairpost.plan import Point, grid
 from fairpost.results.columns import whole_numbers
 from fairpost.rules import POSTPROCESSINGS
 
@@ -602,28 +601,6 @@ def test_the_files_of_a_sweep(folder):
     assert len({p.loss.value for p in points}) == len(points)
 
 
-def test_a_sweep_that_is_simulated_keeps_seed_and_confidence(folder):
-    words = ("--spreads", 5, 9, "--points", 2, "--postprocess", "pos", *QUICK)
-    seen = []
-    for seed, confidence in ((1, 0.9), (2, 0.9), (1, 0.5)):
-        ran = Ran(folder, "sweep", "true.csv", *words, "--seed", seed, "--confidence", confidence)
-        engine = MonteCarlo(runs=400, seed=seed, confidence=confidence)
-        points = sweep(
-            COUNTS, [fp.Laplace(5.0), fp.Laplace(9.0)], ["pos"], engine=engine, epsilon=lambda m: 1 / m.spread
-        ).points
-        ran.holds(curve_columns(points))
-        assert ran.data["points"] == [point_entry(p) for p in points]
-        assert ran.data["budget"] is None
-        seen.append(ran)
-    assert seen[0].numbers("alpha") != seen[1].numbers("alpha")
-    assert seen[0].numbers("alpha") == seen[2].numbers("alpha")
-    wide, narrow = (
-        [h - l for h, l in zip(r.numbers("largest_loss_high"), r.numbers("largest_loss_low"), strict=True)]
-        for r in (seen[0], seen[2])
-    )
-    assert all(a > b for a, b in zip(wide, narrow, strict=True))
-
-
 def test_a_sweep_names_what_was_refused(folder):
     ran = Ran(
         folder, "sweep", "true.csv", "--spreads", 5, 9, "--points", 2, "--method", "exact", "--mechanism", "discrete-laplace",
@@ -636,76 +613,6 @@ def test_a_sweep_names_what_was_refused(folder):
         assert r["epsilon"] == pytest.approx(1 / spread)
         assert r["postprocess"] == "pos"
         assert r["reason"] in ran.screen.replace("\n", " ") or "pos at scale" in ran.screen
-
-
-@pytest.mark.parametrize(
-    ("option", "target", "limit", "budget"),
-    [
-        ("--max-loss", "loss", 60.0, MONEY),
-        ("--max-cost", "cost", 0.002, None),
-        ("--max-alpha", "alpha", 0.002 * MONEY, MONEY),
-        ("--max-alpha", "alpha", 0.002, None),
-        ("--max-relative-loss", "relative_loss", 1.5, MONEY),
-        ("--max-rmse", "rmse", 300.0, MONEY),
-    ],
-)
-def test_the_files_of_a_plan(folder, option, target, limit, budget):
-    words = (*(("--budget", budget) if budget else ()), *(() if target == "rmse" else ("--any-error",)))
-    ran = Ran(
-        folder, "plan", "true.csv", option, limit, "--spreads", 2, 30, "--points", 4, "--postprocess", "pos",
-        "--sensitivity", 2, *words,
-    )  # fmt: skip
-    found = plan(
-        COUNTS, fp.Laplace, "pos", **{f"max_{target}": limit}, spreads=grid(2.0, 30.0, 4), budget=budget,
-        epsilon=lambda m: 2 / m.spread, any_error=target != "rmse",
-    )  # fmt: skip
-    ran.holds(curve_columns(found.curve))
-    assert {k: v for k, v in ran.data.items() if k not in HEAD} == {
-        "mark": MARK,
-        "counts": {"n": 6, "total": sum(VALUES)},
-        "budget": budget,
-        "group_budgets": None,
-        "currency": "$",
-        "warnings": [],
-        "targets": {f"max_{target}": limit},
-        "assumed": [],
-        "verdict": fp.Plans((found,)).verdict,
-        "plans": [
-            {
-                "postprocess": "pos",
-                "found": point_entry(found.found),
-                "stated": point_entry(found.stated),
-                "ending": "found",
-                "again": False,
-                "binding": target,
-                "verdicts": [
-                    {
-                        "target": target,
-                        "limit": limit,
-                        "unit": "percent" if target == "relative_loss" else found.found.unit,
-                        "outcome": "passes",
-                        "reached": estimate(found.found.quantity(target)),
-                        "id": {"loss": found.found.loser, "relative_loss": found.found.relative_loser}.get(target),
-                    }
-                ],
-                "message": found.message,
-                "plain": True,
-                "curve": [point_entry(p) for p in found.curve],
-                "refused": [],
-            }
-        ],
-    }
-    audit = fp.audit(COUNTS, found.found.mechanism, "pos", budget=budget)
-    point_from_audit(audit, found.found.epsilon)
-    cash = budget or 1.0
-    reached = {
-        "loss": -audit.bias.min() * cash,
-        "cost": -audit.bias[audit.bias < 0].sum() * cash,
-        "alpha": np.ptp(audit.bias) * cash,
-        "relative_loss": 100 * np.max(-audit.bias / audit.truth),
-        "rmse": math.sqrt(np.mean(audit.mse)) * cash,
-    }[target]
-    assert 0.999 * limit < reached <= limit  # the most noise that keeps it
 
 
 # ---- project ------------------------------------------------------------------------------------------------------
@@ -730,93 +637,6 @@ def by_group(values, groups, totals):
         mine = np.array([h == g for h in groups])
         out[mine] = projected(np.array(values)[mine], np.array(totals)[mine][0])
     return out
-
-
-def test_the_files_of_a_projection(folder):
-    ran = Ran(folder, "project", "noisy.csv", "--total", 1070)
-    values = projected(NOISY, 1070.0)
-    assert ran.columns == ["id", "group", "noisy_count", "count"]
-    assert (ran.column("id"), ran.column("group")) == (IDS, GROUPS)
-    assert ran.numbers("noisy_count") == NOISY
-    assert ran.numbers("count") == pytest.approx(values, abs=1e-10)
-    moved = values - NOISY
-    far = int(np.argmax(np.abs(moved)))
-    assert {k: v for k, v in ran.data.items() if k not in HEAD} == {
-        "postprocess": "simplex",
-        "counts": {"n": 6},
-        "totals": {"all": 1070.0},
-        "changes": {
-            "noisy_sum": sum(NOISY),
-            "sum": pytest.approx(1070.0),
-            "negative_before": 2,
-            "negative_after": 0,
-            "zero_after": int(np.sum(values == 0)),
-            "largest_change": {"id": IDS[far], "change": pytest.approx(moved[far])},
-        },
-        "rounding": None,
-        "entities": [
-            {"id": i, "group": g, "noisy_count": y, "count": pytest.approx(v, abs=1e-10)}
-            for i, g, y, v in zip(IDS, GROUPS, NOISY, values, strict=True)
-        ],
-    }
-    zeros = int(np.sum(values == 0))
-    assert (
-        f"simplex: 6 counts; 2 were negative, 0 are; {zeros} are 0; the sum went from 1,068.625 to 1,070." in ran.said
-    )
-    assert f"The largest change is {moved[far]:+,.6g}, of {IDS[far]}." in ran.said
-    default = Ran(folder, "project", "noisy.csv")
-    assert sum(default.numbers("count")) == pytest.approx(sum(NOISY))
-    assert default.data["totals"] == {"all": sum(NOISY)}
-
-
-def test_the_files_of_a_projection_by_group_in_whole_numbers(folder):
-    words = ("--group-total", "total", "--round", "--seed", 11)
-    ran = Ran(folder, "project", "noisy.csv", *words)
-    before = by_group(NOISY, GROUPS, TOTALS)
-    assert ran.columns == ["id", "group", "noisy_count", "count", "before_rounding"]
-    assert ran.numbers("noisy_count") == NOISY
-    assert ran.numbers("before_rounding") == pytest.approx(before, abs=1e-10)
-    whole = [int(cell) for cell in ran.column("count")]  # no decimal point
-    moved = np.array(whole) - before
-    for g, total in (("north", 45), ("south", 1020)):
-        assert sum(v for v, h in zip(whole, GROUPS, strict=True) if h == g) == total
-    up, down = int(np.sum(moved > 1e-9)), int(np.sum(moved < -1e-9))
-    assert up != down
-    data = ran.data
-    assert set(data) == HEAD | {"postprocess", "counts", "totals", "changes", "rounding", "entities"}
-    assert data["totals"] == {"north": 45.0, "south": 1020.0}
-    assert data["rounding"] == {
-        "seed": 11,
-        "rounded_up": up,
-        "rounded_down": down,
-        "largest_change": pytest.approx(np.abs(moved).max(), abs=1e-9),
-        "root_mean_square_change": pytest.approx(math.sqrt(np.mean(moved**2)), abs=1e-9),
-        "sum_change": pytest.approx(0.0, abs=1e-9),
-    }
-    assert [e["count"] for e in data["entities"]] == whole
-    assert data["changes"]["sum"] == 1065.0
-    assert data["changes"]["zero_after"] == whole.count(0)
-    far = int(np.argmax(np.abs(before - NOISY)))
-    assert data["changes"]["largest_change"] == {"id": IDS[far], "change": pytest.approx(before[far] - NOISY[far])}
-    assert "2 groups keep the totals of the column." in ran.said
-    assert f"Rounding moved {up} counts up and {down} down" in ran.said
-    again = {tuple(Ran(folder, "project", "noisy.csv", *words[:3], "--seed", s).column("count")) for s in range(8)}
-    assert len(again) > 1  # another seed, other whole numbers
-    assert Ran(folder, "project", "noisy.csv", *words).column("count") == ran.column("count")
-
-
-@pytest.mark.parametrize("rule", ["none", "nonnegative", "sum", "sum-clipped"])
-def test_the_other_projections(folder, rule):
-    words = ("--total", 1100) if rule.startswith("sum") else ()
-    ran = Ran(folder, "project", "noisy.csv", "--postprocess", rule, *words)
-    y = np.array(NOISY)
-    shifted = y + (1100 - y.sum()) / 6
-    values = {"none": y, "nonnegative": np.maximum(y, 0), "sum": shifted, "sum-clipped": np.maximum(shifted, 0)}[rule]
-    assert ran.numbers("count") == pytest.approx(values)
-    assert ran.data["postprocess"] == rule
-    assert ran.data["totals"] == ({"all": 1100.0} if words else None)
-    assert ran.data["changes"]["negative_after"] == int(np.sum(values < 0))
-    assert ran.data["changes"]["sum"] == pytest.approx(values.sum())
 
 
 # ---- allocate -----------------------------------------------------------------------------------------------------
@@ -904,65 +724,6 @@ def test_the_files_of_an_allocation(folder):
     other = again("--seed", 7)
     assert other.numbers("pos_estimated_bias") == plain.numbers("pos_estimated_bias")
     assert other.numbers("pos_estimated_bias_error") != plain.numbers("pos_estimated_bias_error")
-
-
-def test_the_screen_of_an_allocation(folder):
-    ran = Ran(
-        folder, "allocate", "noisy.csv", "--scale", 8, "--replicates", 3, "--budget", MONEY, "--postprocess", "pos",
-        "--currency", "€",
-    )  # fmt: skip
-    columns = allocation_columns(("pos",), MONEY, fp.Laplace(8.0))
-    seen = " ".join(ran.screen.split())
-    low, high = columns["true_money_low"], columns["true_money_high"]
-    order = np.argsort(-columns["pos_share"], kind="stable")
-    assert [
-        line.split()[0]
-        for line in ran.screen.splitlines()
-        if line.split()[:1] and line.split()[0] in ("Elm", "Dogwood", "Birch")
-    ] == [IDS[i] for i in order if IDS[i] in ("Elm", "Dogwood", "Birch")]
-    elm = IDS.index("Elm")
-    ends = f"€{math.floor(low[elm]):,} to €{math.ceil(high[elm]):,}"
-    assert f"Elm 824 €{columns['pos_money'][elm]:,.0f} {ends}" in seen
-    bias, error = columns["pos_estimated_bias"] * MONEY, columns["pos_estimated_bias_error"] * MONEY
-    told = seen.partition("pos: the largest and smallest bias, estimated from noisy counts: ")[2]
-    most, least = int(np.argmax(bias)), int(np.argmin(bias))
-    first, _, second = told.partition(", ")
-    for said, who, sign in ((first, most, "+"), (second, least, "−")):
-        assert said.startswith(f"{IDS[who]} {sign}€")
-        shown = float(said.partition("± €")[2].split()[0].rstrip(".").replace(",", ""))
-        assert error[who] * (1 - 1e-12) <= shown <= 1.01 * error[who] + 1e-9  # rounded up, to three digits
-    assert "2 of 6 noisy counts are negative (33.33 %)." in seen
-    assert "95 % interval" in seen
-
-
-def test_an_allocation_without_the_noise(folder):
-    ran = Ran(folder, "allocate", "noisy.csv", "--budget", MONEY)
-    y, a = np.array(NOISY), np.array(WEIGHTS)
-    columns = {"id": IDS, "noisy_count": NOISY, "weight": WEIGHTS, "group": GROUPS}
-    for rule in ("baseline", "pos"):
-        shares = fp.allocate(y, a, rule)
-        columns |= {f"{rule}_share": shares, f"{rule}_money": shares * MONEY}
-    ran.holds(columns)
-    assert {k: v for k, v in ran.data.items() if k not in HEAD} == {
-        "counts": {"n": 6, "noisy_total": sum(NOISY)},
-        "mechanism": None,
-        "budget": MONEY,
-        "interval": None,
-        "bias": {"mark": "estimated from noisy counts", "methods": {}, "replicates": 10, "missing": {}},
-        "by_group": False,
-        "group_budgets": None,
-        "groups": shared_groups(columns, ("baseline", "pos")),
-        "entities": entity_rows(columns),
-    }
-
-
-def test_an_estimate_that_is_missing_says_why(folder):
-    (folder / "low.csv").write_text(table(id=["a", "b", "c"], count=[-9, 2, 3], weight=[1.5, 0.5, 2.5]))
-    ran = Ran(folder, "allocate", "low.csv", "--scale", 8, "--postprocess", "baseline", "--replicates", 2)
-    assert set(ran.data["bias"]["missing"]) == {"baseline"}
-    assert "sum above 0" in ran.data["bias"]["missing"]["baseline"]
-    assert ran.columns == ["id", "noisy_count", "weight", "true_share_low", "true_share_high", "baseline_share"]
-    assert "baseline: no estimate of the bias:" in ran.screen
 
 
 # ---- tables ------------------------------------------------------------------------------------------------------

@@ -55,6 +55,10 @@ OUT = ("release true.csv --ledger l --epsilon 1/10 --group group --out o --chose
 PARTS = (
     f"budget create p {CREATE} --neighbours replace --public weight --exact-by group --exact-source Yearbook --rows rows.csv --smallest-part 2",
 )
+PAPER = (
+    "index.html", *(f"tables/{name}.csv" for name in ("table1", "table2", "table2-price", "comparisons")),
+    *(f"figures/figure{k}.png" for k in ("1-left", "1-right", "2-5", "3")),
+)  # fmt: skip
 SHOWN = {
     "audit": Shown("audit true.csv --scale 10 --postprocess nonnegative --postprocess simplex --entities"),
     "audit-shares": Shown("audit true.csv --scale 10 --postprocess baseline --label name"),
@@ -98,7 +102,7 @@ SHOWN = {
     "demo": Shown("demo", makes="html"),
     "explore": Shown("explore true.csv --no-open --scale 10 --label name", makes=""),
     "compile": Shown("compile", makes=""),
-    "paper": Shown("paper --quick --out paper", makes="", published=("index.html",)),
+    "paper": Shown("paper --quick --out paper", makes="", published=PAPER),
 }  # fmt: skip
 AS_THEY_ARE = ("release", "budget", "explore")
 """Commands whose lines are for programs too, which no width breaks."""
@@ -168,7 +172,7 @@ def plain_json(data, folder: Path):
 
 
 class Text(HTMLParser):
-    """A page as a reader sees it: a line for each block, cells of a row side by side; labels of pictures in braces."""
+    """A page as a reader sees it: a line for each block, cells of a row side by side; in braces labels, and numbers in full."""
 
     BLOCKS = frozenset(
         {"p", "div", "section", "h1", "h2", "h3", "h4", "li", "tr", "dt", "dd", "figcaption", "summary", "caption"}
@@ -185,7 +189,9 @@ class Text(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.hidden += tag in ("script", "style", "template")
         self.out.append("\r" if tag in self.BLOCKS else " | " if tag in ("td", "th") else "")
-        self.out += [f"{{{v}}}" for k, v in attrs if k in ("aria-label", "placeholder") and v]
+        self.out += [
+            f"{{{v}}}" for k, v in attrs if v and (k in ("aria-label", "placeholder") or (tag, k) == ("data", "value"))
+        ]
 
     def handle_endtag(self, tag):
         self.hidden -= tag in ("script", "style", "template")
@@ -239,12 +245,37 @@ def fresh(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_paper(monkeypatch):
-    """The paper from few runs, without its pictures."""
+    """The paper from few runs; of its pictures what is drawn, not how it is painted."""
     importlib.import_module("fairpost.paper.reproduce")
     from fairpost.paper import districts, figures
 
     monkeypatch.setattr(sys.modules["fairpost.paper.reproduce"], "QUICK", districts.Runs(1000, 200))
-    monkeypatch.setattr(figures.Drawing, "files", lambda self: {f"{self.name}.{e}": b"" for e in ("png", "pdf")})
+    monkeypatch.setattr(
+        figures.Drawing, "files", lambda self: {f"{self.name}.{e}": drawn(self).encode() for e in ("png", "pdf")}
+    )
+
+
+def some(points: np.ndarray) -> str:
+    """How many points, and a dozen of them."""
+    return f"{len(points)} points, {points[:: max(1, len(points) // 12)].tolist()}"
+
+
+def drawn(drawing) -> str:
+    """A picture as text: axes, words, lines and bars."""
+    lines = [drawing.title, drawing.caption]
+    for axes in drawing.figure.axes:
+        lines += [
+            f"axes {axes.get_title()} | {axes.get_xlabel()} | {axes.get_ylabel()} | {axes.get_xscale()} {axes.get_yscale()}"
+        ]
+        lines += [f"text {text.get_text()} at {text.get_position()}" for text in axes.texts]
+        lines += [
+            f"line {line.get_color()} {line.get_linestyle()}{line.get_marker()} {some(np.column_stack(line.get_data()))}"
+            for line in axes.lines
+        ]
+        lines += [f"bar {bar.get_xy()} {bar.get_height()}" for bar in axes.patches if hasattr(bar, "get_height")]
+        lines += [f"dots {some(np.asarray(dots.get_offsets()))}" for dots in axes.collections]
+        lines += [f"legend {[text.get_text() for text in axes.get_legend().get_texts()]}"] if axes.get_legend() else []
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("name", SHOWN)

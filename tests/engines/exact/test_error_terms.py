@@ -21,6 +21,7 @@ import fairpost as fp
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds import sum_law
 from fairpost.engines.base import Answer
+from fairpost.engines.closed.programme import moments as programme
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.lattice import listed
 from fairpost.engines.exact.lattice import release as lattice_counts
@@ -33,7 +34,6 @@ from fairpost.engines.exact.pos import uncut as uncut_shares
 from fairpost.engines.exact.pos.inverse import Inverse, inverse_of
 from fairpost.engines.exact.pos.problem import Chernoff, Problem
 from fairpost.engines.exact.pos.side import Sums
-from fairpost.engines.closed.programme import moments as programme
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.simplex.law import Population
 from fairpost.engines.exact.sums.one import one as release_of_one

@@ -25,6 +25,7 @@ import fairpost as fp
 from fairpost.bounds import sum_law as sumlaw
 from fairpost.bounds import theorems as bounds
 from fairpost.engines import mean_field
+from fairpost.engines.closed.ratio import integrate
 from fairpost.engines.exact import baseline, shares
 from fairpost.engines.exact.pos import inverse as pos_inverse
 from fairpost.engines.exact.pos import moments as pos_moments
@@ -34,7 +35,6 @@ from fairpost.engines.exact.pos import problem as pos_problem
 from fairpost.engines.exact.pos import separated as pos_separated
 from fairpost.engines.exact.pos import sets as pos_sets
 from fairpost.engines.exact.pos import side as pos_side
-from fairpost.engines.closed.ratio import integrate
 from fairpost.engines.exact.simplex import few as simplex_few
 from fairpost.engines.exact.simplex import moments as simplex
 from fairpost.engines.exact.threshold.moments import pos_threshold as exact_pos_threshold
