@@ -168,6 +168,10 @@ def drop_missing(go):
 def group_total(go):
     made = go("--group", "group", "--group-total", "t", "--total-source", "Yearbook", terms=PARTS)
     assert [made.values()[k : k + 2].sum() for k in (0, 2)] == pytest.approx([340, 620])
+    Path("all.csv").write_text(TRUE.replace(",340", ",960").replace(",620", ",960").replace("group", "part"))
+    whole = go("--group-total", "t", "--total-source", "Yearbook", terms=TOTAL, file="all.csv")  # no groups: one total
+    assert whole.values().sum() == pytest.approx(960)
+    assert whole.statement["postprocessing"][0]["by_group"] is False
     assert "nothing is exact" in go("--group", "group", "--group-total", "t", "--total-source", "s", code=2).said
 
 

@@ -114,15 +114,21 @@ def test_ranges_hold_where_minima_of_several_groups_move(seed, held):
     x = rng.integers(3, 150, 7).astype(float)
     base, last = 3 * x + 1, rng.uniform(0.2, 1.5, 7) * x
     text = f'name = "m"\nminimum = {{ percent = {rng.integers(20, 90)}, average = {rng.integers(100, 200)} }}\n'
-    text += 'hold_harmless = { last = "last_year", rate = [["0 %", 0.85]] }\n' if held else ""
+    text += 'eligible = ["count >= 40"]\nhold_harmless = { last = "last_year", rate = [["0 %", 0.85]] }\n' if held else ""
     law = from_text(text).on(fp.Counts(x, groups=list("aabbccd"), base=base), last / last.sum() if held else None)
     wide = rng.uniform(0, 0.6, 7) * x
-    box = Box((x - wide, x + wide), (base, base))
-    low, high = payment_range(law, box, box)
-    z = np.array([x - wide + 2 * wide * np.array(corner) for corner in itertools.product((0, 1), repeat=7)])
-    seen = law.shared(z, np.array([law.entitled(v, base) for v in z]), base).values
-    assert (low <= seen.min(axis=0) + 1e-12).all()
-    assert (seen.max(axis=0) <= high + 1e-12).all()
+    own, all_of = (Box((x - k * wide, x + k * wide), (base, base)) for k in (0.3, 1.0))
+    for mine, part in (
+        (all_of, 1.0),
+        (own, 0.3),
+    ):  # and what one is paid whose own count is known better than the others'
+        low, high = payment_range(law, mine, all_of)
+        for i in range(7):
+            z = np.array([x + wide * np.array(corner) for corner in itertools.product((-1, 1), repeat=7)])
+            z[:, i] = x[i] + part * (z[:, i] - x[i])
+            seen = law.shared(z, np.array([law.entitled(v, base) for v in z]), base).values[:, i]
+            assert low[i] - 1e-12 <= seen.min()
+            assert seen.max() <= high[i] + 1e-12
 
 
 def test_ends_with_noise_on_both_by_hand():
