@@ -23,30 +23,12 @@ ROOT = Path(__file__).resolve().parents[1]
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "not in": "in", "is": "is not", "is not": "is",
          "and": "or", "or": "and", "+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "**": "*", "%": "*", "|": "&", "&": "|"}  # fmt: skip
 OPERATOR = re.compile(r"not\s+in\b|is\s+not\b|\bin\b|\bis\b|\band\b|\bor\b|<<|>>|<=|>=|==|!=|//|\*\*|[<>+\-*/%|&]")
-TWINS = {
-    "min": "max",
-    "minimum": "maximum",
-    "argmin": "argmax",
-    "floor": "ceil",
-    "any": "all",
-    "low": "high",
-    "first": "last",
-    "sum": "mean",
-}
+TWINS = {"min": "max", "argmin": "argmax", "floor": "ceil", "any": "all", "low": "high", "first": "last"}
 TWINS |= {b: a for a, b in TWINS.items()}
-WORDS = {"help", "metavar", "hint", "show_default", "cache", "nogil", "error_model", "dtype"}
-"""Keywords that carry words for people, or a way to compile."""
-BESIDE = {
-    "counts": "problems",
-    "partition": "problems",
-    "bounds": "engines",
-    "whole": "io",
-    "documents": "io",
-    "compiled": "house",
-}
+WORDS = {"help", "metavar", "hint", "cache", "nogil", "error_model"}  # for people, or a way to compile
+BESIDE = {"counts": "problems", "partition": "problems", "bounds": "engines", "whole": "io", "documents": "io"}
 """Tests of what has no folder of its own; all else is in `results`."""
-Change = tuple[int, int, int, str]
-"""The line, the stretch of text, and what comes in its place."""
+Change = tuple[int, int, int, str]  # the line, the stretch of text, what comes in its place
 
 
 def changes(source: str) -> Iterator[Change]:
@@ -61,18 +43,15 @@ def changes(source: str) -> Iterator[Change]:
         return a, b
 
     def visit(node: ast.AST) -> Iterator[Change]:
-        told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)  # what is said of the code
-        if told or isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr):
+        said = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        typed = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if said or typed or isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr):
             return
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
-        sides = None
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            sides = (node.left, node.comparators[0])
-        elif isinstance(node, ast.BinOp):
-            sides = (node.left, node.right)
-        elif isinstance(node, ast.BoolOp):
-            sides = (node.values[0], node.values[1])
+        if isinstance(node, ast.Compare | ast.BinOp | ast.BoolOp):
+            first, second, *_ = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+            found = OPERATOR.search(source, span(first)[1], span(second)[0])
+            new = found and SWAPS.get(" ".join(found[0].split()))
+            yield from [(first.end_lineno, *found.span(), new)] if new else []
         elif isinstance(node, ast.UnaryOp):
             a = span(node)[0]
             yield node.lineno, a, a + (3 if isinstance(node.op, ast.Not) else 1), ""
@@ -83,9 +62,8 @@ def changes(source: str) -> Iterator[Change]:
             other = not value if isinstance(value, bool) else f"{value}x" if isinstance(value, str) else value + 1
             yield node.lineno, *span(node), repr(other)
         elif isinstance(node, ast.Name | ast.Attribute):
-            name, end = (node.id if isinstance(node, ast.Name) else node.attr), span(node)[1]
-            if name in TWINS:
-                yield node.lineno, end - len(name), end, TWINS[name]
+            name, end = ast.unparse(node).rpartition(".")[2], span(node)[1]
+            yield from [(node.lineno, end - len(name), end, TWINS[name])] if name in TWINS else []
         elif isinstance(node, ast.Call) and node.keywords and node.keywords[-1].arg not in WORDS:
             before = [node.func, *node.args, *node.keywords][-2]
             if before is not node.func and span(before)[1] < span(node.keywords[-1])[0]:
@@ -94,13 +72,9 @@ def changes(source: str) -> Iterator[Change]:
             yield node.lineno, *span(node.value), "None"
         elif isinstance(node, ast.Expr | ast.AugAssign):
             yield node.lineno, *span(node), "pass"
-        if sides and (found := OPERATOR.search(source, span(sides[0])[1], span(sides[1])[0])):
-            new = SWAPS.get(" ".join(found[0].split()))
-            yield from [(sides[0].end_lineno, *found.span(), new)] if new else []
-        hidden = {"annotation", "returns", *([] if "click" in source else ["decorator_list"])}
         for name, field in ast.iter_fields(node):
             for child in field if isinstance(field, list) else [field]:
-                quiet = name in hidden or (isinstance(child, ast.keyword) and child.arg in WORDS)
+                quiet = name in ("annotation", "returns", "decorator_list") or getattr(child, "arg", None) in WORDS
                 if isinstance(child, ast.AST) and not quiet:
                     yield from visit(child)
 
@@ -145,14 +119,14 @@ def judged(copy: Path, file: Path, marks: str) -> str:
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("under", nargs="*", type=Path, default=[ROOT / "src"], help="files and folders of the source")
     ask.add_argument("--count", type=int, default=20)
     ask.add_argument("--seed", type=int, required=True)
     ask.add_argument("--marks", default="not long", help="which tests, as `pytest -m` takes it")
     given = ask.parse_args()
     files = sorted({f.resolve() for u in given.under for f in ([u] if u.is_file() else u.rglob("*.py"))})
-    count: Counter[str] = Counter()
+    count = Counter()
     with tempfile.TemporaryDirectory() as place:
         shutil.copytree(ROOT / "src", Path(place, "src"), ignore=shutil.ignore_patterns("__pycache__"))
         for file, (line, start, end, new) in drawn(files, given.count, given.seed):
@@ -160,10 +134,9 @@ def main() -> None:
             copy.write_text(source[:start] + new + source[end:], encoding="utf-8")
             said = judged(Path(place), file, given.marks)
             copy.write_text(source, encoding="utf-8")
-            count[" ".join(said.split()[:2])[:10].removesuffix(" by")] += 1
-            print(f"{file.relative_to(ROOT)}:{line}: {source[start:end]!r} -> {new!r}: {said}", flush=True)
-            if said == "survived":
-                print(f"    {source.splitlines()[line - 1].strip()}", flush=True)
+            count[said.split(" by")[0]] += 1
+            where = f"{file.relative_to(ROOT)}:{line}: {source.splitlines()[line - 1].strip()}"
+            print(f"{said}: {source[start:end]!r} -> {new!r} in {where}", flush=True)
     print(", ".join(f"{many} {said}" for said, many in count.items()))
 
 
