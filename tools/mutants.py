@@ -114,7 +114,7 @@ def judged(copy: Path, file: Path, marks: str) -> str:
     except subprocess.TimeoutExpired:
         return "not judged (time)"
     if done.returncode == 1 and "Timeout >" not in done.stdout:
-        return f"caught by {re.findall(r'^(?:FAILED|ERROR) ([^ ]+)', done.stdout, re.M)[:1]}"
+        return f"caught by {re.findall(r'^(?:FAILED|ERROR) (\S+)', done.stdout, re.M)[:1]}"
     return "survived" if done.returncode == 0 else f"not judged (exit {done.returncode})"
 
 

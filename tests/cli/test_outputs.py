@@ -21,10 +21,8 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost import errors
 from fairpost.cli import main
-from fairpost.estimate import plug_in, share_interval
 from fairpost.io import write_whole
 from fairpost.io.rows import columns_csv
-from fairpost.plan import Point, grid
 from fairpost.results.columns import whole_numbers
 from fairpost.rules import POSTPROCESSINGS
 
@@ -380,20 +378,6 @@ def test_the_files_of_a_simulated_audit(folder):
     assert short.data["budget"] is None
 
 
-def test_groups_with_their_own_totals(folder):
-    ran = Ran(folder, "audit", "true.csv", "--scale", 8, "--postprocess", "pos", "--by-group", "--entities")
-    result = fp.audit(COUNTS, fp.Laplace(scale=8.0), "pos", by_group=True)
-    promise = promise_of(fp.Laplace(8.0), 1 / 8)
-    same_audit(ran, [result], promise, None)
-    weighted = np.array(VALUES) * np.array(WEIGHTS)
-    for group in ("north", "south"):  # shares inside each group
-        mine = np.array([g == group for g in GROUPS])
-        assert np.array(ran.numbers("true_share"))[mine] == pytest.approx(weighted[mine] / weighted[mine].sum())
-    assert ran.data["results"][0]["by_group"] is True
-    whole = fp.audit(COUNTS, fp.Laplace(scale=8.0), "pos")
-    assert not np.allclose(whole.bias, result.bias)
-
-
 def test_groups_with_their_own_budgets(folder):
     weighted = np.array(VALUES) * np.array(WEIGHTS)
     north = np.array([g == "north" for g in GROUPS])
@@ -440,22 +424,6 @@ def test_groups_with_their_own_budgets(folder):
     assert curve.numbers("largest_loss")[0] == pytest.approx(-money.min(), rel=1e-9)
 
 
-def test_a_total_of_their_own(folder):
-    words = ("--scale", 8, "--postprocess", "simplex", "--entities")
-    found = [Ran(folder, "audit", "true.csv", *words, *more).data["results"][0] for more in ((), ("--total", 1500))]
-    result = fp.audit(COUNTS, fp.Laplace(scale=8.0), "simplex", total=1500)
-    assert found[1] == audit_entry(result, total=1500)
-    assert found[0]["alpha"] != found[1]["alpha"]
-    assert found[0]["bounds"] == asdict(result_bounds(None))
-    assert found[0]["expected_T"] is not None
-    total = sum(e["bias"] for e in found[1]["entities"])
-    assert total == pytest.approx(1500 - sum(VALUES), abs=1e-6)  # the projection keeps 1500
-
-
-def result_bounds(total):
-    return fp.audit(COUNTS, fp.Laplace(scale=8.0), "simplex", total=total).bounds
-
-
 @pytest.mark.parametrize(
     ("words", "promise"),
     [
@@ -478,127 +446,6 @@ def test_the_promise_in_the_json(folder, words, promise):
 
 
 # ---- sweep and plan -----------------------------------------------------------------------------------------------
-
-CURVE = (
-    "postprocess", "epsilon", "spread", "method", "unit", "alpha", "alpha_low", "alpha_high", "total_off", "total_off_low",
-    "total_off_high", "largest_loss", "largest_loss_low",
-    "largest_loss_high", "largest_relative_loss", "largest_relative_loss_low", "largest_relative_loss_high", "rmse", "rmse_low",
-    "rmse_high", "relative_rmse", "relative_rmse_low", "relative_rmse_high",
-    "loses_most", "loses_most_relatively", "cost_share", "cost_amount", "zero", "confidential",
-)  # fmt: skip
-
-
-def curve_columns(points):
-    cost = [p.cost for p in points]
-    ends = ("value", "low", "high")
-    cells = (
-        [p.postprocess for p in points],
-        [p.epsilon for p in points],
-        [p.mechanism.spread for p in points],
-        [p.method for p in points],
-        [p.unit for p in points],
-        *([getattr(p.alpha, end) for p in points] for end in ends),
-        *([getattr(p.total_off, end) for p in points] for end in ends),
-        *([getattr(p.loss, end) for p in points] for end in ends),
-        *([getattr(p.relative_loss, end) for p in points] for end in ends),
-        *([v if math.isfinite(v := getattr(p.rmse, end)) else None for p in points] for end in ends),
-        *([v if math.isfinite(v := getattr(p.relative_rmse, end)) else None for p in points] for end in ends),
-        [p.loser for p in points],
-        [p.relative_loser for p in points],
-        [None if c is None else c.share.value for c in cost],
-        [None if c is None or c.amount is None else c.amount.value for c in cost],
-        [p.zero.value for p in points],
-        ["computed from true counts"] * len(points),
-    )
-    return dict(zip(CURVE, cells, strict=True))
-
-
-def point_entry(p):
-    cost = p.cost
-    told = None if cost is None else cost_entry(cost)
-    return {
-        "mechanism": noise_of(p.mechanism),
-        "epsilon": p.epsilon,
-        "postprocess": p.postprocess,
-        "task": "release" if p.postprocess == "nonnegative" else "allocation",
-        "method": p.method,
-        "accuracy": p.alpha.kind,
-        "unit": p.unit,
-        "alpha": estimate(p.alpha),
-        "alpha_pair": list(p.alpha_pair),
-        "total_off": estimate(p.total_off),
-        "largest_loss": estimate(p.loss) | {"id": p.loser},
-        "largest_relative_loss": estimate(p.relative_loss) | {"id": p.relative_loser},
-        "cost_of_privacy": told,
-        "rmse": estimate(p.rmse) | ({} if math.isfinite(p.rmse.high) else {"high": None}),
-        "relative_rmse": estimate(p.relative_rmse) | ({} if math.isfinite(p.rmse.high) else {"high": None}),
-        "zero": estimate(p.zero),
-        "note": p.note,
-        "names": {},
-    }
-
-
-def point_from_audit(result, epsilon):
-    """A point from the vectors of an audit, by arithmetic of our own."""
-    factor = 1.0 if result.budget is None or result.task == "release" else result.budget
-    ends = [max(0.0, float(np.max(-(result.bias + s * result.half_width)))) * factor for s in (0, 1, -1)]
-    found = Point.of(result, epsilon)
-    assert [found.loss.value, found.loss.low, found.loss.high] == pytest.approx(ends, rel=1e-14, abs=1e-300)
-    assert found.alpha.value == pytest.approx(np.ptp(result.bias) * factor, rel=1e-9)
-    assert found.rmse.value == pytest.approx(math.sqrt(np.mean(result.mse)) * factor, rel=1e-14)
-    assert found.relative_rmse.value == pytest.approx(math.sqrt(np.mean(result.mse)) / np.mean(result.truth), rel=1e-13)
-    assert found.total_off.value == pytest.approx(result.bias.sum() * factor, rel=1e-6, abs=1e-6 * found.alpha.value)
-    assert found.zero.value == pytest.approx(np.mean(result.zero), rel=1e-14)
-    assert found.relative_loss.value == pytest.approx(max(0.0, np.max(-result.bias / result.truth)), rel=1e-14)
-    assert found.relative_loser == result.counts.ids[int(np.argmin(result.bias / result.truth))]
-    assert found.unit == ("people" if result.task == "release" else "share" if result.budget is None else "money")
-    assert found.loser == result.counts.ids[int(np.argmin(result.bias))]
-    return found
-
-
-def money_for(rule):
-    return MONEY if rule in SHARES else None
-
-
-def test_the_files_of_a_sweep(folder):
-    rules = ("baseline", "pos")
-    words = [w for rule in rules for w in ("--postprocess", rule)]
-    ran = Ran(
-        folder,
-        "sweep",
-        "true.csv",
-        "--epsilons",
-        0.1,
-        0.5,
-        "--points",
-        3,
-        "--sensitivity",
-        2,
-        "--budget",
-        MONEY,
-        *words,
-    )
-    spreads = np.geomspace(2 / 0.5, 2 / 0.1, 3)
-    assert ran.numbers("spread")[::2] == pytest.approx(spreads)
-    assert ran.numbers("epsilon") == pytest.approx(2 / np.array(ran.numbers("spread")))
-    points = [
-        point_from_audit(fp.audit(COUNTS, fp.Laplace(s), rule, budget=money_for(rule)), 2 / s)
-        for s in grid(4.0, 20.0, 3)
-        for rule in rules
-    ]
-    ran.holds(curve_columns(points))
-    assert {k: v for k, v in ran.data.items() if k not in HEAD} == {
-        "mark": MARK,
-        "counts": {"n": 6, "total": sum(VALUES)},
-        "budget": MONEY,
-        "group_budgets": None,
-        "currency": "$",
-        "warnings": [],
-        "points": [point_entry(p) for p in points],
-        "refused": [],
-    }
-    assert all(p.cost.amount.value == pytest.approx(p.cost.share.value * MONEY) for p in points)
-    assert len({p.loss.value for p in points}) == len(points)
 
 
 def test_a_sweep_names_what_was_refused(folder):
@@ -642,88 +489,8 @@ def by_group(values, groups, totals):
 # ---- allocate -----------------------------------------------------------------------------------------------------
 
 
-def allocation_columns(how, budget, mechanism, confidence=0.95, simultaneous=False, seed=0, replicates=3):
-    y, a = np.array(NOISY), np.array(WEIGHTS)
-    interval = share_interval(y, mechanism, a, confidence=confidence, simultaneous=simultaneous)
-    columns = {"id": IDS, "noisy_count": NOISY, "weight": WEIGHTS, "group": GROUPS}
-    columns |= {"true_share_low": interval.low, "true_share_high": interval.high}
-    if budget is not None:
-        columns |= {"true_money_low": interval.low * budget, "true_money_high": interval.high * budget}
-    for rule in how:
-        name = rule.replace("-", "_")
-        columns[f"{name}_share"] = shares = fp.allocate(y, a, rule, mechanism)
-        if budget is not None:
-            columns[f"{name}_money"] = shares * budget
-        estimate = plug_in(y, mechanism, a, rule, replicates=replicates, seed=seed)
-        columns[f"{name}_estimated_bias"] = estimate.bias
-        columns[f"{name}_estimated_bias_error"] = estimate.error
-        columns[f"{name}_estimated_standard_deviation"] = estimate.deviation
-    return columns
-
-
 def entity_rows(columns):
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def shared_groups(columns, rules):
-    """Sums over each group, to the rounding of three terms."""
-    out = []
-    for g in ("north", "south"):
-        mine = [i for i, h in enumerate(GROUPS) if h == g]
-        total = {"noisy_sum": sum(NOISY[i] for i in mine)}
-        for rule in rules:
-            total |= {f"{rule}_{k}": sum(columns[f"{rule}_{k}"][i] for i in mine) for k in ("share", "money")}
-        out.append({"group": g, "n": 3} | {k: pytest.approx(v, rel=1e-12, abs=1e-9) for k, v in total.items()})
-    return out
-
-
-def test_the_files_of_an_allocation(folder):
-    rules = ("baseline", "pos")
-    words = ["--scale", 8, "--sensitivity", 2, "--replicates", 3, *(w for r in rules for w in ("--postprocess", r))]
-    ran = Ran(folder, "allocate", "noisy.csv", *words, "--budget", MONEY, "--seed", 6, "--confidence", 0.8)
-    columns = allocation_columns(rules, MONEY, fp.Laplace(8.0), 0.8, seed=6)
-    ran.holds(columns)
-    assert {k: v for k, v in ran.data.items() if k not in HEAD} == {
-        "counts": {"n": 6, "noisy_total": sum(NOISY)},
-        "mechanism": promise_of(fp.Laplace(8.0), 0.25, sensitivity=2.0),
-        "budget": MONEY,
-        "interval": {"confidence": 0.8, "simultaneous": False, "of": "the true share"},
-        "bias": {
-            "mark": "estimated from noisy counts",
-            "methods": {"baseline": "exact", "pos": "exact"},
-            "replicates": 3,
-            "missing": {},
-        },
-        "by_group": False,
-        "group_budgets": None,
-        "groups": shared_groups(columns, rules),
-        "entities": entity_rows(columns),
-    }
-    y, a = np.array(NOISY), np.array(WEIGHTS)
-    clipped = a * np.maximum(y, 0)
-    assert ran.numbers("baseline_share") == pytest.approx(clipped / clipped.sum())
-    assert ran.numbers("pos_share") == pytest.approx(projected(a * y / (a * y).sum(), 1.0), abs=1e-12)
-    numbers = [float(row[c]) for row in ran.rows for c in ran.columns if c not in ("id", "group", "weight")]
-    assert len({n for n in numbers if n}) == len([n for n in numbers if n])  # all that is not 0 differs
-    for low, high in (("true_share_low", "true_share_high"), ("true_money_low", "true_money_high")):
-        assert all(l < h for l, h in zip(ran.numbers(low), ran.numbers(high), strict=True))
-
-    def again(*more):
-        return Ran(folder, "allocate", "noisy.csv", *words, "--seed", 6, "--confidence", 0.8, *more)
-
-    plain = again()
-    plain.holds(allocation_columns(rules, None, fp.Laplace(8.0), 0.8, seed=6))
-    assert plain.data["budget"] is None
-    together = again("--simultaneous")
-    together.holds(allocation_columns(rules, None, fp.Laplace(8.0), 0.8, simultaneous=True, seed=6))
-    assert together.data["interval"]["simultaneous"] is True
-    assert together.numbers("true_share_high") != plain.numbers("true_share_high")
-    surer = again("--confidence", 0.99)
-    surer.holds(allocation_columns(rules, None, fp.Laplace(8.0), 0.99, seed=6))
-    assert all(a > b for a, b in zip(surer.numbers("true_share_high"), plain.numbers("true_share_high"), strict=True))
-    other = again("--seed", 7)
-    assert other.numbers("pos_estimated_bias") == plain.numbers("pos_estimated_bias")
-    assert other.numbers("pos_estimated_bias_error") != plain.numbers("pos_estimated_bias_error")
 
 
 # ---- tables ------------------------------------------------------------------------------------------------------

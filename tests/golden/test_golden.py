@@ -106,6 +106,7 @@ SHOWN = {
 }  # fmt: skip
 AS_THEY_ARE = ("release", "budget", "explore")
 """Commands whose lines are for programs too, which no width breaks."""
+TABLES = ("audit", "plan", "sweep", "check", "project", "allocate")
 ONE_WIDTH = {"demo", "paper", "compile"}
 
 # -- the same on every machine -----------------------------------------------------------------------------------------
@@ -169,6 +170,18 @@ def plain_json(data, folder: Path):
     if isinstance(data, float):
         return four(data) if np.isfinite(data) else data
     return plain(data, folder).rstrip("\n") if isinstance(data, str) else data
+
+
+def plain_csv(text: str) -> str:
+    """The same of a table: cell by cell, because a comma is no part of a number there."""
+
+    def short(cell: str) -> str:
+        try:
+            return f"{four(float(cell)):.15g}" if "." in cell or "e" in cell else cell
+        except ValueError:
+            return cell
+
+    return "\n".join(",".join(map(short, line.split(","))) for line in text.splitlines()) + "\n"
 
 
 class Text(HTMLParser):
@@ -301,6 +314,10 @@ def test_what_is_shown(name, fresh, same):
         said = json.loads(call(*words, "--json", "-").stdout)
         said.pop("command", None)
         same(f"{name}.json", json.dumps(plain_json(said, folder), indent=1, ensure_ascii=False) + "\n")
+    if "json" in shown.makes and words[0] in TABLES:
+        folder = fresh(*shown.before)
+        call(*words, "--csv", "table.csv")
+        same(f"{name}.table.txt", plain_csv(Path("table.csv").read_text()))
     if "html" in shown.makes:
         folder = fresh(*shown.before)
         done = call(*(w for w in words if w not in ("--csv", "-")), "--html", "page.html")

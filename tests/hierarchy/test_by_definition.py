@@ -4,7 +4,6 @@ The oracle below shares no formula's code with the library: noise comes from the
 Gauss-Legendre integrals, families are solved by sorting or by a bracketing root finder, estimates by a dense system of equations.
 """
 
-import signal
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -18,29 +17,22 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from fairpost import cancel
-from fairpost.counts import Counts
 from fairpost.errors import Cancelled, CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import (
     Hierarchy,
     Joint,
     LevelNoise,
-    Simulation,
     TopDown,
     Unclipped,
     audit_hierarchy,
-    blocks,
     cell_runs,
     mean_field,
-    nation,
     plan,
-    simulation,
     spec,
     total_first,
 )
 from fairpost.hierarchy import labels as labelling
-from fairpost.hierarchy.histogram import audit_histogram
 from fairpost.hierarchy.rules import rule_of
-from fairpost.noise import MECHANISMS, Threshold, mechanism_of
 from fairpost.noise.kernels import streams
 from fairpost.noise.privacy import Neighbours
 
@@ -500,47 +492,6 @@ def test_shares_become_the_mechanisms_noise():
     assert LevelNoise(TREE, rho=1.0, split=[0.5, 0.25, 0.25 + 5e-10]).split[3] > 0.25  # rounding of shares is forgiven
 
 
-def test_parameters_are_kept_as_they_are():
-    noise = LevelNoise(TREE, sigmas={"leaf": "5/2", "group": 1.5}, exact="county", kind="laplace", sensitivity=2.0)
-    assert noise.spreads.tolist() == [0, 0, 1.5, 2.5]
-    assert not noise.spreads.flags.writeable
-    assert noise.asked == {"sigmas": {"leaf": "5/2", "group": 1.5}, "rho": None, "split": None, "exact": ("county",)}
-    assert (noise.rho, noise.split, noise.spent, noise.sensitivity) == (None, None, None, 2.0)
-    assert [noise.top, noise.measured, noise.code] == [1, True, 0]
-    assert noise.mechanisms == (None, None, *(mechanism_of("laplace", scale=s) for s in (1.5, 2.5)))
-    assert noise.variances.tolist() == [0, 0, 2 * 1.5**2, 2 * 2.5**2]
-    assert repr(noise) == "LevelNoise(laplace: all exact, county exact, group 1.5, leaf 2.5)"
-    assert noise.describe() == {
-        "name": "laplace", "rho": None, "sensitivity": 2.0,
-        "levels": [
-            {"name": name, "scale": s, "exact": s == 0}
-            for name, s in (("all", 0.0), ("county", 0.0), ("group", 1.5), ("leaf", 2.5))
-        ],
-    }  # fmt: skip
-    for code, kind in enumerate(("laplace", "gaussian", "discrete-laplace", "discrete-gaussian")):
-        assert LevelNoise(TREE, sigmas=[1, 1, 1], kind=kind).code == code
-        assert LevelNoise(TREE, sigmas=[1, 1, 1], kind=kind).mechanisms[1] == MECHANISMS[kind](1.0)
-    spent = LevelNoise(TREE, sigmas=[1.0, 2.0, 4.0], sensitivity=3.0)
-    assert spent.spent == pytest.approx(4.5 * (1 + 1 / 4 + 1 / 16))
-    assert spent.describe()["rho"] == spent.spent
-    assert LevelNoise(TREE, sigmas=[1, 0, 2, 3]).spreads.tolist() == [0, 0, 2, 3]
-
-
-def test_a_root_that_is_not_measured_does_not_count():
-    noise = LevelNoise(TREE, sigmas=[np.inf, 2.0, 1.5, 2.5], kind="gaussian")
-    assert not noise.measured
-    assert noise.top == -1
-    assert noise.mechanisms[0] is None
-    assert noise.variances.tolist() == [2.0**60 * 3 * 4, 4, 2.25, 6.25]
-    assert noise.describe()["levels"][0] == {"name": "all", "sigma": None, "exact": False}
-    assert repr(noise) == "LevelNoise(gaussian: all not measured, county 2, group 1.5, leaf 2.5)"
-    assert "2.123," in repr(LevelNoise(TREE, sigmas=[2.12345, 1, 1]))
-    y = measured(LevelNoise(TREE, sigmas=[2.0, 1.5, 2.5], kind="gaussian"), 1, 1)[0]
-    found = Unclipped(TREE).apply(y, noise)
-    without = Unclipped(TREE).apply(np.concatenate([[1e3], y[1:]]), noise)
-    assert found == pytest.approx(without, abs=1e-6)
-
-
 CENSUS = {"us": 104, "state": 1440, "county": 447, "tract": 687, "bg": 1256, "block": 165}
 
 
@@ -575,62 +526,6 @@ def test_the_shares_of_the_census():
 # ---------------------------------------------------------------- rules
 
 
-def test_thresholds_of_every_form():
-    plain, smooth = (LevelNoise(TREE, sigmas=[0.0, 1.5, 2.5], kind=k) for k in ("discrete-gaussian", "laplace"))
-    one = TopDown(TREE, threshold=2).thresholds(plain)
-    assert [part.tolist() for part in one] == [[0, 0, 2, 2], [1, 1, 3, 3]]  # ramps of width 1; none on exact levels
-    some = TopDown(TREE, threshold=[5.0, 0.0, 2.0]).thresholds(plain)
-    assert [part.tolist() for part in some] == [[0, 0, 0, 2], [1, 1, 1, 3]]
-    jumps = TopDown(TREE, threshold=(5.0, 0.5, 2.0)).thresholds(smooth)
-    assert [part.tolist() for part in jumps] == [[0, 0, 0.5, 2], [1, 1, np.inf, np.inf]]
-    best = TopDown(TREE, threshold="best").thresholds(plain)
-    for k in (2, 3):
-        wanted = Threshold.best(plain.mechanisms[k])
-        assert (best[0][k], best[1][k]) == (wanted.level, wanted.steepness)
-    root = LevelNoise(TREE, sigmas=[1.0, 1.0, 1.5, 2.5])
-    assert TopDown(TREE, threshold=2.0).thresholds(root)[0].tolist() == [0, 2, 2, 2]
-    for rule in (TopDown(TREE), Joint(TREE), Unclipped(TREE)):
-        assert [part.tolist() for part in rule.thresholds(plain)] == [[0] * 4, [1] * 4]
-    with pytest.raises(ParameterError, match="`threshold` must have one entry for each of 3 levels, got 2"):
-        TopDown(TREE, threshold=[1.0, 2.0])
-    with pytest.raises(ParameterError, match="at least 0"):
-        TopDown(TREE, threshold=[1.0, -2.0, 1.0])
-    with pytest.raises(ParameterError, match="must be None, 'best' or numbers, got 'worst'"):
-        TopDown(TREE, threshold="worst")
-    leaf = Hierarchy.from_labels([list("ab")])
-    only = LevelNoise(leaf, sigmas=[1.0])
-    assert TopDown(leaf, threshold=[2.0]).thresholds(only)[0].tolist() == [0, 2]
-
-
-def test_rules_by_name():
-    wanted = {
-        "top-down": (False, None), "blue-down": (True, None), "top-down-threshold": (False, "best"),
-        "blue-down-threshold": (True, "best"),
-    }  # fmt: skip
-    for name, (pool, threshold) in wanted.items():
-        for whole in (False, True):
-            rule = rule_of(name, TREE, whole=whole)
-            assert (rule.label, rule.pool, rule.pools, rule.threshold) == (name, pool, pool, threshold)
-            assert (rule.whole, rule.clips, rule.by_families, rule.tree) == (whole, True, True, TREE)
-    joint = rule_of("joint", TREE, whole=True)
-    assert (joint.label, joint.pools, joint.whole, joint.clips, joint.by_families) == ("joint", True, True, True, False)
-    assert not rule_of("joint", TREE).whole
-    beside = rule_of("unclipped", TREE)
-    assert (beside.label, beside.pools, beside.whole, beside.clips, beside.by_families) == (
-        "unclipped", True, False, False, True,
-    )  # fmt: skip
-    with pytest.raises(UnsupportedError, match="not rounded"):
-        rule_of("unclipped", TREE, whole=True)
-    with pytest.raises(
-        ParameterError, match="top-down, blue-down, joint, top-down-threshold, blue-down-threshold, got 'x'"
-    ):
-        rule_of("x", TREE)
-    for made in (TopDown, Joint):
-        with pytest.raises(ParameterError, match="`rounding` must be None or 'whole', got 'up'"):
-            made(TREE, rounding="up")
-    assert TopDown(TREE, threshold=1.0).label == "top-down-threshold"
-
-
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("joint", "top-down, whole")])
 def test_rules_on_one_vector_and_on_rows(name):
     noise, rule = case(name)
@@ -643,20 +538,6 @@ def test_rules_on_one_vector_and_on_rows(name):
         assert Unclipped(TREE).apply(y, noise) == pytest.approx(u, abs=1e-9)
     many = np.tile(y, (600, 1))  # above 2^16 numbers: over all cores
     assert (rule.apply(many, noise) == np.tile(rows, (600, 1))).all()
-
-
-def test_rounding_draws_by_seed_and_row():
-    noise, rule = case("top-down, whole")
-    y = measured(noise, 12, 5)
-    rows = rule.apply(y, noise, seed=3, run=7)
-    for k in range(5):
-        assert rule.apply(y[k], noise, seed=3, run=7 + k).tolist() == rows[k].tolist()
-    assert rule.apply(y, noise, seed=3).tolist() != rows.tolist()
-    assert rule.apply(y, noise, seed=4, run=7).tolist() != rows.tolist()
-    assert rule.apply(y, noise, seed=0, run=0).tolist() == rule.apply(y, noise).tolist()
-    plain = TopDown(TREE).apply(y, noise)
-    assert np.abs(rows - plain).max() < 1
-    assert (rows == np.round(rows)).all()
 
 
 def test_exact_totals_that_are_not_whole_are_named():
@@ -672,55 +553,6 @@ def test_exact_totals_that_are_not_whole_are_named():
     y = TRUTH.copy()
     y[10] += 0.25  # a leaf is measured and may be anything
     assert (rule.apply(y, noise) == np.round(rule.apply(y, noise))).all()
-
-
-# ---------------------------------------------------------------- blocks
-
-
-def partial(rng, made, runs, whole=True):
-    return blocks.Partial(
-        runs, rng.normal(size=(3, INNER)) if whole else None, rng.normal(size=(3, 18)) if whole else None,
-        rng.normal(size=made.cells.counts.size), tuple(rng.normal(size=(5, len(d.names))) for d in made.divisions),
-    )  # fmt: skip
-
-
-def test_totals_are_one_plain_pass_over_blocks():
-    rng = np.random.default_rng(3)
-    made = spec.specify(TRUTH, *case("top-down"), None, AREAS)
-    totals = blocks.Totals(made)
-    assert (totals.runs, totals.blocks) == (0, 0)
-    sizes = [64, 64, 10, 30]
-    parts = [partial(rng, made, n) for n in sizes]
-    for part in parts:
-        totals.add(made, part)
-    assert totals.upper == pytest.approx(sum(part.upper for part in parts))
-    assert totals.leaves == pytest.approx(sum(part.leaves for part in parts))
-    assert totals.areas[0] == pytest.approx(sum(part.areas[0] for part in parts))
-    sums = np.array([made.cells.sums(part.cells) for part in parts])
-    n = np.array(sizes)[:, None]
-    mean = sums.sum(axis=0) / n.sum()
-    assert totals.unions[0] == pytest.approx(mean)
-    assert totals.unions[1] == pytest.approx((n * (sums / n - mean) ** 2).sum(axis=0))
-    assert (totals.runs, totals.blocks) == (168, 4)
-    before = totals.upper.copy(), totals.leaves.copy()
-    totals.add(made, partial(rng, made, 5, whole=False))
-    assert (totals.upper == before[0]).all()
-    assert (totals.leaves == before[1]).all()
-    assert totals.runs == 173
-    state = totals.state()
-    assert list(state) == ["tally", "upper", "leaves", "unions", "areas0"]
-    for name, array in (("upper", totals.upper), ("leaves", totals.leaves), ("unions", totals.unions)):
-        assert state[name] is array
-    assert state["areas0"] is totals.areas[0]
-    assert state["tally"].tolist() == [173, 5]
-    shapes = {
-        "tally": (2,),
-        "upper": (3, INNER),
-        "leaves": (3, 18),
-        "unions": (2, len(made.cells.unions)),
-        "areas0": (5, 3),
-    }
-    assert {name: array.shape for name, array in state.items()} == shapes
 
 
 # ---------------------------------------------------------------- splits of rho
@@ -812,32 +644,6 @@ def test_more_or_less_rho_split_the_same():
             plan.sweep_levels(X, noise, ["top-down"], [bad])
     with pytest.raises(UnsupportedError, match="got discrete-laplace"):
         plan.sweep_levels(X, LevelNoise(TREE, sigmas=[1, 1, 1], kind="discrete-laplace"), ["top-down"], [1.0])
-
-
-# ---------------------------------------------------------------- the synthetic nation
-
-
-def test_a_small_nation_is_made_of_these_parts():
-    made = nation.synthetic_nation(5, 0.0003)
-    rng, people = np.random.default_rng(5), np.array(list(nation.STATES.values()), dtype=float)
-    units = [51, 51, 72, 2440]  # 0.9, 25, 72 and 2,440: at least one a state
-    county = nation._parts(rng, people**0.5, units[0], 0.3, 499)
-    tract = nation._parts(rng, np.repeat(people / county, county), units[1], 1.5, 100_000)
-    group = nation._parts(rng, np.ones(tract.sum()), units[2], 0.3, 9)
-    block = nation._parts(rng, np.ones(group.sum()), units[3], 0.9, 999)
-    counts, rural = nation._people(rng, block, 330.1e6 * 2440 / 8132968)
-    assert made.counts.tolist() == counts.tolist()
-    assert made.rural.tolist() == rural.tolist()
-    assert made.geoids.tolist() == nation._geoids(county, tract, group, block).tolist()
-    assert made.groups.tolist() == ["rural" if r else "urban" for r in rural]
-    tree = made.tree()
-    assert [tree.size(k) for k in range(6)] == [1, 51, 51, 51, 72, 2440]
-    assert tree.names == ("all", *nation.LEVELS)
-    for bad in (0.0, 1.5, -1.0):
-        with pytest.raises(ParameterError, match="`scale` must be above 0 and at most 1"):
-            nation.synthetic_nation(0, bad)
-    other = nation.synthetic_nation(0, 0.0003)
-    assert other.counts.tolist() == nation.synthetic_nation(scale=0.0003).counts.tolist()
 
 
 # ---------------------------------------------------------------- the formula
@@ -1088,155 +894,6 @@ def test_an_audit_by_the_formula_by_hand(name):
         assert part.half_width == pytest.approx(2 * abs(rest[some].sum()), abs=1e-8)
 
 
-def test_groups_may_come_with_the_counts_or_as_a_series():
-    noise, rule = case("top-down")
-    how = dict(method="mean-field")
-    given = audit_hierarchy(X, noise, rule, groups=GROUPS, **how).to_dict()
-    counts = Counts(X, groups=GROUPS)
-    assert audit_hierarchy(counts, noise, rule, **how).to_dict() == given
-    assert audit_hierarchy(X, noise, rule, groups=pl.Series(GROUPS), **how).to_dict() == given
-    other = audit_hierarchy(counts, noise, rule, groups=["one"] * 18, **how)
-    assert [(part.name, part.n) for part in other.groups] == [("one", 18)]
-    assert audit_hierarchy(X, noise, rule, **how).groups == ()
-    numbered = audit_hierarchy(X, noise, rule, groups=pl.Series([k % 2 for k in range(18)]), **how)
-    assert [(part.name, part.n) for part in numbered.groups] == [("0", 9), ("1", 9)]
-    assert audit_hierarchy(X, noise, Unclipped(TREE)).method == "mean-field"
-    assert audit_hierarchy(X, noise, "top-down", method="monte-carlo", runs=3).runs == 3
-    assert audit_hierarchy(X, noise, method="mean-field").postprocess == "blue-down-threshold"
-    for bad, says in (([np.inf] * 18, "got inf at position 0"), ([1.0] * 17 + [np.nan], "got nan at position 17")):
-        with pytest.raises(CountsError, match=says):
-            audit_hierarchy(bad, noise, rule)
-    with pytest.raises(CountsError, match=r"18 leaves, shape \(18, 1\)"):
-        audit_hierarchy(X[:, None], noise, rule)
-    with pytest.raises(ParameterError, match="a rule to simulate must be top-down, blue-down or joint, got unclipped"):
-        spec.specify(TRUTH, noise, Unclipped(TREE), None, None)
-
-
-def test_a_withdrawn_question_keeps_what_it_has_reached():
-    noise, rule = case("top-down")
-    token = cancel.Token()
-
-    def progress(done, most):
-        if done == 128:
-            token.cancel("enough")
-
-    with cancel.by(token), pytest.raises(Cancelled, match="enough") as caught:
-        audit_hierarchy(X, noise, rule, runs=640, seed=SEED, progress=progress)
-    reached = caught.value.reached
-    same = audit_hierarchy(X, noise, rule, runs=128, seed=SEED)
-    assert (reached.runs, reached.interrupted) == (128, True)
-    assert reached.note == "the formula and its remainder, measured in 128 runs, where it was interrupted"
-    assert reached.leaves.bias.tolist() == same.leaves.bias.tolist()
-    with cancel.by(token), pytest.raises(Cancelled, match="enough"):
-        Simulation(runs=640).run(spec.specify(TRUTH, noise, rule, None, None))
-
-
-# ---------------------------------------------------------------- who computes, and what is written
-
-
-class Recorder:
-    """A checkpoint that writes down what is asked of it."""
-
-    made: list
-    start = 0
-
-    def __init__(self, path, mark, every):
-        self.path, self.every, self.saved, self.due = path, every, [], False
-        self.made.append(self)
-
-    def restore(self, totals):
-        totals.tally += (64 * self.start, self.start)
-
-    def save(self, totals, *, now=False):
-        self.saved.append((totals.runs, now))
-
-
-@pytest.fixture
-def recorded(monkeypatch):
-    made = type("Recorded", (Recorder,), {"made": []})
-    monkeypatch.setattr(simulation, "Checkpoint", made)
-    return made
-
-
-# ---------------------------------------------------------------- one tree per cell
-
-
-@pytest.mark.parametrize("method", ["mean-field", "monte-carlo"])
-def test_totals_over_cells_by_hand(method):
-    noise, rule = case("top-down")
-    apart = method == "monte-carlo"
-    how = Simulation(runs=70, seed=6, confidence=0.9)
-    found = audit_histogram(PEOPLE, noise, rule, method=method, groups=GROUPS, areas=AREAS, simulation=how)
-    alone = [
-        audit_hierarchy(
-            x, noise, rule, method=method, groups=GROUPS, areas=AREAS, simulation=replace(how, seed=seed_of(6, k))
-        )
-        for k, x in enumerate(PEOPLE.values())
-    ]
-    assert [found.cells[name].to_dict() for name in PEOPLE] == [audit.to_dict() for audit in alone]
-    for k, level in enumerate(found.total.levels):
-        cells = [audit.levels[k] for audit in alone]
-        bias = sum(cell._bias for cell in cells)
-        errors = np.array([cell._error for cell in cells])
-        error = np.sqrt((errors**2).sum(axis=0)) if apart else errors.sum(axis=0)
-        half = cells[0]._factor * error + sum(cell._constant for cell in cells)
-        mse = sum(np.maximum(cell._mse - cell._bias**2, 0) for cell in cells) + bias**2
-        assert level._bias == pytest.approx(bias, abs=1e-12)
-        assert level._half == pytest.approx(half, abs=1e-12)
-        assert level._mse == pytest.approx(mse, abs=1e-9)
-        assert level.rmse == pytest.approx(np.sqrt(mse.mean()), abs=1e-9)
-        assert level._truth.tolist() == TRUTH[at_level == k + 1].tolist()
-        assert level.unclipped_rmse == pytest.approx(np.sqrt(3) * cells[0].unclipped_rmse)
-        assert level.alpha.value == pytest.approx(np.ptp(bias))
-        assert level.alpha.high == pytest.approx((bias + half).max() - (bias - half).min())
-        assert level.formula_error is None
-    total = found.total
-    assert total.sizes == total.leaves.by_size()
-    assert total.groups == total.leaves.by_group(GROUPS)
-    assert total.values == ()
-    for part, parts in zip(total.areas, zip(*(audit.areas for audit in alone), strict=True), strict=True):
-        half = [p.half_width for p in parts]
-        assert (part.name, part.n) == (parts[0].name, parts[0].n)
-        assert part.count == sum(p.count for p in parts)
-        assert part.bias == pytest.approx(sum(p.bias for p in parts))
-        assert part.half_width == pytest.approx(np.sqrt(np.sum(np.square(half))) if apart else sum(half))
-        if apart:
-            spread = sum(p.rmse**2 - p.bias**2 for p in parts)
-            assert part.rmse == pytest.approx(np.sqrt(spread + part.bias**2))
-        else:
-            assert part.rmse is None
-    assert total.seed is None
-    assert total.note == f"totals over 3 cells, each a tree with noise of its own; {alone[0].note}"
-    assert not found.total_first
-    assert found.to_dict()["total_first"] is False
-    assert audit_histogram(PEOPLE, noise, rule, method="mean-field").total.groups == ()
-    one = audit_histogram({"all": X}, noise, rule, method=method, areas=AREAS, simulation=how)
-    assert [part.to_dict("area") for part in one.total.areas] == [
-        pytest.approx(part.to_dict("area")) for part in one.cells["all"].areas
-    ]
-    assert audit_histogram(PEOPLE, noise, method="mean-field").total.postprocess == "blue-down-threshold"
-
-
-def test_every_cell_has_a_checkpoint_of_its_own_and_an_interrupt_goes_on(recorded, tmp_path):
-    noise, rule = case("top-down")
-    audit_histogram(PEOPLE, noise, rule, runs=64, checkpoint=tmp_path / "c")
-    assert [str(one.path) for one in recorded.made] == [f"{tmp_path / 'c'}.{k}" for k in range(3)]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
-    try:
-        for more in (dict(), dict(totals=noise)):
-            with pytest.raises(KeyboardInterrupt):
-                audit_histogram(
-                    PEOPLE, noise, rule, runs=640, progress=lambda *_: signal.raise_signal(signal.SIGINT), **more
-                )
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-    with pytest.raises(CountsError, match="a histogram must have at least one cell, got none"):
-        audit_histogram({}, noise)
-    with pytest.raises(ParameterError, match="`method` must be one of auto, mean-field, monte-carlo, got 'x'"):
-        audit_histogram(PEOPLE, noise, "top-down", totals=noise, method="x")
-
-
 # ---------------------------------------------------------------- totals first
 
 PEOPLE = {"young": np.floor(X / 3), "old": X - np.floor(X / 3) - (X > 4), "few": (X > 4) * 1.0}
@@ -1289,20 +946,6 @@ def one_run(rule, seed, run):
     return z, v, u, y_total, t
 
 
-def controls(runs, k, made):
-    """e and the four controls of cell k, runs x nodes."""
-    last = len(NODES) - 1
-    e, c = [], []
-    for z, v, u, y_total, t in runs:
-        m, mt = made.m[k], made.m[last]
-        first = np.where(np.isinf(m), 0.0, np.maximum(z[:, k] - np.where(np.isinf(m), 0, m), 0) - made.psi[k])
-        clipped = np.maximum(y_total - np.where(np.isinf(mt), 0, mt), 0) - made.psi[last]
-        fourth = np.where(mt == -np.inf, t - NODES[last], np.where(np.isinf(mt), 0.0, clipped))
-        e.append(v[:, k] - NODES[k])
-        c.append([first, z[:, k] - u[:, k], u[:, k] - NODES[k], fourth])
-    return np.array(e), np.array(c)
-
-
 @pytest.fixture(scope="module", params=[False, True], ids=["top-down", "blue-down"])
 def first(request):
     """A specification of cells and the runs of the oracle: 48 of the pilot, 70 of the audit."""
@@ -1313,78 +956,6 @@ def first(request):
     pilot = [one_run(rule, SEED, 2**63 + 16 + k) for k in range(48)]
     runs = [one_run(rule, SEED, k) for k in range(70)]
     return SimpleNamespace(rule=rule, made=made, pilot=pilot, runs=runs)
-
-
-def remainder_of_cells(first, k):
-    e, c = controls(first.runs, k, first.made)
-    r = e - (first.made.kappa[k][None] * c).sum(axis=1)
-    for p in range(INNER):
-        if children(p).size == 1:
-            r[:, children(p)[0]] = r[:, p]
-    return e, r
-
-
-def test_an_audit_of_cells_by_hand(first):
-    """70 runs in two blocks. What has not happened: a cell moves with its own noise and with that of its total."""
-    rule = "blue-down" if first.rule.pool else "top-down"
-    seen = []
-    found = audit_histogram(
-        PEOPLE, OF_CELLS, rule, totals=OF_TOTALS, runs=70, seed=SEED, confidence=0.9, groups=GROUPS, areas=AREAS,
-        progress=lambda *given: seen.append(given),
-    )  # fmt: skip
-    assert seen == [(64, 70), (70, 70)] * 2
-    assert list(found.cells) == list(PEOPLE)
-    for k, audit in enumerate(found.cells.values()):
-        e, r = remainder_of_cells(first, k)
-        for level in (1, 2, 3):
-            here, got = at_level == level, audit.levels[level - 1]
-            delta = 0.1 / here.sum()
-            error = r[:, here].std(axis=0, ddof=1) / np.sqrt(70)
-            moves = np.sqrt(OF_CELLS.variances[level] + OF_TOTALS.variances[level])
-            assert got._bias == pytest.approx(r[:, here].mean(axis=0), abs=1e-8)
-            assert got._error == pytest.approx(error, abs=1e-7)
-            assert got._mse == pytest.approx((e[:, here] ** 2).mean(axis=0), abs=1e-8)
-            assert got._half == pytest.approx(student(delta, 69) * error + np.log(2 / delta) * moves / 70, abs=1e-6)
-            assert got._truth.tolist() == NODES[k][here].tolist()
-            assert got.formula_error is None
-            cover = (least_squares(OF_CELLS) ** 2 * OF_CELLS.variances[at_level]).sum(axis=1)
-            assert got.unclipped_rmse == pytest.approx(np.sqrt(cover[here].mean()), abs=1e-9)
-        for name, part in zip(dict.fromkeys(GROUPS), audit.groups, strict=True):
-            some = INNER + np.flatnonzero([GROUPS[i] == name for i in TREE.order])
-            sums = r[:, some].sum(axis=1)
-            between = 64 * (sums[:64].mean() - sums.mean()) ** 2 + 6 * (sums[64:].mean() - sums.mean()) ** 2
-            assert (part.name, part.n, part.count) == (name, some.size, NODES[k][some].sum())
-            assert part.bias == pytest.approx(r[:, some].mean(), abs=1e-8)
-            assert part.half_width == pytest.approx(student(0.1, 1) * np.sqrt(between / 70) / some.size, abs=1e-6)
-        for a, part in enumerate(audit.areas):
-            some = INNER + np.flatnonzero(first.made.divisions[0].labels == a)
-            R, E = r[:, some].sum(axis=1), e[:, some].sum(axis=1)
-            (rr, re), (_, ee) = np.cov(R, E)
-            w = float(np.clip((ee - re) / (rr + ee - 2 * re), 0, 1))
-            mixed = w * R + (1 - w) * E
-            assert part.bias == pytest.approx(mixed.mean(), abs=1e-6)
-            half = student(0.1 / 3, 69) * mixed.std(ddof=1) / np.sqrt(70)
-            assert part.half_width == pytest.approx(half, abs=1e-6)
-        assert (audit.runs, audit.seed, audit.confidence, audit.interrupted) == (70, SEED, 0.9, False)
-        assert (audit.method, audit.accuracy, audit.postprocess) == ("monte-carlo", "interval", rule)
-        assert audit.note == "totals first, then cells under both constraints, in 70 runs"
-        assert audit.noise is OF_CELLS
-        assert sum(part.n for part in audit.sizes) == 18
-        assert [part.name for part in audit.values] == [str(j) for j in range(10) if (NODES[k][INNER:] == j).any()]
-    alone = audit_hierarchy(
-        X, OF_TOTALS, rule, runs=70, seed=seed_of(SEED, 3), confidence=0.9, groups=GROUPS, areas=AREAS
-    )
-    wanted = alone.to_dict(entities=True)
-    wanted["note"] = f"totals over 3 cells, measured and reconciled first; {wanted['note']}"
-    assert found.total.to_dict(entities=True) == wanted
-    assert found.total_first
-    data = found.to_dict()
-    assert data["total_first"] is True
-    assert data["cell_mechanism"] == OF_CELLS.describe()
-    assert [cell["cell"] for cell in data["cells"]] == list(PEOPLE)
-    assert "entities" not in data["cells"][0]["levels"][0]
-    assert "entities" in found.to_dict(entities=True)["cells"][0]["levels"][0]
-    assert "entities" in found.to_dict(entities=True)["levels"][0]
 
 
 def test_what_two_passes_refuse():

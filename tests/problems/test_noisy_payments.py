@@ -114,7 +114,9 @@ def test_ranges_hold_where_minima_of_several_groups_move(seed, held):
     x = rng.integers(3, 150, 7).astype(float)
     base, last = 3 * x + 1, rng.uniform(0.2, 1.5, 7) * x
     text = f'name = "m"\nminimum = {{ percent = {rng.integers(20, 90)}, average = {rng.integers(100, 200)} }}\n'
-    text += 'eligible = ["count >= 40"]\nhold_harmless = { last = "last_year", rate = [["0 %", 0.85]] }\n' if held else ""
+    text += (
+        'eligible = ["count >= 40"]\nhold_harmless = { last = "last_year", rate = [["0 %", 0.85]] }\n' if held else ""
+    )
     law = from_text(text).on(fp.Counts(x, groups=list("aabbccd"), base=base), last / last.sum() if held else None)
     wide = rng.uniform(0, 0.6, 7) * x
     own, all_of = (Box((x - k * wide, x + k * wide), (base, base)) for k in (0.3, 1.0))
