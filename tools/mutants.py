@@ -100,8 +100,7 @@ def judged(copy: Path, file: Path, marks: str) -> str:
         sys.executable,
         "-m",
         "pytest",
-        "-qx",
-        "-p",
+        "-qxp",
         "no:cacheprovider",
         "-m",
         marks,
@@ -114,7 +113,8 @@ def judged(copy: Path, file: Path, marks: str) -> str:
     except subprocess.TimeoutExpired:
         return "not judged (time)"
     if done.returncode == 1 and "Timeout >" not in done.stdout:
-        return f"caught by {re.findall(r'^(?:FAILED|ERROR) (\S+)', done.stdout, re.M)[:1]}"
+        found = re.search(r"^(FAILED|ERROR) (\S+)", done.stdout, re.M)
+        return f"caught by {found[2] if found else '?'}"
     return "survived" if done.returncode == 0 else f"not judged (exit {done.returncode})"
 
 
