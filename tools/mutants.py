@@ -109,7 +109,7 @@ def judged(copy: Path, file: Path, marks: str) -> str:
     ]
     told = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, timeout=900, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, encoding="utf-8", timeout=900, check=False)
     except subprocess.TimeoutExpired:
         return "not judged (time)"
     if done.returncode == 1 and "Timeout >" not in done.stdout:
