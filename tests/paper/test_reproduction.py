@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -224,12 +225,44 @@ def test_every_statement_is_demonstrated_and_holds(found):
     assert [d.name for d in found.examples] == ["Example 1", "Example 2", "Example 3"]
 
 
-def test_a_demonstration_can_fail(monkeypatch):
-    from fairpost.paper import theorems_appendix
+def moved(rule):
+    """The rule, but that the first gets 1 more and the last 1 less."""
 
-    monkeypatch.setattr(theorems_appendix, "LAPLACE", fp.Laplace(1e-3))
-    monkeypatch.setattr(theorems_appendix.Sum, "__call__", lambda self, x: np.asarray(x) + 1.0)
-    assert not theorems_appendix.corollary1().holds
+    class Moved(rule):
+        def __call__(self, X):
+            out = np.array(super().__call__(X), dtype=float)
+            out[..., 0] += 1.0
+            out[..., -1] -= 1.0
+            return out
+
+    return Moved
+
+
+def another_bias(audit):
+    def told(*args, **given):
+        found = audit(*args, **given)
+        return replace(found, bias=100 * found.bias[::-1] + np.arange(found.bias.size))
+
+    return told
+
+
+BROKEN = {
+    "Lemma 1": {"Sum": moved}, "Lemma 2": {"Simplex": moved, "Sum": moved}, "Proposition 1": {"Sum": moved},
+    "Lemma 3": {"audit": another_bias, "clipped": lambda was: lambda *given: 7.0 + 0.0 * was(*given)},
+    "Theorem 1": {"theorem1": lambda was: lambda *args, **given: replace(was(*args, **given), lower=1e3)},
+    "Theorem 2": {"PoS": moved, "_range": lambda was: lambda v: 7.0, "_minimum": lambda was: lambda *given: 7.0},
+    "Proposition 3": {"audit": another_bias}, "Theorem 3": {"Baseline": moved, "PoS": moved, "_least_l1": lambda was: lambda v: 7.0},
+    "Lemma 5": {"Affine": moved}, "Lemma 6": {"Affine": moved}, "Corollary 1": {"Sum": moved}, "Lemma 7": {"Affine": moved, "Sum": moved},
+    "Lemma 8": {"Simplex": moved, "Sum": moved}, "Lemma 9": {"_density": lambda was: lambda *given: 7.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "part"), [(name, part) for name, parts in BROKEN.items() for part in parts])
+def test_a_demonstration_fails_where_what_it_is_about_is_broken(monkeypatch, name, part):
+    (statement,) = (make for make in STATEMENTS if make().name == name)
+    module = sys.modules[statement.__module__]
+    monkeypatch.setattr(module, part, BROKEN[name][part](getattr(module, part)))
+    assert not statement().holds
 
 
 def test_progress_runs_from_start_to_end():

@@ -83,7 +83,6 @@ LONG = {
         "test_an_interpolated_picture_is_marked_near_and_replaced",
     ),
     "cli/test_surroundings": ("test_a_live_page_in_the_background_of_a_script_outlives_ctrl_c",),
-    "cli/test_outputs": ("test_groups_with_their_own_budgets",),
     "cli/test_progress": ("test_the_bar_of_an_audit_integrates_or_counts_runs",),
     "engines/test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
     # slow oracles: enumeration, brute force, coverage over many seeds; quick cases of the same stay
