@@ -892,31 +892,3 @@ def test_a_file_of_the_command_line_is_mapped_or_asked_about(tmp_path):
 
 
 # ---- what the page is told at its start -----------------------------------------------------------------------------------
-
-
-def test_every_key_of_the_state_of_a_session(live, analyst):
-    """Nothing loaded, a table without columns, true counts, noisy counts: the whole document each time."""
-    from fairpost.explore.work import state
-
-    fresh = Live()
-    try:
-        start = {"version": fp.__version__, "mode": "officer", "loaded": False, "mapped": False}
-        assert state(fresh.session) == start
-        assert fresh.upload("table.csv", table(8)).status_code == 303
-        assert state(fresh.session) == start | {"loaded": True}
-    finally:
-        fresh.close()
-    counts, prepared = counts_of(live), live.session.latest
-    found = state(live.session)
-    assert found.pop("prepared") == (None if prepared is None else {"done": prepared.done, "of": between.POINTS})
-    columns = {"id": "id", "count": "count", "group": "group", "label": "name"}
-    number = live.session.mapped.number
-    assert found == start | {
-        "loaded": True, "mapped": True, "name": "table.csv", "number": number, "n": 60, "total": counts.total,
-        "columns": live.session.mapped.columns, "groups": 4, "group_names": ["g0", "g1", "g2", "g3"], "base": False,
-        "levels": None, "defaults": live.session.defaults,
-    }  # fmt: skip
-    assert columns.items() <= found["columns"].items()
-    noisy = state(analyst.session)
-    assert (noisy["mode"], noisy["n"], noisy["total"], noisy["groups"]) == ("analyst", 40, None, 2)
-    assert (noisy["loaded"], noisy["mapped"]) == (True, True)
