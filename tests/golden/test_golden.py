@@ -27,6 +27,8 @@ FILES = {
     "noisy.csv": "id,count,group,t\na,-3.5,n,30\nb,40.25,n,30\nc,5,s,70\nd,60.5,s,70\n",
     "new.csv": "id,count\na,7\nb,38\nc,0\nd,61\n",
     "sevens.csv": "id,count\na,31\nb,24\nc,7\n",
+    "wide.csv": 'id,count,group\n"Los Angeles Unified School District, California",1043350,CA\n'
+    "New York City Department of Education,2147600,NY\nKalawao,3,HI\n",
     "rows.csv": "id,group\na,n\nb,n\nc,s\nd,s\n",
     "more.csv": "id,group\na,n\nb,n\nc,s\nd,s\ne,w\nf,w\n",
     "money.csv": "group,budget\nn,100\ns,300\n",
@@ -68,6 +70,8 @@ SHOWN = {
     "audit-targets": Shown("audit true.csv --scale 10 --postprocess nonnegative --postprocess simplex --max-alpha 4 --max-relative-loss 5"),
     "audit-programme": Shown("audit true.csv --scale 10 --postprocess as-written --programme law.toml --base pop --budget 1000"),
     "audit-levels": Shown(f"audit blocks.csv {LEVELS} --postprocess top-down --postprocess blue-down --runs 64 --areas zone --entities"),
+    "audit-wide": Shown("audit wide.csv --scale 30 --budget 6.5e9 --by-group --postprocess baseline --postprocess pos", makes=""),
+    "allocate-wide": Shown("allocate wide.csv --scale 30 --budget 6.5e9 --replicates 2", makes=""),
     "plan": Shown("plan true.csv --spreads 5 10 --points 2 --postprocess nonnegative --postprocess simplex --any-error --max-relative-loss 1"),
     "plan-usual-error": Shown("plan true.csv --spreads 5 10 --points 2 --postprocess nonnegative --max-alpha 2"),
     "plan-nothing": Shown("plan true.csv --spreads 5 10 --points 2 --postprocess nonnegative --max-alpha 1e-9", code=3),
@@ -117,6 +121,7 @@ NUMBER = re.compile(
 TENS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 CHANGES = (
     (r"(?<![.\d])\b[0-9a-f]{12,64}\b", "[key]"),
+    (r"^(?=.*[A-Z])[A-Za-z0-9+/]{10,}=*$", "[packed]"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00| UTC)?", "[time]"),
     (r"\d{4}-\d\d-\d\d", "[day]"),
     (r"Done in [\d.]+ s", "Done in [some] s"),
@@ -147,11 +152,8 @@ def plain(text: str, folder: Path) -> str:
         if abs(value) < 1e-6:
             short = "~0" if value else written
         else:
-            short = (
-                written
-                if len(re.sub(r"\D", "", mantissa).lstrip("0")) <= 4
-                else f"{four(value):{',' if ',' in mantissa else ''}.15g}"
-            )
+            short = f"{four(value):{',' if ',' in mantissa else ''}.{4 if 'e' in written else 15}g}"
+            short = written if len(re.sub(r"\D", "", mantissa).lstrip("0")) <= 4 else short
         return (found["pad"] or "") + (" " * (len(written) - len(short)) if found["pad"] else "") + short
 
     lines = (re.sub(NUMBER, rounded, line).rstrip() for line in text.splitlines())
@@ -325,6 +327,8 @@ def test_what_is_shown(name, fresh, same):
         page = Path("page.html").read_text()
         glossary = page[page.index('<dl class="terms">') : page.index("</dl>", page.index('<dl class="terms">'))]
         same("glossary.txt", plain(Text(glossary).text, folder))
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+        same(f"{name}.data.json", json.dumps(plain_json(data, folder), indent=1, ensure_ascii=False) + "\n")
         same(f"{name}.page.txt", plain(Text(page.replace(glossary, "<p>[glossary.txt]</p>")).text, folder))
 
 
