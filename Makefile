@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := $(shell find src -name '*.py' '(' -path '*/kernels/*' -o -path '*/compiled/*' ')')
 
-.PHONY: demo test test-long test-cases test-lowest mutate torture attack attack-inputs attack-documents attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
+.PHONY: demo test test-long test-cases test-lowest mutants torture attack attack-inputs attack-documents attack-numbers attack-explore lint bench bench-nation bench-gpu bench-explore docs paper browser clean
 
 demo: .venv/.base
 	$(BIN)/fairpost demo
@@ -17,8 +17,8 @@ test-long: .venv/.test .venv/.kernels  # what `make test` leaves out (tests/supp
 test-cases: .venv/.test .venv/.kernels  # the whole table of cases, every engine; python tests/support/known.py writes its lists anew
 	$(BIN)/python -m pytest -n 2 tests/engines
 
-mutate: .venv/.test  # careless changes, one at a time: make mutate ARGS="--area noise --count 20 --seed 3"
-	$(BIN)/python tools/mutate.py $(ARGS)
+mutants: .venv/.test  # careless changes drawn blind, one at a time: make mutants ARGS="--seed 3 --count 20 src/fairpost/noise"
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 test-lowest: .venv-lowest/.test  # the oldest releases that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -n 2 --dist loadfile

@@ -58,28 +58,15 @@ def settle():
 
 settle()
 
-ORDER = [
-    "explore/test_page", "house/test_kernel_cache", "report/test_newcomer", "cli/test_options",
-    "paper/test_reproduction", "cli/test_commands", "engines/exact/test_simplex", "engines/exact/test_programme_base",
-    "problems/test_noisy_payments", "engines/montecarlo/test_estimates", "hierarchy/test_total_first",
-    "explore/test_requests", "results/test_check", "engines/exact/test_stated_errors", "engines/exact/test_pos",
-    "report/test_pages", "cli/test_outputs", "results/test_schemas", "engines/test_bounds", "hierarchy/test_gpu",
-    "release/test_protocol", "engines/montecarlo/test_cluster", "io/test_files", "hierarchy/test_rules",
-    "cli/test_help", "engines/exact/test_lines", "rules/test_threshold", "io/test_whole_files", "results/test_estimate",
-    "results/test_plan", "engines/montecarlo/test_gpu", "release/test_commands", "problems/test_sharing",
-    "rules/test_affine", "hierarchy/test_cluster", "engines/exact/test_few", "rules/test_pi", "release/test_noise",
-    "noise/test_streams", "results/test_audit",
-]  # fmt: skip
-"""Which files come first, so that none of the longest is left for the end; all others follow in the order of their names."""
-
 
 def pytest_addoption(parser):
-    """No test may need another one before it: `pytest --shuffle 3`."""
+    """No test may need another one before it: `pytest --shuffle 3`. What people see is kept in files: `pytest tests/golden --update`."""
+    parser.addoption("--update", action="store_true", help="Write the files of tests/golden anew.")
     parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in another order, the same for a seed.")
 
 
 def pytest_collection_modifyitems(config, items):
-    """The mark of the long ones, and the order of the files; inside a file nothing moves."""
+    """The mark of the long ones; the largest files first, so that none of them is left for the end. Inside a file nothing moves."""
     names = collections.defaultdict(set)
     for item in items:
         names[key(item.path)] |= {item.originalname, item.name}
@@ -89,8 +76,7 @@ def pytest_collection_modifyitems(config, items):
         missing = [f"{file}::{name}" for file in names for name in unknown(file, frozenset(names[file]))]
         if missing:
             raise pytest.UsageError(f"tests/support/long_tests.py names a test that is not there: {missing[0]}")
-    place = {name: k for k, name in enumerate(ORDER)}
-    items.sort(key=lambda item: place.get(key(item.path), len(ORDER)))
+    items.sort(key=lambda item: (-item.path.stat().st_size, key(item.path)))
     seed = config.getoption("--shuffle")
     if seed is not None:  # files, and what is in them; a file stays together, because its fixtures do
         dice = random.Random(seed)

@@ -7,15 +7,14 @@ import shutil
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 import fairpost as fp
 from fairpost.cli import exploring, main, warming
-from fairpost.cli.main import COMMANDS
 from fairpost.paper import figures
 from fairpost.paper.districts import Runs
+from support.helps import EVERY, help_of
 from support.releases import with_selftest
 from support.workbooks import saipe_text
 
@@ -33,23 +32,6 @@ FILES = {
 }
 
 
-def every_command():
-    yield ()
-    for name in COMMANDS:
-        yield (name,)
-        made = main.get_command(click.Context(main), name)
-        yield from ((name, sub) for sub in getattr(made, "commands", {}))
-
-
-EVERY = list(every_command())
-
-
-def help_of(words):
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(main, [*words, "--help"])
-    assert done.exit_code == 0
-    return done.output
-
-
 def example_of(words):
     """The commands of the example at the end of a help, as lines of a shell."""
     lines = help_of(words).rstrip("\n").split("\n")
@@ -59,11 +41,6 @@ def example_of(words):
     assert all(line.startswith("  ") for line in found), f"{words}: the example is at the end"
     text = "\n".join(line for line in found if line.startswith("    "))
     return [" ".join(line.split()) for line in re.sub(r"\\\n", " ", text).split("\n")]
-
-
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_no_line_of_help_is_longer_than_80_columns(words):
-    assert max(map(len, help_of(words).splitlines())) <= 80
 
 
 @pytest.mark.parametrize("words", [(), ("budget",)], ids=" ".join)

@@ -34,39 +34,6 @@ def file(tmp_path):
     return path
 
 
-def test_an_audit_writes_what_the_interface_names(file, tmp_path):
-    done = run(
-        "audit", file, *NOISE, "--postprocess", "top-down", "--postprocess", "blue-down", "--runs", 128, "--areas", "zone",
-        "--entities", "--json", tmp_path / "a.json", "--csv", tmp_path / "a.csv",
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "confidential" in done.output
-    data = json.loads((tmp_path / "a.json").read_text())
-    assert data["counts"] == {"n": 30, "total": float(sum(int(r.split(",")[1]) for r in ROWS[1:]))}
-    assert [m["exact"] for m in data["mechanism"]["levels"]] == [True, True, False, False]
-    first, second = data["results"]
-    assert (first["postprocess"], second["postprocess"]) == ("top-down", "blue-down")
-    assert (first["method"], first["accuracy"], first["runs"]) == ("monte-carlo", "interval", 128)
-    assert [level["name"] for level in first["levels"]] == ["s", "c", "block"]
-    for level in first["levels"]:
-        assert {"n", "alpha", "alpha_pair", "root_mean_squared_error", "bias_rms", "entities"} <= set(level)
-        assert level["alpha"]["low"] <= level["alpha"]["value"] <= level["alpha"]["high"]
-        assert len(level["entities"]) == level["n"]
-    leaf = first["levels"][-1]
-    assert [e["id"] for e in leaf["entities"]] == [r.split(",")[0] for r in ROWS[1:]]
-    assert first["alpha"] == leaf["alpha"]
-    assert [(g["group"], g["n"]) for g in first["groups"]] == [("west", 10), ("east", 20)]
-    assert [(a["area"], a["n"]) for a in first["areas"]] == [("z0", 12), ("z1", 12)]
-    for part in (*first["groups"], *first["areas"]):
-        assert {"bias", "half_width", "root_mean_squared_error"} <= set(part)
-    for name in ("a.json", "a.csv"):
-        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
-    table = pl.read_csv(tmp_path / "a.csv", schema_overrides={"id": pl.String})
-    assert table["level"].to_list() == ["s"] * 2 + ["c"] * 6 + ["block"] * 30
-    assert table["top_down_bias"].to_list()[-30:] == [e["bias"] for e in leaf["entities"]]
-    assert set(table["confidential"].to_list()) == {"computed from true counts"}
-
-
 def test_the_formula_alone_and_parquet(file, tmp_path):
     frame = pl.read_csv(file, infer_schema=False).with_columns(pl.col("count").cast(pl.Int64))
     frame.write_parquet(tmp_path / "blocks.parquet")
@@ -162,25 +129,6 @@ def noisy(tmp_path):
     path = tmp_path / "noisy.csv"
     path.write_text("id,count\n" + "\n".join(f"{a},{b:g}" for a, b in [rows[i] for i in rng.permutation(len(rows))]))
     return path, tree, y
-
-
-@pytest.mark.parametrize("name", ["top-down", "blue-down", "joint", "top-down-threshold", "blue-down-threshold"])
-def test_project_makes_a_release(noisy, name):
-    path, tree, y = noisy
-    done = run("project", path, *NOISE[:2], "--level-sigma", "0,3,3", "--postprocess", name, "--whole", "--seed", 5)
-    assert done.exit_code == 0, done.output
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    found = {row["id"]: int(row["count"]) for row in rows}
-    assert len(found) == tree.nodes
-    assert min(found.values()) >= 0
-    for k in (1, 2):
-        for label in tree.ids(k):
-            below = [v for i, v in found.items() if len(i) == k + 1 and i.startswith(label) and i != "all"]
-            assert found[label] == sum(below)
-    assert [found[i] for i in ("all", "0", "1")] == y[:3].tolist()
-    assert {row["level"] for row in rows} == {"all", "s", "c", "block"}
-    again = run("project", path, *NOISE[:2], "--level-sigma", "0,3,3", "--postprocess", name, "--whole", "--seed", 5)
-    assert again.stdout == done.stdout
 
 
 def test_project_is_the_rule_of_the_library(noisy):

@@ -725,6 +725,11 @@ def test_an_analyst_sees_shares_and_no_banner(analyst):
     money = sum(e["pos_money"] for e in by_group["entities"] if e["group"] == "g1")
     assert money == pytest.approx(500.0)
     assert analyst.post("allocate", body | {"budget": None, "group_budget": {"g0": 1.0}}).status_code == 400
+    drawn = [
+        analyst.post("allocate", {"epsilon": 0.1, "postprocess": ["baseline"], "seed": k}).json()["entities"]
+        for k in (0, 1, 1)
+    ]
+    assert drawn[0] != drawn[1] == drawn[2]
     for kind in ("report", "csv", "json", "command", "python"):
         assert analyst.post(f"export/{kind}", body).status_code == 200
     assert "confidential" not in analyst.post("export/csv", body).text
@@ -779,6 +784,12 @@ def test_levels_are_simulated_level_by_level():
     sizes = [abs(e["bias"]) for e in result["levels"][1]["entities"]]
     assert sizes == sorted(sizes, reverse=True)
     assert made.post("levels", {"split": [0.5, 0.7]}).status_code == 400
+    seeds = [
+        made.post("levels", {"postprocess": ["top-down"], "runs": 128, "seed": k}).json()["results"][0]
+        for k in (0, 1, 1)
+    ]
+    assert [one["seed"] for one in seeds] == [0, 1, 1]
+    assert seeds[0]["alpha"] != seeds[1]["alpha"] == seeds[2]["alpha"]
     assert made.post("columns", {"id": "id", "count": "count", "levels": "county"}).status_code == 400
     made.close()
 
@@ -881,31 +892,3 @@ def test_a_file_of_the_command_line_is_mapped_or_asked_about(tmp_path):
 
 
 # ---- what the page is told at its start -----------------------------------------------------------------------------------
-
-
-def test_every_key_of_the_state_of_a_session(live, analyst):
-    """Nothing loaded, a table without columns, true counts, noisy counts: the whole document each time."""
-    from fairpost.explore.work import state
-
-    fresh = Live()
-    try:
-        start = {"version": fp.__version__, "mode": "officer", "loaded": False, "mapped": False}
-        assert state(fresh.session) == start
-        assert fresh.upload("table.csv", table(8)).status_code == 303
-        assert state(fresh.session) == start | {"loaded": True}
-    finally:
-        fresh.close()
-    counts, prepared = counts_of(live), live.session.latest
-    found = state(live.session)
-    assert found.pop("prepared") == (None if prepared is None else {"done": prepared.done, "of": between.POINTS})
-    columns = {"id": "id", "count": "count", "group": "group", "label": "name"}
-    number = live.session.mapped.number
-    assert found == start | {
-        "loaded": True, "mapped": True, "name": "table.csv", "number": number, "n": 60, "total": counts.total,
-        "columns": live.session.mapped.columns, "groups": 4, "group_names": ["g0", "g1", "g2", "g3"], "base": False,
-        "levels": None, "defaults": live.session.defaults,
-    }  # fmt: skip
-    assert columns.items() <= found["columns"].items()
-    noisy = state(analyst.session)
-    assert (noisy["mode"], noisy["n"], noisy["total"], noisy["groups"]) == ("analyst", 40, None, 2)
-    assert (noisy["loaded"], noisy["mapped"]) == (True, True)

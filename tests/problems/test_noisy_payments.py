@@ -106,6 +106,33 @@ def test_a_minimum_that_others_move_is_bounded_by_what_they_move_it_to():
     np.testing.assert_allclose([low[2], high[2]], [1 - high[:2].sum(), 1 - low[:2].sum()], rtol=1e-12)
 
 
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_hold_where_minima_of_several_groups_move(seed, held):
+    """Seven entities in four groups, minima that bind and floors too small to matter: every corner of the boxes."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(3, 150, 7).astype(float)
+    base, last = 3 * x + 1, rng.uniform(0.2, 1.5, 7) * x
+    text = f'name = "m"\nminimum = {{ percent = {rng.integers(20, 90)}, average = {rng.integers(100, 200)} }}\n'
+    text += (
+        'eligible = ["count >= 40"]\nhold_harmless = { last = "last_year", rate = [["0 %", 0.85]] }\n' if held else ""
+    )
+    law = from_text(text).on(fp.Counts(x, groups=list("aabbccd"), base=base), last / last.sum() if held else None)
+    wide = rng.uniform(0, 0.6, 7) * x
+    own, all_of = (Box((x - k * wide, x + k * wide), (base, base)) for k in (0.3, 1.0))
+    for mine, part in (
+        (all_of, 1.0),
+        (own, 0.3),
+    ):  # and what one is paid whose own count is known better than the others'
+        low, high = payment_range(law, mine, all_of)
+        for i in range(7):
+            z = np.array([x + wide * np.array(corner) for corner in itertools.product((-1, 1), repeat=7)])
+            z[:, i] = x[i] + part * (z[:, i] - x[i])
+            seen = law.shared(z, np.array([law.entitled(v, base) for v in z]), base).values[:, i]
+            assert low[i] - 1e-12 <= seen.min()
+            assert seen.max() <= high[i] + 1e-12
+
+
 def test_ends_with_noise_on_both_by_hand():
     """Nothing is shared: each of two noises fails on each side with a quarter of the chance, q = b log(2 / beta)."""
     law = from_text(

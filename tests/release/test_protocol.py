@@ -713,6 +713,29 @@ def test_the_release_says_little_in_a_repr(tmp_path):
     assert publish.Release is fp.Release
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the system which descriptors are open")
+def test_a_lock_leaves_no_descriptor_open(tmp_path, monkeypatch):
+    """Had, taken by another, waited for in vain, and found under another file's name."""
+    path, opened = tmp_path / "x.lock", lambda: len(list(Path("/proc/self/fd").iterdir()))
+    before = opened()
+    with places.locked(path) as had:
+        assert had
+        held = opened()
+        assert held == before + 1
+        with places.locked(path, wait=False) as second:
+            assert not second
+        assert opened() == held
+        monkeypatch.setattr(places, "PATIENCE", 0.02)
+        with pytest.raises(fp.FairpostError, match="is at work on the same request"), places.locked(path):
+            pass
+        assert opened() == held
+    answers = iter([False, True])
+    monkeypatch.setattr(places, "_same", lambda fd, path: next(answers))
+    with places.locked(path):
+        assert opened() == before + 1
+    assert opened() == before
+
+
 def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_path, monkeypatch, start):
     """Another process holds the lock of the same request and does not let go; a dead one holds nothing."""
     book = ledger(tmp_path)

@@ -568,6 +568,15 @@ def test_a_page_of_a_hierarchy_has_every_level(visit, tree_results):
         levels_page([])
 
 
+def test_a_page_of_levels_says_how_each_rule_was_computed(tree_results):
+    """Two rules, two methods, two numbers of runs: each stands beside its own rule."""
+    formula = replace(tree_results[0], postprocess="by-formula", method="mean-field", runs=None)
+    simulated = replace(tree_results[1], postprocess="by-runs", method="monte-carlo", runs=4321, seed=9)
+    page = words(levels_page([formula, simulated]))
+    assert re.search("Method, by-formula *mean-field", page)
+    assert re.search("Method, by-runs *monte-carlo, 4,321 runs, seed 9", page)
+
+
 def test_an_audit_of_levels_writes_its_page(tmp_path, monkeypatch, capsys):
     lines = ["id,count,zone", *(f"{s}{c}{b},{(b * 7) % 5},z{b % 2}" for s in "AB" for c in "12" for b in range(4))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")

@@ -20,8 +20,6 @@ from fairpost.report.numbers import (
     html,
     money,
     name,
-    tagged,
-    times,
 )
 
 SPACE = "\u00a0"
@@ -73,24 +71,6 @@ def test_digits(x, place, text):
     assert digits(x, place) == text
 
 
-def test_the_place_of_the_last_digit():
-    plain, cash = Unit(), money("$")
-    assert plain.place(1234.0, 0.0) == 0
-    assert plain.place(0.012, 0.0) == -5
-    assert Unit(digits=3).place(0.012, 0.0) == -4
-    assert plain.place(1234.0, 30.0) == 1  # the leading digit of the error
-    assert plain.place(1234.0, 0.003) == 0
-    assert plain.place(-1234.0, math.inf) == 0
-    assert cash.place(100.0, 0.0) == 0
-    assert cash.place(99.9, 0.0) == -1
-    assert cash.place(100.5, 0.0) == 0
-    assert cash.place(-5e9, 0.0) == 0
-    assert Unit(whole=True).place(100.0, 0.0) == Unit(whole=True).place(100.5, 0.0) == 0
-    assert Unit(whole=True).place(99.9, 0.0) == -2
-    assert cash.place(5e9, 2e3) == 3
-    assert plain.place(5e9, 0.0) == 6
-
-
 @pytest.mark.parametrize(
     ("unit", "value", "text", "signed", "brief"),
     [
@@ -134,30 +114,6 @@ def test_a_number_has_no_more_digits_than_its_error_allows_and_bounds_keep_their
     assert money("$").brief(1_234_567.0, 30_000.0, signed=True, toward=1) == "+$1.24 million"
     assert money("$").brief(1_239_999.0, toward=-1) == "$1.23 million"
     assert money("$").brief(1_234_567.0, 300_000.0) == "$1.2 million"
-
-
-def test_units_for_the_script_of_a_page():
-    assert Unit(2.0, "a", "b", 3, True).data() == {
-        "factor": 2.0,
-        "prefix": "a",
-        "suffix": "b",
-        "digits": 3,
-        "whole": True,
-    }
-    assert Unit().data() == {"factor": 1.0, "prefix": "", "suffix": "", "digits": 4, "whole": False}
-    assert money("<$>") == Unit(1.0, "<$>", "", 3, True)
-
-
-def test_tags_hold_every_digit():
-    value = 1234.56789
-    assert tagged(Unit(), value) == '<data value="1234.56789" title="1234.56789">1,235</data>'
-    assert tagged(Unit(), value, 30.0) == '<data value="1234.56789" title="1234.56789">1,230</data>'
-    assert tagged(Unit(), value, signed=True) == '<data value="1234.56789" title="1234.56789">+1,235</data>'
-    assert tagged(Unit(), value, toward=-1) == '<data value="1234.56789" title="1234.56789">1,234</data>'
-    assert (
-        tagged(money("$"), 2e6, brief=True)
-        == '<data class="key" value="2000000.0" title="2000000.0">$2.00 million</data>'
-    )
 
 
 def test_true_counts_have_every_digit():
@@ -209,21 +165,6 @@ def test_an_error_is_rounded_up_to_one_digit():
     assert error(money("$"), 123.0) == "$200"
     assert below(Unit(), 0.5, "expansion") == 'error about <data value="0.5" title="0.5">0.5</data>'
     assert below(Unit(), 0.5, "interval").startswith("error below ")
-
-
-@pytest.mark.parametrize(
-    ("ratio", "nearest", "up", "down"),
-    [
-        (12.4, "12 times", "13 times", "12 times"),
-        (1234.5, "1,234 times", "1,235 times", "1,234 times"),
-        (3.14159, "3.1 times", "3.2 times", "3.1 times"),
-        (9.96, "10 times", "10 times", "9.9 times"),
-        (10.0, "10 times", "10 times", "10 times"),
-        (0.01234, "0.012 times", "0.013 times", "0.012 times"),
-    ],
-)
-def test_factors_in_words(ratio, nearest, up, down):
-    assert [times(ratio), times(ratio, 1), times(ratio, -1)] == [nearest, up, down]
 
 
 def test_a_page_of_levels_lists_300_areas_and_says_how_many_more():

@@ -9,11 +9,11 @@ import pytest
 
 import fairpost as fp
 from fairpost.accuracy import KINDS, Accuracy, Estimate, weakest
-from fairpost.budgets import GIVEN, SPLIT, among_groups, several, whole
+from fairpost.budgets import GIVEN, SPLIT, among_groups
 from fairpost.engines.base import Answer
 from fairpost.errors import ParameterError
 from fairpost.partition import Partition
-from fairpost.results.columns import about, beside, or_none, reason, whole_numbers, with_kept
+from fairpost.results.columns import reason, whole_numbers
 
 
 def test_the_kinds_from_the_strongest_to_the_weakest():
@@ -54,15 +54,6 @@ def test_estimates():
     assert Estimate(5.0, 5.0, 5.0).kind == "bound"
 
 
-def test_estimates_as_plain_data():
-    e = Estimate(5.0, 4.0, 8.0, "interval")
-    assert e.to_dict() == {"value": 5.0, "low": 4.0, "high": 8.0, "accuracy": "interval"}
-    assert Estimate.from_dict(e.to_dict()) == e
-    open_ended = Estimate(5.0, 4.0, math.inf, "expansion")
-    assert open_ended.to_dict() == {"value": 5.0, "low": 4.0, "high": None, "accuracy": "expansion"}
-    assert Estimate.from_dict(open_ended.to_dict()) == open_ended
-
-
 # -- columns -----------------------------------------------------------------------------------------------------
 
 
@@ -81,59 +72,10 @@ def test_the_reason_of_a_mark():
     assert reason("noisy") == "noisy"
 
 
-def test_columns_about_counts():
-    plain = about(fp.Counts([3, 4]))
-    assert {k: list(v) for k, v in plain.items()} == {"id": ["0", "1"], "count": [3, 4], "weight": [1, 1]}
-    full = fp.Counts([3, 4.5], ids=["a", "b"], weights=[2.0, 0.5], groups=["x", "y"], names=["A", "B"], base=[9, 10])
-    found = about(full)
-    assert list(found) == ["id", "count", "weight", "group", "name", "base"]
-    assert [list(v) for v in found.values()] == [["a", "b"], [3.0, 4.5], [2.0, 0.5], ["x", "y"], ["A", "B"], [9, 10]]
-
-
-def test_kept_columns_stand_behind_the_counts_own_under_a_free_name():
-    columns = {"id": [1], "count": [2], "bias": [3], "kept_note": [4]}
-    kept = {"note": ["n"], "bias": ["b"], "kept_bias": ["c"]}
-    found = with_kept(kept, columns, ["id", "count", "weight"])
-    assert found == {
-        "id": [1], "count": [2], "note": ["n"], "kept_bias": ["b"], "kept_kept_bias": ["c"], "bias": [3], "kept_note": [4],
-    }  # fmt: skip
-    assert list(found) == ["id", "count", "note", "kept_bias", "kept_kept_bias", "bias", "kept_note"]
-
-
-def test_beside_the_counts():
-    counts = fp.Counts([3, 4], kept={"note": ["n", "m"]})
-    found = beside(counts, {"bias": [1, 2], "id": ["0", "1"], "count": [3, 4]})
-    assert list(found) == ["id", "count", "note", "bias"]
-    assert found["note"] == ["n", "m"]
-
-
-def test_nothing_is_an_empty_field():
-    assert or_none(np.array([1.5, math.nan])) == [1.5, None]
-
-
 # -- budgets -----------------------------------------------------------------------------------------------------
 
 COUNTS = fp.Counts([1, 2, 3, 4], groups=["b", "a", "b", "a"], weights=[1.0, 1.0, 1.0, 2.0])
 PARTITION = Partition.of(COUNTS.groups)
-
-
-def test_one_budget_or_several():
-    assert not several(5.0)
-    assert not several("5")
-    assert not several(b"5")
-    for each in ({"a": 1}, [1.0], (1.0,), np.array([1.0])):
-        assert several(each)
-
-
-def test_the_whole_budget():
-    assert whole(7) == 7.0
-    assert whole([1.0, 2.5]) == 3.5
-    assert whole({"a": 1.0, "b": 2.5}) == 3.5
-    with pytest.raises(ParameterError, match="the budgets of the groups must have a sum above 0, got 0"):
-        whole([0.0, 0.0])
-    for bad in ([1.0, -2.0], -1.0, [2.0, math.nan]):
-        with pytest.raises(ParameterError):
-            whole(bad)
 
 
 def test_a_budget_is_split_by_true_shares():

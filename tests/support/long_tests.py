@@ -42,6 +42,7 @@ LONG = {
     ),
     "hierarchy/test_gpu": (EVERY,),
     # the paper, examples and commands at full size
+    "golden/test_golden": ("test_what_is_shown[paper]",),
     "paper/test_reproduction": (EVERY,),
     "cli/test_help": tuple(f"test_the_example_runs[{verb}]" for verb in ("plan", "sweep", "allocate", "paper")),
     "house/test_examples": (EVERY,),
@@ -82,7 +83,6 @@ LONG = {
         "test_an_interpolated_picture_is_marked_near_and_replaced",
     ),
     "cli/test_surroundings": ("test_a_live_page_in_the_background_of_a_script_outlives_ctrl_c",),
-    "cli/test_outputs": ("test_the_files_of_a_plan", "test_groups_with_their_own_budgets"),
     "cli/test_progress": ("test_the_bar_of_an_audit_integrates_or_counts_runs",),
     "engines/test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
     # slow oracles: enumeration, brute force, coverage over many seeds; quick cases of the same stay
@@ -124,11 +124,7 @@ LONG = {
         "test_agrees_with_the_exact_engine[True-discrete-laplace]",
         "test_coverage_where_the_pair_is_known",
     ),
-    "cli/test_options": (
-        *(f"test_counts_beside_money_are_not_said_to_be_in_money[{verb}]" for verb in ("plan", "sweep")),
-        "test_an_option_matters[allocate---postprocess]",
-        "test_the_columns_of_a_sweep",
-    ),
+    "cli/test_options": ("test_an_option_matters[allocate---postprocess]",),
     "results/test_plan": ("test_several_targets_are_met_at_the_least_of_what_each_allows",),
     "engines/exact/test_programme_base": ("test_districts_with_a_noisy_base", "test_few_entities_whatever_the_panels"),
     "problems/test_noisy_payments": (
@@ -146,7 +142,6 @@ LONG = {
         "test_nodes_stand_for_many_counts",
         "test_what_is_stated_holds_at_every_tolerance[noise0]",
     ),
-    "paper/test_by_definition": ("test_figures_have_one_style", "test_allocation_proposition_3_numbers"),
     "engines/exact/test_few": tuple(f"test_two_shares_under_a_threshold[x{k}-a{k}-noise{k}]" for k in (0, 2, 4)),
     "engines/exact/test_threshold_turned": (
         "test_uneven_weights_and_draws",
