@@ -172,7 +172,7 @@ ENGINE = together(
         type=click.Choice([*engines.NAMES, "mean-field"]),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else an expansion, conditional means or simulation, and says which. mean-field: with --levels.",
+        help="auto: the first that knows enough, which it names. mean-field: with --levels.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
     click.option("--seed", type=int, help="Simulation, conditional: the same seed, the same bits.  [default: 0]"),
