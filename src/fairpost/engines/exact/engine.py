@@ -32,10 +32,11 @@ class Exact:
     def analytic(self) -> Analytic:
         """Its methods."""
         from fairpost.engines.closed.method import Closed
+        from fairpost.engines.contour.method import Contour
         from fairpost.engines.evaluation import Registered
         from fairpost.engines.exact.evaluators import EXACT
 
-        return Analytic((Closed(), Registered(self.name, "bound", EXACT)), self.rtol)
+        return Analytic((Closed(), Contour(), Registered(self.name, "bound", EXACT)), self.rtol)
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""
