@@ -42,6 +42,8 @@ DEPTH, FURTHER = 2.0, 4.0
 """A panel ends where the density has changed as a bell does in so many deviations, or so many times as far from the top."""
 KINKS = 12
 """Under Laplace noise the integrands have a weak kink (in the second derivative) at every c_j; so many are ends of panels."""
+UNSEEN = 1e-7
+"""Equal steps h miss about (h/scale)^3/360 of what has such a kink (the Euler-Maclaurin sum of a jump in the third derivative)."""
 SHARE = 8000
 """So many (r, entity) pairs go to the kernel at a time; between two of them the question can be withdrawn."""
 
@@ -116,23 +118,25 @@ class Root:
     def at_risk(self, small: float) -> AtRisk:
         """Those whose mean excess below a high threshold, together, is above `small` of the largest one; the others are far.
 
-        A far entity that is left unclipped moves any output by at most twice its excess.
+        A far entity that is left unclipped moves any output by at most twice its excess, which beside the largest one grows with r.
         """
         r, width = self.typical
         excess = self.beside(r + 12 * width)[1]
         near = self.times * excess > small / excess.size * float(np.max(excess))
         index = np.flatnonzero(near)
         index = index[np.argsort(self.times[index], kind="stable")]
-        missed = 2 * float(np.sum((self.times * excess)[~near]))
-        return AtRisk(self, index, missed, float(np.max(excess[~near], initial=0.0)) / max(width, 1e-300))
+        missed = 2 * float(np.sum((self.times * excess)[~near])) / float(np.max(excess, initial=1e-300))
+        return AtRisk(self, index, missed)
 
 
 @dataclass(frozen=True)
 class Level:
     """One refinement."""
 
+    spacing: float
+    """The step of r, in deviations, where its density is a bell; else ..."""
     order: int
-    """Gauss-Legendre nodes on a panel of r."""
+    """... Gauss-Legendre nodes on a panel of r."""
     step: float
     """Along the contour, as a part of the kernel's own."""
     drop: float
@@ -142,11 +146,11 @@ class Level:
 
 
 LEVELS = (
-    Level(5, 1.1, 24, 1e-12),
-    Level(8, 0.85, 29, 1e-14),
-    Level(12, 0.66, 33, 1e-15),
-    Level(18, 0.5, 36, 1e-15),
-    Level(27, 0.36, 38, 1e-16),
+    Level(0.95, 5, 1.1, 24, 1e-12),
+    Level(0.8, 8, 0.85, 29, 1e-14),
+    Level(0.65, 12, 0.66, 33, 1e-15),
+    Level(0.52, 18, 0.5, 36, 1e-15),
+    Level(0.4, 27, 0.36, 38, 1e-16),
 )
 
 
@@ -174,9 +178,7 @@ class AtRisk:
     root: Root
     index: Counted
     missed: float
-    """How far a far entity may move outputs after all."""
-    unseen: float
-    """About the chance that one of them is clipped, by Markov's bound."""
+    """How far the others may move outputs after all, as a part of the largest E y."""
 
     @cached_property
     def times(self) -> Counted:
@@ -220,12 +222,13 @@ class AtRisk:
         chunk = 2 * max(1, SHARE // m)
 
         def work(half: int) -> tuple[list[Floats], NDArray[np.int64]]:
-            sums, spent = [np.zeros(m) for _ in range(4)] + [np.zeros((nt, 4))], np.zeros(2, dtype=np.int64)
+            sums, spent, s0 = [np.zeros(m) for _ in range(4)] + [np.zeros((nt, 4))], np.zeros(2, dtype=np.int64), 0.0
             for start in range(half, r.size, chunk):
                 cancel.check()
                 some = slice(start, start + chunk - half, 2)
                 nodes = np.ascontiguousarray(r[some]), np.ascontiguousarray(weight[some]), np.ascontiguousarray(lean[some])
-                spent += accumulate(*self.entities, least, *nodes, level.step, level.cutoff, *tilts, *sums)
+                *more, s0 = accumulate(*self.entities, least, *nodes, level.step, level.cutoff, *tilts, s0, *sums)
+                spent += more
             return sums, spent
 
         found = [one for part in over_slices(lambda s: [work(h) for h in (0, 1)[s]], 2) for one in part]
@@ -305,9 +308,25 @@ class Window:
             heavy = heavy[:KINKS][(root.times[heavy] > 0.02 * root.n)[:KINKS]]
         return [*root.c[heavy].tolist(), root.noiseless]
 
+    def bell(self, drop: float) -> float | None:
+        """The deviation, where the whole window looks like one bell and so narrow that no entity's own law is seen in it."""
+        (low, high), (left, right), top = self.ends(drop), self.ends(4.5), float(self.r[np.argmax(self.log)])
+        core, reach = (right - left) / 6, math.sqrt(2 * drop)
+        halves = np.array([(top - low) / reach, (high - top) / reach, (top - left) / 3, (right - top) / 3]) / core
+        part = core / float(np.min(self.risk.entities[3]))
+        smooth = part < 1 if self.risk.root.kind else part**3 / 360 < UNSEEN
+        inside = low > 0 or self.risk.root.release
+        return core if smooth and inside and halves.min() > 0.7 and halves.max() < 1.4 else None
+
     def rule(self, level: Level, start: float = -np.inf) -> tuple[Floats, Floats]:
-        """Nodes and weights."""
-        return on_panels(self.edges(level.drop, start), level.order)
+        """Nodes and weights: for a bell equal steps, which converge geometrically."""
+        core = self.bell(level.drop)
+        if core is None or start > -np.inf:
+            return on_panels(self.edges(level.drop, start), level.order)
+        low, high = self.ends(level.drop)
+        count = math.ceil((high - low) / (level.spacing * core))
+        step = (high - low) / count
+        return low + step * (np.arange(count) + 0.5), np.full(count, step)
 
 
 def _scan(risk: AtRisk, least: bool, start: float, width: float, seen: dict[float, float]) -> None:

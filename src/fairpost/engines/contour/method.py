@@ -65,8 +65,10 @@ def _simplex(pi: Simplex, part: Part, law: Law) -> Work | str:
 def _pos(pi: PoS, part: Part, law: Law, rtol: float) -> Work | str:
     d = distinct(part, pi.problem.a(part.x.size))
     a = d.a / np.max(d.a)
-    if part.x.size == 1:
-        return f"{pi.name}: one entity has the whole"
+    if part.x.size == 1:  # it has the whole
+        none = np.zeros(1)
+        sure = Moments(none, none, none, none, degenerate=float(law.cdf(-d.x)[0]), mse_error=none, zero_error=none, kind="bound")
+        return lambda rtol: sure
     root = Root(a * d.x / law.spread, a, d.times, law.scaled(1.0), None)
     problem = Shares(root, d.truth, Total.of(root))
     inverse = problem.total.inverse(0.02 * rtol)

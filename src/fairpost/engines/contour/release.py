@@ -73,7 +73,8 @@ def simplex(root: Root, rtol: float) -> Moments:
         bias = drift + (now.y - now.mean)
         change = float(np.max(np.abs((now.y - now.mean) - (before.y - before.mean))))
         rounding = 4e-16 * ((20 + math.sqrt(root.n)) * (now.y + now.mean) + abs(drift))
-        error = (change if not now.open else np.inf) + rounding + risk.missed
+        missed = risk.missed * float(np.max(now.y))
+        error = (change if not now.open else np.inf) + rounding + missed
         alpha = float(np.ptp(bias)) if root.c.size > 1 else now.mean
         slack = 2 * float(np.max(error)) if root.c.size > 1 else abs(now.mean - before.mean)
         if slack <= max(rtol * alpha, 1e-14 * abs(drift), TINY):
@@ -89,8 +90,8 @@ def simplex(root: Root, rtol: float) -> Moments:
                 now.mean,
                 nodes=now.nodes,
                 mse_error=(SAFETY * moved + lost + 1e-11) * now.mse,
-                zero_error=SAFETY * (chance + np.max(chance) * now.zero) + 1e-14 * now.zero + risk.unseen,
-                threshold_error=SAFETY * abs(now.mean - before.mean) + 1e-14 * math.sqrt(root.n) * now.mean + risk.missed,
+                zero_error=SAFETY * (chance + np.max(chance) * now.zero) + 1e-14 * now.zero + risk.missed * np.max(now.zero),
+                threshold_error=SAFETY * abs(now.mean - before.mean) + 1e-14 * math.sqrt(root.n) * now.mean + missed,
             )
         before = now
     return Moments.missed("simplex", bias, np.broadcast_to(error, bias.shape), rtol)
@@ -103,8 +104,8 @@ def _at(risk: AtRisk, clipped: Window, whole: Window, level: Level) -> _Found:
     sums = risk.integrate(clipped.rule(level, start), level, True, PLAIN)
     law = sums if whole is clipped else risk.integrate(whole.rule(level, start), level, False, PLAIN)
     if start > -np.inf:
-        part = below(risk, level)
-        sums, law = sums + part, law + part
+        part = below(risk, level, False)
+        law, sums = law + part, sums + (part if whole is clipped else below(risk, level, True))
     y, zero = np.zeros(root.c.size), np.zeros(root.c.size)
     y[risk.index], zero[risk.index] = np.maximum(sums.first, 0.0), np.clip(sums.zero, 0.0, 1.0)
     mass, _, second, cross = law.common[0]

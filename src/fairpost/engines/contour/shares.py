@@ -156,16 +156,16 @@ def _refined(problem: Shares, inverse: Inverse, rtol: float) -> Moments:
         return Moments(bias0, sure + fallen, mse0, below[0], mse_error=spread, zero_error=chance)
     risk = root.at_risk(1e-4 * rtol)
     window = Window.of(risk, least=True)
-    missed = 2 * risk.missed / problem.total.mean
     before: _Found | None = None
     for level in LEVELS:
         now = _at(problem, risk, window, level, inverse, bias0, mse0)
         if before is not None:
             change = moved(now.bias, before.bias, now.size) if not now.open else np.full_like(now.bias, np.inf)
+            missed = risk.missed * float(np.max(now.size))
             error = change + ROUNDING * (np.abs(bias0) + now.size) + np.sqrt(now.mse) * inverse.rms + inverse.tail + missed
             if reached(now.bias, error, p, rtol):
                 spread = SAFETY * moved(now.mse, before.mse, now.mse) + _of_clipped(inverse, now.mse, mse0, p) + 2 * missed
-                chance = SAFETY * moved(now.zero, before.zero, now.zero) + ROUNDING * now.zero + min(risk.unseen, 1.0)
+                chance = SAFETY * moved(now.zero, before.zero, now.zero) + ROUNDING * now.zero + risk.missed * np.max(now.zero)
                 return Moments(now.bias, error, now.mse, now.zero, nodes=now.nodes, mse_error=spread, zero_error=chance)
             if reached(now.bias, change, p, 0.1 * rtol):
                 break  # it is 1/S that is not near enough

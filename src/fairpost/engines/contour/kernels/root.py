@@ -147,7 +147,7 @@ def log_density(
             decay[j] = math.exp(-abs(d) / scale[j])
             still[j] = partial(noise, -d, scale[j], 0.0, decay[j], 1.0, 0.0)[0]
         s, value, number, second = _saddle(
-            noise, release, least, c, scale, times, far, base + lift * r[i], low, high, 1e-6, r[i], still, decay, s
+            noise, release, least, c, scale, times, far, base + lift * r[i], low, high, 0.03, r[i], still, decay, s
         )
         out[i] = value + math.log(number) - 0.5 * math.log(2.0 * math.pi * second)
         if not math.isfinite(out[i]):
@@ -173,7 +173,8 @@ def _room(noise: Any, sign: float, c: Floats, scale: Floats, low: float, high: f
 
 
 @kernel(error_model="numpy")
-def _power(z: complex, k: int) -> complex:
+def power(z: complex, k: int) -> complex:
+    """By squaring."""
     out = 1.0 + 0.0j
     while k > 0:
         if k & 1:
@@ -197,20 +198,21 @@ def _product(
         g[1, j] = g[0, j] * lift[j]
         held += (times[j] * still[j]) * g[1, j]
         if times[j] != count:
-            product *= _power(run, count)
+            product *= power(run, count)
             run = 1.0 + 0.0j
             count = times[j]
         run *= psi
-    return product * _power(run, count), held
+    return product * power(run, count), held
 
 
 @kernel(error_model="numpy")
 def accumulate(
     noise: Any, release: bool, c: Floats, scale: Floats, times: Counted, far: float, base: float, lift: float, low: float,
     high: float, least: bool, r: Floats, weight: Floats, lean: Floats, step: float, cutoff: float, t: Floats, omega: Floats,
-    far_log: Floats, first: Floats, mixed: Floats, square: Floats, zero: Floats, common: Floats,
-) -> tuple[int, int]:  # fmt: skip
-    """Add the nodes to the sums; returns how many there were, and how many contours ended before their integrand did. t[0] = 0.
+    far_log: Floats, start: float, first: Floats, mixed: Floats, square: Floats, zero: Floats, common: Floats,
+) -> tuple[int, int, float]:  # fmt: skip
+    """Add the nodes to the sums; returns how many there were, how many contours ended before their integrand did, and the last saddle
+    point, where the next call may start. t[0] = 0.
 
     With E_k f = E[f e^{-t_k S}], y = (r - z_i)_+, w = min(z_i, r), over all r of the rule:
     first[i] += sum_k omega[0, k] E_k y,   mixed[i] += sum_k omega[1, k] E_k y,   zero[i] += P(z_i < r),
@@ -223,7 +225,7 @@ def accumulate(
     still = np.empty((nt, 3, m))
     moving, g = np.empty((3, m), dtype=np.complex128), np.empty((2, m), dtype=np.complex128)
     turn = np.empty(m, dtype=np.complex128)
-    s0, nodes, open_ = 0.0, 0, 0
+    s0, nodes, open_ = start, 0, 0
     for i in range(r.size):
         target = base + lift * r[i]
         for j in range(m):
@@ -292,7 +294,7 @@ def accumulate(
             if quiet == 2 or (lean[i] == 0.0 and v > OUT):
                 break
         open_ += quiet < 2
-    return nodes, open_
+    return nodes, open_, s0
 
 
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
