@@ -43,7 +43,7 @@ DEPTH, FURTHER = 2.0, 4.0
 KINKS = 12
 """Under Laplace noise the integrands have a weak kink (in the second derivative) at every c_j; so many are ends of panels."""
 UNSEEN = 1e-7
-"""Equal steps h miss about (h/scale)^3/360 of what has such a kink (the Euler-Maclaurin sum of a jump in the third derivative)."""
+"""Steps h miss about (h/scale)^3/360 of what has such a kink (the Euler-Maclaurin sum of a jump in the third derivative)."""
 SHARE = 8000
 """So many (r, entity) pairs go to the kernel at a time; between two of them the question can be withdrawn."""
 
@@ -295,7 +295,7 @@ class Window:
                     out.append(float(self.r[i]))
                     change, last = 0.0, distance
                 before = i
-        if self.risk.root.kind is None:
+        if self.risk.root.kind is None and (self.core / (4 * float(np.min(self.risk.entities[3])))) ** 3 / 360 > UNSEEN:
             out += self._kinks(low, high)
         return np.unique(np.clip(out, low, high))
 
@@ -308,10 +308,16 @@ class Window:
             heavy = heavy[:KINKS][(root.times[heavy] > 0.02 * root.n)[:KINKS]]
         return [*root.c[heavy].tolist(), root.noiseless]
 
+    @cached_property
+    def core(self) -> float:
+        """The deviation of a bell of that width."""
+        left, right = self.ends(4.5)
+        return (right - left) / 6
+
     def bell(self, drop: float) -> float | None:
         """The deviation, where the whole window looks like one bell and so narrow that no entity's own law is seen in it."""
         (low, high), (left, right), top = self.ends(drop), self.ends(4.5), float(self.r[np.argmax(self.log)])
-        core, reach = (right - left) / 6, math.sqrt(2 * drop)
+        core, reach = self.core, math.sqrt(2 * drop)
         halves = np.array([(top - low) / reach, (high - top) / reach, (top - left) / 3, (right - top) / 3]) / core
         part = core / float(np.min(self.risk.entities[3]))
         smooth = part < 1 if self.risk.root.kind else part**3 / 360 < UNSEEN
