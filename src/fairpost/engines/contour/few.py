@@ -8,9 +8,9 @@ and with sum d_j = C, which is so for m1 = the r without noise, e^{-sC} prod psi
 to turn right and, once it has, for u to leave the real axis, on which e^{su} grows. Everything is analytic in u. So for Im s > 0 u lies on the
 ray arg u = 67.5 degrees, and for Im s < 0 on its mirror image; where s crosses the real axis both are the real integral.
 
-The rates are l = n - k - sk, k = 0..n, for the law of r: s crosses left of 0. With entity i below r they are l = n - k - sk for k < n, and s
-may cross up to 1/(n - 1), near to which e^{-s d_i} has lost nothing however rare that is. Re(lu) is at least 0.38 |u| times the l of the crossing,
-and grows with s: Gauss-Legendre on panels of doubling length.
+The rates are l = n - k - sk, k = 0..n, for the law of r: s crosses left of 0. With entity i below r they are l = n - k - sk for k < n, and
+s may cross up to 1/(n - 1), near to which e^{-s d_i} has lost nothing however rare that is. Re(lu) is at least 0.38 |u| times the l of
+the crossing, and grows with s: Gauss-Legendre on panels of doubling length.
 """
 
 from __future__ import annotations
@@ -77,4 +77,3 @@ def _ray(n: int, near: float, most: float, order: int) -> tuple[Floats, Floats]:
         ends.append(2 * ends[-1])
     u, weight = on_panels(np.array(ends), order + 3)
     return RAY * u, RAY * weight  # type: ignore[return-value]
-

@@ -1,7 +1,8 @@
 """The threshold r of `simplex` and of `pos`: one root, one law, one contour.
 
 Independent z_j = c_j + noise of scale beta_j. `simplex` keeps (z_j - r)_+ with sum C; `pos`, S = sum z_j > 0, pays (z_j - r)_+ / S with
-r >= 0 and sum (z_j - r)_+ = S, that is sum (r - z_j)_+ = n r. In both the distances y_j from r on one side, which moves with s, have a given sum:
+r >= 0 and sum (z_j - r)_+ = S, that is sum (r - z_j)_+ = n r. In both the distances y_j from r on one side, which moves with s, have a
+given sum:
 
     simplex   above r   sum y = C          = (C - sum c) + sum c
     pos       below r   sum y = n r
@@ -40,10 +41,12 @@ FALLEN = 45.0
 """The picture ends where the density is e^-45 of its top."""
 DEPTH, FURTHER = 2.0, 4.0
 """A panel ends where the density has changed as a bell does in so many deviations, or so many times as far from the top."""
-KINKS = 12
-"""Under Laplace noise the integrands have a weak kink (in the second derivative) at every c_j; so many are ends of panels."""
-UNSEEN = 1e-7
-"""Steps h miss about (h/scale)^3/360 of what has such a kink (the Euler-Maclaurin sum of a jump in the third derivative)."""
+KINKS = 12, 60
+"""Under Laplace noise the integrands have a weak kink (in the third derivative) at every c_j; so many are ends of panels. So many, where their
+scales are less than the deviation of r, and the kink is all that is seen of an entity's own law."""
+UNSEEN = 0.03
+"""Steps h miss about (h/scale)^3/360 of what has such a kink (the Euler-Maclaurin sum of a jump in the third derivative). Where that is less
+than this part of the tolerance the kinks are left alone, and three times as much is part of the error."""
 SHARE = 8000
 """So many (r, entity) pairs go to the kernel at a time; between two of them the question can be withdrawn."""
 
@@ -194,7 +197,9 @@ class AtRisk:
     def entities(self) -> tuple[Any, ...]:
         """As the kernels want them: side, (c, scale, times), far, target, and where transforms are finite."""
         root, c = self.root, self.root.c[self.index]
-        base, lift = (root.surplus + math.fsum(c * self.times), self.far) if root.surplus is not None else (0.0, float(root.n))
+        base, lift = (
+            (root.surplus + math.fsum(c * self.times), self.far) if root.surplus is not None else (0.0, float(root.n))
+        )
         low, high = -np.inf, np.inf
         if root.kind is None:
             low = -1.0 / float(np.max(root.scale if root.release else root.scale[self.index]))
@@ -226,7 +231,11 @@ class AtRisk:
             for start in range(half, r.size, chunk):
                 cancel.check()
                 some = slice(start, start + chunk - half, 2)
-                nodes = np.ascontiguousarray(r[some]), np.ascontiguousarray(weight[some]), np.ascontiguousarray(lean[some])
+                nodes = (
+                    np.ascontiguousarray(r[some]),
+                    np.ascontiguousarray(weight[some]),
+                    np.ascontiguousarray(lean[some]),
+                )
                 *more, s0 = accumulate(*self.entities, least, *nodes, level.step, level.cutoff, *tilts, s0, *sums)
                 spent += more
             return sums, spent
@@ -241,12 +250,12 @@ class Window:
     """The logarithm of the density of r at some places, outwards from its top until it is negligible."""
 
     risk: AtRisk
-    least: bool
+    rtol: float
     r: Floats
     log: Floats
 
     @classmethod
-    def of(cls, risk: AtRisk, least: bool) -> Window:
+    def of(cls, risk: AtRisk, least: bool, rtol: float) -> Window:
         """Again around the top, with smaller steps, where it looks sharp."""
         start, width = risk.root.typical
         if not risk.root.release:
@@ -263,7 +272,7 @@ class Window:
         if not risk.root.release:  # a large r is that of a large entity, and moves its share as much
             core = float(np.max(r[log > np.max(log) - 4.5]))
             log = log + 2 * np.log(np.maximum(r / core, 1.0))
-        return cls(risk, least, r, log)
+        return cls(risk, rtol, r, log)
 
     def ends(self, drop: float) -> tuple[float, float]:
         """Where the density is e^-drop of its top; 0 for `pos` where it never falls so far."""
@@ -295,7 +304,7 @@ class Window:
                     out.append(float(self.r[i]))
                     change, last = 0.0, distance
                 before = i
-        if self.risk.root.kind is None and (self.core / (4 * float(np.min(self.risk.entities[3])))) ** 3 / 360 > UNSEEN:
+        if self._missed(self.core / 4) > self.allowed:
             out += self._kinks(low, high)
         return np.unique(np.clip(out, low, high))
 
@@ -304,9 +313,10 @@ class Window:
         root = self.risk.root
         inside = np.flatnonzero((root.c > low) & (root.c < high))
         heavy = inside[np.argsort(root.scale[inside] / root.times[inside], kind="stable")]
-        if inside.size > KINKS:
-            heavy = heavy[:KINKS][(root.times[heavy] > 0.02 * root.n)[:KINKS]]
-        return [*root.c[heavy].tolist(), root.noiseless]
+        narrow, wide = heavy[root.scale[heavy] < self.core], heavy[root.scale[heavy] >= self.core]
+        if wide.size > KINKS[0]:
+            wide = wide[root.times[wide] > 0.02 * root.n][: KINKS[0]]
+        return [*root.c[narrow[: KINKS[1]]].tolist(), *root.c[wide].tolist(), root.noiseless]
 
     @cached_property
     def core(self) -> float:
@@ -319,10 +329,25 @@ class Window:
         (low, high), (left, right), top = self.ends(drop), self.ends(4.5), float(self.r[np.argmax(self.log)])
         core, reach = self.core, math.sqrt(2 * drop)
         halves = np.array([(top - low) / reach, (high - top) / reach, (top - left) / 3, (right - top) / 3]) / core
-        part = core / float(np.min(self.risk.entities[3]))
-        smooth = part < 1 if self.risk.root.kind else part**3 / 360 < UNSEEN
+        smooth = core < float(np.min(self.risk.entities[3])) and self._missed(core) <= self.allowed
         inside = low > 0 or self.risk.root.release
         return core if smooth and inside and halves.min() > 0.7 and halves.max() < 1.4 else None
+
+    @property
+    def allowed(self) -> float:
+        """What of the kinks need not be seen."""
+        return UNSEEN * min(self.rtol, 1e-6)
+
+    @property
+    def unseen(self) -> float:
+        """What was left out of them, as a part of the largest E y."""
+        missed = min(self._missed(self.core), self._missed(self.core / 4))
+        return 3 * missed if missed <= self.allowed else 0.0
+
+    def _missed(self, step: float) -> float:
+        """What such steps miss of the kinks."""
+        scale = self.risk.entities[3]
+        return 0.0 if self.risk.root.kind else step**3 / float(np.max(scale) * np.min(scale) ** 2) / 360
 
     def rule(self, level: Level, start: float = -np.inf) -> tuple[Floats, Floats]:
         """Nodes and weights: for a bell equal steps, which converge geometrically."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,8 +11,8 @@ from fairpost.engines.base import Answer, Part, Refusal
 from fairpost.engines.contour import release
 from fairpost.engines.contour.few import FEW
 from fairpost.engines.contour.law import Root
-from fairpost.engines.contour.shares import Inverse, Shares, Total, pos
-from fairpost.engines.moments import Floats, Moments, Work, distinct
+from fairpost.engines.contour.shares import Shares, Total, pos
+from fairpost.engines.moments import Moments, Work, distinct
 from fairpost.noise import Law
 from fairpost.noise.base import GAUSSIAN, LAPLACE
 from fairpost.rules import PoS, PostProcessing, Simplex
@@ -67,7 +66,9 @@ def _pos(pi: PoS, part: Part, law: Law, rtol: float) -> Work | str:
     a = d.a / np.max(d.a)
     if part.x.size == 1:  # it has the whole
         none = np.zeros(1)
-        sure = Moments(none, none, none, none, degenerate=float(law.cdf(-d.x)[0]), mse_error=none, zero_error=none, kind="bound")
+        sure = Moments(
+            none, none, none, none, degenerate=float(law.cdf(-d.x)[0]), mse_error=none, zero_error=none, kind="bound"
+        )
         return lambda rtol: sure
     root = Root(a * d.x / law.spread, a, d.times, law.scaled(1.0), None)
     problem = Shares(root, d.truth, Total.of(root))

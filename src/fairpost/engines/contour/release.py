@@ -17,7 +17,7 @@ import numpy as np
 
 from fairpost.engines.closed.shares import SAFETY
 from fairpost.engines.contour.few import FEW, below
-from fairpost.engines.contour.law import LEVELS, AtRisk, Level, Root, Sums, Window
+from fairpost.engines.contour.law import LEVELS, AtRisk, Level, Root, Window
 from fairpost.engines.moments import Counted, Floats, Moments
 from fairpost.noise import Law
 
@@ -60,28 +60,32 @@ class _Found:
 
 def simplex(root: Root, rtol: float) -> Moments:
     """In units of the noise scale; x ascending."""
-    risk = root.at_risk(1e-4 * rtol)
+    risk = root.at_risk(1e-4 * min(rtol, 1e-6))
     drift = root.surplus / root.n  # type: ignore[operator]
-    clipped = Window.of(risk, least=True)
+    clipped = Window.of(risk, True, rtol)
     if risk.index.size == 0 or float(np.max(clipped.log)) < math.log(TINY):
         return _never(root, drift)
     none = float(np.sum(np.log1p(-np.minimum(root.beside(root.typical[0])[0], 0.9)) @ root.times))
-    whole = clipped if none < SURE else Window.of(risk, least=False)
+    whole = clipped if none < SURE else Window.of(risk, False, rtol)
     before = _at(risk, clipped, whole, LEVELS[0])
+    if before.open:
+        return Moments.unknown(
+            root.c.size, "simplex: contours do not end, because too many entities are clipped together for their number"
+        )
     for level in LEVELS[1:]:
         now = _at(risk, clipped, whole, level)
         bias = drift + (now.y - now.mean)
         change = float(np.max(np.abs((now.y - now.mean) - (before.y - before.mean))))
         rounding = 4e-16 * ((20 + math.sqrt(root.n)) * (now.y + now.mean) + abs(drift))
-        missed = risk.missed * float(np.max(now.y))
-        error = (change if not now.open else np.inf) + rounding + missed
+        missed = (risk.missed + clipped.unseen) * float(np.max(now.y))
+        error = change + rounding + missed
         alpha = float(np.ptp(bias)) if root.c.size > 1 else now.mean
         slack = 2 * float(np.max(error)) if root.c.size > 1 else abs(now.mean - before.mean)
         if slack <= max(rtol * alpha, 1e-14 * abs(drift), TINY):
             if root.c.size == 1:
                 bias, error = np.array([drift]), np.spacing(np.array([abs(drift)]))
             moved, lost = float(np.max(np.abs(now.mse - before.mse) / now.mse)), abs(now.mass - 1)
-            chance = np.abs(now.zero - before.zero)
+            chance = SAFETY * np.max(np.abs(now.zero - before.zero)) + (1e-14 + risk.missed) * np.max(now.zero)
             return Moments(
                 bias,
                 error,
@@ -89,8 +93,8 @@ def simplex(root: Root, rtol: float) -> Moments:
                 now.zero,
                 now.mean,
                 nodes=now.nodes,
-                mse_error=(SAFETY * moved + lost + 1e-11) * now.mse,
-                zero_error=SAFETY * (chance + np.max(chance) * now.zero) + 1e-14 * now.zero + risk.missed * np.max(now.zero),
+                mse_error=(SAFETY * moved + lost + 1e-11) * now.mse + 2 * missed,
+                zero_error=np.full_like(now.zero, chance),
                 threshold_error=SAFETY * abs(now.mean - before.mean) + 1e-14 * math.sqrt(root.n) * now.mean + missed,
             )
         before = now

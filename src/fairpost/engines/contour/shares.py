@@ -9,15 +9,15 @@ z_j (the true values drop out, as P_i sum c = c_i). Both are as small as the bia
 
     (z_i - P_i S - w_i)^2 = (z_i - P_i S)^2 + 2 P_i S w_i - 2 c_i w_i + (w_i^2 - 2 (z_i - c_i) w_i).
 
-1/S = int e^{-tS} dt is a sum of few exponentials, rho(S) = sum omega e^{-tS}, with the nodes of Gauss-Radau-Laguerre in t E[S]: n nodes agree with
-1/S to degree 2n - 2 about E[S]; sum omega t e^{-tS} stands for 1/S^2. By Cauchy-Schwarz a bias moves by at most sqrt(mse_i) rms(S rho(S) - 1),
-and S beyond a Chernoff distance adds its chance; that is why S > 0 has to be sure.
+1/S = int e^{-tS} dt is a sum of few exponentials, rho(S) = sum omega e^{-tS}, with the nodes of Gauss-Radau-Laguerre in t E[S]: n nodes
+agree with 1/S to degree 2n - 2 about E[S]; sum omega t e^{-tS} stands for 1/S^2. By Cauchy-Schwarz a bias moves by at most
+sqrt(mse_i) rms(S rho(S) - 1), and S beyond a Chernoff distance adds its chance; that is why S > 0 has to be sure.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from fairpost.engines.closed.quadrature import radau
 from fairpost.engines.closed.shares import SAFETY, moved, reached, symmetric
 from fairpost.engines.contour.law import LEVELS, AtRisk, Level, Root, Window
 from fairpost.engines.moments import Floats, Moments
+from fairpost.noise import Law
 
 SURE = 20.0
 """S <= E[S]/4 has a chance of e^-20 at most."""
@@ -50,6 +51,9 @@ class Inverse:
 class Total:
     """S: its mean, and P(S - E[S] >= d) <= e^{K(T) - T d} for every T > 0 (and the same below), K on a grid of T."""
 
+    scales: Floats
+    times: Floats
+    noise: Law
     mean: float
     tilt: Floats
     log: Floats
@@ -63,11 +67,28 @@ class Total:
         high = min(20 / deviation, 0.999 * root.noise.strip / float(scales[-1]))
         tilt = np.geomspace(min(0.2 / deviation, 0.1 * high), high, 60)
         log = np.asarray(root.noise.cgf(np.multiply.outer(tilt, scales)), dtype=np.float64) @ times
-        return cls(math.fsum(root.c * root.times), tilt, log)
+        return cls(scales, times, root.noise, math.fsum(root.c * root.times), tilt, log)
 
     def level(self, distance: float) -> float:
         """A lower bound on -log P(S - E[S] >= distance)."""
         return float(np.max(self.tilt * distance - self.log))
+
+    def chance_negative(self) -> float:
+        """P(S < 0) = (1 / 2 pi i) int e^{K(T) - T E[S]} dT/T through the saddle point, bent to the right; 0 where it is below e^-100."""
+        if self.level(self.mean) > 100:
+            return 0.0
+        start = float(self.tilt[np.argmin(self.log - self.tilt * self.mean - np.log(self.tilt))])
+        _, _, second = self.noise.cumulants(-start * self.scales)
+        width = 1 / math.sqrt(float((self.times * self.scales**2) @ second) + 1 / start**2)
+        scale = min(6 * width, 0.8 * start, 0.8 * (self.noise.strip / float(self.scales[-1]) - start))
+        bend, step = min(0.4 * scale, 4 / self.mean), 0.5 * min(0.12, width / scale)
+        v = np.arange(0.0, 25.0, step)
+        v = v[bend * self.mean * np.cosh(v) + 2 * v < 90]
+        path = start + bend * (np.cosh(v) - 1) + 1j * scale * np.sinh(v)
+        speed = scale * np.cosh(v) - 1j * bend * np.sinh(v)
+        log = np.asarray(self.noise.cgf(-np.multiply.outer(path, self.scales))) @ self.times - path * self.mean
+        values = (np.exp(log) * speed / path).real
+        return float(step / np.pi * (np.sum(values) - values[0] / 2))
 
     def inverse(self, tolerance: float) -> Inverse | None:
         """The smallest rule whose error is below the tolerance; None where S may come too near to 0.
@@ -127,7 +148,7 @@ def pos(problem: Shares, inverse: Inverse, rtol: float) -> Moments:
         found = _refined(problem, nearer or inverse, rtol)
         if found.short is None or nearer is None or tolerance < ROUNDING:
             break
-    return symmetric(found)
+    return symmetric(replace(found, degenerate=problem.total.chance_negative()))
 
 
 @dataclass(frozen=True)
@@ -154,19 +175,28 @@ def _refined(problem: Shares, inverse: Inverse, rtol: float) -> Moments:
         spread = _of_square(inverse, mse0) + 2 * fallen
         chance = np.full_like(bias0, min(float(below[0] @ root.times), 1.0))
         return Moments(bias0, sure + fallen, mse0, below[0], mse_error=spread, zero_error=chance)
-    risk = root.at_risk(1e-4 * rtol)
-    window = Window.of(risk, least=True)
+    risk = root.at_risk(1e-4 * min(rtol, 1e-6))
+    window = Window.of(risk, True, rtol)
     before: _Found | None = None
     for level in LEVELS:
         now = _at(problem, risk, window, level, inverse, bias0, mse0)
+        if now.open:
+            return Moments.unknown(root.c.size, "pos: contours do not end")
         if before is not None:
-            change = moved(now.bias, before.bias, now.size) if not now.open else np.full_like(now.bias, np.inf)
-            missed = risk.missed * float(np.max(now.size))
-            error = change + ROUNDING * (np.abs(bias0) + now.size) + np.sqrt(now.mse) * inverse.rms + inverse.tail + missed
+            change = moved(now.bias, before.bias, now.size)
+            missed = (risk.missed + window.unseen) * float(np.max(now.size))
+            error = (
+                change + ROUNDING * (np.abs(bias0) + now.size) + np.sqrt(now.mse) * inverse.rms + inverse.tail + missed
+            )
             if reached(now.bias, error, p, rtol):
-                spread = SAFETY * moved(now.mse, before.mse, now.mse) + _of_clipped(inverse, now.mse, mse0, p) + 2 * missed
-                chance = SAFETY * moved(now.zero, before.zero, now.zero) + ROUNDING * now.zero + risk.missed * np.max(now.zero)
-                return Moments(now.bias, error, now.mse, now.zero, nodes=now.nodes, mse_error=spread, zero_error=chance)
+                spread = (
+                    SAFETY * moved(now.mse, before.mse, now.mse) + _of_clipped(inverse, now.mse, mse0, p) + 2 * missed
+                )
+                chance = SAFETY * np.max(np.abs(now.zero - before.zero)) + ROUNDING + risk.missed * np.max(now.zero)
+                zero_error = np.full_like(error, chance)
+                return Moments(
+                    now.bias, error, now.mse, now.zero, nodes=now.nodes, mse_error=spread, zero_error=zero_error
+                )
             if reached(now.bias, change, p, 0.1 * rtol):
                 break  # it is 1/S that is not near enough
         before = now
@@ -177,7 +207,7 @@ def _at(
     problem: Shares, risk: AtRisk, window: Window, level: Level, inverse: Inverse, bias0: Floats, mse0: Floats
 ) -> _Found:
     """One level."""
-    root, p, t, omega = problem.root, problem.p, inverse.t, inverse.omega
+    root, t, omega = problem.root, inverse.t, inverse.omega
     two = omega * t
     log, mean, _ = problem.tilted(t)
     far = np.ones(root.c.size, dtype=bool)

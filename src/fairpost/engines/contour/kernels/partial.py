@@ -28,7 +28,8 @@ def partial(noise: Any, d: float, scale: float, s: Any, decay: float, lift: Any,
 @kernel(error_model="numpy")
 def _laplace(d: float, b: float, s: Any, decay: float, lift: Any, s0: float) -> Any:
     """d <= 0: the excess is exponential. d > 0: the far half is d plus an exponential; between the centre and the threshold the density
-    is e^{-(d - y)/b} / (2b), whose integral has a removable singularity at sb = 1."""
+    is e^{-(d - y)/b} / (2b), whose integral has a removable singularity at sb = 1.
+    """
     q = _inverse(1.0 + s * b)
     bq = b * q
     if d <= 0.0:

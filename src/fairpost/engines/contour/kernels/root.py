@@ -103,9 +103,7 @@ def _saddle(
     """
     s = last = start
     reach = 0.0
-    value, number, first, second = _exponent(
-        noise, release, least, c, scale, times, far, target, r, still, decay, s
-    )
+    value, number, first, second = _exponent(noise, release, least, c, scale, times, far, target, r, still, decay, s)
     for _ in range(100):
         if not (math.isfinite(value) and math.isfinite(first) and math.isfinite(second)):
             if reach == 0.0:
@@ -232,9 +230,7 @@ def accumulate(
             d = sign * (r[i] - c[j])
             decay[j] = math.exp(-abs(d) / scale[j])
             for k in range(nt):
-                still[k, 0, j], still[k, 1, j], still[k, 2, j] = partial(
-                    noise, -d, scale[j], t[k], decay[j], 1.0, t[k]
-                )
+                still[k, 0, j], still[k, 1, j], still[k, 2, j] = partial(noise, -d, scale[j], t[k], decay[j], 1.0, t[k])
         s0, value, _, second = _saddle(
             noise, release, least, c, scale, times, far, target, low, high, 0.3, r[i], still[0, 0], decay, s0
         )
