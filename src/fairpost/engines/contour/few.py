@@ -16,13 +16,13 @@ the crossing, and grows with s: Gauss-Legendre on panels of doubling length.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from fairpost import cancel
 from fairpost.engines.closed.quadrature import on_panels
 from fairpost.engines.contour.law import AtRisk, Level, Sums
-from fairpost.engines.moments import Floats
 
 FEW = 40
 """A factor decays like a power of 1/s; the product of more than so many is a bell along any upright line."""
@@ -70,10 +70,10 @@ def _crossing(whole: int, pole: float, gap: float) -> float:
     return low
 
 
-def _ray(n: int, near: float, most: float, order: int) -> tuple[Floats, Floats]:
+def _ray(n: int, near: float, most: float, order: int) -> tuple[Any, Any]:
     """Nodes u and weights for rates from 0.38 n min(1, near) to n most."""
     ends = [0.0, 2.0 / (n * most)]
     while ends[-1] * n * min(1.0, near) * RAY.real < DEAD:
         ends.append(2 * ends[-1])
     u, weight = on_panels(np.array(ends), order + 3)
-    return RAY * u, RAY * weight  # type: ignore[return-value]
+    return RAY * u, RAY * weight

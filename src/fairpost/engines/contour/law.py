@@ -26,7 +26,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost import cancel
 from fairpost.engines.closed.quadrature import on_panels
@@ -212,7 +211,7 @@ class AtRisk:
 
         cancel.check()
         out = np.empty_like(r)
-        log_density(*self.entities, least, r, out)
+        log_density(*self.entities, least, r, out)  # type: ignore[call-arg]
         return out
 
     def integrate(self, rule: tuple[Floats, Floats], level: Level, least: bool, tilts: tuple[Floats, ...]) -> Sums:
@@ -226,23 +225,20 @@ class AtRisk:
             lean = np.where((r < self.root.noiseless) & (self.root.kind is None), 0.0, 0.7 * lean)
         chunk = 2 * max(1, SHARE // m)
 
-        def work(half: int) -> tuple[list[Floats], NDArray[np.int64]]:
-            sums, spent, s0 = [np.zeros(m) for _ in range(4)] + [np.zeros((nt, 4))], np.zeros(2, dtype=np.int64), 0.0
+        def work(half: int) -> Sums:
+            sums: list[Any] = [*np.zeros((4, m)), np.zeros((nt, 4))]
+            nodes, open_, s0 = 0, 0, 0.0
             for start in range(half, r.size, chunk):
                 cancel.check()
                 some = slice(start, start + chunk - half, 2)
-                nodes = (
-                    np.ascontiguousarray(r[some]),
-                    np.ascontiguousarray(weight[some]),
-                    np.ascontiguousarray(lean[some]),
-                )
-                *more, s0 = accumulate(*self.entities, least, *nodes, level.step, level.cutoff, *tilts, s0, *sums)
-                spent += more
-            return sums, spent
+                there = [np.ascontiguousarray(values[some]) for values in (r, weight, lean)]
+                rule = (*there, level.step, level.cutoff, *tilts)
+                more, cut, s0 = accumulate(*self.entities, least, *rule, s0, *sums)  # type: ignore[call-arg]
+                nodes, open_ = nodes + more, open_ + cut
+            return Sums(*sums, nodes, open_)
 
-        found = [one for part in over_slices(lambda s: [work(h) for h in (0, 1)[s]], 2) for one in part]
-        (one, spent), (two, more) = found
-        return Sums(*one, *spent.tolist()) + Sums(*two, *more.tolist())
+        one, two = (one for part in over_slices(lambda s: [work(h) for h in (0, 1)[s]], 2) for one in part)
+        return one + two
 
 
 @dataclass(frozen=True)
@@ -341,8 +337,8 @@ class Window:
     @property
     def unseen(self) -> float:
         """What was left out of them, as a part of the largest E y."""
-        missed = min(self._missed(self.core), self._missed(self.core / 4))
-        return 3 * missed if missed <= self.allowed else 0.0
+        missed = (self._missed(self.core), self._missed(self.core / 4))
+        return next((3 * one for one in missed if one <= self.allowed), 0.0)
 
     def _missed(self, step: float) -> float:
         """What such steps miss of the kinks."""
@@ -357,7 +353,7 @@ class Window:
         low, high = self.ends(level.drop)
         count = math.ceil((high - low) / (level.spacing * core))
         step = (high - low) / count
-        return low + step * (np.arange(count) + 0.5), np.full(count, step)
+        return low + step * (np.arange(count, dtype=np.float64) + 0.5), np.full(count, step, dtype=np.float64)
 
 
 def _scan(risk: AtRisk, least: bool, start: float, width: float, seen: dict[float, float]) -> None:

@@ -48,7 +48,10 @@ class Contour:
             return f"contours cover {pi.name!r} under continuous noise only, not under {law.name}"
         if law.spread < COARSEST * float(np.max(part.x)):
             return f"{pi.name}: counts and noise are too far apart for floats"
-        return _simplex(pi, part, law) if isinstance(pi, Simplex) else _pos(pi, part, law, rtol)
+        if isinstance(pi, Simplex):
+            return _simplex(pi, part, law)
+        assert isinstance(pi, PoS)
+        return _pos(pi, part, law, rtol)
 
 
 def _simplex(pi: Simplex, part: Part, law: Law) -> Work | str:
@@ -73,6 +76,8 @@ def _pos(pi: PoS, part: Part, law: Law, rtol: float) -> Work | str:
     root = Root(a * d.x / law.spread, a, d.times, law.scaled(1.0), None)
     problem = Shares(root, d.truth, Total.of(root))
     inverse = problem.total.inverse(0.02 * rtol)
-    if inverse is None:
+    # a share is off by about this root mean square at most, and alpha by twice as much
+    spread = np.max(root.scale + d.truth * np.sqrt(d.times @ root.scale**2)) * root.noise.deviation / problem.total.mean
+    if inverse is None or inverse.tail > rtol * spread:
         return f"{pi.name}: the weighted sum of the noisy counts may be negative"
     return lambda rtol: d.entities(pos(problem, inverse, rtol))

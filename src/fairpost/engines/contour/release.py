@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def certain(x: Floats, times: Counted, total: float) -> Moments:
     bias = -x if total == 0 else np.array([math.fsum([total, *(-x * times).tolist()])])
     none = np.zeros(x.size)
     error, threshold = np.spacing(np.abs(bias)), None if total == 0 else 0.0
-    sure = {"mse_error": 4e-16 * bias**2, "zero_error": none, "threshold_error": threshold}
+    sure: dict[str, Any] = {"mse_error": 4e-16 * bias**2, "zero_error": none, "threshold_error": threshold}
     return Moments(bias, error, bias**2, np.full(x.size, float(total == 0)), threshold, kind="bound", **sure)
 
 
@@ -62,8 +63,10 @@ def simplex(root: Root, rtol: float) -> Moments:
     """In units of the noise scale; x ascending."""
     risk = root.at_risk(1e-4 * min(rtol, 1e-6))
     drift = root.surplus / root.n  # type: ignore[operator]
+    if risk.index.size == 0:
+        return _never(root, drift)
     clipped = Window.of(risk, True, rtol)
-    if risk.index.size == 0 or float(np.max(clipped.log)) < math.log(TINY):
+    if float(np.max(clipped.log)) < math.log(TINY):
         return _never(root, drift)
     none = float(np.sum(np.log1p(-np.minimum(root.beside(root.typical[0])[0], 0.9)) @ root.times))
     whole = clipped if none < SURE else Window.of(risk, False, rtol)
@@ -123,7 +126,7 @@ def _never(root: Root, drift: float) -> Moments:
     """Clipping is less likely than any double says: v = z - mean(noise) + (C - sum x)/n."""
     bias, none = np.full(root.c.size, drift), np.zeros(root.c.size)
     mse = np.full(root.c.size, root.noise.variance * (1 - 1 / root.n) + drift**2)
-    small = {"mse_error": 1e-14 * mse, "zero_error": none + TINY, "threshold_error": TINY}
+    small: dict[str, Any] = {"mse_error": 1e-14 * mse, "zero_error": none + TINY, "threshold_error": TINY}
     return Moments(bias, np.spacing(np.abs(bias)) + TINY, mse, none, 0.0, kind="estimate", **small)
 
 

@@ -62,7 +62,7 @@ class Total:
     def of(cls, root: Root) -> Total:
         """The grid reaches levels of about 200, or as far as the transform exists."""
         scales, place = np.unique(root.scale, return_inverse=True)
-        times = np.bincount(place, root.times)
+        times = np.bincount(place, root.times).astype(np.float64)
         deviation = math.sqrt(float(times @ scales**2) * root.noise.variance)
         high = min(20 / deviation, 0.999 * root.noise.strip / float(scales[-1]))
         tilt = np.geomspace(min(0.2 / deviation, 0.1 * high), high, 60)
