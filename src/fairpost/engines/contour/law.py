@@ -235,9 +235,11 @@ class AtRisk:
                 rule = (*there, level.step, level.cutoff, *tilts)
                 more, cut, s0 = accumulate(*self.entities, least, *rule, s0, *sums)  # type: ignore[call-arg]
                 nodes, open_ = nodes + more, open_ + cut
-            return Sums(*sums, nodes, open_)
+            first, mixed, square, zero, common = sums
+            return Sums(first, mixed, square, zero, common, nodes, open_)
 
-        one, two = (one for part in over_slices(lambda s: [work(h) for h in (0, 1)[s]], 2) for one in part)
+        halves = over_slices(lambda some: [work(half) for half in range(2)[some]], 2)
+        one, two = (sums for part in halves for sums in part)
         return one + two
 
 

@@ -48,13 +48,14 @@ def root_of(x: Floats, times: Counted, law: Law, total: float) -> Root:
 
 @dataclass(frozen=True)
 class _Found:
-    """By level: E y, its mean, P(v = 0), the mean squared errors, the mass of r's law, and how many contours were cut short."""
+    """By level: E y, its mean, P(v = 0), the mean squared errors, the mass and E[r^2] of r's law, and how many contours were cut short."""
 
     y: Floats
     mean: float
     zero: Floats
     mse: Floats
     mass: float
+    second: float
     nodes: int
     open: int
 
@@ -96,7 +97,7 @@ def simplex(root: Root, rtol: float) -> Moments:
                 now.zero,
                 now.mean,
                 nodes=now.nodes,
-                mse_error=(SAFETY * moved + lost + 1e-11) * now.mse + 2 * missed,
+                mse_error=(SAFETY * moved + lost + 1e-11) * now.mse + 2 * missed + 2e-13 * now.second,
                 zero_error=np.full_like(now.zero, chance),
                 threshold_error=SAFETY * abs(now.mean - before.mean) + 1e-14 * math.sqrt(root.n) * now.mean + missed,
             )
@@ -119,7 +120,7 @@ def _at(risk: AtRisk, clipped: Window, whole: Window, level: Level) -> _Found:
     mse = np.full(root.c.size, root.noise.variance + second - 2 * cross)
     mse[risk.index] = root.noise.variance + law.square
     mean = float(y @ root.times) / root.n
-    return _Found(y, mean, zero, np.maximum(mse, 1e-300), mass, sums.nodes, sums.open + law.open)
+    return _Found(y, mean, zero, np.maximum(mse, 1e-300), mass, second, sums.nodes, sums.open + law.open)
 
 
 def _never(root: Root, drift: float) -> Moments:
