@@ -246,9 +246,11 @@ def audit_entry(r, entities=True, total=None):
         "problem": {"release": "release", "allocation": "proportional"}[r.task],
         "task": "release" if r.postprocess in ("nonnegative", "sum-clipped", "simplex") else "allocation",
         "accuracy": r.accuracy.kind,
-        "accuracies": dict.fromkeys(
-            ("bias", "mean_squared_error", "zero"), "bound" if r.sample is None else "interval"
-        ),
+        "accuracies": {
+            "bias": r.accuracy.kind,
+            "mean_squared_error": r.mse_accuracy.kind,
+            "zero": r.zero_accuracy.kind,
+        },
         "groups": groups_of(r),
         "confidence": None if r.sample is None else r.sample.confidence,
         "interrupted": False,

@@ -202,7 +202,7 @@ def concrete_classes():
 
 ASKED = {
     ("bounds/theorems.py", "Gaussian"): "Proposition 2 is a theorem about Gaussian noise",
-    ("engines/exact/programme/factors.py", "DiscreteGaussian"): "an assertion: the table of masses is its own",
+    ("engines/closed/programme/factors.py", "DiscreteGaussian"): "an assertion: the table of masses is its own",
     ("engines/montecarlo/backends/gpu/grouped.py", "Simplex"): "the kernels of lists and of groups share its code",
     ("engines/montecarlo/backends/gpu/grouped.py", "KeepsTotal"): "where its totals come from",
     ("engines/montecarlo/backends/gpu/grouped.py", "Allocating"): "where its weights come from",

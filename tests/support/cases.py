@@ -27,7 +27,7 @@ from fairpost.rules import PosThreshold, SimplexThreshold
 from support.draws import labels, numbers
 
 FOLDER = Path(__file__).resolve().parents[1] / "cases"
-WIDER = {"bound": 1.0, "expansion": 1.0, "interval": 2.2}
+WIDER = {"bound": 1.0, "estimate": 1.0, "expansion": 1.0, "interval": 2.2}
 ROUNDING = 1e-10
 """Values are kept to 11 digits."""
 SMALL = 1e-12

@@ -25,6 +25,8 @@ class Analytic:
 
     methods: tuple[Method, ...]
     rtol: float
+    missing: str = "there is no formula"
+    """What is said of a rule that no method knows."""
 
     def choose(self, part: Part) -> tuple[Method | None, list[tuple[str, str]]]:
         """The first method that fits, and the name of each before it with the reason why it does not."""
@@ -36,7 +38,10 @@ class Analytic:
             if why is None:
                 return method, passed
             passed.append((method.name, why))
-        return None, passed
+        return None, passed or [(self.methods[-1].name, self._unknown(part))]
+
+    def _unknown(self, part: Part) -> str:
+        return f"{self.missing} for the post-processing {part.pi.name!r}"
 
     def supports(self, question: Question) -> str | None:
         """The reason of the first refusal before any work; None where there is none."""
@@ -74,7 +79,7 @@ class Analytic:
                 return found
             refused.append(found)
         tried = [one for one in refused if one.tried]
-        return min(tried, key=_width) if tried else refused[-1]
+        return min(tried, key=_width) if tried else refused[-1] if refused else Refusal(self._unknown(part))
 
     def _by_group(self, parts: Sequence[Part], partition: Partition) -> Answer | Refusal:
         """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.

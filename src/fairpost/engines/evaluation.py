@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +80,13 @@ class Asked:
 class Evaluators:
     """The evaluators of one engine, by the type of post-processing."""
 
-    def __init__(self, missing: str) -> None:
-        self._missing, self._found = missing, dict[type[PostProcessing], Callable[[Any, Asked], Work]]()
+    def __init__(self) -> None:
+        self._found = dict[type[PostProcessing], Callable[[Any, Asked], Work]]()
+
+    @property
+    def kinds(self) -> tuple[type[PostProcessing], ...]:
+        """The types of post-processings that are registered."""
+        return tuple(self._found)
 
     def register(self, kind: type[PostProcessing]) -> Callable[[Callable[[Any, Asked], Work]], Any]:
         """A decorator: this function prepares the evaluation of that type."""
@@ -98,7 +103,7 @@ class Evaluators:
             if kind in self._found:
                 with _in_floats(pi.name):
                     return _in_floats(pi.name)(self._found[kind](pi, asked))
-        raise UnsupportedError(self._missing.format(name=pi.name))
+        raise AssertionError(f"{pi.name} is not registered")
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,11 @@ class Registered:
     name: str
     kind: Kind
     evaluators: Evaluators
-    rules: ClassVar[tuple[type[PostProcessing], ...]] = (PostProcessing,)
+
+    @property
+    def rules(self) -> tuple[type[PostProcessing], ...]:
+        """Those with an evaluator."""
+        return self.evaluators.kinds
 
     def _work(self, part: Part, rtol: float) -> Work:
         return self.evaluators.prepare(part.pi, Asked(part.x, part.truth, part.mechanism, rtol))

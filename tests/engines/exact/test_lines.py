@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from fairpost.engines.closed.quadrature import legendre
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
-from fairpost.engines.closed.quadrature import legendre
 from fairpost.engines.exact.simplex.moments import simplex
 from fairpost.engines.exact.threshold import counted, few, lines, nodes
 from fairpost.engines.exact.threshold import release as jump

@@ -8,11 +8,11 @@ import pytest
 
 import fairpost as fp
 from fairpost.engines import Exact
+from fairpost.engines.closed.quadrature import legendre
 from fairpost.engines.exact.pos import inverse as inverses
 from fairpost.engines.exact.pos.one import one
 from fairpost.engines.exact.pos.problem import Problem
 from fairpost.engines.exact.pos.separated import separated
-from fairpost.engines.closed.quadrature import legendre
 from fairpost.engines.exact.simplex import moments as simplexes
 from fairpost.engines.exact.sums import one as releases
 from fairpost.engines.exact.sums.one import one as cut_one

@@ -8,6 +8,7 @@ from scipy.special import wofz
 
 import fairpost as fp
 from fairpost.engines.closed.kernels.mills import zeroth
+from fairpost.engines.closed.quadrature import between
 from fairpost.engines.exact.pos import turned
 from fairpost.engines.exact.pos.general import general
 from fairpost.engines.exact.pos.kernels.noise import below, below_from, mass_below
@@ -16,7 +17,6 @@ from fairpost.engines.exact.pos.kernels.separated import product_and_ratios
 from fairpost.engines.exact.pos.opposite import opposite
 from fairpost.engines.exact.pos.problem import Problem, chance_negative
 from fairpost.engines.exact.pos.side import NEVER
-from fairpost.engines.closed.quadrature import between
 from fairpost.engines.exact.threshold import lines
 from support.oracles.brute import projected_shares
 from support.oracles.definitions import pair_shares

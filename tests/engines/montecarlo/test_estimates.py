@@ -607,7 +607,8 @@ def test_memory_does_not_grow_with_runs() -> None:
     n, threads = 200_000, 2
     counts = fp.Counts(np.arange(n) % 1000)
     pis = [made("baseline", counts), made("pos", counts)]
-    samples(MonteCarlo(2, block=1), fp.Counts([1, 2]), fp.Laplace(1.0), [made("pos", fp.Counts([1, 2]))])  # compile
+    few = fp.Counts([1, 2])
+    samples(MonteCarlo(2, block=1), few, fp.Laplace(1.0), [made("baseline", few), made("pos", few)])
     tracemalloc.start()
     samples(MonteCarlo(24, block=4, threads=threads), counts, fp.Laplace(3.0), pis)
     peak = tracemalloc.get_traced_memory()[1]

@@ -63,6 +63,8 @@ def _shares(x: Floats, a: Floats, times: Counted, shares: Floats, mechanism: Law
     a = a / np.max(a)
     fallback = a / np.sum(counts * a) - shares
     mean, deviation = _sum_moments(x, a, counts, mechanism)
+    if not mean > 0:
+        return Moments.unknown(x.size, "baseline: counts and noise are too far apart for floats (E[S] is 0 in floats)")
     previous: tuple[Floats, Floats] | None = None
     for centred, rule in attempts(deviation / mean):
         found = _integrate(_Problem(x, a, counts, shares, mechanism, mean, centred), rule)

@@ -35,8 +35,8 @@ def unchanged(pi: Unchanged, part: Part, law: Law) -> Work:
         nothing = np.zeros_like(d.x)
         zero = law.density(-d.x) if law.discrete else nothing
         mse = np.full_like(d.x, law.variance)
-        errors = {"mse_error": ROUNDING * mse, "zero_error": ROUNDING * zero}
-        return d.entities(Moments(nothing, nothing, mse, zero, kind="bound", **errors))
+        wide = ROUNDING * mse, ROUNDING * zero
+        return d.entities(_bound(nothing, nothing, mse, zero, wide))
 
     return work
 
@@ -49,8 +49,8 @@ def nonnegative(pi: Nonnegative, part: Part, law: Law) -> Work:
         n1, n2 = -law.lower(-d.x, 0.0, 1), law.lower(-d.x, 0.0, 2)
         zero = law.cdf(-d.x)
         mse, mse_error = _mse(law.variance, 0.0, d.x, n1, n2, ROUNDING)
-        errors = {"mse_error": mse_error, "zero_error": ROUNDING * zero}
-        return d.entities(Moments(n1, ROUNDING * n1, mse, zero, kind="bound", **errors))
+        wide = mse_error, ROUNDING * zero
+        return d.entities(_bound(n1, ROUNDING * n1, mse, zero, wide))
 
     return work
 
@@ -65,8 +65,8 @@ def keeps_sum(pi: Sum, part: Part, law: Law) -> Work:
         error = np.full_like(d.x, 4e-16 * (abs(shift) + float(d.x.max()))) * (shift != 0)
         mse = np.full_like(d.x, sum_law.variance(law, n) + shift**2)
         zero = sum_law.at_zero(d.x + shift, n, law)
-        errors = {"mse_error": ROUNDING * mse + 2 * abs(shift) * error, "zero_error": LATTICE * zero}
-        return d.entities(Moments(bias, error, mse, zero, kind="bound", **errors))
+        wide = ROUNDING * mse + 2 * abs(shift) * error, LATTICE * zero
+        return d.entities(_bound(bias, error, mse, zero, wide))
 
     return work
 
@@ -81,10 +81,15 @@ def sum_clipped(pi: SumClipped, part: Part, law: Law) -> Work:
         n1, n2 = sum_law.clipped(u, n, law, 1), sum_law.clipped(u, n, law, 2)
         mse, mse_error = _mse(sum_law.variance(law, n), shift, d.x, n1, n2, RELATIVE)
         zero = np.minimum(sum_law.clipped(u, n, law, 0) + sum_law.at_zero(u, n, law), 1.0)
-        errors = {"mse_error": mse_error, "zero_error": LATTICE * zero}
-        return d.entities(Moments(shift + n1, RELATIVE * n1 + 4e-16 * abs(shift), mse, zero, kind="bound", **errors))
+        wide = mse_error, LATTICE * zero
+        return d.entities(_bound(shift + n1, RELATIVE * n1 + 4e-16 * abs(shift), mse, zero, wide))
 
     return work
+
+
+def _bound(bias: Floats, error: Floats, mse: Floats, zero: Floats, wide: tuple[Floats, Floats]) -> Moments:
+    """Moments in closed form, with the errors of the mean square and of the chance of 0."""
+    return Moments(bias, error, mse, zero, mse_error=wide[0], zero_error=wide[1], kind="bound")
 
 
 def _mse(variance: float, shift: float, x: Floats, n1: Floats, n2: Floats, part: float) -> tuple[Floats, Floats]:

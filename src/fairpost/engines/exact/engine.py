@@ -36,7 +36,11 @@ class Exact:
         from fairpost.engines.evaluation import Registered
         from fairpost.engines.exact.evaluators import EXACT
 
-        return Analytic((Closed(), Contour(), Registered(self.name, "bound", EXACT)), self.rtol)
+        return Analytic(
+            (Closed(), Contour(), Registered(self.name, "bound", EXACT)),
+            self.rtol,
+            missing="the exact engine has no integral",
+        )
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""

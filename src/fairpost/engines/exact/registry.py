@@ -8,7 +8,7 @@ from fairpost.errors import UnsupportedError
 from fairpost.noise import Law
 from fairpost.noise.base import GAUSSIAN, LAPLACE
 
-EXACT = Evaluators("the exact engine has no integral for the post-processing {name!r}")
+EXACT = Evaluators()
 
 
 def continuous(name: str, law: Law) -> Law:

@@ -24,7 +24,7 @@ class Expansion:
         from fairpost.engines.evaluation import Registered
         from fairpost.engines.expansion.evaluators import EXPANSION
 
-        return Analytic((Registered(self.name, "expansion", EXPANSION),), rtol=1.0)
+        return Analytic((Registered(self.name, "expansion", EXPANSION),), rtol=1.0, missing="there is no expansion")
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""

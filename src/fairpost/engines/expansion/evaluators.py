@@ -11,7 +11,7 @@ from fairpost.engines.moments import Moments
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
 
-EXPANSION = Evaluators("there is no expansion for the post-processing {name!r}")
+EXPANSION = Evaluators()
 
 
 def _in_turn(*ways: Callable[[], Work]) -> Work:

@@ -95,18 +95,25 @@ def shared(paid: Paid | Mixed, g: Floats, shares: Floats, rtol: float, name: str
     return Moments.missed(name, bias, error, rtol)
 
 
-def payments(pi: Paying, part: Part, law: Law) -> Work | str:
-    """Each payment by itself, or shares of their sum."""
-    programme, n = pi.programme, part.x.size
+def _tied(pi: Paying, law: Law) -> str | None:
+    """Why payments have no integral: what ties them to each other, or a noise whose law is not known."""
+    programme = pi.programme
     if programme.seats is not None:
         return f"{pi.name}: seats are ranks among all states and have no integral"
     if programme.hold_harmless is not None or programme.minimum is not None:
         what = "hold-harmless" if programme.hold_harmless is not None else "a minimum for groups"
         return f"{pi.name}: {what} ties every payment to all others and has no integral"
-    noise = programme.base_noise
-    for one in (law, noise):
+    for one in (law, programme.base_noise):
         if one is not None and (not isinstance(one, Law) or one.code is None):
             return f"{pi.name}: programmes have no closed form under {one.name} noise; it can be simulated"
+    return None
+
+
+def payments(pi: Paying, part: Part, law: Law) -> Work | str:
+    """Each payment by itself, or shares of their sum."""
+    programme, n, noise = pi.programme, part.x.size, pi.programme.base_noise
+    if why := _tied(pi, law):
+        return why
     assert programme.base is not None
     base, a = programme.base, programme.a(n)
     paid: Paid | Mixed = Paid(part.x, a, pi.kinks, law)
