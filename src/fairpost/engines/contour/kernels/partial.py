@@ -1,9 +1,9 @@
 """Partial transforms E[y^k e^{-sy}; y > 0], k = 0, 1, 2, of one noisy value on one side of the threshold.
 
 y = d - noise is its distance from the threshold; d = r - c below, c - r above (both laws are symmetric). s is real or complex. Where d > 0
-they are like e^{-sd}, which far out on a contour is beyond doubles: all three come times lift = e^{(s - s0) d}, s0 where the contour crosses
-the axis (1 and s for a real s). `noise` is None for Laplace, 1 for Gaussian noise: a type of its own each, so that what one noise does not use
-is not compiled for it.
+they are like e^{-sd}, which far out on a contour is beyond doubles: all three come times lift = e^{(s - s0) d}, s0 where the contour
+crosses the axis (1 and s for a real s; Gaussian noise: any lift). `noise` is None for Laplace, 1 for Gaussian noise: a type of its own
+each, so that what one noise does not use is not compiled for it.
 """
 
 import math
@@ -22,7 +22,7 @@ def partial(noise: Any, d: float, scale: float, s: Any, decay: float, lift: Any,
     """The three; decay = e^{-|d|/scale} (not used for Gaussian noise). For d <= 0 lift is 1."""
     if noise is None:
         return _laplace(d, scale, s, decay, lift, s0)
-    return _gaussian(d / scale, scale, s, lift, s0)
+    return _gaussian(d / scale, scale, s, lift)
 
 
 @kernel(error_model="numpy")
@@ -73,7 +73,7 @@ def _growth(x: Any, head: Any, tail: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _gaussian(x: float, sigma: float, s: Any, lift: Any, s0: float) -> Any:
+def _gaussian(x: float, sigma: float, s: Any, lift: Any) -> Any:
     """sigma^k e^{-x^2/2} I_k(q) / sqrt(2 pi), q = s sigma - x (`mills`); for Re q < 0 the whole line less the mirror image."""
     q = s * sigma - x
     head = math.exp(-0.5 * x * x) / _ROOT_TWO_PI * lift
@@ -81,7 +81,7 @@ def _gaussian(x: float, sigma: float, s: Any, lift: Any, s0: float) -> Any:
         i0, i1, i2 = first_three(q)
         return head * i0, sigma * head * i1, sigma * sigma * head * i2
     i0, i1, i2 = first_three(-q)
-    whole = np.exp(0.5 * (s * sigma) ** 2 - (s0 if x > 0.0 else s) * (sigma * x))
+    whole = np.exp(0.5 * s * sigma * (s * sigma - 2.0 * x)) * lift
     return (
         whole - head * i0,
         sigma * (head * i1 - whole * q),

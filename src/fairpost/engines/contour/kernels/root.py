@@ -184,14 +184,17 @@ def power(z: complex, k: int) -> complex:
 
 @kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
 def _product(
-    moving: Numbers, still: Floats, lift: Numbers, reference: Floats, times: Counted, g: Numbers
+    moving: Numbers, still: Floats, lift: Numbers, reference: Floats, share: complex, times: Counted, g: Numbers
 ) -> tuple[complex, complex]:
-    """prod (psi reference)^times, psi = moving + still lift, and sum times still lift/psi; g receives 1/psi and lift/psi."""
+    """prod (psi reference share)^times, psi = moving + still lift, and sum times still lift/psi; g receives 1/psi and lift/psi."""
     product, run, held = 1.0 + 0.0j, 1.0 + 0.0j, 0.0 + 0.0j
     count = times[0]
     for j in range(times.size):
         psi = (moving[j] + still[j] * lift[j]) * reference[j]  # about 1: psi^2 may be below what doubles hold
-        size = reference[j] / (psi.real * psi.real + psi.imag * psi.imag)
+        square = psi.real * psi.real + psi.imag * psi.imag
+        size = (
+            reference[j] / square if square > 0.0 else 0.0
+        )  # far out both sides may be below doubles, and every term with them
         g[0, j] = complex(psi.real * size, -psi.imag * size)
         g[1, j] = g[0, j] * lift[j]
         held += (times[j] * still[j]) * g[1, j]
@@ -199,7 +202,7 @@ def _product(
             product *= power(run, count)
             run = 1.0 + 0.0j
             count = times[j]
-        run *= psi
+        run *= psi * share
     return product * power(run, count), held
 
 
@@ -237,11 +240,14 @@ def accumulate(
         if not (math.isfinite(value) and math.isfinite(second)):
             s0 = 0.0
             continue
-        lifted = target
+        lifted, part = target, 1.0
         for j in range(m):
             d = sign * (r[i] - c[j])
             reference[j] = 1.0 / (still[0, 0, j] + partial(noise, d, scale[j], s0, decay[j], 1.0, s0)[0])
             lifted -= times[j] * max(d, 0.0)
+        if lifted < 0.0 and noise is not None:  # the product is lifted as a whole by no more than e^{s target}
+            part = max(target, 0.0) / (target - lifted)
+            lifted = min(target, 0.0)
         # s(v) = s0 + i width sinh v - bend (cosh v - 1): straight near the saddle, then it turns to where e^{s target} decays. Equal steps
         # of v converge like e^{-2 pi w/step}, w the angle to the vertical or to where the transforms grow
         sigma = 1.0 / math.sqrt(second)
@@ -256,20 +262,21 @@ def accumulate(
             v = q * fine
             offset = complex(-bend * (math.cosh(v) - 1.0), width * math.sinh(v))
             speed = complex(width * math.cosh(v), bend * math.sinh(v)) * (fine / math.pi * (0.5 if q == 0 else 1.0))
-            power, drift = value + offset * lifted, 0j
+            power, drift = value + 0j, 0j
             if release and far > 0.0:
                 log, drift, _ = _line(noise, s0 + offset)
                 power += far * log - level
+            share = np.exp(offset * (lifted / (n - far)))
             outer = np.exp(power) * speed * weight[i]
             for j in range(m):
                 d = sign * (r[i] - c[j])
-                turn[j] = np.exp(offset * d) if d > 0.0 else 1.0 + 0.0j
+                turn[j] = np.exp(offset * (part * d)) if d > 0.0 else 1.0 + 0.0j
                 moving[0, j], moving[1, j], moving[2, j] = partial(
                     noise, d, scale[j], s0 + offset, decay[j], turn[j], s0
                 )
             size = 0.0
             for k in range(nt):
-                product, held = _product(moving[0], still[k, 0], turn, reference, times, g)
+                product, held = _product(moving[0], still[k, 0], turn, reference, share, times, g)
                 product *= np.exp(far_log[k] + t[k] * far * r[i]) * outer
                 number = n - held if release else held + far
                 one = product * number
