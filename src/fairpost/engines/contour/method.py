@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,40 +22,7 @@ COARSEST = 1e-9
 """The noise has to be at least this part of the counts: floats tell r from them to 2e-16 of themselves."""
 
 
-@dataclass(frozen=True)
-class Contour:
-    """Contour integrals, refined until two levels agree: errors are estimates."""
-
-    name: ClassVar[str] = "contour"
-    rules: ClassVar[tuple[type[PostProcessing], ...]] = (Simplex, PoS)
-
-    def fits(self, part: Part, rtol: float) -> str | None:
-        """Why not, by the noise, the total and how near S may come to 0."""
-        work = self._work(part, rtol)
-        return work if isinstance(work, str) else None
-
-    def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
-        """Its moments."""
-        work = self._work(part, rtol)
-        if isinstance(work, str):
-            return Refusal(work)
-        with np.errstate(all="ignore"):  # far tails under- and overflow; what is not finite is refused in `answer`
-            found = work(rtol)
-            return found.answer("exact", found.kind, part)
-
-    def _work(self, part: Part, rtol: float) -> Work | str:
-        law, pi = part.mechanism, part.pi
-        if not isinstance(law, Law) or law.code not in (LAPLACE, GAUSSIAN):
-            return f"contours cover {pi.name!r} under continuous noise only, not under {law.name}"
-        if law.spread < COARSEST * float(np.max(part.x)):
-            return f"{pi.name}: counts and noise are too far apart for floats"
-        if isinstance(pi, Simplex):
-            return _simplex(pi, part, law)
-        assert isinstance(pi, PoS)
-        return _pos(pi, part, law, rtol)
-
-
-def _simplex(pi: Simplex, part: Part, law: Law) -> Work | str:
+def _simplex(pi: Simplex, part: Part, law: Law, rtol: float) -> Work | str:
     d = distinct(part)
     if pi.C == 0 or part.x.size == 1:
         return lambda rtol: d.entities(release.certain(d.x, d.times, pi.C))
@@ -81,3 +49,38 @@ def _pos(pi: PoS, part: Part, law: Law, rtol: float) -> Work | str:
     if inverse is None or inverse.tail > rtol * spread:
         return f"{pi.name}: the weighted sum of the noisy counts may be negative"
     return lambda rtol: d.entities(pos(problem, inverse, rtol))
+
+
+PREPARE: dict[type[PostProcessing], Callable[[Any, Part, Law, float], Work | str]] = {Simplex: _simplex, PoS: _pos}
+"""For each kind of rule the work, or the reason why there is none."""
+
+
+@dataclass(frozen=True)
+class Contour:
+    """Contour integrals, refined until two levels agree: errors are estimates."""
+
+    name: ClassVar[str] = "contour"
+    rules: ClassVar[tuple[type[PostProcessing], ...]] = tuple(PREPARE)
+
+    def fits(self, part: Part, rtol: float) -> str | None:
+        """Why not, by the noise, the total and how near S may come to 0."""
+        work = self._work(part, rtol)
+        return work if isinstance(work, str) else None
+
+    def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
+        """Its moments."""
+        work = self._work(part, rtol)
+        if isinstance(work, str):
+            return Refusal(work)
+        with np.errstate(all="ignore"):  # far tails under- and overflow; what is not finite is refused in `answer`
+            found = work(rtol)
+            return found.answer("exact", found.kind, part)
+
+    def _work(self, part: Part, rtol: float) -> Work | str:
+        law, pi = part.mechanism, part.pi
+        if not isinstance(law, Law) or law.code not in (LAPLACE, GAUSSIAN):
+            return f"contours cover {pi.name!r} under continuous noise only, not under {law.name}"
+        if law.spread < COARSEST * float(np.max(part.x)):
+            return f"{pi.name}: counts and noise are too far apart for floats"
+        prepare = next(PREPARE[kind] for kind in type(pi).__mro__ if kind in PREPARE)
+        return prepare(pi, part, law, rtol)
