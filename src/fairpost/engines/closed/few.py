@@ -21,9 +21,8 @@ import numpy as np
 from fairpost.engines.base import Answer, Part, Refusal
 from fairpost.engines.closed import rare
 from fairpost.engines.closed.kernels import few as kernels
-from fairpost.engines.closed.rare import ROUNDING, Rare
-from fairpost.engines.exact.pos.inverse import Inverse
-from fairpost.engines.exact.pos.separated import unclipped
+from fairpost.engines.closed.rare import Rare
+from fairpost.engines.closed.total import ROUNDING, Inverse
 from fairpost.engines.moments import Floats, Moments, distinct
 from fairpost.errors import ToleranceError
 from fairpost.noise import Law, Threshold
@@ -208,7 +207,7 @@ def _shares(q: Rare, k: int, table: Table, missed: float, rtol: float) -> Moment
     p, zero = q.problem, np.zeros(x.size + 1)
 
     def moments(inverse: Inverse) -> tuple[Floats, Floats]:
-        bias, mse = unclipped(p, inverse)
+        bias, mse = p.unclipped(inverse)
         out = np.zeros((2, inverse.t.size, x.size + 1))
         zero[:] = 0.0
         kernels.shares(x, a, *table, foot, top, s, q.n - x.size, inverse.t, zero, out)

@@ -8,7 +8,7 @@ alone may be clipped, r hangs on y_i alone. With the edge L_i = a_i tau, the ste
 
 -y_i/(n - 1) and nothing kept up to z0, 0 from z1 on, a line between (tau = 0: B = 0, A = 1/(n - 1)). g_i = n r, and where at most one is
 clipped at a time r is the sum of these over i. For a release the moments of r are those of a clipped entry of pi_S (`sum_law`); for shares
-1/S = sum omega e^{-tS} (`pos.inverse`) leaves partial transforms of the own noise.
+1/S = sum omega e^{-tS} (`closed.total`) leaves partial transforms of the own noise.
 
 Two clipped at a time. For every w: either two of the X_j are at or below w + top, the end of the ramp, or r > w for the shift r of the rule.
 No rule keeps more than u_+, so r > w needs sum (X_j - w)_+ > C, and by Chernoff with any q > 0, F_j = P(X_j < w) and drift = (C - sum x)/n
@@ -40,9 +40,7 @@ import numpy as np
 from fairpost.bounds import sum_law
 from fairpost.bounds.theorems import RELATIVE
 from fairpost.engines.closed.shares import range_error
-from fairpost.engines.exact.pos.inverse import Inverse, fitted
-from fairpost.engines.exact.pos.problem import Chernoff, Problem, chance_negative
-from fairpost.engines.exact.pos.separated import of_clipped, unclipped
+from fairpost.engines.closed.total import ROUNDING, SURE, Inverse, Total
 from fairpost.engines.moments import Counted, Distinct, Floats, Moments
 from fairpost.noise import Law, Threshold
 
@@ -50,8 +48,6 @@ FLOOR = 1e-12
 """Of the noise's deviation, in the unit of the answer: below it an alpha is as good as 0."""
 DIGITS = 1e-3
 """What anybody needs of an alpha."""
-ROUNDING = 1e-13
-"""Of sums with the nodes of 1/S."""
 OFTEN = 1e-3
 """A chance of more than that is not rare, whatever the tolerance."""
 NEGLIGIBLE = 1e-4
@@ -96,9 +92,9 @@ class Rare:
         return self.rule.level * (n - 1) / n, b + 1 / (n - 1), b
 
     @cached_property
-    def problem(self) -> Problem:
-        """Of shares."""
-        return Problem.build(self.d.x, self.d.a, self.d.times, self.d.truth, self.law)
+    def problem(self) -> Total:
+        """S of shares, in units of the largest weight."""
+        return Total(self.a * self.d.x, self.a, self.d.times, self.d.truth, self.law)
 
     @cached_property
     def a(self) -> Floats:
@@ -208,9 +204,7 @@ class Rare:
         """Whether S > 0 is certain enough; so it is for a release."""
         if self.total is not None:
             return True
-        p = self.problem
-        level = Chernoff.of(p).level(0.75 * p.mean) if p.mean > 0 and p.variance > 0 else 0.0
-        return level > 20 and 32 * math.exp(-min(level, 60.0)) <= tolerance
+        return self.problem.sure > SURE and 32 * math.exp(-self.problem.sure) <= tolerance
 
 
 # -- a release ---------------------------------------------------------------------------------------------------------------
@@ -287,7 +281,7 @@ def _weighed(q: Rare, inverse: Inverse) -> tuple[Floats, Floats, Floats]:
 
 def _share_moments(q: Rare, inverse: Inverse) -> tuple[Floats, Floats]:
     p, n = q.problem, float(q.n)
-    bias, mse = unclipped(p, inverse)
+    bias, mse = p.unclipped(inverse)
     first, second, cross = _weighed(q, inverse)
     rho, mean = np.sum(first, axis=0), p.tilted(inverse.t)[1]
     lift = n * rho - float(p.times @ rho)
@@ -312,7 +306,7 @@ def share_answer(
     rtol: float,
 ) -> Moments:
     """From bias and mean square with a stand-in for 1/S, and then P(out_j = 0), with the errors of the stand-in and of what is missed."""
-    known = fitted(q.problem, rtol, moments, ROUNDING)
+    known = q.problem.fitted(rtol, moments)
     if known is None:
         return Moments.unknown(q.d.x.size, "few clipped: S may come near 0")
     inverse, bias, mse = known
@@ -323,8 +317,8 @@ def share_answer(
         np.sqrt(mse) * inverse.rms + inverse.tail + q.lost(missed) + rounding,
         mse,
         np.clip(zero(), 0.0, 1.0),
-        degenerate=chance_negative(p),
-        mse_error=of_clipped(inverse, mse, unclipped(p, inverse)[1], p.shares) + q.lost(missed, 2),
+        degenerate=p.chance_negative,
+        mse_error=inverse.of_clipped(mse, p.unclipped(inverse)[1], p.shares) + q.lost(missed, 2),
         zero_error=np.full_like(bias, missed + ROUNDING + inverse.tail),
         kind="bound",
     )
@@ -346,5 +340,5 @@ def known_part(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, 
         some = int(np.sum(law.cdf(0.5 * (q.top - x - q.drift)) > NEVER))
         (z0, one, two), n = q.line, float(q.n)
         return np.asarray(n * (one * _clipped(q, 1, z0, some) - two * _clipped(q, 1, q.top, some)))
-    known = fitted(q.problem, 1e-9, lambda inverse: _share_moments(q, inverse), ROUNDING)
+    known = q.problem.fitted(1e-9, lambda inverse: _share_moments(q, inverse))
     return None if known is None else np.asarray(float(q.n) * np.sum(_weighed(q, known[0])[0], axis=0))

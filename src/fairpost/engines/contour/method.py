@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairpost.engines.base import Answer, Part, Refusal
+from fairpost.engines.closed.total import Total
 from fairpost.engines.contour import release
 from fairpost.engines.contour.few import FEW
 from fairpost.engines.contour.law import Root
-from fairpost.engines.contour.shares import Shares, Total, pos
+from fairpost.engines.contour.shares import Shares, pos
 from fairpost.engines.moments import Moments, Work, distinct
 from fairpost.noise import Law
 from fairpost.noise.base import GAUSSIAN, LAPLACE
@@ -42,7 +43,7 @@ def _pos(pi: PoS, part: Part, law: Law, rtol: float) -> Work | str:
         )
         return lambda rtol: sure
     root = Root(a * d.x / law.spread, a, d.times, law.scaled(1.0), None)
-    problem = Shares(root, d.truth, Total.of(root))
+    problem = Shares(root, Total(root.c, a, d.times, d.truth, root.noise))
     inverse = problem.total.inverse(0.02 * rtol)
     # a share is off by about this root mean square at most, and alpha by twice as much
     spread = np.max(root.scale + d.truth * np.sqrt(d.times @ root.scale**2)) * root.noise.deviation / problem.total.mean
