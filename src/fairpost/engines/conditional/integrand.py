@@ -31,8 +31,9 @@ from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import Law
 
 Floats = NDArray[np.float64]
-LEAST, NEVER = 1e-4, 1e-12
-"""Of alpha, and of the noise's deviation: what may be left out, a tenth of three digits, and what no reader sees."""
+LEAST, SURE, NEVER = 1e-5, 1e-4, 1e-12
+"""What may be left out: of alpha, by not drawing an entity (a bound that is far too high) and by taking S for positive; of the noise's deviation,
+what no reader sees."""
 LOOKS = 16
 """Points at which the last terms of 1/S are looked at."""
 
@@ -157,7 +158,8 @@ class Signed:
         self.place = np.repeat(np.arange(pairs.x.size), pairs.times)
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
         self.one = int(np.argmax(self.a))
-        self.dimension = self.x.size
+        self.dimension, self.others = self.x.size, np.delete(np.arange(self.x.size), self.one)
+        self.controls = Controls(problem, self.x[self.others], self.a[self.others], 0.0)
         self.offset, self.remainder = np.zeros(pairs.x.size), np.zeros(pairs.x.size)
 
     def __call__(self, u: Floats) -> Block:
@@ -165,7 +167,7 @@ class Signed:
         problem, law, one, k = self.problem, self.problem.law, self.one, len(u)
         eta = law.quantile(u)
         z = self.a * (self.x + eta)
-        at = -(np.sum(np.delete(z, one, axis=1), axis=1) / self.a[one] + self.x[one])  # S = 0 for this noise of `one`
+        at = -(np.sum(z[:, self.others], axis=1) / self.a[one] + self.x[one])  # S = 0 for this noise of `one`
         whole = np.round(at)
         tie = law.discrete & (np.abs(at - whole) <= SNAP * (1 + np.abs(at)))
         before = np.where(tie, whole - 1, at)
@@ -182,13 +184,13 @@ class Signed:
             z, sides, chance, one, self.a, P, self.place, problem.level, problem.steepness, share, square, zero
         )
         bias, negative = share / self.times - P, chance[:, 1] + chance[:, 2]
-        return Block(bias, square / self.times, zero / self.times, np.zeros(k), np.empty((k, 0)), negative)
+        return Block(bias, square / self.times, zero / self.times, np.zeros(k), self.controls(eta[:, self.others], np.zeros(k)), negative)
 
 
 def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
-    """The conditional means of a part, or why there are none; `tolerance` is what may be left out, in the unit of the output.
+    """The conditional means of a part, or why there are none; `tolerance` is what may be left out by not drawing, in the unit of the output.
 
-    Without one it is `LEAST` of the mean field's alpha: by not drawing an entity, and by taking S for positive.
+    Without one it is `LEAST` of the mean field's alpha. By taking S for positive ten times as much may be.
     """
     problem, noise = Problem.of(part), part.mechanism
     if isinstance(problem, str):
@@ -203,4 +205,4 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Sign
     if problem.total is not None:
         return Integrand(problem, noise, tolerance, np.full(x.size, (problem.total - need) / problem.n), 0.0)
     offset, negative = of_sum(problem.pairs, noise)
-    return Integrand(problem, noise, tolerance, offset, negative) if negative <= tolerance else Signed(problem)
+    return Integrand(problem, noise, tolerance, offset, negative) if negative <= SURE / LEAST * tolerance else Signed(problem)
