@@ -30,9 +30,9 @@ from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import Law
 
 Floats = NDArray[np.float64]
-LEAST, SURE, NEVER = 1e-5, 1e-4, 1e-12
-"""What may be left out: of alpha, by not drawing an entity (a bound that is far too high) and by taking S for positive; of the noise's
-deviation, what no reader sees."""
+LEAST, SURE, BAD, NEVER = 1e-5, 1e-4, 1e-3, 1e-12
+"""What may be left out: of alpha, by not drawing an entity (a bound that is far too high), by taking S for positive, by the last terms of 1/S;
+of the noise's deviation, what no reader sees."""
 OWN = 16
 """Points of the own noise where S may have either sign."""
 EPS, TINY = np.finfo(np.float64).epsneg, np.finfo(np.float64).tiny
@@ -182,7 +182,8 @@ class Signed:
 def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
     """The conditional means of a part, or why there are none; `tolerance` is what may be left out by not drawing, in the unit of the output.
 
-    Without one it is `LEAST` of the mean field's alpha. By taking S for positive ten times as much may be.
+    Without one it is `LEAST` of the mean field's alpha. By taking S for positive ten times as much may be, by the last terms of 1/S a hundred
+    times.
     """
     problem, noise = Problem.of(part), part.mechanism
     if isinstance(problem, str):
@@ -197,8 +198,7 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Sign
     if problem.total is not None:
         return Integrand(problem, noise, tolerance, np.full(x.size, (problem.total - need) / problem.n), 0.0)
     offset, negative = of_sum(problem.pairs, noise)
-    return (
-        Integrand(problem, noise, tolerance, offset, negative)
-        if negative <= SURE / LEAST * tolerance
-        else Signed(problem)
-    )
+    if negative > SURE / LEAST * tolerance:
+        return Signed(problem)
+    made = Integrand(problem, noise, tolerance, offset, negative)
+    return made if np.max(made.remainder) <= BAD / LEAST * tolerance else Signed(problem)
