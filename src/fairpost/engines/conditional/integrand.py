@@ -24,15 +24,18 @@ from numpy.typing import NDArray
 from fairpost.engines.base import Part
 from fairpost.engines.conditional.controls import Controls
 from fairpost.engines.conditional.kernels import release, shares, signed
-from fairpost.engines.conditional.kernels.tails import SNAP
 from fairpost.engines.conditional.law import ORDER
 from fairpost.engines.conditional.problem import Problem, of_sum
 from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import Law
 
 Floats = NDArray[np.float64]
-LEAST, NEVER = 1e-4, 1e-12
-"""Of alpha, and of the noise's deviation: what may be left out, a tenth of three digits, and what no reader sees."""
+LEAST, SURE, BAD, NEVER = 1e-5, 1e-4, 1e-3, 1e-12
+"""What may be left out: of alpha, by not drawing an entity (a bound that is far too high), by taking S for positive, by the last terms of 1/S;
+of the noise's deviation, what no reader sees."""
+OWN = 16
+"""Points of the own noise where S may have either sign."""
+EPS, TINY = np.finfo(np.float64).epsneg, np.finfo(np.float64).tiny
 LOOKS = 16
 """Points at which the last terms of 1/S are looked at."""
 
@@ -149,46 +152,38 @@ class Integrand:
 
 
 class Signed:
-    """The same for shares whose S may have either sign: all are drawn, the entity of the largest weight on both sides of S = 0."""
+    """The same for shares whose S may have either sign: all are drawn, and of the own noise there are `OWN` points."""
 
     def __init__(self, problem: Problem) -> None:
         pairs = problem.pairs
         self.problem, self.times, self.inverse = problem, pairs.times, pairs.inverse
         self.place = np.repeat(np.arange(pairs.x.size), pairs.times)
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
-        self.one = int(np.argmax(self.a))
         self.dimension = self.x.size
         self.offset, self.remainder = np.zeros(pairs.x.size), np.zeros(pairs.x.size)
 
     def __call__(self, u: Floats) -> Block:
         """What the rows of u say."""
-        problem, law, one, k = self.problem, self.problem.law, self.one, len(u)
-        eta = law.quantile(u)
-        z = self.a * (self.x + eta)
-        at = -(np.sum(np.delete(z, one, axis=1), axis=1) / self.a[one] + self.x[one])  # S = 0 for this noise of `one`
-        whole = np.round(at)
-        tie = law.discrete & (np.abs(at - whole) <= SNAP * (1 + np.abs(at)))
-        before = np.where(tie, whole - 1, at)
-        chance = np.zeros((k, 3))
-        chance[:, 1] = law.cdf(before)
-        chance[:, 0] = law.cdf(-np.where(tie, whole, np.ceil(at) - 1) - 1 if law.discrete else -at)
-        chance[:, 2] = np.where(tie, law.cdf(whole) - law.cdf(before), 0.0)
-        v = u[:, one]
-        noise = np.stack([-law.quantile((1 - v) * chance[:, 0]), law.quantile(v * chance[:, 1])], axis=1)
-        sides = self.a[one] * (self.x[one] + noise)
+        problem, pairs, law, k = self.problem, self.problem.pairs, self.problem.law, len(u)
+        own = (u[:, :, None] + np.arange(OWN) / OWN) % 1.0
+        eta = law.quantile(np.clip(own, TINY, 1 - EPS))
         share, square, zero = (np.zeros((k, self.times.size)) for _ in range(3))
-        P = problem.pairs.truth
         signed.points(
-            z, sides, chance, one, self.a, P, self.place, problem.level, problem.steepness, share, square, zero
+            eta, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness, share, square, zero
         )
-        bias, negative = share / self.times - P, chance[:, 1] + chance[:, 2]
+        # S <= 0, given all but the one of the largest weight
+        one = int(np.argmax(self.a))
+        z = self.a * (self.x + eta[:, :, 0])
+        least = -np.sum(np.delete(z, one, axis=1), axis=1) / self.a[one] - self.x[one]
+        bias, negative = share / self.times - pairs.truth, law.cdf(least)
         return Block(bias, square / self.times, zero / self.times, np.zeros(k), np.empty((k, 0)), negative)
 
 
 def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
-    """The conditional means of a part, or why there are none; `tolerance` is what may be left out, in the unit of the output.
+    """The conditional means of a part, or why there are none; `tolerance` is what may be left out by not drawing, in the unit of the output.
 
-    Without one it is `LEAST` of the mean field's alpha: by not drawing an entity, and by taking S for positive.
+    Without one it is `LEAST` of the mean field's alpha. By taking S for positive ten times as much may be, by the last terms of 1/S a hundred
+    times.
     """
     problem, noise = Problem.of(part), part.mechanism
     if isinstance(problem, str):
@@ -203,4 +198,7 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Sign
     if problem.total is not None:
         return Integrand(problem, noise, tolerance, np.full(x.size, (problem.total - need) / problem.n), 0.0)
     offset, negative = of_sum(problem.pairs, noise)
-    return Integrand(problem, noise, tolerance, offset, negative) if negative <= tolerance else Signed(problem)
+    if negative > SURE / LEAST * tolerance:
+        return Signed(problem)
+    made = Integrand(problem, noise, tolerance, offset, negative)
+    return made if np.max(made.remainder) <= BAD / LEAST * tolerance else Signed(problem)

@@ -138,7 +138,8 @@ def of_sum(pairs: Distinct, noise: Law) -> tuple[Floats, float]:
     times = np.bincount(group, weights=pairs.times)
 
     def falls(t: float) -> float:
-        return float(times @ (a * noise.cumulants(t * a)[1])) - s
+        with np.errstate(over="ignore", invalid="ignore"):  # far beyond the root
+            return float(times @ (a * noise.cumulants(t * a)[1])) - s
 
     low, high = 0.0, min(noise.strip / a[-1], 2 * s / (float(times @ a**2) * noise.variance))
     while np.isinf(noise.strip) and falls(high) < 0:

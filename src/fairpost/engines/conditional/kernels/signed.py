@@ -1,52 +1,95 @@
-"""Shares where S may have either sign: all are drawn, one of them on both sides of S = 0.
+"""Shares where S may have either sign: the others drawn, the own noise at points that are spread evenly over its law.
 
-Given all others, the sign of S is that of one noise below or above a point: both sides are drawn, with their chances. For S < 0 the rule
-works on -z; for S = 0, which whole numbers can do, the share is a_i / sum a.
+For S < 0 the rule works on -z; for S = 0, which whole numbers can do, the share is a_i / sum a. On either side the share is a function of the
+own z with few pieces (`shares`): 0 below c0, on the ramp from c0 to z1, (z - r1)/S above. Near S = 0 there is no series for 1/S, so that
+the own noise is not integrated but averaged over.
 """
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.conditional.kernels.events import crossing, events, phi
+from fairpost.engines.conditional.kernels.events import E, crossing, events, slope
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-DUST = 1e-13
+ROUNDED = 2.0**-45
+"""Of the sum of all |z|: what rounding leaves of S = 0."""
+DUST = 1e-12
 """Of the sum of all shares: what rounding leaves of 0."""
 
 
 @kernel(error_model="numpy")
+def side(
+    i: int,
+    w: Floats,
+    rest: float,
+    z: Floats,
+    tau: float,
+    s: float,
+    corners: Floats,
+    at: Places,
+    least: float,
+    out: Floats,
+) -> None:
+    """The share of entity i for each of its own w, ascending, where rest + w > least; z holds its drawn one."""
+    starts, ends = at[i], at[z.size + i]
+    p, r = crossing(corners, s, z[i], starts, ends, 1.0, tau, corners.shape[1] // 2)
+    c, ramp, room, held = r + tau, tau > 0.0, tau, 0.0
+    for q in range(w.size):
+        whole = rest + w[q]
+        if whole <= least:
+            continue
+        while ramp and w[q] > c:  # to the end of the piece that holds w, or of the ramp
+            h = slope(p, corners, s, starts, ends)
+            turn = p == 0 or room <= (h + 1.0) * (corners[E, p - 1] - r)
+            step = room / (h + 1.0) if turn else corners[E, p - 1] - r
+            width, rise = step * (s + h) / (s - 1.0), s * (h + 1.0) / (s + h)
+            if w[q] <= c + width:
+                break
+            c, r, held = c + width, r + step, held + rise * width
+            if turn:
+                ramp = False
+            else:
+                room, p = room - (h + 1.0) * step, p - 1
+        if w[q] <= c:
+            out[q] = 0.0
+        elif ramp:
+            out[q] = (held + rise * (w[q] - c)) / whole
+        else:
+            out[q] = (w[q] - r) / whole
+
+
+@kernel(error_model="numpy")
 def points(
-    z: Floats, sides: Floats, chance: Floats, one: int, a: Floats, P: Floats, place: Places, level: float, s: float,
+    eta: Floats, x: Floats, a: Floats, P: Floats, place: Places, level: float, s: float,
     share: Floats, square: Floats, zero: Floats,
 ) -> None:  # fmt: skip
-    """Sums over the entities of each place of outputs, squared errors and zeros.
-
-    sides[k] are the two z of entity `one`, chance[k] the chances of S > 0, S < 0 and S = 0.
-    """
-    d = a.size
+    """Sums over the entities of each place of E share, E (share - P)^2 and P(share = 0); eta[k, i] are own noises, drawn the first."""
+    d, many = x.size, eta.shape[2]
     size = 2 * d if level > 0.0 else d
-    tau, v, even = level * a, np.empty(d), a / np.sum(a)
-    corners, at = np.empty((4, size + 1)), np.empty(2 * d, dtype=np.int64)
-    for k in range(z.shape[0]):
-        for side in range(3):
-            p = chance[k, side]
-            if p == 0.0:
-                continue
-            S, r = 1.0, math.nan
-            if side < 2:
-                v[:] = z[k]
-                v[one] = sides[k, side]
-                if side == 1:
-                    v[:] = -v
-                S = np.sum(v)
-                events(v, tau, s, 0, corners, at)
-                r = crossing(corners, s, 0.0, size, size, 0.0, 0.0, size // 2)[1]
-            for i in range(d):
-                out, j = even[i] if side == 2 else phi(v[i] - r, tau[i], s) / S, place[i]
-                share[k, j] += p * out
-                square[k, j] += p * (out - P[j]) ** 2
-                zero[k, j] += p if out <= DUST else 0.0
+    tau, whole = level * a, np.sum(a)
+    z, turned, w, out = np.empty(d), np.empty(d), np.empty(many), np.empty(many)
+    corners, opposite = np.empty((4, size + 1)), np.empty((4, size + 1))
+    at, at_opposite = np.empty(2 * d, dtype=np.int64), np.empty(2 * d, dtype=np.int64)
+    for k in range(eta.shape[0]):
+        z[:] = a * (x + eta[k, :, 0])
+        turned[:] = -z
+        S, least = np.sum(z), ROUNDED * np.sum(np.abs(z))
+        events(z, tau, s, 0.0, corners, at)
+        events(turned, tau, s, 0.0, opposite, at_opposite)
+        for i in range(d):
+            rest, j = S - z[i], place[i]
+            first = np.argmin(eta[k, i])  # they ascend from there, and go round
+            for q in range(many):
+                w[q] = a[i] * (x[i] + eta[k, i, (first + q) % many])
+            out[:] = a[i] / whole
+            if rest + w[many - 1] > least:
+                side(i, w, rest, z, tau[i], s, corners, at, least, out)
+            if rest + w[0] < -least:
+                w[:] = -w[::-1].copy()
+                out[:] = out[::-1].copy()
+                side(i, w, -rest, turned, tau[i], s, opposite, at_opposite, least, out)
+            share[k, j] += np.mean(out)
+            square[k, j] += np.mean((out - P[j]) ** 2)
+            zero[k, j] += np.mean(np.where(out <= DUST, 1.0, 0.0))
