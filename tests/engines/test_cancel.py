@@ -219,19 +219,3 @@ def test_a_hierarchy_stops_between_blocks():
         ask()
     assert caught.value.reached.interrupted
     assert 0 < caught.value.reached.runs < 4000
-
-
-def test_steps_of_the_contour_integrals_add_up(monkeypatch):
-    """In pieces, between which a question can be withdrawn, or at once: the same numbers, nodes and warnings."""
-    from fairpost.engines.exact.simplex import contours
-    from fairpost.engines.exact.simplex.moments import simplex
-
-    x, times = np.array([3.0, 20.0, 21.0, 400.0]), np.array([2, 1, 1, 3])
-    found = []
-    for step in (10**12, 1, 50):
-        monkeypatch.setattr(contours, "STEP", step)
-        found.append(simplex(x, times, fp.Laplace(30.0), 1247.0))
-    for other in found[1:]:
-        assert other.nodes == found[0].nodes
-        assert np.array_equal(other.bias, found[0].bias)
-        assert np.array_equal(other.mse, found[0].mse)

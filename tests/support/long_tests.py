@@ -28,7 +28,7 @@ LONG = {
         "test_after_an_exception_inside_a_compile_the_next_call_works",
     ),
     "house/test_install": ("test_the_library_runs_with_numpy_scipy_and_numba_alone",),
-    "engines/exact/test_quadrature": ("test_an_exact_audit_of_laplace_noise_loads_no_scipy",),
+    "engines/closed/test_quadrature": ("test_an_exact_audit_of_laplace_noise_loads_no_scipy",),
     # clusters
     "engines/montecarlo/test_cluster": (
         "test_same_bits_by_address",
@@ -94,18 +94,6 @@ LONG = {
         "test_intervals_cover_every_entity_as_often_as_promised[discrete-gaussian]",
         "test_the_plug_in_and_its_stated_error[pos-threshold]",
     ),
-    "engines/exact/test_lines": (
-        "test_three_shares_by_brute_force[x0-None-laplace]",
-        "test_three_shares_by_brute_force[x1-0.4-laplace]",
-        "test_three_shares_by_brute_force[x2-1.7-laplace]",
-        "test_without_a_threshold_it_is_pos[laplace]",
-        "test_pos_with_noise_of_very_different_scales",
-    ),
-    "engines/exact/test_simplex": (
-        "test_stated_errors_are_honest",
-        "test_the_slow_corner_is_answered_by_upright_lines",
-        "test_against_simulation[twenty-Laplace]",
-    ),
     "hierarchy/test_rules": (
         "test_the_guide_table_draws_the_bits_of_the_stream[0.05]",
         "test_seven_nodes_by_enumeration",
@@ -126,7 +114,7 @@ LONG = {
     ),
     "cli/test_options": ("test_an_option_matters[allocate---postprocess]",),
     "results/test_plan": ("test_several_targets_are_met_at_the_least_of_what_each_allows",),
-    "engines/exact/test_programme_base": ("test_districts_with_a_noisy_base", "test_few_entities_whatever_the_panels"),
+    "engines/closed/test_programme_base": ("test_districts_with_a_noisy_base", "test_few_entities_whatever_the_panels"),
     "problems/test_noisy_payments": (
         "test_intervals_cover[by group-plain]",
         "test_intervals_cover[by group-held]",
@@ -136,33 +124,6 @@ LONG = {
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),
     "problems/test_sharing": ("test_floors_on_districts[both]", "test_floors_by_mean_field_and_by_simulation"),
-    "engines/exact/test_lattice_few": ("test_eight_entities_and_a_small_total", "test_the_largest_of_many[noise1]"),
-    "engines/exact/test_lattice_shares": (
-        "test_against_simulation",
-        "test_nodes_stand_for_many_counts",
-        "test_what_is_stated_holds_at_every_tolerance[noise0]",
-    ),
-    "engines/exact/test_few": tuple(f"test_two_shares_under_a_threshold[x{k}-a{k}-noise{k}]" for k in (0, 2, 4)),
-    "engines/exact/test_threshold_turned": (
-        "test_uneven_weights_and_draws",
-        "test_one_product_is_the_sum_over_sets[6-100000.0-0.3-3.0]",
-        "test_one_product_is_the_sum_over_sets[5-1000.0-2.5-0.75]",
-        "test_many_of_equal_weights_have_upright_lines",
-        "test_counts_far_above_the_noise_have_panels_of_r",
-    ),
-    "engines/exact/test_pos_turned": ("test_the_only_one_above_r_is_never_below",),
-    "engines/exact/test_pos_sets": ("test_chances_at_one_r[0.02-x0-1.0]", "test_chances_at_one_r[0.02-x1-1.0]"),
-    "engines/exact/test_stated_errors": ("test_general_sides_whose_shares_miss_their_chance_tell_their_error",),
-    "engines/exact/test_pos_many": (
-        "test_a_few_pairs_stand_for_all",
-        "test_hundreds_of_pairs_with_equal_weights",
-        "test_five_thousand_pairs_of_any_weights_are_answered",
-    ),
-    "engines/exact/test_pos": (
-        "test_weights_over_orders_and_a_sum_of_either_sign_are_answered",
-        "test_brute_force[x5-a5-5.0-Laplace]",
-        "test_brute_force[x8-a8-8.0-Laplace]",
-    ),
     "results/test_schemas": ("test_real_documents_pass_and_have_no_key_that_is_not_published[plan]",),
     "rules/test_threshold": ("test_both_forms_are_what_the_definition_says",),
 }

@@ -48,60 +48,42 @@ def jobs() -> list[Job]:
     few = fp.Counts([53.0, 61.0, 54381.0, 67054.0, 311451.0], weights=[1.0, 2.0, 1.5, 1.0, 3.0])
     spread = np.floor(np.exp(np.linspace(0.0, 9.0, MANY)))
     many = fp.Counts(spread, weights=1.0 + np.arange(MANY) / MANY)
-    alike = fp.Counts(spread)
     close = fp.Counts([3.0, 0.0, 5.0, 2.0, 8.0, 1.0])
-    uneven = fp.Counts([3.0, 1.0, 8.0], weights=[1.0, 100.0, 1e4])
-    giant = fp.Counts([3.0, 1.0, 8.0, 0.0, 5.0, 1e9])
+    unsure = fp.Counts(np.arange(20.0) / 20, weights=1.0 + np.arange(20) / 20)  # S may be negative
     noises = (
         fp.Laplace(scale=10.0),
         fp.Gaussian(sigma=10.0),
         fp.DiscreteLaplace(scale=2.0),
         fp.DiscreteGaussian(sigma=2.0),
     )
-    unsure = fp.Counts(
-        np.arange(MANY) / MANY, weights=1.0 + np.arange(MANY) / MANY
-    )  # under the noises below S may be negative
-    turned = fp.Counts(np.arange(20.0) / 20, weights=2.0 ** np.arange(20))  # more than sets are summed over where S < 0
-    rippled = fp.Counts(  # a bell of thousands, and a few with weights so small that each is seen in it
-        np.append(np.repeat(np.linspace(1.0, 120.0, 40), 100), np.linspace(1e3, 5e4, 20)),
-        weights=np.append(np.ones(4000), np.full(20, 1e-3)),
-    )
-    both = fp.Counts(
-        np.arange(10.0) / 10, weights=2.0 ** np.arange(10)
-    )  # more than whose sets are listed, S of either sign
     exact, simulated = fp.Exact(rtol=ROUGH), fp.MonteCarlo(runs=8)
+    conditional = fp.Conditional(rtol=0.3, points=2**14)
     found: list[Job] = []
     for mechanism in noises:
         for rule in RELEASES + SHARES:
             part, label = "releases" if rule in RELEASES else "shares", f"{rule}, {mechanism.name}"
-            for counts in (few, many, alike, close):
+            for counts in (few, many, close):
                 found.append(Job(part, label, partial(_audit, counts, mechanism, rule, exact)))
             found.append(Job(part, f"{label}, in groups", partial(_grouped, mechanism, rule, exact)))
+            if rule.startswith(("simplex", "pos")):
+                for counts in (many, unsure):
+                    found.append(
+                        Job(
+                            "conditional",
+                            f"{label}, conditional",
+                            partial(_audit, counts, mechanism, rule, conditional),
+                        )
+                    )
             label = f"{label}, simulated"
             found.append(Job("simulations", label, partial(_audit, many, mechanism, rule, simulated)))
             found.append(Job("simulations", f"{label}, in groups", partial(_grouped, mechanism, rule, simulated)))
-        found.append(
-            Job("shares", f"a sum of either sign, {mechanism.name}", partial(_audit, unsure, mechanism, "pos", exact))
-        )
-        if not mechanism.discrete:
-            noisy = mechanism.scaled(60.0)
-            found.append(Job("shares", f"thousands, {mechanism.name}", partial(_audit, rippled, noisy, "pos", exact)))
-        found.append(Job("releases", f"a small total, {mechanism.name}", partial(_small, close, mechanism)))
         found.append(Job("laws", f"laws, {mechanism.name}", partial(_laws, mechanism)))
         found.append(Job("hierarchies", f"hierarchy, {mechanism.name}", partial(_levels, mechanism.name)))
     for label, job in (("projection", _projections), ("constraints", _constraints)):
         found.append(Job("simulations", label, job))
-    label = "pos-threshold, uneven weights"
-    found.append(Job("shares", label, partial(_audit, uneven, noises[0], "pos-threshold", exact)))
-    for mechanism in noises[:2]:
-        found.append(
-            Job("shares", f"a giant, {mechanism.name}", partial(_audit, giant, mechanism, "pos-threshold", exact))
-        )
-    found.append(Job("shares", label, partial(_audit, both, noises[1], "pos-threshold", exact)))
-    found.append(Job("shares", "pos, uneven weights", partial(_audit, turned, noises[0], "pos", exact)))
-    found.append(Job("releases", "simplex-threshold, lines", partial(_lines, noises[1])))
+    found.append(Job("releases", "a small total", partial(_audit, close, noises[0], "simplex", fp.Exact(), total=6.0)))
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
-    longest = ("hierarchies", "shares", "releases", "laws", "simulations")
+    longest = ("hierarchies", "conditional", "shares", "releases", "laws", "simulations")
     return sorted(found, key=lambda job: longest.index(job.part))
 
 
@@ -165,20 +147,6 @@ def _audit(counts: fp.Counts, mechanism: Any, rule: Any, engine: Any, **more: An
     """An answer or a refusal: both have called their kernels."""
     with contextlib.suppress(fp.FairpostError):
         fp.audit(counts, mechanism, rule, engine=engine, **more)
-
-
-def _lines(mechanism: Any) -> None:
-    """Upright lines of a release, which other ways mostly forestall."""
-    from fairpost.engines.exact.threshold import few
-
-    with contextlib.suppress(fp.ToleranceError):
-        few.release(np.array([0.0, 3.0, 3.5]), np.ones(3, dtype=np.int64), mechanism.scaled(1.0), 9.0, 1.2, ROUGH)
-
-
-def _small(counts: fp.Counts, mechanism: Any) -> None:
-    """The slow corner of the simplex, to its end."""
-    for rule in ("simplex", "simplex-threshold"):
-        _audit(counts, mechanism, rule, fp.Exact(), total=6.0)
 
 
 def _grouped(mechanism: Any, rule: str, engine: Any) -> None:

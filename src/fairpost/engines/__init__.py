@@ -11,7 +11,7 @@ from typing import Any
 
 from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.engines.conditional.engine import Conditional
-from fairpost.engines.exact.engine import Exact
+from fairpost.engines.exact import Exact
 from fairpost.engines.expansion.engine import Expansion
 from fairpost.engines.first_of import FirstOf
 from fairpost.engines.montecarlo.engine import MonteCarlo

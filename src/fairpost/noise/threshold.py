@@ -74,11 +74,6 @@ class Threshold:
         """The width of the ramp: 0 for a jump (and where the ramp is the line u itself)."""
         return self.level / (self.steepness - 1) if self.steepness > 1 else 0.0
 
-    @property
-    def for_whole_numbers(self) -> bool:
-        """Whether it has the ramp of width 1 that whole-number noise needs, or is none at all."""
-        return self.level == 0 or bool(np.isclose(self.steepness, 1.0 + self.level, rtol=1e-12, atol=0.0))
-
     def bias_range(self, mechanism: Law, shift: float = 0.0) -> float:
         """The range of m(x) - x over all x >= 0 for a given shift r, in counts: the curve to minimise over tau.
 

@@ -8,11 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.moments import Floats
-from fairpost.errors import ToleranceError
 
 Rule = tuple[Floats, Floats]
-PANELS = 1e5
-"""The most panels of a window: some tens, but where floats cannot tell the counts from the noise."""
 
 
 def _gauss(diagonal: NDArray[np.longdouble], beside: NDArray[np.longdouble], mass: float, damping: float) -> Rule:
@@ -87,26 +84,6 @@ def exp_sinh(step: float, reach: float = 3.7) -> Rule:
     v = step * np.arange(-steps, steps + 1)
     u = np.exp(np.pi / 2 * np.sinh(v))
     return u, u * (np.pi / 2) * np.cosh(v) * step
-
-
-def between(low: float, high: float, step: float) -> Rule:
-    """int_0^inf f(t) dt for f that is flat below `low`, falls like t^-2 above `high`, and changes with log t between the two.
-
-    t = m e^{u + (pi/4)(e^{u-L} - e^{-L-u})}, m^2 = low high and e^{2L} = high/low: equal steps of log t between the two, doubly exponential
-    ones beyond, to 1e-13 of the whole. Where f has its singularities at negative t alone, as 1/(1 + t)^k has, t comes to them for Im u =
-    pi/2 (L = 0) or more: the error is e^{-pi^2/step}, times (2 pi/step)^{k-1}/(k - 1)!.
-    """
-    half, middle = 0.5 * np.log(high / low), np.sqrt(low * high)
-    u = np.arange(-half - 3.65, half + 3.65, step)
-    before, after = np.pi / 4 * np.exp(-half - u), np.pi / 4 * np.exp(u - half)
-    t = middle * np.exp(u - before + after)
-    return t, t * (1 + before + after) * step
-
-
-def few_panels(name: str, low: float, high: float, length: float) -> None:
-    """Refuse a window that takes too many panels of this length."""
-    if high - low > PANELS * length:
-        raise ToleranceError(f"{name}: counts and noise are too far apart for panels of the noise's own size")
 
 
 def on_panels(edges: Floats, order: int) -> Rule:

@@ -54,10 +54,10 @@ import numpy as np
 from fairpost import cancel, fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.engines.base import Answer, Part, Refusal
-from fairpost.engines.mean_field import shift
 from fairpost.engines.moments import Distinct, Floats, Moments, distinct
 from fairpost.noise import Law, Threshold
 from fairpost.problems import Proportional
+from fairpost.roots import root
 from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
 
 COVERED = (Simplex, SimplexThreshold, PoS, PosThreshold)
@@ -359,6 +359,21 @@ class Field:
         )
 
 
+def shift(x: Floats, a: Floats, times: Floats, excess: float, rule: Threshold, mechanism: Law) -> float:
+    """The shift where all noisy counts are replaced by their means: the root of sum (a gain - r) = C - sum a x, which falls in r."""
+
+    def surplus(r: float) -> float:
+        return float(np.sum(times * (a * rule.gain(mechanism, r / a + rule.level - x) - r))) - excess
+
+    low = high = -excess / float(np.sum(times))
+    step = float(np.max(a)) * (mechanism.deviation + rule.level) or abs(low)  # noise next to none has the deviation 0.0
+    while surplus(low) < 0:
+        low, step = low - step, 2 * step
+    while surplus(high) > 0:
+        high, step = high + step, 2 * step
+    return low if low == high else root(surplus, low, high, xtol=1e-300, rtol=1e-15)
+
+
 @dataclass(frozen=True)
 class Many:
     """What is left out is stated as the error, an `expansion`."""
@@ -371,12 +386,6 @@ class Many:
         with np.errstate(all="ignore"):
             field = _field(part)
             return field if isinstance(field, str) else _too_wide(part.pi.name, field, _looked(field), rtol)
-
-    def predicted(self, part: Part) -> float | None:
-        """The half-width of alpha that `evaluate` will state, for a sixth of the work; None where the part does not fit at all."""
-        with np.errstate(all="ignore"):
-            field = _field(part)
-            return None if isinstance(field, str) else _looked(field).half_width
 
     def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
         """Its moments. An answer that is wider than was foreseen is refused, and kept in the refusal."""

@@ -27,28 +27,3 @@ def partial_sums(mass: NDArray[np.float64], s: complex) -> NDArray[Any]:
     out = np.empty((3, mass.size + 1), dtype=ratio.dtype)
     _sums(mass, ratio, out)
     return out
-
-
-@kernel
-def geometric_sum(reach: int, times: int, q: float) -> NDArray[np.float64]:
-    """The masses at -reach..reach of a sum of `times` two-sided geometric variables (mass (1-q)/(1+q) q^|k|).
-
-    Each convolution is f(i) = p (g(i) + up(i) + down(i)), up(i) = q (up(i-1) + g(i-1)) and down its mirror: positive
-    terms only, so far tails keep their relative accuracy. Mass beyond the ends is left out.
-    """
-    size = 2 * reach + 1
-    p = (1.0 - q) / (1.0 + q)
-    mass = np.zeros(size)
-    mass[reach] = 1.0
-    up = np.empty(size)
-    for _ in range(times):
-        carry = 0.0
-        for i in range(size):
-            up[i] = carry
-            carry = q * (carry + mass[i])
-        carry = 0.0
-        for i in range(size - 1, -1, -1):
-            here = mass[i]
-            mass[i] = p * (here + up[i] + carry)
-            carry = q * (carry + here)
-    return mass

@@ -57,31 +57,6 @@ def zeroth(q: complex) -> complex:
 
 
 @kernel(error_model="numpy")
-def first_two(q: Any) -> Any:
-    """I_0 and I_1 of a complex q, to 2e-14 of I_0."""
-    if q.real * q.real + q.imag * q.imag > FAR * FAR:
-        inverse = 1.0 / q
-        square = inverse * inverse
-        term, zeroth, first = inverse, 0j, 0j
-        for k in range(18):
-            zeroth += term
-            term *= 2 * k + 1
-            first += term
-            term = -term * square
-        return zeroth, first * inverse
-    turned = q * _HALF
-    pole = 1.0 / (_WIDTH + turned)
-    ratio = (_WIDTH - turned) * pole
-    twice = ratio * ratio
-    even, odd = complex(_SERIES[1], 0.0), complex(_SERIES[0], 0.0)  # two chains of products run side by side
-    for k in range(2, _SERIES.size, 2):
-        odd = odd * twice + _SERIES[k]
-        even = even * twice + _SERIES[k + 1]
-    zeroth = ROOT * pole * (2.0 * (even + ratio * odd) * pole + 1.0 / math.sqrt(math.pi))
-    return zeroth, 1.0 - q * zeroth
-
-
-@kernel(error_model="numpy")
 def first_three(q: Any) -> Any:
     """I_0, I_1 and I_2 of a real or a complex q."""
     if abs(q) > FAR:

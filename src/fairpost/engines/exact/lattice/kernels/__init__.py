@@ -1,1 +1,0 @@
-"""Walks over whole numbers: noises in a ball."""
