@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from fairpost.engines.conditional.points import LEVELS, Scramble
 from fairpost.engines.moments import Moments
 from fairpost.engines.montecarlo.intervals import student
 from fairpost.parallel import over_slices
+
+if TYPE_CHECKING:
+    from fairpost.engines.conditional.integrand import Block
 
 Ints = NDArray[np.int64]
 PILOT, PARTS = 8, 8
@@ -57,23 +60,20 @@ KEPT = 0.1
 """The part of the chance to miss that is kept for a second look."""
 
 
-class Block(Protocol):
-    """What an integrand finds at K points."""
-
-    bias: Floats
-    square: Floats
-    zero: Floats
-    threshold: Floats
-    controls: Floats
-    degenerate: Floats
-
-
 class Integrand(Protocol):
     """Conditional means of every distinct pair, as functions of uniform numbers: of biases less `offset`, squares, P(0) and T."""
 
-    dimension: int
-    offset: Floats
-    remainder: Floats
+    @property
+    def dimension(self) -> int:
+        """Uniforms of a point."""
+
+    @property
+    def offset(self) -> Floats:
+        """The part of each bias that is known without points."""
+
+    @property
+    def remainder(self) -> Floats:
+        """What no point sees of each bias."""
 
     def __call__(self, u: Floats) -> Block:
         """At the points u."""
@@ -257,7 +257,7 @@ def skewness(values: Floats) -> float:
 
 def quantile(level: Floats | float, freedom: int, skewed: bool) -> Floats:
     """So many standard errors are exceeded with the chance `level`: Student's t, or for skewed means Chebyshev's, which holds for any law."""
-    return np.sqrt(1 / np.asarray(level)) if skewed else student(level, freedom)
+    return np.asarray(1 / np.sqrt(level), dtype=np.float64) if skewed else student(level, freedom)
 
 
 def alpha_of(each: Floats, error: Floats, chosen: Pilot, miss: float, skewed: bool) -> Estimate:
