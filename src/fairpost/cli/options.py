@@ -172,12 +172,19 @@ ENGINE = together(
         type=click.Choice([*engines.NAMES, "mean-field"]),
         default="auto",
         show_default=True,
-        help="auto: exact where there is an integral, else an expansion, conditional means or simulation, and says which. mean-field: with --levels.",
+        help="auto: exact where there is an integral, else an expansion, conditional means or simulation, and says which. "
+        "mean-field: with --levels.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
     click.option("--seed", type=int, help="Simulation, conditional: the same seed, the same bits.  [default: 0]"),
-    click.option("--confidence", type=float, help="Simulation, conditional: how surely intervals cover.  [default: 0.95]"),
-    click.option("--rtol", type=float, help="Relative tolerance on alpha.  [default: 1e-6 exact; 1e-3 conditional; simulation: none]"),
+    click.option(
+        "--confidence", type=float, help="Simulation, conditional: how surely intervals cover.  [default: 0.95]"
+    ),
+    click.option(
+        "--rtol",
+        type=float,
+        help="Relative tolerance on alpha.  [default: 1e-6 exact; 1e-3 conditional; simulation: none]",
+    ),
     click.option("--threads", type=int, help="Simulation: threads.  [default: one per core]"),
     click.option(
         "--device",

@@ -257,7 +257,8 @@ def skewness(values: Floats) -> float:
 
 def quantile(level: Floats | float, freedom: int, skewed: bool) -> Floats:
     """So many standard errors are exceeded with the chance `level`: Student's t, or for skewed means Chebyshev's, which holds for any law."""
-    return np.asarray(1 / np.sqrt(level), dtype=np.float64) if skewed else student(level, freedom)
+    chebyshev: Floats = 1 / np.sqrt(np.asarray(level, dtype=np.float64))
+    return chebyshev if skewed else student(level, freedom)
 
 
 def alpha_of(each: Floats, error: Floats, chosen: Pilot, miss: float, skewed: bool) -> Estimate:
