@@ -317,8 +317,7 @@ def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) 
     if given.get("device") is not None and not simulates:
         raise ParameterError(f"--device is for simulation, got --method {given['method']}")
     settings["backend"] = given.get("device")
-    draws = simulates or engines.Conditional in engines.NAMES[given["method"]]
-    return engines.engine_of(given["method"], **settings, progress=progress if draws else None)
+    return engines.engine_of(given["method"], **settings, progress=progress if simulates else None)
 
 
 def check_numbers(given: Given) -> None:

@@ -103,7 +103,6 @@ class Wanted:
     """Whoever asks again with another number gets fresh scrambles."""
     ends: tuple[int, int] | None = None
     """The distinct pairs that attain alpha, where theory knows."""
-    progress: Callable[[int, int], None] | None = None
 
     def target(self, alpha: float) -> float:
         """The half-width that is narrow enough."""
@@ -119,16 +118,9 @@ class Means:
 
     def of(self, scrambles: range, first: int, last: int, parts: int = 1) -> Floats:
         """[scramble, part, column] over the points from `first` to `last`; the same bits on any number of threads."""
-        done = list[int]()
 
         def some(which: slice) -> list[Floats]:
-            found = []
-            for r in scrambles[which]:
-                found.append(self._one(r, first, last, parts))
-                done.append(last - first)
-                if self.wanted.progress is not None:
-                    self.wanted.progress(sum(done), len(scrambles) * (last - first))
-            return found
+            return [self._one(r, first, last, parts) for r in scrambles[which]]
 
         return np.array([one for part in over_slices(some, len(scrambles)) for one in part])
 
@@ -223,11 +215,11 @@ def _coefficients(seen: Floats, columns: int) -> Floats:
     y, c = seen[..., :columns], seen[..., columns:]
 
     def centred(values: Floats) -> Floats:
-        flat = values.reshape(-1, values.shape[-1])
-        return flat - flat.mean(axis=0)
+        flat = np.reshape(values, (-1, values.shape[-1]))
+        return np.asarray(flat - flat.mean(axis=0))
 
     def fitted(some: slice) -> Floats:
-        return np.linalg.pinv(centred(c[some])) @ centred(y[some])
+        return np.asarray(np.linalg.pinv(centred(c[some])) @ centred(y[some]))
 
     if c.shape[-1] == 0:
         return np.zeros((0, columns))

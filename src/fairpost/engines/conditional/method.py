@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -33,7 +32,6 @@ class ConditionalMeans:
     """So many statements share the chance to miss."""
     enough: float = 0.0
     """A half-width of alpha that is narrow enough whatever alpha is."""
-    progress: Callable[[int, int], None] | None = None
     name: ClassVar[str] = "conditional"
     rules: ClassVar[tuple[type[PostProcessing], ...]] = (Simplex, SimplexThreshold, PoS, PosThreshold)
 
@@ -74,7 +72,6 @@ class ConditionalMeans:
             seed=self.seed,
             look=int(np.float64(rtol).view(np.uint64)),
             ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
-            progress=self.progress,
         )
 
     def _alone(self, part: Part) -> Answer | Refusal:
