@@ -130,7 +130,7 @@ def test_a_backend_is_a_pure_function_of_specification_seed_and_block() -> None:
     with pytest.raises(ParameterError, match="`backend` must be one of cpu"):
         fp.audit(counts, noise, "pos", engine=fp.MonteCarlo(10, backend="abacus"))
     assert list(BACKENDS) == ["cpu", "gpu"]
-    assert set(engines.NAMES) == {"auto", "exact", "expansion", "monte-carlo"}
+    assert set(engines.NAMES) == {"auto", "exact", "expansion", "conditional", "monte-carlo"}
 
 
 def test_the_first_that_covers_it_is_enough() -> None:

@@ -35,7 +35,7 @@ SMALL = 1e-12
 NOISES = {
     "laplace": fp.Laplace, "gaussian": fp.Gaussian, "discrete-laplace": fp.DiscreteLaplace, "discrete-gaussian": fp.DiscreteGaussian,
 }  # fmt: skip
-ENGINES = ("exact", "expansion", "monte-carlo", "auto")
+ENGINES = ("exact", "expansion", "conditional", "monte-carlo", "auto")
 SIMULATED = 300
 """Simulation is asked where no more entities than these are to be drawn."""
 

@@ -172,7 +172,8 @@ ENGINE = together(
         type=click.Choice([*engines.NAMES, "mean-field"]),
         default="auto",
         show_default=True,
-        help="auto: the first that knows enough, which it names. mean-field: with --levels.",
+        help="auto: exact where there is an integral, else an expansion, conditional means or simulation, and says which. "
+        "mean-field: with --levels.",
     ),
     click.option("--runs", type=int, help="Simulation: runs, with --rtol at most.  [default: 10000]"),
     click.option("--seed", type=int, help="Simulation, conditional: the same seed, the same bits.  [default: 0]"),
@@ -316,8 +317,7 @@ def engine_of(given: Given, progress: Callable[[int, int], None] | None = None) 
     if given.get("device") is not None and not simulates:
         raise ParameterError(f"--device is for simulation, got --method {given['method']}")
     settings["backend"] = given.get("device")
-    draws = simulates or engines.Conditional in engines.NAMES[given["method"]]
-    return engines.engine_of(given["method"], **settings, progress=progress if draws else None)
+    return engines.engine_of(given["method"], **settings, progress=progress if simulates else None)
 
 
 def check_numbers(given: Given) -> None:

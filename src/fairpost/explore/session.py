@@ -171,8 +171,8 @@ class Session:
         self, choices: Choices, progress: Callable[[int, int], None] | None = None, *, behind: bool = False
     ) -> Remembering:
         """The engine of these choices, which keeps its answers; `behind` others it waits for them before it computes one."""
-        draws = choices.method in ("auto", "conditional", "monte-carlo")
-        inner = engine_of(choices.method, **choices.settings, progress=progress if draws else None)
+        simulates = choices.method in ("auto", "monte-carlo")
+        inner = engine_of(choices.method, **choices.settings, progress=progress if simulates else None)
         before = self.jobs.behind if behind else None
         return Remembering(inner, self.memory, (self.mapped.number, choices.answers), before, self.jobs.turn)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
@@ -38,8 +38,6 @@ class Conditional:
         The chance with which an interval covers, for alpha and for all biases together, by group for all groups together.
     points
         The most points in all, each a draw of everybody's noise. Default: by the number of entities. What needs more is refused.
-    progress
-        Called as progress(points done, points of this step) where groups do not have problems of their own.
 
     """
 
@@ -47,7 +45,6 @@ class Conditional:
     seed: int = 0
     confidence: float = 0.95
     points: int | None = None
-    progress: Callable[[int, int], None] | None = field(default=None, compare=False)
     name: ClassVar[str] = "conditional"
 
     def __post_init__(self) -> None:
@@ -72,7 +69,7 @@ class Conditional:
         from fairpost.engines.conditional.method import ConditionalMeans
 
         points = None if self.points is None else int(self.points)
-        return ConditionalMeans(int(self.seed), float(self.confidence), points, progress=self.progress)
+        return ConditionalMeans(int(self.seed), float(self.confidence), points)
 
     def supports(self, question: Question) -> str | None:
         """None where the engine will try, else the reason why it does not."""
@@ -97,7 +94,7 @@ class Conditional:
         given. All statements share the chance to miss, those about alpha and those about biases too.
         """
         parts = question.parts(0)
-        method = replace(self._method(), share=2 * len(parts), progress=None)
+        method = replace(self._method(), share=2 * len(parts))
 
         def each(task: Callable[[Part], T]) -> list[T]:
             found = over_slices(lambda some: list(map(task, parts[some])), len(parts))

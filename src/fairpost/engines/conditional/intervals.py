@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from fairpost.engines.conditional.points import LEVELS, Scramble
 from fairpost.engines.moments import Moments
 from fairpost.engines.montecarlo.intervals import student
 from fairpost.parallel import over_slices
+
+if TYPE_CHECKING:
+    from fairpost.engines.conditional.integrand import Block
 
 Ints = NDArray[np.int64]
 PILOT, PARTS = 8, 8
@@ -57,23 +60,20 @@ KEPT = 0.1
 """The part of the chance to miss that is kept for a second look."""
 
 
-class Block(Protocol):
-    """What an integrand finds at K points."""
-
-    bias: Floats
-    square: Floats
-    zero: Floats
-    threshold: Floats
-    controls: Floats
-    degenerate: Floats
-
-
 class Integrand(Protocol):
     """Conditional means of every distinct pair, as functions of uniform numbers: of biases less `offset`, squares, P(0) and T."""
 
-    dimension: int
-    offset: Floats
-    remainder: Floats
+    @property
+    def dimension(self) -> int:
+        """Uniforms of a point."""
+
+    @property
+    def offset(self) -> Floats:
+        """The part of each bias that is known without points."""
+
+    @property
+    def remainder(self) -> Floats:
+        """What no point sees of each bias."""
 
     def __call__(self, u: Floats) -> Block:
         """At the points u."""
@@ -103,7 +103,6 @@ class Wanted:
     """Whoever asks again with another number gets fresh scrambles."""
     ends: tuple[int, int] | None = None
     """The distinct pairs that attain alpha, where theory knows."""
-    progress: Callable[[int, int], None] | None = None
 
     def target(self, alpha: float) -> float:
         """The half-width that is narrow enough."""
@@ -119,16 +118,9 @@ class Means:
 
     def of(self, scrambles: range, first: int, last: int, parts: int = 1) -> Floats:
         """[scramble, part, column] over the points from `first` to `last`; the same bits on any number of threads."""
-        done = list[int]()
 
         def some(which: slice) -> list[Floats]:
-            found = []
-            for r in scrambles[which]:
-                found.append(self._one(r, first, last, parts))
-                done.append(last - first)
-                if self.wanted.progress is not None:
-                    self.wanted.progress(sum(done), len(scrambles) * (last - first))
-            return found
+            return [self._one(r, first, last, parts) for r in scrambles[which]]
 
         return np.array([one for part in over_slices(some, len(scrambles)) for one in part])
 
@@ -223,11 +215,11 @@ def _coefficients(seen: Floats, columns: int) -> Floats:
     y, c = seen[..., :columns], seen[..., columns:]
 
     def centred(values: Floats) -> Floats:
-        flat = values.reshape(-1, values.shape[-1])
-        return flat - flat.mean(axis=0)
+        flat = np.reshape(values, (-1, values.shape[-1]))
+        return np.asarray(flat - flat.mean(axis=0))
 
     def fitted(some: slice) -> Floats:
-        return np.linalg.pinv(centred(c[some])) @ centred(y[some])
+        return np.asarray(np.linalg.pinv(centred(c[some])) @ centred(y[some]))
 
     if c.shape[-1] == 0:
         return np.zeros((0, columns))
@@ -257,7 +249,8 @@ def skewness(values: Floats) -> float:
 
 def quantile(level: Floats | float, freedom: int, skewed: bool) -> Floats:
     """So many standard errors are exceeded with the chance `level`: Student's t, or for skewed means Chebyshev's, which holds for any law."""
-    return np.sqrt(1 / np.asarray(level)) if skewed else student(level, freedom)
+    chebyshev: Floats = 1 / np.sqrt(np.asarray(level, dtype=np.float64))
+    return chebyshev if skewed else student(level, freedom)
 
 
 def alpha_of(each: Floats, error: Floats, chosen: Pilot, miss: float, skewed: bool) -> Estimate:

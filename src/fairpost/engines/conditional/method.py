@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from fairpost.engines.base import Answer, Drawn, Floats, Part, Refusal
-from fairpost.engines.conditional.integrand import Integrand, Problem, Signed, integrand_of
+from fairpost.engines.conditional.integrand import Integrand, Signed, integrand_of
 from fairpost.engines.conditional.intervals import Found, Means, Pilot, Wanted, found, pilot
+from fairpost.engines.conditional.problem import Problem
 from fairpost.engines.conditional.unseen import unseen
 from fairpost.engines.moments import Moments, reached
 from fairpost.noise import Law, Threshold
@@ -32,7 +32,6 @@ class ConditionalMeans:
     """So many statements share the chance to miss."""
     enough: float = 0.0
     """A half-width of alpha that is narrow enough whatever alpha is."""
-    progress: Callable[[int, int], None] | None = None
     name: ClassVar[str] = "conditional"
     rules: ClassVar[tuple[type[PostProcessing], ...]] = (Simplex, SimplexThreshold, PoS, PosThreshold)
 
@@ -73,13 +72,12 @@ class ConditionalMeans:
             seed=self.seed,
             look=int(np.float64(rtol).view(np.uint64)),
             ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
-            progress=self.progress,
         )
 
     def _alone(self, part: Part) -> Answer | Refusal:
         """All that there is goes to one entity, whatever the noise."""
-        bias = np.zeros(1) if part.pi.problem.shares else np.array([part.pi.C]) - part.x
-        zero = np.array([0.0 if part.pi.problem.shares or part.pi.C > 0 else 1.0])
+        all_ = np.array([part.pi.C]) if isinstance(part.pi, Simplex | SimplexThreshold) else np.ones(1)
+        bias, zero = all_ - part.truth, np.where(all_ > 0, 0.0, 1.0)
         return Moments(bias, np.zeros(1), bias**2, zero, kind="bound").answer(self.name, "bound", part)
 
     def _answer(self, part: Part, made: Integrand | Signed, seen: Found) -> Answer | Refusal:

@@ -15,8 +15,7 @@ from scipy.special import roots_legendre
 from fairpost.engines.base import Part
 from fairpost.engines.conditional.law import ORDER, Tails
 from fairpost.engines.moments import Distinct, distinct
-from fairpost.noise import Law
-from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
+from fairpost.noise import Law, Threshold
 
 Floats = NDArray[np.float64]
 STEEP = 1e6
@@ -38,25 +37,26 @@ class Problem:
     @classmethod
     def of(cls, part: Part) -> Problem | str:
         """The numbers of a part, or why there are none."""
-        pi, law = part.pi, Tails.of(part.mechanism)
+        law, pi = Tails.of(part.mechanism), part.pi
         if isinstance(law, str):
             return law
         if law.moments[2] == 0:
             return f"{part.mechanism.name} noise of {law.b:g} changes nothing"
         if part.x.size == 1:
             return f"{pi.name} of one entity gives it everything"
-        level, s = 0.0, 1.0
-        if isinstance(pi, SimplexThreshold | PosThreshold) and pi.rule.level > 0:
-            level, s = pi.rule.level, pi.rule.steepness
+        threshold = getattr(pi, "rule", None) or Threshold(0.0)
+        level, s = (threshold.level, threshold.steepness) if threshold.level > 0 else (0.0, 1.0)
         if s > STEEP:
             level, s = level if law.discrete else level * (1 - 0.5 / STEEP), STEEP
-        if isinstance(pi, PoS | PosThreshold):
-            weights = None if pi.weights is None else np.asarray(pi.weights, dtype=np.float64)
+        if not pi.keeps_total:
+            weights: Floats = pi.problem.a(part.x.size)  # type: ignore[attr-defined]
             return cls(distinct(part, weights), law, level, s, None)
-        assert isinstance(pi, Simplex | SimplexThreshold)
-        if pi.C == 0:
-            return f"{pi.name} to the total 0 gives nothing to anybody"
-        return cls(distinct(part), law, level, s, pi.C)
+        total = float(pi.C)  # type: ignore[attr-defined]
+        return (
+            cls(distinct(part), law, level, s, total)
+            if total > 0
+            else f"{pi.name} to the total 0 gives nothing to anybody"
+        )
 
     @property
     def n(self) -> int:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.noise.base import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
 
 Floats = NDArray[np.float64]
+LAPLACE, GAUSSIAN, DISCRETE_LAPLACE = 0, 1, 2  # as in noise.base; the discrete Gaussian is the rest
 NEAR = 2.0
 """Deviations below which the forward recurrence of the Gaussian loses at most two digits of G_2."""
 SNAP = 1e-9
