@@ -16,7 +16,6 @@ SMALL, MIXED = [0.0, 1.0, 3.0, 6.0], [60.0, 4.0, 0.0, 9.0, 4.0, 70.0]
 CASES = {
     "simplex, Laplace": ("simplex", MIXED, fp.Laplace(5.0), {}),
     "simplex, Gaussian": ("simplex", MIXED, fp.Gaussian(5.0), {}),
-    "pos, Gaussian": ("pos", MIXED * 20, fp.Gaussian(5.0), {}),
     "baseline": ("baseline", SMALL, fp.Laplace(5.0), {}),
 }
 

@@ -30,7 +30,7 @@ def _simplex(pi: Simplex, part: Part, law: Law, rtol: float) -> Work | str:
     root = release.root_of(d.x, d.times, law, pi.C)
     if law.code == LAPLACE and root.n <= FEW and root.noiseless > root.c[0]:
         return "simplex: few entities, and a total that clips them even without noise, leave contours that do not decay"
-    return lambda rtol: d.entities(release.in_counts(release.simplex(root, rtol), law.spread))
+    return lambda rtol: d.entities(release.in_counts(release.simplex(root, rtol), law.spread, rtol))
 
 
 def _pos(pi: PoS, part: Part, law: Law, rtol: float) -> Work | str:

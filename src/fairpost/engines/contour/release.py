@@ -19,7 +19,7 @@ import numpy as np
 from fairpost.engines.closed.shares import SAFETY
 from fairpost.engines.contour.few import FEW, below
 from fairpost.engines.contour.law import LEVELS, AtRisk, Level, Root, Window
-from fairpost.engines.moments import Counted, Floats, Moments
+from fairpost.engines.moments import UNSETTLED, Counted, Floats, Moments
 from fairpost.noise import Law
 
 TINY = 1e-280
@@ -131,8 +131,10 @@ def _never(root: Root, drift: float) -> Moments:
     return Moments(bias, np.spacing(np.abs(bias)) + TINY, mse, none, 0.0, kind="estimate", **small)
 
 
-def in_counts(found: Moments, unit: float) -> Moments:
-    """From noise scales to counts."""
+def in_counts(found: Moments, unit: float, rtol: float) -> Moments:
+    """From noise scales to counts, the sentence of a refusal too."""
+    if found.short is not None and np.isfinite(found.error).all():
+        return Moments.missed("simplex", found.bias * unit, found.error * unit / UNSETTLED, rtol)
     return replace(
         found,
         bias=found.bias * unit,
