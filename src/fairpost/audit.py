@@ -162,8 +162,13 @@ def outcomes(
         answers = finder.evaluate(question)
         return results(answers)
     except Cancelled as error:
-        error.reaching(lambda some: results(some or answers or ()) or None)
+        error.reaching(lambda some: results([*map(_complete, some or answers or ())]) or None)
         raise
+
+
+def _complete(found: Answer | Refusal | None) -> Answer | None:
+    """Of a withdrawn question: a refusal says only that the next engine was not asked any more."""
+    return found if isinstance(found, Answer) else None
 
 
 def method_for(

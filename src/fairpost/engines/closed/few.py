@@ -59,7 +59,7 @@ class Few:
     def fits(self, part: Part, rtol: float) -> str | None:
         """Why too many may be clipped at a time."""
         work = _work(part, rtol)
-        return work if isinstance(work, str) else None
+        return f"{part.pi.name}: {work}" if isinstance(work, str) else None
 
     def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
         """Its moments."""
@@ -73,7 +73,7 @@ class Few:
 def _tried(part: Part, rtol: float, alpha: float | None = None) -> Answer | Refusal:
     work = _work(part, rtol, alpha)
     if isinstance(work, str):
-        return Refusal(work)
+        return Refusal(f"{part.pi.name}: {work}")
     with np.errstate(all="ignore"):  # far tails under- and overflow; what is not finite is refused in `answer`
         try:
             return work().answer("exact", "bound", part)
@@ -87,7 +87,7 @@ def _asked(part: Part) -> Rare | str:
     if not isinstance(law, Law):
         return f"the law of {law.name} noise is not known; it can be simulated"
     if not law.variance > 0:
-        return "few clipped: counts and noise are too far apart for floats"
+        return "counts and noise are too far apart for floats"
     weights, total, rule = next(READ[kind] for kind in type(part.pi).__mro__ if kind in READ)(part.pi, part.x.size)
     return Rare(distinct(part, weights), law, PLAIN if rule.level == 0 else rule, total)
 
@@ -100,7 +100,7 @@ def _work(part: Part, rtol: float, alpha: float | None = None) -> Callable[[], M
     if q.n == 1 or q.total == 0:
         return lambda: q.d.entities(_certain(q))
     if (q.total is None and not q.problem.mean > 0) or (q.n > 2 and q.often(MOST if q.law.discrete else 1)):
-        return "few clipped: many are"
+        return "too many entities may be clipped for a closed formula"
     with np.errstate(all="ignore"):
         plan = _planned(q, rtol, 0.1 * q.allowed(rtol, q.expected if alpha is None else alpha))
     return plan if isinstance(plan, str) else lambda: q.d.entities(plan())
@@ -109,18 +109,18 @@ def _work(part: Part, rtol: float, alpha: float | None = None) -> Callable[[], M
 def _planned(q: Rare, rtol: float, tolerance: float) -> Callable[[], Moments] | str:
     shares = q.total is None
     if not q.sure(tolerance):
-        return "few clipped: S may come near 0"
+        return "the weighted sum of the noisy counts may come near 0"
     if q.lost(q.two) <= tolerance:
         return lambda: (rare.shares if shares else rare.release)(q, rtol)
     if not q.law.discrete:
-        return f"few clipped: two at a time have a chance of {q.two:.2g}"
+        return f"two entities may be clipped at a time, with a chance of {q.two:.2g}"
     k = next((k for k in range(q.d.x.size + 1) if q.lost(q.outside(k)) <= tolerance), 0)
     many = int(np.sum(q.d.times[:k]))
     if not 0 < many <= MOST:
-        return f"few clipped: more than {MOST} entities may be"
+        return f"more than {MOST} entities may be clipped"
     table, missed = _listed(q, many, tolerance)
     if kernels.count(table[2], many, table[3], CELLS // many) > CELLS // many:
-        return f"few clipped: {many} entities may be, their noises have more than {CELLS // many} values together"
+        return f"{many} entities may be clipped, and their noises have more than {CELLS // many} values together"
     missed += q.outside(k)
     return lambda: (_shares if shares else _release)(q, k, table, missed, rtol)
 
@@ -192,7 +192,7 @@ def _release(q: Rare, k: int, table: Table, missed: float, rtol: float) -> Momen
     safe = q.n - x.size
     law = _sum_of(q.law, safe)
     if law is None:
-        return Moments.unknown(q.d.x.size, "few clipped: the law of the sum of all others is too long")
+        return Moments.unknown(q.d.x.size, "the law of the sum of all others is too long")
     out = np.zeros((4, x.size + 1))
     start = float(np.sum(x)) + q.n * q.drift  # C less the counts of all others
     kernels.release(x, *table, foot, top, s, safe, start, q.drift, *law, out)

@@ -141,7 +141,7 @@ class Rare:
         alpha, slack = range_error(found.bias, found.error)
         if slack <= self.allowed(rtol, alpha) + 1e-15 * abs(self.drift):
             return found
-        return Moments.missed("few clipped", found.bias, found.error / 10, rtol)
+        return Moments.missed("few at risk", found.bias, found.error / 10, rtol)
 
     # -- chances --
 
@@ -308,7 +308,7 @@ def share_answer(
     """From bias and mean square with a stand-in for 1/S, and then P(out_j = 0), with the errors of the stand-in and of what is missed."""
     known = q.problem.fitted(rtol, moments)
     if known is None:
-        return Moments.unknown(q.d.x.size, "few clipped: S may come near 0")
+        return Moments.unknown(q.d.x.size, "few at risk: the weighted sum may come near 0")
     inverse, bias, mse = known
     p = q.problem
     rounding = ROUNDING * (np.abs(bias) + float(np.ptp(bias)))
