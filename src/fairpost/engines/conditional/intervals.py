@@ -327,7 +327,7 @@ def found(integrand: Integrand, beyond: Beyond, wanted: Wanted) -> Found | Pilot
     """The moments; the pilot alone where the points allowed are far from enough."""
     means, miss = Means(integrand, wanted), (1 - KEPT) * wanted.miss
     chosen = pilot(Means(integrand, replace(wanted, miss=miss)), beyond)
-    if chosen.half_width > 10 * wanted.target(chosen.alpha):
+    if chosen.half_width > max(10 * wanted.target(chosen.alpha), 0.3 * chosen.alpha):
         return chosen
     scrambles, points, first = chosen.scrambles, chosen.points, PILOT
     while True:

@@ -16,9 +16,6 @@ from fairpost.engines.moments import Moments, reached
 from fairpost.noise import Law, Threshold
 from fairpost.rules import PoS, PosThreshold, PostProcessing, Simplex, SimplexThreshold
 
-WORK = 2**23
-"""Points times entities, where nothing is said about points: seconds of one core."""
-
 
 @dataclass(frozen=True)
 class ConditionalMeans:
@@ -30,6 +27,8 @@ class ConditionalMeans:
     """In all, at most."""
     share: int = 1
     """So many statements share the chance to miss."""
+    work: int = 0
+    """Points times entities, where `points` is not given."""
     enough: float = 0.0
     """A half-width of alpha that is narrow enough whatever alpha is."""
     name: ClassVar[str] = "conditional"
@@ -42,13 +41,14 @@ class ConditionalMeans:
         problem = Problem.of(part)
         return problem if isinstance(problem, str) else None
 
-    def rough(self, part: Part) -> float:
-        """What alpha is at least, as a few points see it; 0 where there are no conditional means."""
+    def rough(self, part: Part) -> tuple[float, float, float]:
+        """What alpha is at least, the largest and the smallest bias, as a few points see them; 0 where there are no conditional means."""
         made = 0.0 if part.x.size == 1 else integrand_of(part)
         if isinstance(made, float | str):
-            return 0.0
+            return 0.0, 0.0, 0.0
         with np.errstate(all="ignore"):
-            return pilot(Means(made, self._wanted(part, made, 1.0)), lambda points: np.zeros(made.offset.size)).low
+            seen = pilot(Means(made, self._wanted(part, made, 1.0)), lambda points: np.zeros(made.offset.size))
+        return seen.low, float(np.max(seen.bias)), float(np.min(seen.bias))
 
     def evaluate(self, part: Part, rtol: float) -> Answer | Refusal:
         """The moments; a refusal where the points allowed do not suffice, or where their means are too skewed."""
@@ -68,7 +68,7 @@ class ConditionalMeans:
             unit=_unit(part),
             change=_unit(part) * (1 + made.problem.top / part.mechanism.deviation),
             miss=(1 - self.confidence) / self.share,
-            points=self.points or max(WORK // max(made.dimension, 1), 1),
+            points=self.points or max(self.work // max(made.dimension, 1), 1),
             seed=self.seed,
             look=int(np.float64(rtol).view(np.uint64)),
             ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
