@@ -104,7 +104,7 @@ class _One:
 
     def _compared(self, before: Answer, new: Answer, how: str) -> _One:
         """Of two answers the narrower one, or what holds both."""
-        wide, narrow = before.alpha.half_width, new.alpha.half_width
+        wide, narrow = _wide(before), _wide(new)
         if not _agree(before, new):
             more = f"{before.method} and {new.method} differ by more than their errors: the intervals hold both"
             return _One(_both(before, new), how, self.reason, more, good=True)
@@ -266,6 +266,11 @@ def _room(one: Answer | Reached) -> Floats:
     if one.accuracy.kind != "interval" or drawn is None:
         return one.accuracy.half_width
     return one.accuracy.half_width * max(SURE / NormalDist().inv_cdf(0.5 + drawn.confidence / 2), 1.0)
+
+
+def _wide(one: Answer) -> float:
+    """How well it is known: alpha, and each bias."""
+    return max(one.alpha.half_width, float(np.max(one.accuracy.half_width)))
 
 
 def _both(before: Answer, new: Answer) -> Answer:
