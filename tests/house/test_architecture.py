@@ -193,7 +193,10 @@ def concrete_classes():
         return {kind, *(one for sub in kind.__subclasses__() for one in below(sub))}
 
     rooms = {"noise": below(Mechanism) - {Mechanism, Law}, "rules": below(PostProcessing) - {PostProcessing}}
-    rooms |= {"engines": {Conditional, Exact, Expansion, FirstOf, MonteCarlo}, "hierarchy": below(trees.TreeRule) - {trees.TreeRule}}
+    rooms |= {
+        "engines": {Conditional, Exact, Expansion, FirstOf, MonteCarlo},
+        "hierarchy": below(trees.TreeRule) - {trees.TreeRule},
+    }
     return {
         one.__name__: room for room, kinds in rooms.items() for one in kinds if one.__module__.startswith("fairpost.")
     }

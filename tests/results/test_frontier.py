@@ -55,7 +55,9 @@ def test_a_point_of_the_frontier_is_the_rule_with_that_threshold(districts):
     heavy = fp.Counts(np.arange(12.0), weights=np.geomspace(1.0, 1e6, 12))
     few = fp.frontier(heavy, NOISE, points=2)  # too few for an expansion
     assert [t.point.method for t in few.path] == ["conditional"] * 2
-    with pytest.raises(ParameterError, match="at least one point, got none: threshold 0: pos-threshold: the weighted sum"):
+    with pytest.raises(
+        ParameterError, match="at least one point, got none: threshold 0: pos-threshold: the weighted sum"
+    ):
         fp.frontier(heavy, NOISE, points=2, engine=fp.Expansion())
     for bad, said in (
         (dict(rule="pos"), "a frontier is of pos-threshold or simplex-threshold"),

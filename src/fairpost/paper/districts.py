@@ -78,7 +78,9 @@ def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], N
 
 def _computed(counts: Counts, mechanism: Laplace, which: str) -> tuple[Audit | None, str | None]:
     try:
-        return audit(counts, mechanism, which, engine=FirstOf((Exact(), Expansion(), Conditional())), budget=BUDGET), None
+        return audit(
+            counts, mechanism, which, engine=FirstOf((Exact(), Expansion(), Conditional())), budget=BUDGET
+        ), None
     except (UnsupportedError, ToleranceError) as refusal:
         return None, str(refusal)
 
