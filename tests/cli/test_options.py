@@ -556,8 +556,8 @@ def _floats(row):
 
 def method(run, command):
     """The engine of that name: what it finds, what it refuses, and no setting that is not its own."""
-    Path("many.csv").write_text("id,count\n" + "".join(f"{i},{20 + 3 * i}\n" for i in range(40)))
-    many = fp.Counts([20 + 3 * i for i in range(40)], ids=[str(i) for i in range(40)])
+    Path("many.csv").write_text("id,count\n" + "".join(f"{i},{1 + i % 40}\n" for i in range(400)))
+    many = fp.Counts([1 + i % 40 for i in range(400)], ids=[str(i) for i in range(400)])
     for how, name, found in (
         ("nonnegative", "auto", "exact"),
         ("nonnegative", "exact", "exact"),
