@@ -17,7 +17,7 @@ from fairpost import cancel
 from fairpost.audit import Asked, Chosen, asked_for, outcomes, postprocessing, units_of
 from fairpost.budgets import Budget, GroupBudgets, whole
 from fairpost.counts import Counts
-from fairpost.engines import Engine, Exact, Expansion, FirstOf
+from fairpost.engines import Conditional, Engine, Exact, Expansion, FirstOf
 from fairpost.engines.base import Refusal
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
@@ -33,7 +33,7 @@ from fairpost.rules import PostProcessing
 Progress = Callable[[int, int], None]
 Promise = Callable[[Mechanism], float | None]
 STEP = 1e-6
-"""The noise that meets a target is known to this relative accuracy, from below."""
+"""The noise that meets a target is known to this relative accuracy, from below; under intervals to their width."""
 DUST = 1e-12
 """A number this close to a short one is that one."""
 
@@ -249,10 +249,16 @@ class _Search:
                 best[0] = (u, point)
             return min(value, 1e300)
 
-        root = brentq(f, math.log(low), math.log(high), xtol=STEP / 4, rtol=8.9e-16)
-        if best[0][0] < root - STEP / 2:
-            f(root - STEP / 2)
+        step = STEP if known is None else max(STEP, self._blur(known))
+        root = brentq(f, math.log(low), math.log(high), xtol=step / 4, rtol=8.9e-16)
+        if best[0][0] < root - step / 2:
+            f(root - step / 2)
         return best[0][1]
+
+    def _blur(self, point: Point) -> float:
+        """The half-width of intervals, in parts of the limits: finer than that no noise is told from another."""
+        judged = [v for v in self.targets.judge(point) if v.reached.kind == "interval"]
+        return max((v.reached.half_width / v.limit for v in judged), default=0.0)
 
     def _stated(self, best: Point) -> Point:
         """The point at the shortest number on the safe side that meets the targets too; at worst the point itself."""
@@ -317,7 +323,8 @@ def frontier(
     beside
         Rules to compare with, by name, or audits that are there already. Default: the usual ones of this task.
     engine
-        Default: the expansion, which takes some 0.02 s per point, and where it refuses the exact engine, to four digits of alpha.
+        Default: the expansion, which takes some 0.02 s per point, where it refuses the exact engine, then conditional means, each to a
+        percent of alpha.
 
     """
     if rule not in NAMED:
@@ -326,7 +333,7 @@ def frontier(
         raise ParameterError(f"a frontier must have at least 2 points, got {points!r}")
     x, best = Counts.of(counts), as_mechanism(mechanism).best_threshold()
     pi: Any = postprocessing(rule, x, total=total, by_group=by_group)
-    finder = FirstOf((Expansion(), Exact(rtol=DRAWN))) if engine is None else engine
+    finder = FirstOf((Expansion(), Exact(DRAWN), Conditional(DRAWN))) if engine is None else engine
     path, refused = [], []
     for level in np.linspace(0.0, best.level, points).tolist():
         steep = best.steepness if best.steepness == math.inf else level + 1.0
@@ -342,7 +349,7 @@ def frontier(
     )
 
 
-DRAWN = 1e-4
+DRAWN = 1e-2
 """The tolerance of a point on the line: it is drawn, and every one states its own accuracy."""
 NAMED = {
     "pos-threshold": ("baseline", "pos", "pos-threshold"),

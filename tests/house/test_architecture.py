@@ -184,9 +184,8 @@ def test_every_public_name_says_where_it_lives():
 
 def concrete_classes():
     """Mechanisms, post-processings (of lists and of trees) and engines, each with the folder that is its room."""
-    import fairpost.engines.exact.evaluators  # noqa: F401
     import fairpost.hierarchy.rules as trees
-    from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
+    from fairpost.engines import Conditional, Exact, Expansion, FirstOf, MonteCarlo
     from fairpost.noise import Law, Mechanism
     from fairpost.rules import PostProcessing
 
@@ -194,7 +193,10 @@ def concrete_classes():
         return {kind, *(one for sub in kind.__subclasses__() for one in below(sub))}
 
     rooms = {"noise": below(Mechanism) - {Mechanism, Law}, "rules": below(PostProcessing) - {PostProcessing}}
-    rooms |= {"engines": {Exact, Expansion, FirstOf, MonteCarlo}, "hierarchy": below(trees.TreeRule) - {trees.TreeRule}}
+    rooms |= {
+        "engines": {Conditional, Exact, Expansion, FirstOf, MonteCarlo},
+        "hierarchy": below(trees.TreeRule) - {trees.TreeRule},
+    }
     return {
         one.__name__: room for room, kinds in rooms.items() for one in kinds if one.__module__.startswith("fairpost.")
     }
@@ -203,6 +205,8 @@ def concrete_classes():
 ASKED = {
     ("bounds/theorems.py", "Gaussian"): "Proposition 2 is a theorem about Gaussian noise",
     ("engines/closed/programme/factors.py", "DiscreteGaussian"): "an assertion: the table of masses is its own",
+    ("engines/conditional/method.py", "Simplex"): "what is shared in all, the total or 1",
+    ("engines/conditional/method.py", "SimplexThreshold"): "the same",
     ("engines/montecarlo/backends/gpu/grouped.py", "Simplex"): "the kernels of lists and of groups share its code",
     ("engines/montecarlo/backends/gpu/grouped.py", "KeepsTotal"): "where its totals come from",
     ("engines/montecarlo/backends/gpu/grouped.py", "Allocating"): "where its weights come from",

@@ -1,14 +1,15 @@
-"""From outside the package, in a few lines: a mechanism, a post-processing, an exact evaluator."""
+"""From outside the package, in a few lines: a mechanism, a post-processing, a method."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.exact.registry import EXACT
+from fairpost.engines.analytic import Analytic
 from fairpost.engines.moments import Moments
-from fairpost.noise import Mechanism
+from fairpost.noise import Law, Mechanism
 from fairpost.problems import Problem, Release
 from fairpost.rules import Outcome, PostProcessing
 
@@ -106,31 +107,45 @@ class Half(PostProcessing):
         return Outcome(rows / 2, 0)
 
 
-def test_an_exact_evaluator_is_registered_from_outside():
-    with pytest.raises(fp.UnsupportedError, match="no integral"):
-        fp.audit(X, fp.Laplace(3.0), Half(), engine="exact")
+class Halves:
+    """A method of one's own."""
 
-    @EXACT.register(Half)
-    def prepare(pi, asked):
-        d, law = asked.distinct(), asked.law()
+    name = "halves"
+    rules = (Half,)
 
-        def work():
-            mse = law.variance / 4 + d.x**2 / 4
-            return Moments(-d.x / 2, np.zeros_like(d.x), mse, np.zeros_like(d.x))
+    def fits(self, part, rtol):
+        return None if isinstance(part.mechanism, Law) else f"the law of {part.mechanism.name} noise is not known"
 
-        return d.entities(work)
+    def evaluate(self, part, rtol):
+        mse, none = part.mechanism.variance / 4 + part.x**2 / 4, np.zeros_like(part.x)
+        return Moments(-part.x / 2, none, mse, none).answer("exact", "bound", part)
 
-    try:
-        found = fp.audit(X, fp.Laplace(3.0), Half())  # auto: now it is exact
-        assert (found.method, found.accuracy.kind) == ("exact", "bound")
-        assert found.bias.tolist() == (-X.values / 2).tolist()
-        assert found.alpha.value == 44.75
-        drawn = fp.audit(X, fp.Laplace(3.0), Half(), engine="monte-carlo", runs=4000, confidence=0.9999)
-        assert (np.abs(drawn.bias - found.bias) <= drawn.half_width + 1e-12).all()
-        with pytest.raises(fp.UnsupportedError, match="law of Uniform noise"):
-            fp.audit(X, Uniform(6.0), Half(), engine="exact")
-    finally:
-        EXACT._found.pop(Half)
+
+@dataclass(frozen=True)
+class Own:
+    """An engine of one's own: methods, and a name."""
+
+    name: ClassVar[str] = "own"
+    analytic = Analytic((Halves(),), 1e-6)
+
+    def supports(self, question):
+        return self.analytic.supports(question)
+
+    def evaluate(self, question):
+        return self.analytic.evaluate(question)
+
+
+def test_an_engine_of_ones_own_is_asked_first():
+    engine = fp.FirstOf((Own(), fp.MonteCarlo(4000, confidence=0.9999)))
+    found = fp.audit(X, fp.Laplace(3.0), Half(), engine=engine)
+    assert (found.method, found.accuracy.kind, found.alpha.value) == ("exact", "bound", 44.75)
+    assert found.bias.tolist() == (-X.values / 2).tolist()
+    drawn = fp.audit(X, Uniform(6.0), Half(), engine=engine)
+    assert drawn.method == "monte-carlo"
+    assert "the law of Uniform noise is not known" in drawn.note
+    assert (np.abs(drawn.bias - found.bias) <= drawn.half_width + 1e-12).all()
+    with pytest.raises(fp.UnsupportedError, match="law of Uniform noise"):
+        fp.audit(X, Uniform(6.0), Half(), engine=Own())
 
 
 def test_a_problem_of_ones_own():

@@ -81,7 +81,7 @@ def test_the_direction_comes_from_the_biases(size, bias, half, found):
 def test_an_expansion_is_called_neither_exact_nor_simulated():
     engine = fp.Expansion()
     result = fp.audit(
-        fp.Counts(np.arange(5, 205, 2)), fp.Laplace(scale=10.0), "pos-threshold", budget=1e6, engine=engine
+        fp.Counts(np.arange(5, 805, 2)), fp.Laplace(scale=10.0), "pos-threshold", budget=1e6, engine=engine
     )
     assert result.method == "expansion"
     page = audit_page([result])

@@ -137,7 +137,7 @@ def test_direction_and_ends_go_by_the_simultaneous_width():
     wide = simulated(replace(POS, alpha=Estimate(0.0074451, 0.0, 0.0088321)), np.abs(POS.bias) * 1.01, 5.5)
     made = view(wide)
     assert made.direction == "unresolved"
-    assert text(sentences.movement(made)) == "For pos the 1,234 simulated runs do not resolve who gains and who loses."
+    assert text(sentences.movement(made)) == "For pos 1,234 runs do not resolve who gains and who loses."
     # at most: the upper end, 0.0088321 * 4 million = 35,328.4, up to two digits; never the value 29,780
     limit = "Unfairness is not resolved: it is at most €36,000, with 90 % confidence."
     assert text(sentences.ends(made)) == text(sentences.limit(made)) == limit

@@ -150,8 +150,9 @@ def test_an_answer_in_another_unit_takes_every_error_along() -> None:
 def test_every_number_has_an_accuracy_of_its_kind() -> None:
     counts = fp.Counts(np.arange(60.0) * 3)
     kinds = {
-        "exact": (fp.audit(counts, fp.Laplace(4.0), "pos", engine="exact"), "bound"),
+        "exact": (fp.audit(counts, fp.Laplace(4.0), "pos", engine="exact"), "estimate"),
         "expansion": (fp.audit(counts, fp.Laplace(20.0), "pos-threshold", engine="expansion"), "expansion"),
+        "conditional": (fp.audit(counts, fp.DiscreteLaplace(4.0), "pos", engine="conditional"), "interval"),
         "monte-carlo": (
             fp.audit(counts, fp.Laplace(4.0), "pos", engine="monte-carlo", runs=4000, seed=1, rtol=None),
             "interval",

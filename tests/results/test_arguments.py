@@ -20,7 +20,7 @@ from support.noisy_counts import NOISE, NOISY
         (dict(engine="exact", runs=5), "`runs` is no setting of the engine 'exact'"),
         (dict(engine="expansion", rtol=1e-3), "`rtol` is no setting of the engine 'expansion'"),
         (dict(engine="monte-carlo", speed=3), "`speed` is no setting of the engine 'monte-carlo'"),
-        (dict(engine="magic"), "`engine` must be one of auto, exact, expansion, monte-carlo"),
+        (dict(engine="magic"), "`engine` must be one of auto, exact, expansion, conditional, monte-carlo"),
         (dict(total=5.0), "`total` is for post-processings that keep one, got baseline"),
     ],
 )

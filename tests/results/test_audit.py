@@ -113,12 +113,9 @@ def test_auto_says_when_and_why_it_simulates():
     counts = fp.Counts([0, 3, 40])
     exact = fp.audit(counts, fp.Laplace(4.0), "simplex")
     assert (exact.method, exact.note, exact.runs) == ("exact", None, None)
-    drawn = fp.audit(fp.Counts([0.5, 3, 40]), fp.DiscreteLaplace(3.0), "simplex", runs=4000, seed=3)
+    drawn = fp.audit(counts, fp.Laplace(4.0), lambda noisy: np.maximum(noisy, 1.0), runs=4000, seed=3)
     assert (drawn.method, drawn.runs, drawn.seed) == ("monte-carlo", 4000, 3)
-    assert (
-        "simulated, because the exact engine covers 'simplex' under discrete-laplace noise for whole counts only"
-        in drawn.note
-    )
+    assert "simulated, because the exact engine has no integral for the post-processing 'custom'" in drawn.note
     assert "with 95 % confidence" in drawn.note
     assert drawn.to_dict()["note"] == drawn.note
     assert exact.bounds.lower <= exact.alpha.high
@@ -183,7 +180,7 @@ def test_a_function_of_ones_own_is_simulated():
                 fp.Counts(range(9), weights=range(1, 10)), fp.DiscreteLaplace(3.0), "pos", engine="exact"
             ),
             fp.UnsupportedError,
-            "covers 'pos' under continuous noise only, not under discrete-laplace",
+            "continuous noise only, not under discrete-laplace",
         ),
         (
             lambda c: fp.audit(c, fp.Laplace(1.0), "sum", by_group=True),
@@ -206,15 +203,13 @@ STATES = fp.Counts(
 
 
 @pytest.mark.parametrize("which", ["baseline", "pos"])
-@pytest.mark.parametrize("engine", ["exact", "monte-carlo"])
+@pytest.mark.parametrize("engine", ["auto", "monte-carlo"])
 def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
     """Money = B x the group's true share x the bias inside the group, and never more in all than the budget."""
     budget = 6.5e9
     settings = {"runs": 2000, "confidence": 0.9999} if engine == "monte-carlo" else {}
     options = {"engine": engine, "by_group": True, **settings}
-    noise = fp.Laplace(
-        0.8
-    )  # shares of sums of either sign take the exact engine seconds, and say no more about budgets
+    noise = fp.Laplace(0.8)
     whole = fp.audit(STATES, noise, which, budget=budget, **options)
     need, losses = STATES.weights * STATES.values, 0.0
     assert whole.truth == pytest.approx(need / need.sum(), rel=1e-14)
@@ -231,8 +226,8 @@ def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
     assert whole.half_width == pytest.approx(inside.half_width * part, rel=1e-9, abs=1e-14)  # rounding: 20 eps
     assert whole.mse == pytest.approx(inside.mse * part**2, rel=1e-12)
     assert whole.deviation == pytest.approx(inside.deviation * part, rel=1e-9, abs=1e-14)
-    if engine == "exact":
-        assert whole.cost_of_privacy.amount.value == pytest.approx(losses, rel=1e-5)
+    if engine == "auto":
+        assert whole.cost_of_privacy.amount.low <= losses <= whole.cost_of_privacy.amount.high
     assert whole.cost_of_privacy.amount.value <= budget
     assert whole.cost_of_privacy.amount.value == pytest.approx(-whole.money[whole.money < 0].sum())
     spread = np.ptp(whole.bias)
@@ -347,7 +342,7 @@ KEEP = ("sum", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold
 
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize(
-    ("which", "engine"), [*((name, "monte-carlo") for name in KEEP), ("simplex", "exact"), ("baseline", "exact")]
+    ("which", "engine"), [*((name, "monte-carlo") for name in KEEP), ("simplex", "conditional"), ("baseline", "exact")]
 )
 def test_a_rule_that_keeps_the_total_is_off_by_0_without_any_error(which, by_group, engine):
     """By construction, so simulated or not; of each group where each keeps its own. Decimals add up to rounding, and to 0 here."""

@@ -32,7 +32,7 @@ def found():
     return {
         "audit": exact[1],
         "allocation audit": exact[3],
-        "simulated": fp.audit(X, fp.DiscreteLaplace(3.9), "pos", runs=300),
+        "simulated": fp.audit(X, fp.DiscreteLaplace(3.9), "pos", engine="monte-carlo", runs=300),
         "noted": type(exact[1])(**{**vars(exact[1]), "note": note}),
         "comparison": exact,
         "many": many,

@@ -29,7 +29,7 @@ NAMED = """id,name,zip,note,count,group
 MONEY = ["--budget", "54321"]
 RUNS = {
     "exact": "audit true.csv --scale 8 --postprocess nonnegative --postprocess simplex --postprocess pos --entities --budget 54321",
-    "expansion": "audit wide.csv --scale 8 --postprocess pos-threshold --postprocess simplex-threshold --method expansion --entities",
+    "expansion": "audit wide.csv --scale 100 --postprocess pos-threshold --postprocess simplex-threshold --method expansion --entities",
     "simulated": "audit true.csv --scale 8 --postprocess pos --postprocess simplex --method monte-carlo --runs 300 --entities",
     "discrete": "audit true.csv --mechanism discrete-laplace --scale 8 --postprocess pos --runs 300 --sensitivity 2",
     "gaussian": "audit true.csv --mechanism gaussian --sigma 9 --delta 1e-6 --postprocess none --entities",
@@ -134,11 +134,14 @@ def unknown(data, s, defs, path=""):
     return out
 
 
+EVERY_WAY = ("exact", "expansion", "discrete", "simulated")
+
+
 def test_the_runs_cover_what_can_come(documents):
-    methods = {r["method"] for w in ("exact", "expansion", "simulated") for r in documents(w)["results"]}
-    assert methods == {"exact", "expansion", "monte-carlo"}
-    kinds = {r["accuracy"] for w in ("exact", "expansion", "simulated") for r in documents(w)["results"]}
-    assert {"bound", "expansion", "interval"} <= kinds <= set(KINDS)
+    methods = {r["method"] for w in EVERY_WAY for r in documents(w)["results"]}
+    assert methods == {"exact", "expansion", "conditional", "monte-carlo"}
+    kinds = {r["accuracy"] for w in EVERY_WAY for r in documents(w)["results"]}
+    assert {"estimate", "expansion", "interval"} <= kinds <= set(KINDS)
     assert documents("grouped")["results"][0]["group_budgets"]["amounts"].keys() == {"north", "south"}
     assert documents("sweep refused")["refused"]
     assert documents("plan without answer")["plans"][0]["found"] is None

@@ -114,7 +114,7 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
         cost(r, currency),
         error(unit, r.rmse.scaled(factor)),
         PERCENT.show(r.mean_zero.value, 1e-5),
-        r.method if r.runs is None else f"{r.runs:,} runs",
+        f"{r.runs:,} runs" if r.method == "monte-carlo" else r.method,
     )
 
 

@@ -82,6 +82,11 @@ def jobs() -> list[Job]:
     for label, job in (("projection", _projections), ("constraints", _constraints)):
         found.append(Job("simulations", label, job))
     found.append(Job("releases", "a small total", partial(_audit, close, noises[0], "simplex", fp.Exact(), total=6.0)))
+    two = fp.Counts([1.0, 2.0, 300.0, 400.0, 500.0])  # whose shares may be clipped
+    for rule in ("pos", "pos-threshold"):
+        found.append(
+            Job("shares", f"{rule}, two at risk", partial(_audit, two, fp.DiscreteLaplace(scale=1.0), rule, fp.Exact()))
+        )
     found.append(Job("simulations", "sampling", partial(_samples, noises)))
     longest = ("hierarchies", "conditional", "shares", "releases", "laws", "simulations")
     return sorted(found, key=lambda job: longest.index(job.part))

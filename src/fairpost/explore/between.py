@@ -1,7 +1,7 @@
 """Between two computed levels of noise: the numbers of a picture, interpolated, until the exact ones are there.
 
 The sweep computes every rule at `POINTS` levels, evenly spaced in the logarithm of epsilon, coarse ones first, threshold rules by
-their expansion where there is one (it is ten times as fast, and nothing here is called exact). Between them each
+their expansion where there is one, else by conditional means to a percent (nothing here is called exact). Between them each
 entity's bias follows the monotone cubic of Fritsch and Carlson (SIAM J. Numer. Anal. 17, 1980) in the logarithm of the noise: it
 overshoots no computed value, so a picture never shows a gain or loss that is larger than both its neighbours'. It carries no
 error bound; whatever it gives is marked as interpolated and replaced.
@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 POINTS = 33
 LOW, HIGH = 1e-3, 10.0
 """The ends of the slider."""
+ROUGH = 1e-2
+"""The tolerance of conditional means at these levels: they are drawn, and replaced."""
 MOST = 200_000
 """Numbers per level and rule that are kept; with more there is no interpolation."""
 
@@ -70,7 +72,7 @@ class Sweep:
 
     def put(self, level: int, results: Sequence[Audit] | None) -> None:
         """One more level; None where an engine refused."""
-        if results is None or any(r.simulated for r in results):
+        if results is None or any(r.method == "monte-carlo" for r in results):
             self.failed += 1
             return
         found = self.classes or classes(results[0].counts, results)

@@ -15,7 +15,7 @@ import numpy as np
 from fairpost import cancel
 from fairpost.audit import outcomes
 from fairpost.counts import Counts
-from fairpost.engines import Engine, Exact, Expansion, FirstOf, engine_of
+from fairpost.engines import Conditional, Engine, Exact, Expansion, FirstOf, engine_of
 from fairpost.errors import Cancelled, FairpostError, ParameterError
 from fairpost.explore import between
 from fairpost.explore.between import Sweep
@@ -223,7 +223,11 @@ class Session:
 
     def _prepare(self, choices: Choices, sweep: Sweep, token: cancel.Token, key: Any) -> None:
         epsilons = between.levels()
-        rough = FirstOf((Expansion(), Exact())) if choices.method == "auto" else self.engine(choices)
+        rough = (
+            FirstOf((Expansion(), Exact(), Conditional(between.ROUGH)))
+            if choices.method == "auto"
+            else self.engine(choices)
+        )
         try:
             with cancel.by(token):
                 for level in between.order():

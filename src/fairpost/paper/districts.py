@@ -12,7 +12,7 @@ from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.audit import audit, compare
 from fairpost.counts import Counts
-from fairpost.engines import Exact, Expansion, FirstOf, MonteCarlo
+from fairpost.engines import Conditional, Exact, Expansion, FirstOf, MonteCarlo
 from fairpost.errors import ToleranceError, UnsupportedError
 from fairpost.noise import Laplace
 from fairpost.paper.published import Computed, published
@@ -78,7 +78,9 @@ def allocations(counts: Counts, runs: Runs, seed: int, tick: Callable[[float], N
 
 def _computed(counts: Counts, mechanism: Laplace, which: str) -> tuple[Audit | None, str | None]:
     try:
-        return audit(counts, mechanism, which, engine=FirstOf((Exact(), Expansion())), budget=BUDGET), None
+        return audit(
+            counts, mechanism, which, engine=FirstOf((Exact(), Expansion(), Conditional())), budget=BUDGET
+        ), None
     except (UnsupportedError, ToleranceError) as refusal:
         return None, str(refusal)
 

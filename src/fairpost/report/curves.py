@@ -26,6 +26,7 @@ from fairpost.report.numbers import (
 )
 from fairpost.report.page import render
 from fairpost.report.text import clean, clean_lines
+from fairpost.report.views import way
 from fairpost.results import Plan, Plans, Point
 from fairpost.results.audit import CONFIDENTIAL
 from fairpost.results.curves import Basis
@@ -254,16 +255,11 @@ def _quantity(
     }
 
 
-def way(p: Point) -> str:
-    """How a point was found."""
-    return p.method if p.method in ("exact", "expansion") else "simulated"
-
-
 def _line(key: str, label: str, place: int, mine: list[tuple[Point, Estimate]], x: str, style: Style) -> dict[str, Any]:
     return {
         "name": clean(label),
         "place": place,
-        "simulated": any(way(p) == "simulated" for p, _ in mine),
+        "simulated": any(p.alpha.kind == "interval" for p, _ in mine),
         "x": [at(p, x) for p, _ in mine],
         "value": [q.value for _, q in mine],
         "low": [q.low for _, q in mine],
@@ -300,6 +296,6 @@ def _row(p: Point, names: dict[str, int], keys: list[str], x: str, found: Sequen
         cells=[_cell(k, p, style) for k in keys],
         loser=clean(p.name(p.loser)) if p.loss.value > 0 else "nobody",
         zero=tagged(CHANCE, p.zero.value, half(p.zero)),
-        method=way(p),
+        method=way(p.method),
         found=any(p is f for f in found),
     )

@@ -222,6 +222,12 @@ TERMS = (
         "error that comes with it is the size of what is left out: an estimate of the error, not a bound on it.",
     ),
     Term(
+        "conditional",
+        "Conditional means",
+        "The entity's own noise is integrated, that of all others drawn at points that are spread evenly. Such a number has an "
+        "interval, narrower than that of a simulation; the same seed gives the same number again.",
+    ),
+    Term(
         "simulated",
         "Simulated (Monte-Carlo)",
         "Estimated from many random draws of the noise. Such a number has a standard error and an interval; the "
@@ -231,7 +237,7 @@ TERMS = (
         "interval",
         "Interval and confidence",
         "Between these two numbers the truth lies: surely (up to rounding) for exact results, as far as the stated error can "
-        "be trusted for expansions, with the stated confidence for simulated ones.",
+        "be trusted for expansions, with the stated confidence for conditional means and simulated ones.",
     ),
     Term(
         "simultaneous",
@@ -239,11 +245,16 @@ TERMS = (
         "Intervals that hold for all entities at once, with the stated confidence. They are wider than one "
         "interval alone, because the most affected entity is picked after looking.",
     ),
-    Term("unresolved", "Not resolved", "The simulated runs cannot tell the number from zero. More runs would."),
+    Term(
+        "unresolved",
+        "Not resolved",
+        "The runs, or the points of conditional means, cannot tell the number from zero. More would.",
+    ),
     Term(
         "error",
         "Error of a bias",
-        "Exact: a bound on the numerical error. Expansion: about the size of what is left out. Simulated: the standard error.",
+        "Exact: a bound on the numerical error. Expansion: about the size of what is left out. Conditional means: half the "
+        "interval. Simulated: the standard error.",
     ),
     Term("size", "Size bin", "All entities whose true count lies in a range."),
 )

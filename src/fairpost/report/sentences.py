@@ -106,20 +106,19 @@ def movement(view: View) -> Html:
     """Who pays and who gains, by size."""
     plain = {"allocation": "shares of the budget", "decision": "chances"}.get(view.about, "expected counts")
     thing = "money" if view.cash else plain
-    runs = f"{view.result.runs:,}" if view.result.runs else ""
     return html(
         {
             "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
             "up": "Post-processing by {pp} moves {thing} from the smallest {noun} to the largest.",
             "none": "Post-processing by {pp} moves {thing} between {noun} with no systematic direction by size.",
             "still": "Under {pp} everybody gets their due in expectation.",
-            "unresolved": "For {pp} the {runs} simulated runs do not resolve who gains and who loses."
+            "unresolved": "For {pp} {draws} do not resolve who gains and who loses."
             if view.simulated
             else "Under {pp} everybody gets their due in expectation, up to the numerical error.",
             "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
             "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
         }[view.direction],
-        pp=code(view), thing=thing, noun=view.words.noun, runs=runs, where=_where(view),
+        pp=code(view), thing=thing, noun=view.words.noun, draws=view.result.draws or "", where=_where(view),
     )  # fmt: skip
 
 
@@ -294,18 +293,18 @@ def alpha_text(view: View) -> Html:
 def sureness(view: View) -> Html:
     """The interval of alpha in words."""
     if not view.simulated:
-        way = "exact" if view.kind in ("bound", "estimate") else "expansion"
-        return html('<a class="term" href="#g-{way}">{way}</a>, {c}', way=way, c=view.certain(view.result.alpha))
+        return html('<a class="term" href="#g-{way}">{way}</a>, {c}', way=view.way, c=view.certain(view.result.alpha))
     if not view.resolved:
         return html(
-            '<a class="term" href="#g-unresolved">not resolved</a> at {runs} runs: 0 to {high} with {sure} confidence',
-            runs=f"{view.result.runs:,}", sure=view.confidence,
+            '<a class="term" href="#g-unresolved">not resolved</a> at {draws}: 0 to {high} with {sure} confidence',
+            draws=view.result.draws, sure=view.confidence,
             high=view.amount(view.result.alpha.high, view.result.alpha.high / 10, toward=1),
         )  # fmt: skip
     return html(
-        '<a class="term" href="#g-interval">{c}</a> with {sure} confidence, simulated',
+        '<a class="term" href="#g-interval">{c}</a> with {sure} confidence, {way}',
         c=view.certain(view.result.alpha),
         sure=view.confidence,
+        way=view.way,
     )
 
 

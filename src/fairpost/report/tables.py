@@ -98,11 +98,11 @@ def method(v: View) -> Html:
     worst = float(np.max(r.half_width)) * v.per
     if not v.simulated:
         error = below(v.bare, worst, v.kind) if worst else Html("no numerical error")
-        way = "exact" if v.kind in ("bound", "estimate") else "expansion"
-        return html('<a class="term" href="#g-{way}">{way}</a>, {error} for each', way=way, error=error)
+        return html('<a class="term" href="#g-{way}">{way}</a>, {error} for each', way=v.way, error=error)
     return html(
-        '<a class="term" href="#g-simulated">simulated</a>, {runs} runs, half-widths up to {e}',
-        runs=f"{r.runs:,}",
+        '<a class="term" href="#g-{way}">{way}</a>, {draws}, half-widths up to {e}',
+        way=v.way,
+        draws=r.draws,
         e=tagged(Unit(v.bare.factor, v.bare.prefix, v.bare.suffix, 2), worst, toward=1),
     )
 
@@ -183,7 +183,7 @@ def provenance(v: View) -> list[tuple[str, Html]]:
         ("Alpha", html("{x}, between {low} and {high}", x=repr(a.value), low=repr(a.low), high=repr(a.high))),
     ]
     if r.runs is not None:
-        rows.append(("Runs, seed", html("{runs}, {seed}", runs=f"{r.runs:,}", seed=r.seed)))
+        rows.append(("Drawn", html("{draws}, seed {seed}", draws=r.draws, seed=r.seed)))
         rows.append(("Intervals", html("simultaneous, {sure} confidence", sure=v.confidence)))
     if r.expected_T is not None:
         rows.append(("E[T]", tagged(Unit(digits=6), r.expected_T.value, r.expected_T.half_width)))
@@ -219,7 +219,7 @@ def cost_text(v: View) -> Html:
         return Html("")
     sure = certainty(v.shown, cost.share.scaled(v.per))
     how = (
-        html("simulated: {sure}, {c} confidence", sure=sure, c=v.confidence)
+        html("{way}: {sure}, {c} confidence", way=v.way, sure=sure, c=v.confidence)
         if v.simulated
         else html("exact, {sure}", sure=sure)
     )

@@ -19,6 +19,11 @@ CLEAR = 0.75
 """From this chance on that what is lost comes from a larger entity than what is gained goes to, a direction is named."""
 
 
+def way(method: str) -> str:
+    """How numbers came about, a term of the glossary."""
+    return "simulated" if method == "monte-carlo" else method
+
+
 @dataclass(frozen=True)
 class Words:
     """The user's nouns."""
@@ -142,6 +147,11 @@ class View:
         return self.result.accuracy.kind
 
     @property
+    def way(self) -> str:
+        """How the numbers came about, a term of the glossary."""
+        return way(self.result.method)
+
+    @property
     def simulated(self) -> bool:
         """Whether chance was used."""
         return self.result.simulated
@@ -154,7 +164,7 @@ class View:
 
     @property
     def confidence(self) -> str:
-        """How surely the intervals cover, for a simulation."""
+        """How surely the intervals cover, where chance was used."""
         sure = self.result.confidence
         return "" if sure is None else f"{100 * sure:g} %"
 

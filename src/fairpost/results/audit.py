@@ -139,6 +139,13 @@ class Audit(Measures, Result):
     """What must not be exceeded; `verdicts` says whether it is."""
     mark: str = CONFIDENTIAL
 
+    @property
+    def draws(self) -> str | None:
+        """How often the noise was drawn, in words: runs, or points at which conditional means were taken."""
+        if self.runs is None:
+            return None
+        return f"{self.runs:,} {'points' if self.method == 'conditional' else 'runs'}"
+
     @classmethod
     def of(
         cls,
@@ -257,7 +264,7 @@ class Audit(Measures, Result):
                 "price",
                 f"RMSE {number(price['root_mean_squared_error'])}, P(0) {price['mean_probability_of_zero']:.3%} on average",
             ),
-            ("found by", self.method if self.runs is None else f"{self.method}, {self.runs:,} runs, seed {self.seed}"),
+            ("found by", self.method if self.draws is None else f"{self.method}, {self.draws}, seed {self.seed}"),
         ]
         facts += [(v.outcome, f"{TARGETS[v.target]} {known(v.reached, UNITS.get(v.unit, ''))}") for v in self.verdicts]
         return facts + ([("note", self.note)] if self.note else [])

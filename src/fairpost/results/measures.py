@@ -46,7 +46,7 @@ class Measures:
 
     @property
     def simulated(self) -> bool:
-        """Whether the biases are estimates from runs."""
+        """Whether chance was used, so that the biases have intervals."""
         return self.accuracy.kind == "interval"
 
     @property

@@ -41,7 +41,7 @@ function told(r, c) {
   lines.push(`${number(D.count[c])} ${D.unit}${D.weight ? `, weight ${show(PLAIN, D.weight[c])}` : ""}`);
   if (r.money) lines.push(`due ${show(r.money, r.truth[c] * r.per)}`);
   lines.push(`${r.name}: ${amounts(r, c).join(" = ")}`);
-  if (r.half) lines.push(`simulated: \u00b1 ${above(rough(r.shown), r.half[c] * r.per)} for all at once`);
+  if (r.half) lines.push(`\u00b1 ${above(rough(r.shown), r.half[c] * r.per)} for all at once`);
   return lines;
 }
 // A bias in money (or its unit) and in percent of what is due.
