@@ -56,6 +56,10 @@ SMALL = 1e-12
 """Half-widths of alpha below this part of the noise's standard deviation are no news to anybody."""
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Of numbers that a control may cancel."""
+UNLIKELY = 1e-4
+"""Chance that a control that does what it should is not used."""
+COLLINEAR = float(np.sqrt(np.finfo(np.float64).eps))
+"""Relative to the largest singular value: below it half of the digits of a direction are gone."""
 KEPT = 0.1
 """The part of the chance to miss that is kept for a second look."""
 
@@ -208,9 +212,11 @@ def _chosen(seen: Floats, means: Means, error: Floats, n: int, scrambles: int) -
 
 
 def _coefficients(seen: Floats, columns: int) -> Floats:
-    """Of the controls in each column, by least squares over the parts of scrambles.
+    """Of the controls in each column, by least squares over the parts of scrambles, each control in units of its scatter there.
 
-    0 where the fit to one half of the scrambles does not leave less scatter in the other half than nothing does.
+    Every control has the mean 0. Where the means of the pilot's scrambles do not confirm that (what makes it vary is rarer than they show, or
+    it is rounding), it is not used: its coefficient would say nothing about points that show more. Directions in which the controls differ by
+    rounding alone are left out. 0 where the fit to one half of the scrambles does not leave less scatter in the other half than nothing does.
     """
     y, c = seen[..., :columns], seen[..., columns:]
 
@@ -218,22 +224,35 @@ def _coefficients(seen: Floats, columns: int) -> Floats:
         flat = np.reshape(values, (-1, values.shape[-1]))
         return np.asarray(flat - flat.mean(axis=0))
 
-    def fitted(some: slice) -> Floats:
-        return np.asarray(np.linalg.pinv(centred(c[some])) @ centred(y[some]))
+    scatter, means = np.sqrt(np.mean(centred(c) ** 2, axis=0)), c.mean(axis=1)
+    used = (scatter > ROUNDING * np.max(np.abs(c), axis=(0, 1), initial=0.0)) & _confirmed(means, PILOT)
+    out = np.zeros((c.shape[-1], columns))
+    if not used.any():
+        return out
+    c = c[..., used] / scatter[used]
 
-    if c.shape[-1] == 0:
-        return np.zeros((0, columns))
+    def fitted(some: slice) -> Floats:
+        return np.asarray(np.linalg.pinv(centred(c[some]), rcond=COLLINEAR) @ centred(y[some]))
+
     halves, with_, without = (slice(0, PILOT // 2), slice(PILOT // 2, PILOT)), np.zeros(columns), np.zeros(columns)
     for one, other in (halves, halves[::-1]):
         plain, control = y[other].mean(axis=1), c[other].mean(axis=1)
         with_ += np.sum(centred(plain - control @ fitted(one)) ** 2, axis=0)
         without += np.sum(centred(plain) ** 2, axis=0)
-    return np.where(with_ < without, fitted(slice(None)), 0.0)
+    out[used] = np.where(with_ < without, fitted(slice(None)), 0.0) / scatter[used][:, None]
+    return out
+
+
+def _confirmed(rows: Floats, many: int) -> Floats:
+    """Whether the means of scrambles agree with 0, as those of a control whose scatter has been seen do but for a chance of `UNLIKELY`."""
+    return np.asarray(np.abs(rows.mean(axis=0)) <= student(UNLIKELY, many - 1) * _standard_error(rows))
 
 
 def _controlled(rows: Floats, coefficients: Floats) -> Floats:
+    """The columns less what controls say, where the scatter of that explains its mean: else a control has not shown what it does."""
     columns = coefficients.shape[1]
-    return rows[:, :columns] - rows[:, columns:] @ coefficients
+    control = rows[:, columns:] @ coefficients
+    return rows[:, :columns] - np.where(_confirmed(control, len(rows)), control, 0.0)
 
 
 def _standard_error(rows: Floats) -> Floats:
