@@ -219,14 +219,16 @@ def _coefficients(seen: Floats, columns: int) -> Floats:
     rounding alone are left out. 0 where the fit to one half of the scrambles does not leave less scatter in the other half than nothing does.
     """
     y, c = seen[..., :columns], seen[..., columns:]
+    out = np.zeros((c.shape[-1], columns))
+    if out.size == 0:
+        return out
 
     def centred(values: Floats) -> Floats:
         flat = np.reshape(values, (-1, values.shape[-1]))
         return np.asarray(flat - flat.mean(axis=0))
 
     scatter, means = np.sqrt(np.mean(centred(c) ** 2, axis=0)), c.mean(axis=1)
-    used = (scatter > ROUNDING * np.max(np.abs(c), axis=(0, 1), initial=0.0)) & _confirmed(means, PILOT)
-    out = np.zeros((c.shape[-1], columns))
+    used = (scatter > ROUNDING * np.max(np.abs(c), axis=(0, 1))) & _confirmed(means, PILOT)
     if not used.any():
         return out
     c = c[..., used] / scatter[used]
@@ -298,7 +300,8 @@ def moments(
     m, freedom = error.size, len(rows) - 1
     found = _controlled(rows, chosen.coefficients)
     mean, se = found.mean(axis=0), _standard_error(found)
-    error = error + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0))
+    control = np.max(np.abs(rows[:, 3 * m + 2 :]), axis=0) @ np.abs(chosen.coefficients[:, :m])
+    error = error + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0) + control)
     extreme = np.zeros(m)
     extreme[np.union1d(chosen.most, chosen.least)] = 1.0
     level = miss / 2 * (extreme / extreme.sum() + 1 / m)
@@ -319,7 +322,7 @@ def moments(
             degenerate=float(np.clip(mean[3 * m + 1], 0.0, 1.0)),
             mse_error=t * se[square] + unseen * change * (change + 2 * np.sqrt(squares)),
             zero_error=np.minimum(t * se[zero] + unseen, 1.0),
-            threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m]),
+            threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m] + np.max(error)),
             alpha=alpha_of(each, error, chosen, miss, skewed),
             kind="interval",
         ),

@@ -13,6 +13,12 @@ a sum over j alone; five Gauss-Hermite nodes for the mean. For shares t = -(z_i 
 A point shows j clipped with the chance p_j = E F_j(t + L_j). Those j of the smallest p that all points together
 show less than `SEEN` times have not been seen: an interval from points knows nothing of what they add. Three at a
 time are not in it, and where clipping is no rare event it is 0, for then everything is seen.
+
+Whole numbers of a small scale are mostly 0 themselves. Let k be the least that all points together show less than
+`SEEN` times as somebody's noise. Where the chance of k is a `SEEN`th of that of k - 1 or less, the points say nothing
+about it; it moves any g_i by |eta_j| + L at most, any share by 1, so that it adds sum over j of
+E[min(a_j (|eta_j| + L)/S, 1); |eta_j| >= k] for shares, the same without S and 1 for a release. Smoother noise comes near to k with
+points enough, and scatters.
 """
 
 from __future__ import annotations
@@ -34,12 +40,12 @@ def unseen(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, tota
 
     An estimate with a margin, not a bound.
     """
-    n = float(np.sum(times))
-    if n <= 2:
-        return np.zeros(x.size)
-    top = rule.level + rule.width
+    n, top, mean = float(np.sum(times)), rule.level + rule.width, float((a * x) @ times)
+    rough = _rough(a, times, law, top, mean if total is None else None, points)
+    if n <= 2 or (total is None and mean <= 0):
+        return np.full(x.size, rough)
     if total is None:
-        unit, t, weight = a / float((a * x) @ times), np.zeros((1, 1)), np.ones(1)
+        unit, t, weight = a / mean, np.zeros((1, 1)), np.ones(1)
     else:
         u, w = np.polynomial.hermite_e.hermegauss(5)
         unit, weight = np.ones(x.size), w / np.sum(w)
@@ -53,4 +59,19 @@ def unseen(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, tota
     hidden[order] = np.cumsum((chance * times)[order]) * points < SEEN
     together = size @ np.where(hidden, times, 0)
     others = together[:, None] - np.where(hidden, size, 0.0)
-    return np.asarray(MARGIN * (weight @ (below * np.maximum(others, 0.0))) / (n - 2))
+    return np.asarray(MARGIN * (weight @ (below * np.maximum(others, 0.0))) / (n - 2) + rough)
+
+
+def _rough(a: Floats, times: Counted, law: Law, top: float, mean: float | None, points: int) -> float:
+    """What noises of whole numbers add that no point has shown; `mean` of S for shares."""
+    if not law.discrete:
+        return 0.0
+    many, k, before = float(np.sum(times)) * points, 1.0, 1.0
+    while (chance := 2 * float(law.cdf(-k))) * many >= SEEN:
+        k, before = k + 1, chance
+    if chance * SEEN > before:
+        return 0.0
+    size = a * (k + 1 + top)
+    if mean is not None:
+        size = np.minimum(size / mean, 1.0) if mean > 0 else np.ones(a.size)
+    return chance * float(times @ size)
