@@ -152,7 +152,7 @@ class Integrand:
 
 
 class Signed:
-    """The same for shares whose S may have either sign: all are drawn, and the own noise is at points on either side of S = 0, where shares jump.
+    """The same for shares whose S may have either sign: all are drawn, the own noise is at points on either side of S = 0, where shares jump.
 
     Each side has the chance that it has given all others, and falls into strata that become thinner towards its end, with a point in each:
     what the own noise does once in 2^49 is seen. Of whole numbers with few values all are taken.

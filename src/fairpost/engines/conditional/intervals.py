@@ -228,7 +228,7 @@ def _coefficients(seen: Floats, columns: int) -> Floats:
         return np.asarray(flat - flat.mean(axis=0))
 
     scatter, means = np.sqrt(np.mean(centred(c) ** 2, axis=0)), c.mean(axis=1)
-    used = (scatter > ROUNDING * np.max(np.abs(c), axis=(0, 1))) & _confirmed(means, PILOT)
+    used = (scatter > ROUNDING * np.maximum(np.max(np.abs(c), axis=(0, 1)), 1.0)) & _confirmed(means, PILOT)
     if not used.any():
         return out
     c = c[..., used] / scatter[used]

@@ -110,7 +110,8 @@ def _beyond(part: Part, made: Integrand | Signed, points: int) -> Floats:
     assert isinstance(part.mechanism, Law)
     problem, pairs = made.problem, made.problem.pairs
     rule = Threshold(problem.level, problem.steepness) if problem.level > 0 else Threshold(0.0)
-    own = unseen(pairs.x, pairs.a, pairs.times, part.mechanism, rule, problem.total, points)
+    root = np.inf if isinstance(made, Signed) else problem.root()
+    own = unseen(pairs.x, pairs.a, pairs.times, part.mechanism, rule, problem.total, points, root)
     return own + float(pairs.times @ own) / problem.n
 
 

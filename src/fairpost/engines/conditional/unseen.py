@@ -16,9 +16,9 @@ time are not in it, and where clipping is no rare event it is 0, for then everyt
 
 Whole numbers of a small scale are mostly 0 themselves. Let k be the least that all points together show less than
 `SEEN` times as somebody's noise. Where the chance of k is a `SEEN`th of that of k - 1 or less, the points say nothing
-about it; it moves any g_i by |eta_j| + L at most, any share by 1, so that it adds sum over j of
-E[min(a_j (|eta_j| + L)/S, 1); |eta_j| >= k] for shares, the same without S and 1 for a release. Smoother noise comes near to k with
-points enough, and scatters.
+about it; it moves r by d = k + 1 + L at most, a share by 1, and g_i by no more than it is itself where r is as high as that above the
+root r* of the mean field: sum over j of P(|eta_j| >= k) min(d, E|g_i|(r* + d)), each over S and at most 1 for shares. Smoother noise comes
+near to k with points enough, and scatters.
 """
 
 from __future__ import annotations
@@ -35,15 +35,30 @@ MARGIN = 2.0
 """For what follows the leading order, a fifth of it in shares of five."""
 
 
-def unseen(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, total: float | None, points: int) -> Floats:
+def unseen(
+    x: Floats,
+    a: Floats,
+    times: Counted,
+    law: Law,
+    rule: Threshold,
+    total: float | None,
+    points: int,
+    root: float = np.inf,
+) -> Floats:
     """About how much of E[g_i] (of E[g_i/S] for shares, total None) no one of so many points can have shown, for each distinct (x, a).
 
     An estimate with a margin, not a bound.
     """
     n, top, mean = float(np.sum(times)), rule.level + rule.width, float((a * x) @ times)
-    rough = _rough(a, times, law, top, mean if total is None else None, points)
+    rough = (
+        _rough(x, a, times, law, top, 1.0 if total is not None else mean, points, root)
+        if law.discrete
+        else np.zeros(x.size)
+    )
+    if total is None:
+        rough = np.minimum(rough, 1.0)
     if n <= 2 or (total is None and mean <= 0):
-        return np.full(x.size, rough)
+        return rough
     if total is None:
         unit, t, weight = a / mean, np.zeros((1, 1)), np.ones(1)
     else:
@@ -62,16 +77,18 @@ def unseen(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, tota
     return np.asarray(MARGIN * (weight @ (below * np.maximum(others, 0.0))) / (n - 2) + rough)
 
 
-def _rough(a: Floats, times: Counted, law: Law, top: float, mean: float | None, points: int) -> float:
-    """What noises of whole numbers add that no point has shown; `mean` of S for shares."""
-    if not law.discrete:
-        return 0.0
+def _rough(x: Floats, a: Floats, times: Counted, law: Law, top: float, S: float, points: int, root: float) -> Floats:
+    """What noises of whole numbers add to each that no point has shown."""
     many, k, before = float(np.sum(times)) * points, 1.0, 1.0
     while (chance := 2 * float(law.cdf(-k))) * many >= SEEN:
         k, before = k + 1, chance
     if chance * SEEN > before:
-        return 0.0
-    size = a * (k + 1 + top)
-    if mean is not None:
-        size = np.minimum(size / mean, 1.0) if mean > 0 else np.ones(a.size)
-    return chance * float(times @ size)
+        return np.zeros(x.size)
+    if S <= 0:  # shares
+        return np.full(x.size, chance * float(np.sum(times)))
+    d = a * (k + 1 + top)
+    own = np.full(x.size, np.inf)
+    if np.isfinite(root):
+        c = (root + float(np.max(d))) / a + top - x
+        own = a * (-np.real(law.lower(c, 0.0, 1)) + top * law.cdf(c))
+    return np.asarray(chance * np.minimum(own * float(np.sum(times)), d @ times) / S)

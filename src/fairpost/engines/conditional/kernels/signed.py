@@ -65,7 +65,7 @@ def points(
     eta: Floats, own: Floats, mass: Floats, x: Floats, a: Floats, P: Floats, place: Places, level: float, s: float,
     share: Floats, square: Floats, zero: Floats,
 ) -> None:  # fmt: skip
-    """Sums over the entities of each place of E share, E (share - P)^2 and P(share = 0); own[k, i] are own noises, ascending, and their masses."""
+    """Sums over the entities of each place of E share, E (share - P)^2 and P(share = 0); own[k, i] are own noises, ascending."""
     d, many = x.size, own.shape[2]
     size = 2 * d if level > 0.0 else d
     tau, whole = level * a, np.sum(a)
