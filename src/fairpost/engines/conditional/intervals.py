@@ -175,11 +175,13 @@ def pilot(means: Means, beyond: Beyond) -> Pilot:
     scrambles = 32 if m <= 500 else 64
     n = int(2 ** np.clip(np.log2(DRAWS / max(means.integrand.dimension, 1)) // 1, np.log2(LEAST), np.log2(MANY)))
     limit = max(n, 2 ** min(int(np.log2(max(wanted.points // (PILOT + scrambles), 1))), LEVELS - 1))
-    seen = means.of(range(PILOT), 0, n, PARTS)
+    seen, left = means.of(range(PILOT), 0, n, PARTS), means.integrand.remainder + beyond(scrambles * limit)
     while True:
-        found = _chosen(seen, means, means.integrand.remainder + beyond(scrambles * n), n, scrambles)
-        wide, target = found.half_width, wanted.target(found.alpha)
-        if wide <= target or n >= limit or wide * (n / limit) ** RATE > 10 * target:
+        error = means.integrand.remainder + beyond(scrambles * n)
+        found = _chosen(seen, means, error, n, scrambles)
+        wide, target, ends = found.half_width, wanted.target(found.alpha), list(found.pair)
+        at_limit = (wide - float(error[ends].sum())) * (n / limit) ** RATE + float(left[ends].sum())
+        if wide <= target or n >= limit or at_limit > 10 * target:
             return found
         more = means.of(range(PILOT), n, 2 * n, PARTS // 2)
         seen = np.concatenate([(seen[:, ::2] + seen[:, 1::2]) / 2, more], axis=1)
