@@ -14,11 +14,11 @@ A point shows j clipped with the chance p_j = E F_j(t + L_j). Those j of the sma
 show less than `SEEN` times have not been seen: an interval from points knows nothing of what they add. Three at a
 time are not in it, and where clipping is no rare event it is 0, for then everything is seen.
 
-Whole numbers of a small scale are mostly 0 themselves. Let k be the least that all points together show less than
+Noises of whole numbers may be mostly 0 themselves. Let k then be the least that all points together show less than
 `SEEN` times as somebody's noise. Where the chance of k is a `SEEN`th of that of k - 1 or less, the points say nothing
 about it; it moves r by d = k + 1 + L at most, a share by 1, and g_i by no more than it is itself where r is as high as that above the
 root r* of the mean field: sum over j of P(|eta_j| >= k) min(d, E|g_i|(r* + d)), each over S and at most 1 for shares. Smoother noise comes
-near to k with points enough, and scatters.
+near to k with points enough, and scatters; so do those that are mostly not 0. Two such noises at a time are not in it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _rough(x: Floats, a: Floats, times: Counted, law: Law, top: float, S: float,
     many, k, before = float(np.sum(times)) * points, 1.0, 1.0
     while (chance := 2 * float(law.cdf(-k))) * many >= SEEN:
         k, before = k + 1, chance
-    if chance * SEEN > before:
+    if chance * SEEN > before or 2 * float(law.cdf(-1.0)) > 0.5:
         return np.zeros(x.size)
     if S <= 0:  # shares
         return np.full(x.size, chance * float(np.sum(times)))
