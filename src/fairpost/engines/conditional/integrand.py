@@ -33,8 +33,8 @@ Floats = NDArray[np.float64]
 LEAST, SURE, BAD, NEVER = 1e-5, 1e-4, 1e-3, 1e-12
 """What may be left out: of alpha, by not drawing an entity (a bound that is far too high), by taking S for positive, by the last terms of 1/S;
 of the noise's deviation, what no reader sees."""
-OWN = 16
-"""Points of the own noise where S may have either sign."""
+STRATA = np.concatenate([[0.0], 2.0 ** np.arange(-49, -4, 5), np.arange(1, 17) / 16])
+"""Ends of the strata of the own noise where S may have either sign: sixteenths of a side, and of the last ever smaller parts."""
 EPS, TINY = np.finfo(np.float64).epsneg, np.finfo(np.float64).tiny
 LOOKS = 16
 """Points at which the last terms of 1/S are looked at."""
@@ -77,7 +77,7 @@ class Integrand:
         """The pair of each entity that is drawn."""
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
         self.lines = int(np.sum(pairs.times[self.safe]))
-        self.left_out = float(np.sum(adds[self.safe])) * scale + negative
+        self.left_out = (float(np.sum(adds[self.safe])) + problem.blunt) * scale + negative
         self.last, self.dimension, drawn_sum = ORDER, self.x.size, 0.0
         if problem.total is None:
             self.last = problem.terms()
@@ -91,7 +91,7 @@ class Integrand:
 
     @cached_property
     def remainder(self) -> Floats:
-        """What each bias may be off by beside the points: who is not drawn, S <= 0, and the last terms of 1/S at some points."""
+        """What each bias may be off by beside the points: who is not drawn, S <= 0, jumps as ramps, the last terms of 1/S at some points."""
         if self.problem.total is not None:
             return np.full(self.times.size, self.left_out)
         left = self._moments(np.random.Generator(np.random.PCG64(0)).random((LOOKS, self.dimension)))[3].mean(axis=0)
@@ -152,31 +152,47 @@ class Integrand:
 
 
 class Signed:
-    """The same for shares whose S may have either sign: all are drawn, and of the own noise there are `OWN` points."""
+    """The same for shares whose S may have either sign: all are drawn, the own noise is at points on either side of S = 0, where shares jump.
+
+    Each side has the chance that it has given all others, and falls into strata that become thinner towards its end, with a point in each:
+    what the own noise does once in 2^49 is seen. Of whole numbers with few values all are taken.
+    """
 
     def __init__(self, problem: Problem) -> None:
-        pairs = problem.pairs
+        pairs, law = problem.pairs, problem.law
         self.problem, self.times, self.inverse = problem, pairs.times, pairs.inverse
         self.place = np.repeat(np.arange(pairs.x.size), pairs.times)
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
         self.dimension = self.x.size
-        self.offset, self.remainder = np.zeros(pairs.x.size), np.zeros(pairs.x.size)
+        self.offset = np.zeros(pairs.x.size)
+        self.remainder = np.full(pairs.x.size, problem.blunt / max(problem.spread))
+        values = np.arange(-STRATA.size, STRATA.size + 1.0)
+        self.values = values if law.discrete and float(law.cdf(values[:1])[0]) < EPS else None
+        self.masses = np.diff(law.cdf(values), prepend=0.0) if self.values is not None else np.empty(0)
 
     def __call__(self, u: Floats) -> Block:
         """What the rows of u say."""
         problem, pairs, law, k = self.problem, self.problem.pairs, self.problem.law, len(u)
-        own = (u[:, :, None] + np.arange(OWN) / OWN) % 1.0
-        eta = law.quantile(np.clip(own, TINY, 1 - EPS))
+        drawn = law.quantile(u)
+        z = self.a * (self.x + drawn)
+        rest = np.sum(z, axis=1)[:, None] - z
+        negative = law.cdf(-rest / self.a - self.x)  # S <= 0 given all others
+        if self.values is None:
+            t = STRATA[:-1] + np.diff(STRATA) * u[:, :, None]
+            sides = (negative[:, :, None], 1 - negative[:, :, None])
+            low, high = (law.quantile(np.clip(side * t, TINY, 1 - EPS)) for side in sides)
+            own = np.concatenate([low, -high[:, :, ::-1]], axis=2)
+            below, above = (side * np.diff(STRATA) for side in sides)
+            mass = np.concatenate([below, above[:, :, ::-1]], axis=2)
+        else:
+            own, mass = (np.broadcast_to(v, (*u.shape, v.size)) for v in (self.values, self.masses))
         share, square, zero = (np.zeros((k, self.times.size)) for _ in range(3))
         signed.points(
-            eta, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness, share, square, zero
-        )
-        # S <= 0, given all but the one of the largest weight
+            drawn, own, mass, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness, share, square, zero
+        )  # fmt: skip
+        bias = share / self.times - pairs.truth
         one = int(np.argmax(self.a))
-        z = self.a * (self.x + eta[:, :, 0])
-        least = -np.sum(np.delete(z, one, axis=1), axis=1) / self.a[one] - self.x[one]
-        bias, negative = share / self.times - pairs.truth, law.cdf(least)
-        return Block(bias, square / self.times, zero / self.times, np.zeros(k), np.empty((k, 0)), negative)
+        return Block(bias, square / self.times, zero / self.times, np.zeros(k), np.empty((k, 0)), negative[:, one])
 
 
 def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
@@ -201,4 +217,4 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Sign
     if negative > SURE / LEAST * tolerance:
         return Signed(problem)
     made = Integrand(problem, noise, tolerance, offset, negative)
-    return made if np.max(made.remainder) <= BAD / LEAST * tolerance else Signed(problem)
+    return made if np.max(made.remainder) - problem.blunt * unit <= BAD / LEAST * tolerance else Signed(problem)

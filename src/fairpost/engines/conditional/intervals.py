@@ -56,6 +56,10 @@ SMALL = 1e-12
 """Half-widths of alpha below this part of the noise's standard deviation are no news to anybody."""
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Of numbers that a control may cancel."""
+UNLIKELY = 1e-4
+"""Chance that a control that does what it should is not used."""
+COLLINEAR = float(np.sqrt(np.finfo(np.float64).eps))
+"""Relative to the largest singular value: below it half of the digits of a direction are gone."""
 KEPT = 0.1
 """The part of the chance to miss that is kept for a second look."""
 
@@ -171,11 +175,13 @@ def pilot(means: Means, beyond: Beyond) -> Pilot:
     scrambles = 32 if m <= 500 else 64
     n = int(2 ** np.clip(np.log2(DRAWS / max(means.integrand.dimension, 1)) // 1, np.log2(LEAST), np.log2(MANY)))
     limit = max(n, 2 ** min(int(np.log2(max(wanted.points // (PILOT + scrambles), 1))), LEVELS - 1))
-    seen = means.of(range(PILOT), 0, n, PARTS)
+    seen, left = means.of(range(PILOT), 0, n, PARTS), means.integrand.remainder + beyond(scrambles * limit)
     while True:
-        found = _chosen(seen, means, means.integrand.remainder + beyond(scrambles * n), n, scrambles)
-        wide, target = found.half_width, wanted.target(found.alpha)
-        if wide <= target or n >= limit or wide * (n / limit) ** RATE > 10 * target:
+        error = means.integrand.remainder + beyond(scrambles * n)
+        found = _chosen(seen, means, error, n, scrambles)
+        wide, target, ends = found.half_width, wanted.target(found.alpha), list(found.pair)
+        at_limit = (wide - float(error[ends].sum())) * (n / limit) ** RATE + float(left[ends].sum())
+        if wide <= target or n >= limit or at_limit > 10 * target:
             return found
         more = means.of(range(PILOT), n, 2 * n, PARTS // 2)
         seen = np.concatenate([(seen[:, ::2] + seen[:, 1::2]) / 2, more], axis=1)
@@ -208,32 +214,49 @@ def _chosen(seen: Floats, means: Means, error: Floats, n: int, scrambles: int) -
 
 
 def _coefficients(seen: Floats, columns: int) -> Floats:
-    """Of the controls in each column, by least squares over the parts of scrambles.
+    """Of the controls in each column, by least squares over the parts of scrambles, each control in units of its scatter there.
 
-    0 where the fit to one half of the scrambles does not leave less scatter in the other half than nothing does.
+    Every control has the mean 0. Where the means of the pilot's scrambles do not confirm that (what makes it vary is rarer than they show, or
+    it is rounding), it is not used: its coefficient would say nothing about points that show more. Directions in which the controls differ by
+    rounding alone are left out. 0 where the fit to one half of the scrambles does not leave less scatter in the other half than nothing does.
     """
     y, c = seen[..., :columns], seen[..., columns:]
+    out = np.zeros((c.shape[-1], columns))
+    if out.size == 0:
+        return out
 
     def centred(values: Floats) -> Floats:
         flat = np.reshape(values, (-1, values.shape[-1]))
         return np.asarray(flat - flat.mean(axis=0))
 
-    def fitted(some: slice) -> Floats:
-        return np.asarray(np.linalg.pinv(centred(c[some])) @ centred(y[some]))
+    scatter, means = np.sqrt(np.mean(centred(c) ** 2, axis=0)), c.mean(axis=1)
+    used = (scatter > ROUNDING * np.maximum(np.max(np.abs(c), axis=(0, 1)), 1.0)) & _confirmed(means, PILOT)
+    if not used.any():
+        return out
+    c = c[..., used] / scatter[used]
 
-    if c.shape[-1] == 0:
-        return np.zeros((0, columns))
+    def fitted(some: slice) -> Floats:
+        return np.asarray(np.linalg.pinv(centred(c[some]), rcond=COLLINEAR) @ centred(y[some]))
+
     halves, with_, without = (slice(0, PILOT // 2), slice(PILOT // 2, PILOT)), np.zeros(columns), np.zeros(columns)
     for one, other in (halves, halves[::-1]):
         plain, control = y[other].mean(axis=1), c[other].mean(axis=1)
         with_ += np.sum(centred(plain - control @ fitted(one)) ** 2, axis=0)
         without += np.sum(centred(plain) ** 2, axis=0)
-    return np.where(with_ < without, fitted(slice(None)), 0.0)
+    out[used] = np.where(with_ < without, fitted(slice(None)), 0.0) / scatter[used][:, None]
+    return out
+
+
+def _confirmed(rows: Floats, many: int) -> Floats:
+    """Whether the means of scrambles agree with 0, as those of a control whose scatter has been seen do but for a chance of `UNLIKELY`."""
+    return np.asarray(np.abs(rows.mean(axis=0)) <= student(UNLIKELY, many - 1) * _standard_error(rows))
 
 
 def _controlled(rows: Floats, coefficients: Floats) -> Floats:
+    """The columns less what controls say, where the scatter of that explains its mean: else a control has not shown what it does."""
     columns = coefficients.shape[1]
-    return rows[:, :columns] - rows[:, columns:] @ coefficients
+    control = rows[:, columns:] @ coefficients
+    return rows[:, :columns] - np.where(_confirmed(control, len(rows)), control, 0.0)
 
 
 def _standard_error(rows: Floats) -> Floats:
@@ -279,7 +302,8 @@ def moments(
     m, freedom = error.size, len(rows) - 1
     found = _controlled(rows, chosen.coefficients)
     mean, se = found.mean(axis=0), _standard_error(found)
-    error = error + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0))
+    control = np.max(np.abs(rows[:, 3 * m + 2 :]), axis=0) @ np.abs(chosen.coefficients[:, :m])
+    error = error + ROUNDING * (np.abs(integrand.offset) + np.max(np.abs(rows[:, :m]), axis=0) + control)
     extreme = np.zeros(m)
     extreme[np.union1d(chosen.most, chosen.least)] = 1.0
     level = miss / 2 * (extreme / extreme.sum() + 1 / m)
@@ -300,7 +324,7 @@ def moments(
             degenerate=float(np.clip(mean[3 * m + 1], 0.0, 1.0)),
             mse_error=t * se[square] + unseen * change * (change + 2 * np.sqrt(squares)),
             zero_error=np.minimum(t * se[zero] + unseen, 1.0),
-            threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m]),
+            threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m] + np.max(error)),
             alpha=alpha_of(each, error, chosen, miss, skewed),
             kind="interval",
         ),

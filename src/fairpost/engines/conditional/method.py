@@ -66,7 +66,7 @@ class ConditionalMeans:
             rtol=rtol,
             enough=self.enough,
             unit=_unit(part),
-            change=_unit(part) * (1 + made.problem.top / part.mechanism.deviation),
+            change=_change(part, made.problem),
             miss=(1 - self.confidence) / self.share,
             points=self.points or max(self.work // max(made.dimension, 1), 1),
             seed=self.seed,
@@ -109,11 +109,17 @@ def _beyond(part: Part, made: Integrand | Signed, points: int) -> Floats:
     """What of each pair's bias lies where none of so many points comes: of its own, and of the mean of all, which every bias has in it."""
     assert isinstance(part.mechanism, Law)
     problem, pairs = made.problem, made.problem.pairs
-    if problem.total is None and problem.spread[0] <= 0:  # nobody's clipping is rare
-        return np.zeros(made.offset.size)
     rule = Threshold(problem.level, problem.steepness) if problem.level > 0 else Threshold(0.0)
-    own = unseen(pairs.x, pairs.a, pairs.times, part.mechanism, rule, problem.total, points)
+    root = np.inf if isinstance(made, Signed) else problem.root()
+    own = unseen(pairs.x, pairs.a, pairs.times, part.mechanism, rule, problem.total, points, root)
     return own + float(pairs.times @ own) / problem.n
+
+
+def _change(part: Part, problem: Problem) -> float:
+    """What one noise changes in an output: its deviation, of whole numbers 1 at least, and the height of a threshold; a share by 1 at most."""
+    deviation = part.mechanism.deviation
+    one = _unit(part) * (max(deviation, float(problem.law.discrete)) + problem.top) / deviation
+    return one if problem.total is not None else min(one, 1.0)
 
 
 def _unit(part: Part) -> float:

@@ -74,6 +74,17 @@ class Problem:
         p = self.pairs
         return float(p.times @ (p.a * p.x)), float(np.sqrt(self.law.moments[2] * (p.times @ p.a**2)))
 
+    @property
+    def blunt(self) -> float:
+        """What a steep ramp in place of a jump can move a bias by, in the unit of z, where z and edges are whole numbers.
+
+        The shift of one who is on the ramp is off by at most L - tau, and with it all others; where nobody moves they may all lean on one.
+        """
+        if not self.law.discrete or self.steepness < STEEP or self.level == 0:
+            return 0.0
+        still = float(1 - 2 * self.law.cdf(np.array([-1.0]))[0]) ** self.n
+        return float(np.max(self.pairs.a)) * (self.top - self.level) * (1 + self.n * still)
+
     def terms(self) -> int:
         """Of the series of 1/S: as many as have something to say for the largest weight and an S at 6 deviations below its mean."""
         a, (mean, deviation) = float(np.max(self.pairs.a)), self.spread

@@ -13,6 +13,12 @@ a sum over j alone; five Gauss-Hermite nodes for the mean. For shares t = -(z_i 
 A point shows j clipped with the chance p_j = E F_j(t + L_j). Those j of the smallest p that all points together
 show less than `SEEN` times have not been seen: an interval from points knows nothing of what they add. Three at a
 time are not in it, and where clipping is no rare event it is 0, for then everything is seen.
+
+Noises of whole numbers may be mostly 0 themselves. Let k then be the least that all points together show less than
+`SEEN` times as somebody's noise. Where the chance of k is a `SEEN`th of that of k - 1 or less, the points say nothing
+about it; it moves r by d = k + 1 + L at most, a share by 1, and g_i by no more than it is itself where r is as high as that above the
+root r* of the mean field: sum over j of P(|eta_j| >= k) min(d, E|g_i|(r* + d)), each over S and at most 1 for shares. Smoother noise comes
+near to k with points enough, and scatters; so do those that are mostly not 0. Two such noises at a time are not in it.
 """
 
 from __future__ import annotations
@@ -29,17 +35,32 @@ MARGIN = 2.0
 """For what follows the leading order, a fifth of it in shares of five."""
 
 
-def unseen(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, total: float | None, points: int) -> Floats:
+def unseen(
+    x: Floats,
+    a: Floats,
+    times: Counted,
+    law: Law,
+    rule: Threshold,
+    total: float | None,
+    points: int,
+    root: float = np.inf,
+) -> Floats:
     """About how much of E[g_i] (of E[g_i/S] for shares, total None) no one of so many points can have shown, for each distinct (x, a).
 
     An estimate with a margin, not a bound.
     """
-    n = float(np.sum(times))
-    if n <= 2:
-        return np.zeros(x.size)
-    top = rule.level + rule.width
+    n, top, mean = float(np.sum(times)), rule.level + rule.width, float((a * x) @ times)
+    rough = (
+        _rough(x, a, times, law, top, 1.0 if total is not None else mean, points, root)
+        if law.discrete
+        else np.zeros(x.size)
+    )
     if total is None:
-        unit, t, weight = a / float((a * x) @ times), np.zeros((1, 1)), np.ones(1)
+        rough = np.minimum(rough, 1.0)
+    if n <= 2 or (total is None and mean <= 0):
+        return rough
+    if total is None:
+        unit, t, weight = a / mean, np.zeros((1, 1)), np.ones(1)
     else:
         u, w = np.polynomial.hermite_e.hermegauss(5)
         unit, weight = np.ones(x.size), w / np.sum(w)
@@ -53,4 +74,21 @@ def unseen(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, tota
     hidden[order] = np.cumsum((chance * times)[order]) * points < SEEN
     together = size @ np.where(hidden, times, 0)
     others = together[:, None] - np.where(hidden, size, 0.0)
-    return np.asarray(MARGIN * (weight @ (below * np.maximum(others, 0.0))) / (n - 2))
+    return np.asarray(MARGIN * (weight @ (below * np.maximum(others, 0.0))) / (n - 2) + rough)
+
+
+def _rough(x: Floats, a: Floats, times: Counted, law: Law, top: float, S: float, points: int, root: float) -> Floats:
+    """What noises of whole numbers add to each that no point has shown."""
+    many, k, before = float(np.sum(times)) * points, 1.0, 1.0
+    while (chance := 2 * float(law.cdf(-k))) * many >= SEEN:
+        k, before = k + 1, chance
+    if chance * SEEN > before or 2 * float(law.cdf(-1.0)) > 0.5:
+        return np.zeros(x.size)
+    if S <= 0:  # shares
+        return np.full(x.size, chance * float(np.sum(times)))
+    d = a * (k + 1 + top)
+    own = np.full(x.size, np.inf)
+    if np.isfinite(root):
+        c = (root + float(np.max(d))) / a + top - x
+        own = a * (-np.real(law.lower(c, 0.0, 1)) + top * law.cdf(c))
+    return np.asarray(chance * np.minimum(own * float(np.sum(times)), d @ times) / S)

@@ -62,27 +62,25 @@ def side(
 
 @kernel(error_model="numpy")
 def points(
-    eta: Floats, x: Floats, a: Floats, P: Floats, place: Places, level: float, s: float,
+    eta: Floats, own: Floats, mass: Floats, x: Floats, a: Floats, P: Floats, place: Places, level: float, s: float,
     share: Floats, square: Floats, zero: Floats,
 ) -> None:  # fmt: skip
-    """Sums over the entities of each place of E share, E (share - P)^2 and P(share = 0); eta[k, i] are own noises, drawn the first."""
-    d, many = x.size, eta.shape[2]
+    """Sums over the entities of each place of E share, E (share - P)^2 and P(share = 0); own[k, i] are own noises, ascending."""
+    d, many = x.size, own.shape[2]
     size = 2 * d if level > 0.0 else d
     tau, whole = level * a, np.sum(a)
     z, turned, w, out = np.empty(d), np.empty(d), np.empty(many), np.empty(many)
     corners, opposite = np.empty((4, size + 1)), np.empty((4, size + 1))
     at, at_opposite = np.empty(2 * d, dtype=np.int64), np.empty(2 * d, dtype=np.int64)
     for k in range(eta.shape[0]):
-        z[:] = a * (x + eta[k, :, 0])
+        z[:] = a * (x + eta[k])
         turned[:] = -z
         S, least = np.sum(z), ROUNDED * np.sum(np.abs(z))
         events(z, tau, s, 0.0, corners, at)
         events(turned, tau, s, 0.0, opposite, at_opposite)
         for i in range(d):
             rest, j = S - z[i], place[i]
-            first = np.argmin(eta[k, i])  # they ascend from there, and go round
-            for q in range(many):
-                w[q] = a[i] * (x[i] + eta[k, i, (first + q) % many])
+            w[:] = a[i] * (x[i] + own[k, i])
             out[:] = a[i] / whole
             if rest + w[many - 1] > least:
                 side(i, w, rest, z, tau[i], s, corners, at, least, out)
@@ -90,6 +88,9 @@ def points(
                 w[:] = -w[::-1].copy()
                 out[:] = out[::-1].copy()
                 side(i, w, -rest, turned, tau[i], s, opposite, at_opposite, least, out)
-            share[k, j] += np.mean(out)
-            square[k, j] += np.mean((out - P[j]) ** 2)
-            zero[k, j] += np.mean(np.where(out <= DUST, 1.0, 0.0))
+                out[:] = out[::-1].copy()
+            for q in range(many):
+                share[k, j] += mass[k, i, q] * out[q]
+                square[k, j] += mass[k, i, q] * (out[q] - P[j]) ** 2
+                if out[q] <= DUST:
+                    zero[k, j] += mass[k, i, q]
