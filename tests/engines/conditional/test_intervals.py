@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from fairpost import parallel
 from fairpost.engines.conditional.integrand import Block
-from fairpost.engines.conditional.intervals import Found, Means, Pilot, Wanted, found
+from fairpost.engines.conditional.intervals import Found, Means, Wanted, found
 
 SEEDS = 200
 
@@ -88,10 +88,11 @@ def test_skewed_means_are_refused_or_covered():
 
 
 def test_a_tolerance_that_the_points_cannot_reach_is_refused():
-    """Far from it after the pilot, with what the pilot saw; near it after the work, with a whole answer."""
+    """With a whole answer, which says how near it came."""
     far = answer(Known(FEW), rtol=1e-7, points=2**13)
-    assert isinstance(far, Pilot)
-    assert np.all(np.abs(far.bias - FEW) <= far.error)
+    assert isinstance(far, Found)
+    assert "misses the relative tolerance 1e-07" in far.short
+    assert np.all(np.abs(far.moments.bias - FEW) <= far.moments.error)
     near = answer(Known(FEW), rtol=5e-4, points=2**15)
     assert isinstance(near, Found)
     assert "misses the relative tolerance 0.0005" in near.short

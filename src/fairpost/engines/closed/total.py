@@ -91,12 +91,14 @@ class Total:
         deviation = math.sqrt(self.variance)
         high = min(20 / deviation, 0.999 * self.noise.strip / float(weights[-1]))
         tilt = np.geomspace(min(0.2 / deviation, 0.1 * high), high, 60)
-        return tilt, np.asarray(self.noise.cgf(np.multiply.outer(tilt, weights)), dtype=np.float64) @ times
+        log = np.asarray(self.noise.cgf(np.multiply.outer(tilt, weights)), dtype=np.float64) @ times
+        known = np.isfinite(log)  # noise next to none overflows long before 20 of its deviations
+        return tilt[known], log[known]
 
     def level(self, distance: float) -> float:
         """A lower bound on -log P(S - E[S] >= distance)."""
         tilt, log = self._grid
-        return float(np.max(tilt * distance - log))
+        return float(np.max(tilt * distance - log, initial=0.0))
 
     @cached_property
     def sure(self) -> float:
@@ -106,7 +108,7 @@ class Total:
     @cached_property
     def chance_negative(self) -> float:
         """P(S < 0) = (1 / 2 pi i) int e^{K(T) - T E[S]} dT/T through the saddle point, bent to the right; 0 where it is below e^-100."""
-        if self.level(self.mean) > 100:
+        if self.level(self.mean) > 100 or self._grid[0].size == 0:
             return 0.0
         (tilt, log), (weights, times) = self._grid, self._weights
         start = float(tilt[np.argmin(log - tilt * self.mean - np.log(tilt))])

@@ -314,6 +314,8 @@ def moments(
     t, change = quantile(miss / m, freedom, skewed), means.wanted.change
     unseen = float(np.log(2 * m / miss)) / points
     squares = np.maximum(mean[square], 0.0)
+    lopsided = np.array([abs(skewness(column)) > SKEWED for column in found[:, square].T])
+    wide = np.where(lopsided, quantile(miss / m, freedom, True), quantile(miss / m, freedom, False))
     return (
         Moments(
             bias=each.mean(axis=0),
@@ -322,7 +324,7 @@ def moments(
             zero=np.clip(mean[zero], 0.0, 1.0),
             threshold=float(mean[3 * m]),
             degenerate=float(np.clip(mean[3 * m + 1], 0.0, 1.0)),
-            mse_error=t * se[square] + unseen * change * (change + 2 * np.sqrt(squares)),
+            mse_error=wide * se[square] + unseen * change * (change + 2 * np.sqrt(squares)),
             zero_error=np.minimum(t * se[zero] + unseen, 1.0),
             threshold_error=float(quantile(miss, freedom, skewed) * se[3 * m] + np.max(error)),
             alpha=alpha_of(each, error, chosen, miss, skewed),
