@@ -38,9 +38,10 @@ class Analytic:
             if why is None:
                 return method, passed
             passed.append((method.name, why))
-        return None, passed or [(self.methods[-1].name, self._unknown(part))]
+        return None, passed
 
-    def _unknown(self, part: Part) -> str:
+    def unknown(self, part: Part) -> str:
+        """The reason where no method knows the rule."""
         return f"{self.missing} for the post-processing {part.pi.name!r}"
 
     def supports(self, question: Question) -> str | None:
@@ -49,7 +50,7 @@ class Analytic:
             for part in question.parts(i):
                 method, passed = self.choose(part)
                 if method is None:
-                    return passed[-1][1]
+                    return passed[-1][1] if passed else self.unknown(part)
         return None
 
     def evaluate(self, question: Question) -> tuple[Answer | Refusal, ...]:
@@ -79,7 +80,7 @@ class Analytic:
                 return found
             refused.append(found)
         tried = [one for one in refused if one.tried]
-        return min(tried, key=_width) if tried else refused[-1] if refused else Refusal(self._unknown(part))
+        return min(tried, key=_width) if tried else refused[-1] if refused else Refusal(self.unknown(part))
 
     def _by_group(self, parts: Sequence[Part], partition: Partition) -> Answer | Refusal:
         """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.

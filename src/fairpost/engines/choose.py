@@ -57,7 +57,7 @@ def _first(engine: Engine, question: Question, part: Part, passed: list[tuple[st
     analytic = getattr(engine, "analytic", None)
     if analytic is not None:
         method, before = analytic.choose(part)
-        passed += before
+        passed += before if before or method else [(engine.name, analytic.unknown(part))]
         return None if method is None else str(method.name)
     why = engine.supports(question)
     if why is not None:

@@ -16,7 +16,7 @@ from scipy.special import roots_legendre
 
 import fairpost as fp
 from fairpost.engines.base import Part, Question
-from fairpost.engines.conditional.integrand import Integrand, Signed, integrand_of
+from fairpost.engines.conditional.integrand import EitherSign, Integrand, integrand_of
 from fairpost.engines.conditional.law import Tails
 from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law, Threshold
@@ -174,7 +174,7 @@ def test_a_sum_of_either_sign() -> None:
     for rule, threshold in ((PoS, None), (PosThreshold, Threshold.ramp(1.5))):
         part = part_of(rule, noise, x, a, threshold, 0.0)
         made = integrand_of(part)
-        assert isinstance(made, Signed)
+        assert isinstance(made, EitherSign)
         k = np.arange(-90.0, 91)
         rows = x + np.stack(np.meshgrid(k, k, indexing="ij"), axis=-1).reshape(-1, 2)
         weight = np.outer(noise.density(k), noise.density(k)).ravel()

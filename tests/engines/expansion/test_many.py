@@ -27,7 +27,7 @@ def drawn(seed: int) -> tuple[fp.Counts, fp.noise.Law, str]:
 
 
 def test_what_is_stated_holds_against_the_exact_engine() -> None:
-    """60 questions, of which exact answers some thirty: biases, squares and chances within their errors, 0.6 of them at most; and some come near."""
+    """60 questions, of which exact answers some thirty: within their errors, 0.6 of them at most; some come near."""
     ratios = []
     for seed in range(60):
         counts, law, rule = drawn(seed)

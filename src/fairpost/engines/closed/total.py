@@ -113,7 +113,10 @@ class Total:
         (tilt, log), (weights, times) = self._grid, self._weights
         start = float(tilt[np.argmin(log - tilt * self.mean - np.log(tilt))])
         _, _, second = self.noise.cumulants(-start * weights)
-        width = 1 / math.sqrt(float((times * weights**2) @ second) + 1 / start**2)
+        curve = float((times * weights**2) @ second)
+        if not math.isfinite(curve):  # noise next to none, tilted beyond floats: Chernoff's bound stands for its chance
+            return math.exp(-self.level(self.mean))
+        width = 1 / math.sqrt(curve + 1 / start**2)
         scale = min(6 * width, 0.8 * start, 0.8 * (self.noise.strip / float(weights[-1]) - start))
         bend, step = min(0.4 * scale, 4 / self.mean), 0.5 * min(0.12, width / scale)
         v = np.arange(0.0, 25.0, step)

@@ -151,7 +151,7 @@ class Integrand:
         )
 
 
-class Signed:
+class EitherSign:
     """The same for shares whose S may have either sign: all are drawn, the own noise is at points on either side of S = 0, where shares jump.
 
     Each side has the chance that it has given all others, and falls into strata that become thinner towards its end, with a point in each:
@@ -195,7 +195,7 @@ class Signed:
         return Block(bias, square / self.times, zero / self.times, np.zeros(k), np.empty((k, 0)), negative[:, one])
 
 
-def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Signed | str:
+def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | EitherSign | str:
     """The conditional means of a part, or why there are none; `tolerance` is what may be left out by not drawing, in the unit of the output.
 
     Without one it is `LEAST` of the mean field's alpha. By taking S for positive ten times as much may be, by the last terms of 1/S a hundred
@@ -207,7 +207,7 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Sign
     assert isinstance(noise, Law)
     x, need = problem.pairs.x, problem.spread[0]
     if problem.total is None and need == 0:
-        return Signed(problem)
+        return EitherSign(problem)
     unit = 1.0 if problem.total is not None else 1 / need
     if tolerance is None:
         tolerance = max(LEAST * unit * float(np.ptp(problem.lift(problem.root()))), NEVER * unit * noise.deviation)
@@ -215,6 +215,6 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Sign
         return Integrand(problem, noise, tolerance, np.full(x.size, (problem.total - need) / problem.n), 0.0)
     offset, negative = of_sum(problem.pairs, noise)
     if negative > SURE / LEAST * tolerance:
-        return Signed(problem)
+        return EitherSign(problem)
     made = Integrand(problem, noise, tolerance, offset, negative)
-    return made if np.max(made.remainder) - problem.blunt * unit <= BAD / LEAST * tolerance else Signed(problem)
+    return made if np.max(made.remainder) - problem.blunt * unit <= BAD / LEAST * tolerance else EitherSign(problem)
