@@ -798,7 +798,7 @@ def test_a_bound_is_not_called_a_standard_error():
     rows = rows_of(entities_csv([*exact, drawn]))
     kinds = {k: {row[k] for row in rows} for k in rows[0] if k.endswith("_accuracy")}
     assert kinds == {
-        "pos_accuracy": {"bound"},
+        "pos_accuracy": {"estimate"},
         "pos_threshold_accuracy": {"expansion"},
         "simplex_accuracy": {"interval"},
     }
