@@ -539,7 +539,7 @@ def test_an_interpolated_picture_is_marked_near_and_replaced(live):
     assert guess["interpolated"]
     assert not exact["interpolated"]
     assert {f["method"] for f in guess["figures"]} == {"interpolated"}
-    assert {f["method"] for f in exact["figures"]} <= {"exact", "expansion"}
+    assert {f["method"] for f in exact["figures"]} <= {"exact", "expansion", "conditional"}
     assert guess["findings"] is None
     for a, b in zip(guess["results"], exact["results"], strict=True):
         near, true = unpack(a["bias"], "<f8"), unpack(b["bias"], "<f8")

@@ -140,7 +140,7 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "measured": r.unit,
         "about": view.about,
         "simulated": view.simulated,
-        "kind": view.kind,
+        "kind": "half" if view.kind == "interval" and r.standard_error is None else view.kind,
         "unit": view.unit.data(),
         "money": None if view.cash is None else view.cash.data(),
         "budget": r.budget if view.cash else None,

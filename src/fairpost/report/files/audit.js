@@ -131,7 +131,7 @@ function tableModel() {
     if (!r.money) list.push(numbers("bias", r.about === "decision" ? "Change of the chance" : r.bare === r.unit ? "Bias" : `Bias, ${D.unit}`, r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
     if (!r.money && r.about !== "decision") list.push(part);
     if (r.money) list.push(numbers("bias", "Share of the budget", r.bias, (v, k) => show(r.bare, v, r.error[k], true)));
-    list.push(numbers("error", { bound: "Error bound", expansion: "Error, about", interval: "Standard error" }[r.kind], r.error, (v) => above(rough(r.bare), v)));
+    list.push(numbers("error", { bound: "Error bound", estimate: "Error, about", expansion: "Error, about", interval: "Standard error", half: "Half-width" }[r.kind], r.error, (v) => above(rough(r.bare), v)));
     list.push(numbers("deviation", "Standard deviation", r.deviation, (v) => show(Object.assign({}, r.bare, { digits: 3 }), v)));
     list.push(numbers("zero", "Chance of 0", r.zero, (v) => show(CHANCE, v)));
     const wide = r.money ? ["bias", "deviation", "error"] : ["deviation"]; // a sheet of paper is narrow
