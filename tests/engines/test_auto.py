@@ -127,6 +127,15 @@ def test_of_two_that_agree_the_narrower_is_given(runs: int) -> None:
     assert "agrees and knows alpha to" in found.note
 
 
+def test_alpha_alone_does_not_make_an_answer_the_better_one() -> None:
+    """Alpha to 0.2 % beside biases that nobody knows: the simulation, which knows both to some percent, is given."""
+    alpha = EXACT.alpha.value
+    loose = replace(expanded(EXACT.bias, alpha), alpha=Estimate.around(alpha, 0.002 * alpha, "expansion"))
+    (found,) = fp.FirstOf((Fixed((loose,)), fp.MonteCarlo(runs=1000))).evaluate(CLIPPED)
+    assert found.method == "monte-carlo"
+    assert np.max(found.accuracy.half_width) < 0.5 * alpha
+
+
 def test_where_two_contradict_each_other_the_intervals_hold_both() -> None:
     wrong = expanded(EXACT.bias * 2, 0.05 * EXACT.alpha.value)
     (drawn,) = fp.MonteCarlo().evaluate(CLIPPED)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+import fairpost as fp
 from fairpost import parallel
 from fairpost.engines.conditional.integrand import Block
 from fairpost.engines.conditional.intervals import Found, Means, Wanted, found
@@ -114,3 +115,13 @@ def test_the_same_bits_on_any_number_of_threads(monkeypatch):
         monkeypatch.setattr(parallel, "cores", lambda threads=threads: threads)
         bits.append(Means(Known(TIES, dimension=9), asked(seed=3)).of(range(4, 15), 0, 256, 4).tobytes())
     assert len(set(bits)) == 1
+
+
+def test_all_groups_share_the_chance_to_miss():
+    """The same six counts in each group, so the same points: among twenty groups each must be surer than among two."""
+    x, wide = [0.0, 3.0, 9.0, 20.0, 2.0, 7.0], []
+    for groups in (2, 20):
+        counts = fp.Counts(x * groups, groups=[str(g) for g in range(groups) for _ in x])
+        found = fp.audit(counts, fp.Laplace(5.0), "simplex-threshold", by_group=True, engine=fp.Conditional(rtol=0.5))
+        wide.append(found.half_width[: len(x)])
+    assert np.all(wide[1] > 1.1 * wide[0])

@@ -1,8 +1,8 @@
 """Mills' ratio and its moments, I_k(q) = int_0^inf v^k e^{-v^2/2 - qv} dv for Re q >= 0: what a normal tail is under a tilt.
 
 I_0 = sqrt(pi/2) e^{q^2/2} erfc(q/sqrt 2); by parts I_1 = 1 - q I_0 and I_2 = I_0 - q I_1. For |q| > 10, where these cancel, the
-asymptotic series sum_m (-1/2)^m (k + 2m)! / (m! q^{k + 2m + 1}). erfc of a complex number by Weideman's rational series. Five forms, one
-per need: the second moment costs, and so does a complex number, unless there is a row of them.
+asymptotic series sum_m (-1/2)^m (k + 2m)! / (m! q^{k + 2m + 1}). erfc of a complex number by Weideman's rational series. One form for
+each need: a complex number costs, unless there is a row of them.
 """
 
 import math
@@ -28,32 +28,6 @@ def _weideman(n: int) -> tuple[float, NDArray[np.float64]]:
 
 
 _WIDTH, _SERIES = _weideman(44)  # 15 digits for |q| < 7 from 40 on; an even number, two terms go at a time
-
-
-@kernel(error_model="numpy")
-def zeroth(q: complex) -> complex:
-    """I_0 of a complex q. Of the asymptotic series 1/q (1 - x (1 - 3x (1 - 5x ...))), x = 1/q^2, as many terms as |q| asks for."""
-    size = q.real * q.real + q.imag * q.imag
-    if size > FAR * FAR:
-        inverse = complex(q.real / size, -q.imag / size)
-        square = inverse * inverse
-        last = 37 if size < 400.0 else 19 if size < 3600.0 else 11 if size < 1e6 else 5
-        total = 1.0 + 0.0j
-        while last > 0:
-            total = 1.0 - last * square * total
-            last -= 2
-        return inverse * total
-    turned = q * _HALF
-    near = _WIDTH + turned
-    over = 1.0 / (near.real * near.real + near.imag * near.imag)
-    pole = complex(near.real * over, -near.imag * over)
-    ratio = (_WIDTH - turned) * pole
-    twice = ratio * ratio
-    even, odd = complex(_SERIES[1], 0.0), complex(_SERIES[0], 0.0)  # two chains of products run side by side
-    for k in range(2, _SERIES.size, 2):
-        odd = odd * twice + _SERIES[k]
-        even = even * twice + _SERIES[k + 1]
-    return ROOT * pole * (2.0 * (even + ratio * odd) * pole + 1.0 / math.sqrt(math.pi))
 
 
 @kernel(error_model="numpy")
