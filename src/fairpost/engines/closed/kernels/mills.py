@@ -2,7 +2,7 @@
 
 I_0 = sqrt(pi/2) e^{q^2/2} erfc(q/sqrt 2); by parts I_1 = 1 - q I_0 and I_2 = I_0 - q I_1. For |q| > 10, where these cancel, the
 asymptotic series sum_m (-1/2)^m (k + 2m)! / (m! q^{k + 2m + 1}). erfc of a complex number by Weideman's rational series. One form for
-each need: a complex number costs, unless there is a row of them.
+each need.
 """
 
 import math
@@ -54,74 +54,6 @@ def first_three(q: Any) -> Any:
     i0 = ROOT * (2.0 * p * inverse + 0.5641895835477563) * inverse
     i1 = 1.0 - q * i0
     return i0, i1, i0 - q * i1
-
-
-@kernel(error_model="numpy", fastmath={"contract", "reassoc", "arcp", "nsz"})
-def along(c: float, u: NDArray[np.float64], work: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """I_0(c - iu) for c >= 0 and rising u >= 0, into out[0] + i out[1]; work[4, u].
-
-    Every step goes along the row and writes one or two parts of it, so that the processor takes several u at a time.
-    """
-    split = u.size
-    while split > 0 and c * c + u[split - 1] * u[split - 1] > FAR * FAR:
-        split -= 1
-    low, high = u[:split], u[split:]
-    p0, p1, t0, t1, z0, z1 = (
-        work[0, :split],
-        work[1, :split],
-        work[2, :split],
-        work[3, :split],
-        out[0, :split],
-        out[1, :split],
-    )
-    for q in range(split):  # the pole 1/(W + z), z = (c - iu)/sqrt 2; (W - z)/(W + z) = 2W times it, less 1
-        re, im = _WIDTH + _HALF * c, _HALF * low[q]
-        over = 1.0 / (re * re + im * im)
-        p0[q], p1[q] = re * over, im * over
-    for q in range(split):
-        t0[q] = 2.0 * _WIDTH * p0[q] - 1.0
-    for q in range(split):
-        t1[q] = 2.0 * _WIDTH * p1[q]
-    z0[:], z1[:] = _SERIES[0], 0.0
-    for k in range(1, _SERIES.size):
-        one = _SERIES[k]
-        for q in range(split):
-            re, im = z0[q], z1[q]
-            z0[q] = re * t0[q] - im * t1[q] + one
-            z1[q] = re * t1[q] + im * t0[q]
-    for q in range(split):
-        t0[q] = 2.0 * (z0[q] * p0[q] - z1[q] * p1[q]) + 0.5641895835477563
-    for q in range(split):
-        t1[q] = 2.0 * (z0[q] * p1[q] + z1[q] * p0[q])
-    for q in range(split):
-        z0[q] = ROOT * (t0[q] * p0[q] - t1[q] * p1[q])
-    for q in range(split):
-        z1[q] = ROOT * (t0[q] * p1[q] + t1[q] * p0[q])
-    p0, p1, t0, t1, z0, z1 = (
-        work[0, split:],
-        work[1, split:],
-        work[2, split:],
-        work[3, split:],
-        out[0, split:],
-        out[1, split:],
-    )
-    for q in range(high.size):
-        over = 1.0 / (c * c + high[q] * high[q])
-        t0[q], t1[q] = c * over, high[q] * over
-    for q in range(high.size):
-        p0[q] = t1[q] * t1[q] - t0[q] * t0[q]
-    for q in range(high.size):
-        p1[q] = -2.0 * t0[q] * t1[q]
-    z0[:], z1[:] = 0.0, 0.0
-    for k in range(18):
-        for q in range(high.size):
-            z0[q] += t0[q]
-        for q in range(high.size):
-            z1[q] += t1[q]
-        for q in range(high.size):
-            re, im = t0[q] * (2 * k + 1), t1[q] * (2 * k + 1)
-            t0[q] = re * p0[q] - im * p1[q]
-            t1[q] = re * p1[q] + im * p0[q]
 
 
 @kernel(error_model="numpy")
