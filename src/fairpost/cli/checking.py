@@ -269,7 +269,7 @@ def _moved(found: Check) -> str:
 
 
 def _page(found: Check, given: o.Given, columns: Sequence[dict[str, Any]]) -> str:
-    from fairpost.report.check import check_page
+    from fairpost.report import check_page
 
     return check_page(
         found,

@@ -10,18 +10,17 @@ import numpy as np
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError
 from fairpost.noise import Neighbours
-from fairpost.report import sentences, tables, verdicts
-from fairpost.report.findings import findings, lead
-from fairpost.report.numbers import count, joined
+from fairpost.report import findings, tables, verdicts
+from fairpost.report.numbers import CHANCE, count
 from fairpost.report.page import render
 from fairpost.report.payload import MOST, audit_data
 from fairpost.report.shapes import Drawn
 from fairpost.report.text import clean, clean_lines
-from fairpost.report.tradeoff import tradeoff_data
-from fairpost.report.verdicts import verdict_lines
 from fairpost.report.views import View, Words, by_unit
+from fairpost.results import Frontier
 from fairpost.results.audit import Audit
 from fairpost.results.comparison import Comparison, warnings_of
+from fairpost.results.points import Point
 
 
 def audit_page(
@@ -81,17 +80,17 @@ def audit_page(
         views=views,
         counts=counts,
         total=count(counts.total),
-        lead=lead(views, None if source is None else clean(source)),
-        findings=findings,
-        verdicts=[(v.result.outcome, verdict_lines(v.result, v.words.currency)) for v in views if v.result.outcome],
+        lead=findings.lead(views, None if source is None else clean(source)),
+        verdicts=[
+            (v.result.outcome, verdicts.verdict_lines(v.result, v.words.currency)) for v in views if v.result.outcome
+        ],
         warnings=[clean(w) for w in warnings_of(counts)],
         tradeoff=tradeoff,
         lines=None if lines is None else clean_lines(lines),
         shapes=None if shapes is None else shapes.words(views[0].words.noun),
         first=next((k for k, v in enumerate(views) if v.result.alpha.value > 0), 0),
         most=MOST,
-        say=sentences,
-        joined=joined,
+        say=findings,
         tables=tables,
         noise=tables.noise(views[0], neighbours or Neighbours()),
     )
@@ -122,3 +121,31 @@ def _same(results: Sequence[Audit]) -> None:
 def _alike(a: Counts, b: Counts) -> bool:
     same = np.array_equal(a.values, b.values) and np.array_equal(a.weights, b.weights)
     return same and a.ids == b.ids and a.groups == b.groups
+
+
+def tradeoff_data(views: list[View], frontier: Frontier | None) -> dict[str, Any] | None:
+    """For the script: the rules of one unit; None where there is nothing to compare."""
+    path = [] if frontier is None else list(frontier.path)
+    unit = path[0].point.unit if path else views[-1].result.unit
+    some = [v for v in views if v.result.unit == unit and v.resolved]
+    if not some or len(some) + len(path) < 2:
+        return None
+    first = some[0]
+
+    def one(p: Point, extra: str = "") -> dict[str, Any]:
+        """A point of the path is in the unit shown already."""
+        said = [
+            clean(p.postprocess) + extra,
+            f"alpha {first.shown.show(p.alpha.value)}",
+            f"typical error {first.shown.show(p.rmse.value)}",
+            f"chance of 0: {CHANCE.show(p.zero.value)}",
+        ]
+        return {"x": p.rmse.value, "y": p.alpha.value, "text": said}
+
+    return {
+        "unit": first.shown.data(),
+        "axis": first.shown.prefix or ("share of the budget" if unit == "share" else first.shown.suffix.strip()),
+        "rule": None if frontier is None else clean(frontier.rule),
+        "path": [one(t.point, f", threshold {t.threshold:.4g}") for t in path],
+        "named": [one(Point.of(v.result)) | {"name": clean(v.name), "place": v.place} for v in some],
+    }

@@ -1,4 +1,4 @@
-"""The first screen of an audit's page: three short findings. Who pays, what does better, and what that costs."""
+"""What an audit's page says, as HTML: three findings on its first screen, and what each rule does below them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpost.report.numbers import CHANCE, Html, html, joined, name, tagged
-from fairpost.report.programme import decisions
-from fairpost.report.sentences import VERBS, code, limit, ratio
-from fairpost.report.views import Extreme, View
+from fairpost.report.numbers import CHANCE, Html, count, html, joined, name, tagged, times
+from fairpost.report.verdicts import decisions, programme_lines
+from fairpost.report.views import Extreme, View, split
+
+NEAR_ONE = 1.5
+"""Ratios below this are told in percent."""
+TOO_FEW = 20
+"""Below so many entities the summary names the two ends only."""
+VERBS = {
+    ("allocation", 1): ("gains", "gain"),
+    ("allocation", -1): ("loses", "lose"),
+    ("release", 1): ("is overcounted by", "are overcounted by"),
+    ("release", -1): ("is undercounted by", "are undercounted by"),
+    ("decision", 1): ("is let in too often, by", "are let in too often, by"),
+    ("decision", -1): ("is left out too often, by", "are left out too often, by"),
+}
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,19 @@ def of_due(v: View, end: Extreme) -> Html:
     return html(", {part} of {what}", part=v.part(end), what=what) if what else Html("")
 
 
+def about(v: View) -> Html:
+    """What one rule does: where it moves things, where gains end, who pays, and what a law's audit adds."""
+    said = [movement(v), crossing(v)]
+    if v.direction == "unresolved":
+        said.append(limit(v))
+    elif v.direction != "still":
+        said.append(pays(v).text)
+    said += [
+        html("{line}", line=line) for line in programme_lines(v.result, v.words.currency, v.words.noun, loss=False)
+    ]
+    return joined(said)
+
+
 def better(worst: View, best: View, rules: int) -> Finding:
     """How much less the fairest rule takes from whoever loses most under it."""
     a, b = worst.result.alpha, best.result.alpha
@@ -123,6 +148,8 @@ def lead(views: list[View], source: str | None) -> Html:
     parts = [html("{n} {noun}, {total} {unit}", n=f"{counts.n:,}", noun=v.words.noun, total=total, unit=v.words.unit)]
     if source:
         parts.insert(0, html("{source}", source=source))
+    if v.result.problem.decides:
+        parts.append(html("{law}", law=v.result.problem.words))
     if v.cash is not None and v.result.budget is not None:
         parts.append(tagged(v.cash, v.result.budget, brief=True))
     parts.append(
@@ -134,3 +161,148 @@ def lead(views: list[View], source: str | None) -> Html:
         )
     )
     return joined(parts, " · ")
+
+
+def code(view: View) -> Html:
+    """The name of a post-processing, linked to its explanation where there is one."""
+    linked = html('<a class="term" href="#g-{key}">{key}</a>', key=view.name) if view.title else name(view.name)
+    return html('<span class="pp">{linked}</span>', linked=linked)
+
+
+def movement(view: View) -> Html:
+    """Who pays and who gains, by size."""
+    plain = {"allocation": "shares of the budget", "decision": "chances"}.get(view.about, "expected counts")
+    thing = "money" if view.cash else plain
+    return html(
+        {
+            "down": "Post-processing by {pp} moves {thing} from the largest {noun} to the smallest.",
+            "up": "Post-processing by {pp} moves {thing} from the smallest {noun} to the largest.",
+            "none": "Post-processing by {pp} moves {thing} between {noun} with no systematic direction by size.",
+            "still": "Under {pp} everybody gets their due in expectation.",
+            "unresolved": "For {pp} {draws} do not resolve who gains and who loses."
+            if view.simulated
+            else "Under {pp} everybody gets their due in expectation, up to the numerical error.",
+            "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
+            "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
+        }[view.direction],
+        pp=code(view), thing=thing, noun=view.words.noun, draws=view.result.draws or "", where=_where(view),
+    )  # fmt: skip
+
+
+def _where(view: View) -> str:
+    """At which sizes a one-sided change lies: the mean rank of size, weighted by the change."""
+    r = view.result
+    known = np.where(np.abs(r.bias) > r.half_width, np.abs(r.bias), 0.0)
+    if not known.any():
+        return ""
+    _, member, many = np.unique(view.size, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(many) - many / 2)[member] / view.size.size
+    mean = float(np.sum(rank * (known / known.sum())))
+    if mean <= 0.35:
+        return "mostly those of the smallest"
+    return "mostly those of the largest" if mean >= 0.65 else "at no size much more than at another"
+
+
+def crossing(view: View) -> Html:
+    """Where gains end and losses begin, if there is one such place by count."""
+    r = view.result
+    ends = split(r.counts.values, r.bias, r.half_width)
+    if ends is None or r.counts.n < TOO_FEW:
+        return Html("")
+    gains, losses = int(np.sum(r.bias > r.half_width)), int(np.sum(r.bias < -r.half_width))
+    return html(
+        "All {g} {noun} that gain have at most {low} {unit}, all {l} that lose have at least {high}.",
+        g=f"{gains:,}", l=f"{losses:,}", low=count(ends[0]), high=count(ends[1]),
+        noun=view.words.noun, unit=view.words.unit,
+    )  # fmt: skip
+
+
+def limit(view: View) -> Html:
+    """What an unresolved simulation does show."""
+    if view.resolved:
+        return Html("")
+    high = view.amount(view.result.alpha.high, view.result.alpha.high / 10, brief=True, toward=1)
+    return html(
+        'Unfairness is <a class="term" href="#g-unresolved">not resolved</a>: it is at most {high}, with {sure} confidence.',
+        high=high,
+        sure=view.confidence,
+    )
+
+
+def ratio(worst: View, view: View) -> str:
+    """The ratio of the alphas; "at least" its certain part where the intervals leave more than 10 % open.
+
+    Near 1 it is told in percent: "at least 1 times less" says nothing.
+    """
+    a, b = worst.result.alpha, view.result.alpha
+    sure, about = a.low / b.high, a.value / b.value
+    if sure < NEAR_ONE:
+        known = 1 - 1 / sure >= 0.9 * (1 - 1 / about)
+        less = CHANCE.show(1 - 1 / (about if known else sure), toward=0 if known else -1)
+        return less if known else f"at least {less}"
+    return times(about) if sure >= 0.9 * about else f"at least {times(sure, -1)}"
+
+
+def alpha_text(view: View) -> Html:
+    """The meaning of alpha for this result: the pair and what each gains or loses."""
+    if view.result.counts.n == 1:
+        return Html("With one entity there is nobody to compare with.")
+    if view.direction == "still":
+        return Html("Nobody gains or loses in expectation.")
+    pair = [
+        html("{who} expects {x}", who=name(e.who), x=view.amount(e.bias, e.error, signed=True))
+        for e in (view.most, view.least)
+    ]
+    what = "their true counts" if view.about == "release" else "what they are due"
+    return html("The gap between the two ends: against {what}, {a} and {b}.", what=what, a=pair[0], b=pair[1])
+
+
+def sureness(view: View) -> Html:
+    """The interval of alpha in words."""
+    if not view.simulated:
+        return html('<a class="term" href="#g-{way}">{way}</a>, {c}', way=view.way, c=view.certain(view.result.alpha))
+    if not view.resolved:
+        return html(
+            '<a class="term" href="#g-unresolved">not resolved</a> at {draws}: 0 to {high} with {sure} confidence',
+            draws=view.result.draws, sure=view.confidence,
+            high=view.amount(view.result.alpha.high, view.result.alpha.high / 10, toward=1),
+        )  # fmt: skip
+    return html(
+        '<a class="term" href="#g-interval">{c}</a> with {sure} confidence, {way}',
+        c=view.certain(view.result.alpha),
+        sure=view.confidence,
+        way=view.way,
+    )
+
+
+def bound_text(view: View) -> Html:
+    """Theorem 1 and Lemma 3 beside the value."""
+    b, a = view.result.bounds, view.result.alpha
+    if b is None:
+        return Html("")
+    low, high = view.amount(b.lower, b.error, toward=-1), view.amount(b.theorem, b.error, toward=1)
+    inside = b.lower - b.error <= a.high and a.low <= b.theorem + b.error
+    verdict = (
+        "The value lies between them, as it must." if inside else "THE VALUE LIES OUTSIDE: report this as a defect."
+    )
+    sharper = (
+        html("; Lemma 3 lowers the upper one to {x}", x=view.amount(b.sharper, b.error, toward=1))
+        if b.sharper is not None
+        else ""
+    )
+    return html(
+        'Alpha is at least {low} and at most {high} (<a class="term" href="#g-bounds">Theorem 1</a>){sharper}. {verdict}{little}',
+        low=low, high=high, sharper=sharper or Html(""), verdict=verdict, little=_little(view),
+    )  # fmt: skip
+
+
+def _little(view: View) -> Html:
+    """That Theorem 1's upper bound says little, and why, where it does."""
+    b, a = view.result.bounds, view.result.alpha
+    if b is None or not b.says_little(a.value):
+        return Html("")
+    why = "far above alpha" if a.value == 0 else f"{b.theorem / a.value:,.0f} times alpha"
+    if b.theorem >= b.spread:
+        why = "the difference between the largest and the smallest count"
+    alpha = view.amount(a.value, (a.high - a.low) / 2) if view.resolved else Html("not resolved")
+    return html(" Theorem 1 says little here: its upper bound is {why}; alpha is {alpha}.", why=why, alpha=alpha)

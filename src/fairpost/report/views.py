@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairpost import palette
 from fairpost.accuracy import Estimate, Kind
-from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, count, html, money, name, tagged, unit_of
+from fairpost.report.numbers import RELATIVE, Html, Unit, certainty, money, tagged, unit_of
 from fairpost.results.audit import Audit
 
 Floats = NDArray[np.float64]
@@ -235,22 +235,6 @@ class View:
     def grouped(self) -> bool:
         """Whether every group shares a budget of its own (without amounts true shares then add up to more than 1)."""
         return self.result.task == "allocation" and self.result.grouped
-
-    def label(self, extreme: Extreme) -> Html:
-        """An entity with its count: "Kalawao (53 people)"."""
-        size = count(extreme.count)
-        named = extreme.who not in (extreme.id, "")
-        who = html(
-            "{who} ({id}{count} {unit})",
-            who=name(extreme.who if named else extreme.id),
-            id=html("{id}, ", id=name(extreme.id)) if named else "",
-            count=size,
-            unit=self.words.unit,
-        )
-        if not extreme.alike:
-            return who
-        others = "one other" if extreme.alike == 1 else f"{extreme.alike:,} others"
-        return html("{who} and {others} like it", who=who, others=others)
 
 
 def direction(size: Floats, bias: Floats, half_width: Floats) -> str:
