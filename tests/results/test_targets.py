@@ -9,7 +9,7 @@ import pytest
 import fairpost as fp
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.errors import ParameterError
-from fairpost.report import sentences, verdicts
+from fairpost.report import findings, verdicts
 from fairpost.report.views import View, Words
 from fairpost.results.targets import Verdict, together
 from support.six_districts import MONEY, NOISE, X
@@ -147,6 +147,6 @@ def test_nothing_is_at_least_1_times_less_unfair(alpha, low, said):
     high = {0.98: 0.9805, 0.995: 0.9985, 0.5: 0.501, 0.05: 0.0501}[alpha]
     worst = View(replace(r, alpha=Estimate(1.0, 0.9999, 1.0001)), 0, Words())
     other = View(replace(r, alpha=Estimate(alpha, low, high)), 1, Words())
-    text = sentences.ratio(worst, other)
+    text = findings.ratio(worst, other)
     assert text.replace("\u00a0", " ").startswith(said)
     assert "1 times" not in text

@@ -57,7 +57,8 @@ def pays(v: View) -> Finding:
     if lost and won:
         text = html("Under {pp} {lost}; {won}.", pp=code(v), lost=lost, won=won)
     else:
-        other = "nobody loses" if won else "nobody gains"
+        end, word = (v.least, "loses") if won else (v.most, "gains")
+        other = f"nobody {word}" if end.resolved or end.bias == 0 or not v.simulated else f"who {word} is not resolved"
         text = html("Under {pp} {one}; {other}.", pp=code(v), one=lost or won, other=other)
     return Finding("Who pays" if lost else "Who gains", text)
 
