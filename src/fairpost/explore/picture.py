@@ -6,11 +6,9 @@ The part that does not depend on the noise (ids, names, groups, counts) is sent 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpost.accuracy import Estimate
 from fairpost.counts import Counts
@@ -21,46 +19,30 @@ from fairpost.noise import Mechanism
 from fairpost.report import payload
 from fairpost.report.findings import findings
 from fairpost.report.numbers import CHANCE, Unit, count, half, money
-from fairpost.report.payload import Classes, pack, raised
+from fairpost.report.payload import Classes, Ints, Shown
 from fairpost.report.text import clean
 from fairpost.report.views import View, Words, by_unit
-from fairpost.results.audit import Audit
+from fairpost.results.audit import CONFIDENTIAL, Audit
 from fairpost.results.targets import TARGETS, Targets, unit_of
 
-Floats = NDArray[np.float64]
 RELATIVE = Unit(100.0, "", "\u00a0%", 3)
 
 
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """One rule as the page shows it, one entry per class."""
-
-    view: View
-    bias: Floats
-    deviation: Floats
-    zero: Floats
-    truth: Floats
-    error: Floats | None
-    """None: interpolated, without a bound."""
-
-
-def views_of(results: Sequence[Audit], choices: Choices) -> list[View]:
-    """Releases first, as everywhere."""
-    alike = by_unit(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
-    return [v for found in alike.values() for v in found]
+def words_of(choices: Choices) -> Words:
+    """The reader's nouns."""
+    return Words(clean(choices.unit), clean(choices.noun), clean(choices.currency))
 
 
 def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | None) -> dict[str, Any]:
     """The picture of computed results."""
-    views = views_of(results, choices)
+    alike = list(by_unit(results, words_of(choices)).values())
+    views = [v for group in alike for v in group]  # releases first, as everywhere
     found = payload.classes(data.x, results)
     kept = payload.chosen(results, found, data.x.values)
-    rows = found.first[kept]
-    shown = [_of_view(v, rows) for v in views]
-    alike = by_unit(results, Words(clean(choices.unit), clean(choices.noun), clean(choices.currency)))
+    shown = [(v, Shown.of(v, found.first[kept])) for v in views]
     return _picture(data, choices, shown, found, kept, have) | {
         "interpolated": False,
-        "findings": [{"head": f.head, "html": str(f.text)} for group in alike.values() for f in findings(group)],
+        "findings": [{"head": f.head, "html": str(f.text)} for group in alike for f in findings(group)],
         "notes": [clean(f"{r.postprocess}: {r.note}") for r in results if r.note],
         "interrupted": any(r.interrupted for r in results),
     }
@@ -71,98 +53,44 @@ def interpolated(
 ) -> dict[str, Any]:
     """The picture between two computed levels."""
     assert sweep.classes is not None
-    place = {r.postprocess: k for k, r in enumerate(sweep.first)}
+    curves = {r.postprocess: c for r, c in zip(sweep.first, found, strict=True)}
     rows = sweep.classes.first
     shown = []
-    for view in views_of(sweep.first, choices):
-        c = found[place[view.result.postprocess]]
-        shown.append(Shown(view, c.bias, c.deviation, c.zero, view.result.truth[rows], None))
+    for group in by_unit(sweep.first, words_of(choices)).values():
+        for view in group:
+            c = curves[view.name]
+            shown.append((view, Shown(view.result.truth[rows], c.bias, c.deviation, c.zero)))
     kept = np.arange(rows.size)
     return _picture(data, choices, shown, sweep.classes, kept, have) | {
         "interpolated": True, "findings": None, "notes": [], "interrupted": False
     }  # fmt: skip
 
 
-def _of_view(view: View, rows: NDArray[np.int64]) -> Shown:
-    r = view.result
-    error = r.half_width if r.standard_error is None else r.standard_error
-    return Shown(view, r.bias[rows], r.deviation[rows], r.zero[rows], r.truth[rows], error[rows])
-
-
 def _picture(
-    data: Data, choices: Choices, shown: Sequence[Shown], found: Classes, kept: NDArray[np.int64], have: str | None
+    data: Data, choices: Choices, shown: Sequence[tuple[View, Shown]], found: Classes, kept: Ints, have: str | None
 ) -> dict[str, Any]:
     key = f"{data.number}.{found.first.size}.{kept.size}"
-    times = found.times[kept]
+    base = None
+    if have != key:
+        who = payload.entities([v.result for v, _ in shown], found, kept)
+        base = payload.base(data.x, words_of(choices), found, kept, who, CONFIDENTIAL)
+    rows, times = found.first[kept], found.times[kept]
     noise = choices.noise
     return {
         "number": data.number,
         "key": key,
-        "base": None if have == key else base(data, choices, found, kept, [s.view.result for s in shown]),
-        "results": [_result(s, found.first[kept]) for s in shown],
-        "figures": [figures(s, times, found.first[kept], data.x, choices) for s in shown],
+        "base": base,
+        "results": [payload.result(v, s) for v, s in shown],
+        "figures": [figures(v, s, times, rows, data.x, choices) for v, s in shown],
         "noise": noise_words(noise, choices),
         "sentence": sentence(data, choices, noise),
-        "limits": limits(choices, [s.view for s in shown]),
+        "limits": limits(choices, [v for v, _ in shown]),
     }
 
 
-def base(
-    data: Data, choices: Choices, found: Classes, kept: NDArray[np.int64], results: Sequence[Audit]
-) -> dict[str, Any]:
-    """What does not depend on the noise; the same keys as in the payload of the report."""
-    counts = data.x
-    who = payload.entities(results, found, kept)
-    place = np.full(found.first.size, -1)
-    place[kept] = np.arange(kept.size)
-    rows = found.first[kept]
-    weighted = bool(np.any(counts.weights != counts.weights[0]))
-    return {
-        "n": counts.n,
-        "points": int(found.first.size),
-        "unit": clean(choices.unit),
-        "noun": clean(choices.noun),
-        "ids": [clean(counts.ids[i]) for i in who],
-        "names": None if counts.names is None else [clean(counts.names[i]) for i in who],
-        "mark": "confidential",
-        "groups": None if counts.groups is None else payload._groups(counts.groups, who),
-        "of": pack(place[found.of[who]], "i4"),
-        "example": [clean(counts.name(i)) for i in rows],
-        "times": pack(found.times[kept], "i4"),
-        "count": pack(counts.values[rows], "f8"),
-        "weight": pack(counts.weights[rows], "f8") if weighted else None,
-    }
-
-
-def _result(s: Shown, rows: NDArray[np.int64]) -> dict[str, Any]:
-    r = s.view.result
-    none = s.error is None
-    error = np.zeros(s.bias.size) if s.error is None else s.error
-    return {
-        "name": clean(s.view.name),
-        "place": s.view.place,
-        "task": r.task,
-        "measured": r.unit,
-        "simulated": r.simulated and not none,
-        "kind": "bound" if none else s.view.kind,
-        "interpolated": none,
-        "unit": s.view.unit.data(),
-        "money": None if s.view.cash is None else s.view.cash.data(),
-        "budget": r.budget if s.view.cash else None,
-        "truth": pack(s.truth, "f8"),
-        "bias": pack(s.bias, "f8"),
-        "error": pack(raised(error), "f4"),
-        "half": pack(raised(r.half_width[rows]), "f4") if r.simulated and not none else None,
-        "deviation": pack(s.deviation, "f4"),
-        "zero": pack(s.zero, "f4"),
-    }
-
-
-def figures(
-    s: Shown, times: NDArray[np.int64], rows: NDArray[np.int64], counts: Counts, choices: Choices
-) -> dict[str, Any]:
+def figures(view: View, s: Shown, times: Ints, rows: Ints, counts: Counts, choices: Choices) -> dict[str, Any]:
     """One line of the table of rules: who loses most, who gains most, the price; with the verdict."""
-    view, per = s.view, s.view.per
+    per = view.per
     low, high = int(np.argmin(s.bias)), int(np.argmax(s.bias))
     with np.errstate(divide="ignore", invalid="ignore"):
         part = np.where(s.truth > 0, s.bias / s.truth, 0.0)
@@ -200,18 +128,18 @@ def figures(
         "total": {"text": total.brief(off.value * per, half(off) * per, signed=True), "value": off.value * per},
         "rmse": {"text": amount(rmse, False), "value": rmse * per},
         "zero": {"text": CHANCE.show(zero), "value": zero},
-        "verdict": _verdict(s, choices, {"loss": -float(s.bias[low]) * per, "relative_loss": -100 * float(part[worst]),
+        "verdict": _verdict(view, s, choices, {"loss": -float(s.bias[low]) * per, "relative_loss": -100 * float(part[worst]),
                                          "alpha": alpha * per, "rmse": rmse * per}),
     }  # fmt: skip
 
 
-def _verdict(s: Shown, choices: Choices, reached: dict[str, float]) -> str | None:
+def _verdict(view: View, s: Shown, choices: Choices, reached: dict[str, float]) -> str | None:
     """Whether the limits hold: computed results are judged at the upper end of their intervals, interpolated ones as they are."""
     wanted = Targets.of(choices.targets)
     if not wanted:
         return None
-    if s.error is not None and s.view.result.verdicts:
-        outcomes = {v.outcome for v in s.view.result.verdicts}
+    if s.error is not None and view.result.verdicts:
+        outcomes = {v.outcome for v in view.result.verdicts}
         return "fails" if "fails" in outcomes else "unsure" if "unsure" in outcomes else "passes"
     known = [reached[name] <= limit for name, limit in wanted.limits.items() if name in reached]
     return ("passes" if all(known) else "fails") if known else None

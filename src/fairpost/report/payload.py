@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from fairpost.counts import Counts
 from fairpost.report.text import clean
-from fairpost.report.views import View
+from fairpost.report.views import View, Words
 from fairpost.results.audit import Audit
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 MOST = 20_000
 """At most so many points and so many entities travel; of more, the most affected."""
 FIELDS = ("bias", "half_width", "standard_error", "deviation", "zero")
@@ -102,6 +103,15 @@ def audit_data(views: Sequence[View]) -> dict[str, Any]:
     found = classes(counts, results)
     kept = chosen(results, found, counts.values)
     who = entities(results, found, kept)
+    rows = found.first[kept]
+    return base(counts, views[0].words, found, kept, who, results[0].mark) | {
+        "which": None if who.size == counts.n else who.tolist(),
+        "results": [result(v, Shown.of(v, rows)) for v in views],
+    }
+
+
+def base(counts: Counts, words: Words, found: Classes, kept: Ints, who: Ints, mark: str | None) -> dict[str, Any]:
+    """What does not depend on the noise."""
     place = np.full(found.first.size, -1)
     place[kept] = np.arange(kept.size)
     rows = found.first[kept]
@@ -109,19 +119,17 @@ def audit_data(views: Sequence[View]) -> dict[str, Any]:
     return {
         "n": counts.n,
         "points": int(found.first.size),
-        "unit": clean(views[0].words.unit),
-        "noun": clean(views[0].words.noun),
-        "which": None if who.size == counts.n else who.tolist(),
+        "unit": clean(words.unit),
+        "noun": clean(words.noun),
         "ids": [clean(counts.ids[i]) for i in who],
         "names": None if counts.names is None else [clean(counts.names[i]) for i in who],
-        "mark": clean(results[0].mark.split(":")[0]),
+        "mark": clean((mark or "").split(":")[0]),
         "groups": None if counts.groups is None else _groups(counts.groups, who),
         "of": pack(place[found.of[who]], "i4"),
         "example": [clean(counts.name(i)) for i in rows],
         "times": pack(found.times[kept], "i4"),
         "count": pack(counts.values[rows], "f8"),
         "weight": pack(counts.weights[rows], "f8") if weighted else None,
-        "results": [_result(v, rows) for v in views],
     }
 
 
@@ -131,23 +139,47 @@ def _groups(groups: Sequence[str], who: Ints) -> dict[str, Any]:
     return {"names": [clean(g) for g in names], "of": pack(of, "i4")}
 
 
-def _result(view: View, rows: Ints) -> dict[str, Any]:
-    r = view.result
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The numbers of one rule, one entry per class."""
+
+    truth: Floats
+    bias: Floats
+    deviation: Floats
+    zero: Floats
+    error: Floats | None = None
+    """None: interpolated, without a bound."""
+    half: Floats | None = None
+    """Simulated: the half-widths of intervals."""
+
+    @classmethod
+    def of(cls, view: View, rows: Ints) -> Shown:
+        """Those of a result."""
+        r = view.result
+        error = r.half_width if r.standard_error is None else r.standard_error
+        half = r.half_width[rows] if view.simulated else None
+        return cls(r.truth[rows], r.bias[rows], r.deviation[rows], r.zero[rows], error[rows], half)
+
+
+def result(view: View, shown: Shown) -> dict[str, Any]:
+    """One rule."""
+    r, guess = view.result, shown.error is None
+    kind = "half" if view.kind == "interval" and r.standard_error is None else view.kind
     return {
         "name": clean(view.name),
         "place": view.place,
         "task": r.task,
         "measured": r.unit,
         "about": view.about,
-        "simulated": view.simulated,
-        "kind": "half" if view.kind == "interval" and r.standard_error is None else view.kind,
+        "simulated": view.simulated and not guess,
+        "kind": "bound" if guess else kind,
         "unit": view.unit.data(),
         "money": None if view.cash is None else view.cash.data(),
         "budget": r.budget if view.cash else None,
-        "truth": pack(r.truth[rows], "f8"),
-        "bias": pack(r.bias[rows], "f8"),
-        "error": pack(raised(r.half_width[rows] if r.standard_error is None else r.standard_error[rows]), "f4"),
-        "half": pack(raised(r.half_width[rows]), "f4") if view.simulated else None,
-        "deviation": pack(r.deviation[rows], "f4"),
-        "zero": pack(r.zero[rows], "f4"),
+        "truth": pack(shown.truth, "f8"),
+        "bias": pack(shown.bias, "f8"),
+        "error": pack(raised(np.zeros(shown.bias.size) if shown.error is None else shown.error), "f4"),
+        "half": None if shown.half is None else pack(raised(shown.half), "f4"),
+        "deviation": pack(shown.deviation, "f4"),
+        "zero": pack(shown.zero, "f4"),
     }
