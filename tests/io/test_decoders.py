@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairpost.errors import InputError
-from fairpost.io import decode, guarded, source
+from fairpost.io import decode, source
 from support.counts_csv import COUNTS, refused
 
 
@@ -34,16 +34,16 @@ def test_a_far_cell_is_refused_before_the_sheet_is_laid_out(cli, tmp_path):
 
 def test_a_decoder_is_held_to_its_time_and_memory(tmp_path, monkeypatch):
     fake = tmp_path / "decode.py"
-    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "apart.py"))
-    monkeypatch.setattr(guarded, "SECONDS", 0.5)
+    monkeypatch.setattr(source, "__file__", str(tmp_path / "apart.py"))
+    monkeypatch.setattr(source, "SECONDS", 0.5)
     fake.write_text("import time\ntime.sleep(30)\n")
     with pytest.raises(InputError, match=r"book: must be read within 0.5 s, got a file that takes longer"):
-        guarded.decoded("workbook", "book", b"")
-    monkeypatch.setattr(guarded, "SECONDS", 30.0)
+        source.decoded("workbook", "book", b"")
+    monkeypatch.setattr(source, "SECONDS", 30.0)
     real = Path(decode.__file__).read_text()
     fake.write_text(real.replace('"workbook": workbook}', '"workbook": lambda *_: ({}, bytes(1 << 34))}'))
     with pytest.raises(InputError, match=r"book: must be decoded in 8,589,934,592 bytes of memory, and is not"):
-        guarded.decoded("workbook", "book", b"")
+        source.decoded("workbook", "book", b"")
 
 
 def test_gzip_has_a_limit(cli, monkeypatch):

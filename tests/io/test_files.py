@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import fairpost as fp
 from fairpost.accuracy import Accuracy
 from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
-from fairpost.io import check_free, entities_csv, files, guarded, read_counts, read_rows, source, write_whole
+from fairpost.io import check_free, entities_csv, files, read_counts, read_rows, source, write_whole
 from fairpost.problems import Release
 from support.data import path_or_skip
 
@@ -352,7 +352,7 @@ def test_files_that_are_not_what_their_names_say(tmp_path):
 def test_a_file_that_kills_its_decoder_is_an_error(tmp_path, monkeypatch):
     """A native decoder that asks for 2^61 bytes ends its process; here it is stood in for by one that ends itself."""
     put(tmp_path, "decode.py", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "apart.py"))
+    monkeypatch.setattr(source, "__file__", str(tmp_path / "apart.py"))
     damaged = b"PAR1" + b"\xff" * 60 + b"\x20\0\0\0PAR1"
     assert message(tmp_path, "a.parquet", damaged) == (
         ": must be Parquet, as its name says, got a damaged or another file"

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 import fairpost as fp
 from fairpost.errors import CountsError, InputError, ParameterError
 from fairpost.io import read_rows
-from fairpost.io.leaves import read_leaves
 from fairpost.io.reading import Reading
-from fairpost.io.separators import separator_of
-from fairpost.io.tables import read_column, read_group_budgets
+from fairpost.io.tables import read_column, read_group_budgets, read_leaves
+from fairpost.io.text import separator_of
 from support.workbooks import xlsx
 
 

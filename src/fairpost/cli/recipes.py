@@ -61,7 +61,7 @@ def _asked(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], l
 
 def _law(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
     """A law, last year's payments where it holds them, and noise on its base: imports, lines, arguments."""
-    imports = ["from fairpost.io.programmes import read_programme"]
+    imports = ["from fairpost.io.tables import read_programme"]
     lines, parts = [f"law = read_programme({given['programme']!r})"], []
     if law.get("last") is not None:
         read = {
@@ -219,4 +219,4 @@ def levels_lines(
         f"noise = {noise}",
         f"results = [{call} for rule in {list(rules)!r}]",
     ]
-    return _joined(["from fairpost.io.leaves import read_leaves"], [*lines, "print(*results, sep='\\n')"])
+    return _joined(["from fairpost.io.tables import read_leaves"], [*lines, "print(*results, sep='\\n')"])
