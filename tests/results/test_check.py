@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 from fractions import Fraction
+from importlib import import_module
 from unittest.mock import patch
 
 import click
@@ -20,7 +21,6 @@ from click.testing import CliRunner
 from scipy import stats
 
 import fairpost as fp
-from fairpost.check import null
 from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
@@ -29,6 +29,7 @@ from fairpost.release.statement import KIND
 from support.releases import ledger
 from support.workbooks import xlsx
 
+null = import_module("fairpost.check")  # `fp.check` is the verb
 NOISES = [fp.Laplace(7.0), fp.Gaussian(6.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(4.0)]
 SMALL = [fp.DiscreteLaplace(0.4), fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(0.5), fp.DiscreteGaussian(2.5)]
 named = {"ids": lambda m: f"{m.name} {m.spread:g}"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.counts import Counts
+from fairpost.counts import Counts, Rows
 from fairpost.errors import InputError, ParameterError, value
 from fairpost.io.columns import (
     condition,
@@ -54,40 +54,6 @@ class Columns(Options, total=False):
     base: str | None
     label: str | None
     keep: Sequence[str]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Rows:
-    """The rows of a file, checked: whether the numbers are true or noisy, confidential or public, only the caller knows."""
-
-    ids: tuple[str, ...]
-    values: Floats
-    """The counts: finite, below 0 only where the caller allows it."""
-    weights: Floats
-    """a, above 0; ones where the file has none."""
-    groups: tuple[str, ...] | None
-    totals: Floats | None
-    """For each entity the total of its group (of the file, without groups), at least 0."""
-    base: Floats | None = None
-    """The public population that each count is a part of."""
-    names: tuple[str, ...] | None = None
-    """What people call each entity."""
-    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Columns that outputs carry along."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The column that plays each role, as the source spells it."""
-
-    def __len__(self) -> int:
-        return int(self.values.size)
-
-    def __repr__(self) -> str:
-        return f"Rows(n={len(self)}, sum={float(np.sum(self.values)):g})"
-
-    def counts(self) -> Counts:
-        """As true counts."""
-        return Counts(
-            self.values, self.ids, self.weights, self.groups, base=self.base, names=self.names, kept=self.kept
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
