@@ -10,22 +10,12 @@ tables    the readers that users call
 files     the writers
 """
 
-from fairpost.io.files import (
-    check_free,
-    columns_csv,
-    entities_csv,
-    without_formula,
-    without_formulas,
-    write_whole,
-)
+from fairpost.counts import Rows
+from fairpost.io.files import check_free, entities_csv, write_whole
 from fairpost.io.tables import (
-    Labels,
-    Leaves,
-    Rows,
     read_column,
     read_counts,
     read_group_budgets,
-    read_labels,
     read_leaves,
     read_programme,
     read_row_budgets,
@@ -33,21 +23,15 @@ from fairpost.io.tables import (
 )
 
 __all__ = [
-    "Labels",
-    "Leaves",
     "Rows",
     "check_free",
-    "columns_csv",
     "entities_csv",
     "read_column",
     "read_counts",
     "read_group_budgets",
-    "read_labels",
     "read_leaves",
     "read_programme",
     "read_row_budgets",
     "read_rows",
-    "without_formula",
-    "without_formulas",
     "write_whole",
 ]
