@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import pytest
 import fairpost as fp
 from fairpost import whole
 from fairpost.errors import FairpostError, InputError
-from fairpost.io import check_free, columns_csv, entities_csv, files, read_counts, without_formulas, write_whole
+from fairpost.io import check_free, entities_csv, files, read_counts, write_whole
+from fairpost.io.files import columns_csv, without_formulas
 from fairpost.paper import folder
 from support.tables import put
 
@@ -172,6 +174,25 @@ def test_confidential_files_are_owner_only_from_their_creation(tmp_path, umask, 
     assert set(seen) == {0o600}
     assert len(seen) == 4
     assert mode(tmp_path / "new") == mode(tmp_path / "state") == 0o600
+
+
+def test_where_there_are_no_links_the_copy_of_an_old_file_is_never_wider(tmp_path, monkeypatch, umask):
+    umask(0)
+    seen, copystat, old = [], shutil.copystat, put(tmp_path, "old", "confidential")
+    old.chmod(0o600)
+
+    def no_link(*_):
+        raise OSError("no links here")
+
+    def copied(source, target):
+        seen.append((mode(Path(target)), Path(target).read_text()))
+        copystat(source, target)
+
+    monkeypatch.setattr(files.os, "link", no_link)
+    monkeypatch.setattr(files.shutil, "copystat", copied)
+    write_whole({old: "new"}, force=True)
+    assert seen == [(0o600, "confidential")]
+    assert [p.name for p in tmp_path.iterdir()] == ["old"]
 
 
 def test_force_does_not_copy_a_wider_mode(tmp_path, umask):

@@ -21,11 +21,11 @@ from fairpost.io import (
     read_column,
     read_counts,
     read_group_budgets,
-    read_labels,
     read_leaves,
     read_programme,
     read_rows,
 )
+from fairpost.io.tables import read_labels
 from support.tables import DISTRICTS, fixed, parquet, put, xls
 from support.workbooks import xlsx
 

@@ -161,7 +161,8 @@ class _Move:
         try:
             os.link(self.target, self.old)
         except OSError:
-            shutil.copy2(self.target, self.old)
+            whole.fill(self.old, self.target.read_bytes())  # for the owner alone from its first moment
+            shutil.copystat(self.target, self.old)
 
     def undo(self) -> None:
         """Put the old file back, or leave nothing where there was nothing."""

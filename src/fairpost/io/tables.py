@@ -30,10 +30,11 @@ from fairpost.io.reading import Options, Reading, Table, listed, shown, translat
 from fairpost.io.saipe import read_saipe, roles_of
 from fairpost.io.source import STDIN, kind_of, kind_of_stdin, load, name_of
 from fairpost.io.text import read_delimited
-from fairpost.problems.programme import NAMES, Programme, builtin, from_text
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from fairpost.problems import Programme
 
 Floats = NDArray[np.float64]
 Roles = dict[str, str | None]
@@ -238,6 +239,8 @@ def read_leaves(
 
 def read_programme(given: str) -> Programme:
     """A law by the name under which it comes with the package, or from a TOML file."""
+    from fairpost.problems.programme import NAMES, builtin, from_text
+
     if given in NAMES:
         return builtin(given)
     if not given.endswith(".toml"):
@@ -324,9 +327,9 @@ def read_table(source: Any, roles: Roles, how: Reading, maybe: Roles | None = No
 
 
 def _from_file(path: str | os.PathLike[str], roles: Roles, how: Reading, more: list[str]) -> tuple[Table, Roles]:
-    kind = None if path == STDIN else kind_of(path, how.format)
+    kind = "" if path == STDIN else kind_of(path, how.format)
     data, name = load(path), name_of(os.fspath(path))
-    kind = kind_of_stdin(data, how.format) if kind is None else kind
+    kind = kind or kind_of_stdin(data, how.format)
     if kind == "saipe":
         roles = roles_of(roles)
         return read_saipe(path, name, data, _wanted(roles, more), how), roles
