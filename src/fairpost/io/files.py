@@ -10,14 +10,15 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairpost import whole
 from fairpost.errors import FairpostError, InputError
 from fairpost.io.reading import shown
-from fairpost.results.audit import Audit
-from fairpost.results.comparison import wide
 from fairpost.whole import Content
+
+if TYPE_CHECKING:
+    from fairpost.results.audit import Audit
 
 Name = str | os.PathLike[str]
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -36,6 +37,8 @@ def columns_csv(columns: Mapping[str, Any]) -> str:
 
 def entities_csv(results: Sequence[Audit]) -> str:
     """The table of audits, one row per entity (`results.comparison.wide`), as CSV. It can be read back as counts."""
+    from fairpost.results.comparison import wide
+
     return columns_csv(wide(results))
 
 
