@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.budgets import BY_LAW, GIVEN, NOISY, Budget, GroupBudgets, among_groups, several, whole
-from fairpost.counts import Counts, index_of
+from fairpost.counts import Counts, Rows, index_of
 from fairpost.errors import CountsError, ParameterError, ToleranceError, UnsupportedError
 from fairpost.estimate import law_interval, law_plug_in, plug_in, share_interval
 from fairpost.noise import Law, Mechanism, as_mechanism
 from fairpost.partition import Partition
 from fairpost.problems import Programme
-from fairpost.results.allocation import Allocation, PlugIn
+from fairpost.results.allocation import Allocation
 from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.allocation import Allocating
 from fairpost.rules.base import finite_rows
@@ -97,20 +97,23 @@ def allocate(
         if budgets is not None and given:
             interval = interval.scaled(budgets.part)
     if law is not None and estimate_bias:
-        bias, missing = _estimated(rows, law, about, how, parts, replicates, seed)
-        bias = bias if bias is None or budgets is None else bias.scaled(budgets.part)
+        try:  # by group of the shares inside each group, with the split as it came out
+            bias = plug_in(rows, law, about.weights, how, within=parts, replicates=replicates, seed=seed)
+            bias = bias if budgets is None else bias.scaled(budgets.part)
+        except CountsError as why:
+            missing = str(why)
     return Allocation(
         how=how,
         noisy=_frozen(rows),
         shares=shares if budgets is None else shares * budgets.part,
         weights=about.weights,
-        ids=tuple(about.ids),
-        groups=None if about.groups is None else tuple(about.groups),
+        ids=about.ids,
+        groups=about.groups,
         mechanism=mechanism,
         budget=None if budget is None else whole(budget),
         budgets=budgets,
         grouped=by_group,
-        names=None if about.names is None else tuple(about.names),
+        names=about.names,
         kept=about.kept,
         interval=interval,
         bias=bias,
@@ -147,40 +150,8 @@ def divided(budget: Budget, noisy: Floats, weights: Floats, parts: Partition) ->
     return GroupBudgets(amounts, parts.scatter(np.asarray(parts.spread(share), dtype=np.float64)), NOISY)
 
 
-class Published(Protocol):
-    """Noisy counts with their labels, weights and public base populations."""
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """One label per entity."""
-
-    @property
-    def values(self) -> Floats:
-        """The noisy counts."""
-
-    @property
-    def weights(self) -> Floats:
-        """a."""
-
-    @property
-    def groups(self) -> tuple[str, ...] | None:
-        """One label per entity."""
-
-    @property
-    def base(self) -> Floats | None:
-        """The population that each count is a part of."""
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """What people call each entity."""
-
-    @property
-    def kept(self) -> Mapping[str, Sequence[Any]]:
-        """Columns that are carried along."""
-
-
 def by_law(
-    noisy: Published,
+    noisy: Rows,
     law: Programme,
     how: str = "as-written",
     mechanism: Mechanism | None = None,
@@ -231,8 +202,8 @@ def by_law(
         noisy=_frozen(noisy.values),
         shares=shares,
         weights=cut.weights,
-        ids=tuple(cut.ids),
-        groups=None if cut.groups is None else tuple(cut.groups),
+        ids=cut.ids,
+        groups=cut.groups,
         mechanism=mechanism,
         budget=None if budget is None else whole(budget),
         budgets=budgets,
@@ -266,16 +237,6 @@ def _possible(rows: Floats, law: Law | None, mechanism: Mechanism | None, simult
             raise ParameterError(f"`{name}` needs the noise: give `mechanism`, got {got}")
         if asked and rows.ndim != 1:
             raise ParameterError(f"`{name}` is for one vector of noisy counts, got {len(rows)} rows")
-
-
-def _estimated(
-    y: Floats, law: Law, about: Counts, how: str, parts: Partition | None, replicates: int, seed: int
-) -> tuple[PlugIn | None, str | None]:
-    """The estimate, or why there is none; by group of the shares inside each group, with the split as it came out."""
-    try:
-        return plug_in(y, law, about.weights, how, within=parts, replicates=replicates, seed=seed), None
-    except CountsError as why:
-        return None, str(why)
 
 
 def _frozen(rows: Floats) -> Floats:

@@ -1,9 +1,9 @@
-"""x: the true counts, with weights a, base populations, ids, groups and names. Validated once, here."""
+"""x: the true counts, with weights a, base populations, ids, groups and names, validated once, here; rows that may be noisy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,10 +35,7 @@ def _numbers(name: str, given: ArrayLike) -> Floats:
     if array.dtype.kind not in "iufb":
         array = _parsed(name, array)
     values = np.array(array, dtype=np.float64)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        place = int(np.flatnonzero(bad)[0])
-        raise CountsError(f"every entry of `{name}` must be finite, got {values[place]} at position {place}")
+    _refuse(f"entry of `{name}` must be finite", values, ~np.isfinite(values))
     values.flags.writeable = False
     return values
 
@@ -117,12 +114,12 @@ class Counts:
     """
 
     values: Floats
-    ids: Sequence[str]
+    ids: tuple[str, ...]
     weights: Floats
-    groups: Sequence[str] | None
-    names: Sequence[str] | None
+    groups: tuple[str, ...] | None
+    names: tuple[str, ...] | None
     base: Floats | None
-    kept: Mapping[str, Sequence[Any]]
+    kept: Mapping[str, tuple[Any, ...]]
 
     def __init__(
         self,
@@ -138,9 +135,7 @@ class Counts:
         x = _numbers("values", values)
         if x.size == 0:
             raise CountsError("there must be at least one count, got none")
-        if (x < 0).any():
-            place = int(np.flatnonzero(x < 0)[0])
-            raise CountsError(f"every count must be at least 0, got {x[place]} at position {place}")
+        _refuse("count must be at least 0", x, x < 0)
         _in_range("count", x)
         if not np.sum(x) <= COUNTED:
             raise CountsError(f"the sum of the counts {meant('total')}, got {np.sum(x):g}")
@@ -149,17 +144,19 @@ class Counts:
             ids = index_of(values, weights=weights, groups=groups, names=names, base=base)
         a = positive_weights(np.ones(n) if weights is None else weights, n)
         labels = tuple(map(str, range(n))) if ids is None else _text("ids", ids, n)
-        if ids is not None and len(set(labels)) < n:
-            raise CountsError(_first_duplicate(labels))
-        object.__setattr__(self, "values", x)
-        object.__setattr__(self, "ids", labels)
-        object.__setattr__(self, "weights", a)
-        object.__setattr__(self, "groups", None if groups is None else _text("groups", groups, n))
-        object.__setattr__(self, "names", None if names is None else _text("names", names, n))
-        object.__setattr__(self, "base", None if base is None else _base(base, n))
-        object.__setattr__(
-            self, "kept", {str(name): _carried(str(name), some, n) for name, some in (kept or {}).items()}
-        )
+        if len(set(labels)) < n:
+            raise _twice(labels)
+        found = {
+            "values": x,
+            "ids": labels,
+            "weights": a,
+            "groups": None if groups is None else _text("groups", groups, n),
+            "names": None if names is None else _text("names", names, n),
+            "base": None if base is None else _measured("base", "base population", base, n),
+            "kept": {str(name): _carried(str(name), some, n) for name, some in (kept or {}).items()},
+        }
+        for name, some in found.items():
+            object.__setattr__(self, name, some)
 
     @classmethod
     def of(cls, given: Counts | ArrayLike) -> Counts:
@@ -226,6 +223,40 @@ class Counts:
         return distinct_pairs(self.values, self.weights)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """Counts as a reader found and checked them: whether they are true or noisy, confidential or public, only the caller knows."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    """The counts: finite, below 0 only where the caller allows it."""
+    weights: Floats
+    """a, above 0; ones where the file has none."""
+    groups: tuple[str, ...] | None
+    totals: Floats | None
+    """For each entity the total of its group (of the file, without groups), at least 0."""
+    base: Floats | None = None
+    """The public population that each count is a part of."""
+    names: tuple[str, ...] | None = None
+    """What people call each entity."""
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns that outputs carry along."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The column that plays each role, as the source spells it."""
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+    def __repr__(self) -> str:
+        return f"Rows(n={len(self)}, sum={float(np.sum(self.values)):g})"
+
+    def counts(self) -> Counts:
+        """As true counts."""
+        return Counts(
+            self.values, self.ids, self.weights, self.groups, base=self.base, names=self.names, kept=self.kept
+        )
+
+
 def _carried(name: str, given: Iterable[Any], n: int) -> tuple[Any, ...]:
     """A column that is carried along: text, numbers, or None where an entry is missing; NaN is missing."""
     plain = (e.item() if isinstance(e, np.generic) else e for e in given)
@@ -243,35 +274,32 @@ def _sum_name(text: str) -> bool:
     )
 
 
-def _base(given: ArrayLike, n: int) -> Floats:
-    base = _numbers("base", given)
-    if base.size != n:
-        raise CountsError(f"`base` must have one entry per count: {n} counts, {base.size} entries")
-    if (base < 0).any():
-        place = int(np.flatnonzero(base < 0)[0])
-        raise CountsError(f"every base population must be at least 0, got {base[place]} at position {place}")
-    _in_range("base population", base)
-    return base
+def _measured(name: str, what: str, given: ArrayLike, n: int, *, positive: bool = False) -> Floats:
+    """Numbers beside the counts, one per entity: finite, at least (or above) 0, in the range that is meant."""
+    values = _numbers(name, given)
+    if values.size != n:
+        entries = "weights" if name == "weights" else "entries"
+        raise CountsError(f"`{name}` must have one entry per count: {n} counts, {values.size} {entries}")
+    _refuse(f"{what} must be {'above' if positive else 'at least'} 0", values, values <= 0 if positive else values < 0)
+    _in_range(what, values)
+    return values
+
+
+def _refuse(rule: str, values: Floats, bad: NDArray[np.bool_]) -> None:
+    """The first entry that breaks a rule."""
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise CountsError(f"every {rule}, got {values[place]} at position {place}")
 
 
 def _in_range(what: str, values: Floats) -> None:
     low, high = RANGES[what]
-    bad = (values < low) | (values > high)
-    if bad.any():
-        place = int(np.flatnonzero(bad)[0])
-        raise CountsError(f"every {what} {meant(what)}, got {values[place]} at position {place}")
+    _refuse(f"{what} {meant(what)}", values, (values < low) | (values > high))
 
 
 def positive_weights(given: ArrayLike, n: int) -> Floats:
     """Weights a, one per entity, finite and above 0."""
-    a = _numbers("weights", given)
-    if a.size != n:
-        raise CountsError(f"`weights` must have one entry per count: {n} counts, {a.size} weights")
-    if (a <= 0).any():
-        place = int(np.flatnonzero(a <= 0)[0])
-        raise CountsError(f"every weight must be above 0, got {a[place]} at position {place}")
-    _in_range("weight", a)
-    return a
+    return _measured("weights", "weight", given, n, positive=True)
 
 
 def distinct_pairs(x: Floats, a: Floats) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
@@ -282,10 +310,8 @@ def distinct_pairs(x: Floats, a: Floats) -> tuple[Floats, Floats, NDArray[np.int
     return unique.real.copy(), unique.imag.copy(), times.astype(np.int64), inverse.astype(np.int64)
 
 
-def _first_duplicate(labels: Sequence[str]) -> str:
+def _twice(labels: Sequence[str]) -> CountsError:
+    """The error for the first label that comes again."""
     seen: dict[str, int] = {}
-    for i, label in enumerate(labels):
-        if label in seen:
-            return f"ids must be unique, got {label!r} at positions {seen[label]} and {i}"
-        seen[label] = i
-    raise AssertionError("called only where a duplicate exists")
+    i = next(i for i, label in enumerate(labels) if seen.setdefault(label, i) != i)
+    return CountsError(f"ids must be unique, got {labels[i]!r} at positions {seen[labels[i]]} and {i}")

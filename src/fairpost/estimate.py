@@ -32,7 +32,9 @@ that both leave. A tenth of the chance to fail goes to what is shared, a hundred
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,12 +47,14 @@ from fairpost.noise import Law, Mechanism, Stream
 from fairpost.partition import Partition
 from fairpost.problems import Programme
 from fairpost.problems.programme.ranges import Box, common, payment_range, worth_range
+from fairpost.results import Audit
 from fairpost.results.allocation import ESTIMATED, Interval, PlugIn
 from fairpost.rules import PAYING, project_simplex
 from fairpost.rules.base import finite_rows
 from fairpost.rules.programme import Paying
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 DEVIATION = 256
 """Runs for the standard deviations of payments with floors: known to 4.4 %."""
 __all__ = ["ESTIMATED", "Interval", "PlugIn", "plug_in", "share_interval"]
@@ -71,16 +75,23 @@ def share_interval(
     each group fails with its part of 1 - confidence, in proportion to its size.
     """
     y, a = _given(noisy, weights)
+
+    def ends(g: int, who: Places, beta: float) -> tuple[Floats, Floats]:
+        return _ends(y[who], a[who], mechanism, beta, simultaneous)
+
+    return _interval(y.size, within, confidence, simultaneous, ends)
+
+
+def _interval(
+    n: int, within: Partition | None, confidence: float, simultaneous: bool, ends: Callable[[int, Places, float], Any]
+) -> Interval:
+    """The intervals of each group by itself: `ends` finds those of group g, which fail with a chance of beta."""
     if not 0 < confidence < 1:
         raise ParameterError(f"`confidence` must be above 0 and below 1, got {confidence!r}")
-    if within is not None:
-        low, high = np.empty(y.size), np.empty(y.size)
-        for g in range(len(within.labels)):
-            who = within.of_group(g)
-            beta = (1 - confidence) * (who.size / y.size if simultaneous else 1.0)
-            low[who], high[who] = _ends(y[who], a[who], mechanism, beta, simultaneous)
-        return Interval(low, high, confidence, simultaneous)
-    return Interval(*_ends(y, a, mechanism, 1 - confidence, simultaneous), confidence, simultaneous)
+    low, high = np.empty((2, n))
+    for g, who in enumerate((within or Partition.whole(n)).groups):
+        low[who], high[who] = ends(g, who, (1 - confidence) * (who.size / n if simultaneous else 1.0))
+    return Interval(low, high, confidence, simultaneous)
 
 
 def _ends(y: Floats, a: Floats, mechanism: Law, beta: float, simultaneous: bool) -> tuple[Floats, Floats]:
@@ -147,26 +158,32 @@ def plug_in(
     `within`: of the shares inside each group; the plugged-in counts keep the noisy sum of each.
     """
     y, a = _given(noisy, weights)
+    labels = None if within is None else within.member.tolist()
+
+    def estimate(x: Floats, finder: str | Engine) -> Audit:
+        counts = Counts(x, weights=a, groups=labels)
+        return audit(counts, mechanism, how, engine=finder, by_group=within is not None)
+
+    x = _plugged(y, within)
+    found = estimate(x, engine)
+    rough = engine_of("auto", rtol=REPLICATED) if engine == "auto" else engine
+
+    def again(k: int) -> Floats:
+        drawn = x + mechanism.sample(y.size, Stream(seed, k))
+        return estimate(_plugged(drawn, within), rough).bias
+
+    error = _bootstrapped(found.bias, again, replicates)
+    return PlugIn(found.bias, error, found.deviation, found.method, replicates)
+
+
+def _bootstrapped(bias: Floats, again: Callable[[int], Floats], replicates: int) -> Floats:
+    """The root mean square of what replicates differ by."""
     if replicates < 2:
         raise ParameterError(f"`replicates` must be at least 2, got {replicates!r}")
-
-    labels = None
-    if within is not None:
-        labels = within.scatter(np.asarray(within.spread(np.arange(len(within.labels))), dtype=np.float64)).tolist()
-
-    def estimate(noisy: Floats, finder: str | Engine) -> tuple[Floats, Floats, str]:
-        counts = Counts(_plugged(noisy, within), weights=a, groups=labels)
-        result = audit(counts, mechanism, how, engine=finder, by_group=within is not None)
-        return result.bias, result.deviation, result.method
-
-    bias, deviation, method = estimate(y, engine)
-    rough = engine_of("auto", rtol=REPLICATED) if engine == "auto" else engine
-    x = _plugged(y, within)
     squares = np.zeros_like(bias)
     for k in range(replicates):
-        again, _, _ = estimate(x + mechanism.sample(y.size, Stream(seed, k)), rough)
-        squares += (again - bias) ** 2
-    return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
+        squares += (again(k) - bias) ** 2
+    return np.sqrt(squares / replicates)
 
 
 def law_interval(
@@ -186,21 +203,16 @@ def law_interval(
     together fail with their parts of the chance, in proportion to their sizes.
     """
     y, _ = _given(noisy, law.weights)
-    if not 0 < confidence < 1:
-        raise ParameterError(f"`confidence` must be above 0 and below 1, got {confidence!r}")
     if law.seats is not None:
         raise UnsupportedError(f"{law.name}: no interval is known for seats")
     if law.base_noise is not None and not isinstance(law.base_noise, Law):
         raise UnsupportedError(f"{law.name}: the law of {law.base_noise.name} noise on the base is not known")
-    beta = 1 - confidence
-    if law.partition is None:
-        return Interval(*_law_ends(y, law, mechanism, beta, simultaneous, seed), confidence, simultaneous)
-    low, high = np.empty(y.size), np.empty(y.size)
-    for g in range(len(law.partition.labels)):
-        who = law.partition.of_group(g)
-        part = beta * (who.size / y.size if simultaneous else 1.0)
-        low[who], high[who] = _law_ends(y[who], law.alone(g), mechanism, part, simultaneous, seed)
-    return Interval(low, high, confidence, simultaneous)
+
+    def ends(g: int, who: Places, beta: float) -> tuple[Floats, Floats]:
+        own = law if law.partition is None else law.alone(g)
+        return _law_ends(y[who], own, mechanism, beta, simultaneous, seed)
+
+    return _interval(y.size, law.partition, confidence, simultaneous, ends)
 
 
 def _law_ends(
@@ -317,16 +329,18 @@ def law_plug_in(
 
     bases = base if noise is None or base is None else cut(base, noise)
     bias, deviation, method = estimate(y, bases)
-    squares, x = np.zeros_like(bias), cut(y, mechanism)
+    x = cut(y, mechanism)
     if floors:
         runs = np.stack([mechanism.sample(y.size, Stream(seed, 2 * replicates + k)) for k in range(DEVIATION)])
         deviation = np.std(PAYING[how](law).for_mechanism(mechanism)(x + runs), axis=0)
-    for k in range(replicates):
+
+    def again(k: int) -> Floats:
         drawn = bases
         if noise is not None and bases is not None:
             drawn = cut(bases + noise.sample(y.size, Stream(seed, replicates + k)), noise)
-        squares += (estimate(x + mechanism.sample(y.size, Stream(seed, k)), drawn)[0] - bias) ** 2
-    return PlugIn(bias, np.sqrt(squares / replicates), deviation, method, replicates)
+        return estimate(x + mechanism.sample(y.size, Stream(seed, k)), drawn)[0]
+
+    return PlugIn(bias, _bootstrapped(bias, again, replicates), deviation, method, replicates)
 
 
 def _by_mean_field(x: Floats, pi: Paying, mechanism: Law) -> Floats:
@@ -334,23 +348,20 @@ def _by_mean_field(x: Floats, pi: Paying, mechanism: Law) -> Floats:
     if pi.partition is None:
         return pi.mean_field(x, mechanism).bias
     bias = np.empty(x.size)
-    for g in range(len(pi.partition.labels)):
-        who = pi.partition.of_group(g)
+    for g, who in enumerate(pi.partition.groups):
         bias[who] = pi.alone(g).mean_field(x[who], mechanism).bias
     return bias
 
 
-def _plugged(y: Floats, within: Partition | None = None) -> Floats:
-    if within is not None:
-        out = np.empty_like(y)
-        for g in range(len(within.labels)):
-            who = within.of_group(g)
-            out[who] = _plugged(np.ascontiguousarray(y[who]))
-        return out
-    total = float(np.sum(y))
-    if total <= 0:
-        raise CountsError(f"an estimate of the bias needs noisy counts with a sum above 0, got {total:g}")
-    return project_simplex(y, total)
+def _plugged(y: Floats, within: Partition | None) -> Floats:
+    """Counts that are not negative and keep the noisy sum of every group, which must be above 0."""
+    x = np.empty_like(y)
+    for who in (within or Partition.whole(y.size)).groups:
+        total = float(np.sum(y[who]))
+        if total <= 0:
+            raise CountsError(f"an estimate of the bias needs noisy counts with a sum above 0, got {total:g}")
+        x[who] = project_simplex(np.ascontiguousarray(y[who]), total)
+    return x
 
 
 def _given(noisy: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:

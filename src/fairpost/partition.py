@@ -32,8 +32,13 @@ class Partition:
             raise CountsError("a partition must have at least one entity, got none")
         places: dict[str, int] = {}
         member = np.fromiter((places.setdefault(str(g), len(places)) for g in groups), np.int64, len(groups))
+        return cls.of_members(tuple(places), member)
+
+    @classmethod
+    def of_members(cls, labels: tuple[str, ...], member: NDArray[np.integer[Any]]) -> Partition:
+        """The partition that has entity i in the group labels[member[i]]; every group has one."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(member))]).astype(np.int64)
-        return cls(tuple(places), np.argsort(member, kind="stable"), starts)
+        return cls(labels, np.argsort(member, kind="stable"), starts)
 
     @classmethod
     def whole(cls, n: int) -> Partition:
@@ -49,6 +54,18 @@ class Partition:
     def sizes(self) -> NDArray[np.int64]:
         """The number of entities of each group."""
         return np.diff(self.starts)
+
+    @property
+    def member(self) -> NDArray[np.int64]:
+        """The number of each entity's group."""
+        found = np.empty(self.n, dtype=np.int64)
+        found[self.order] = np.repeat(np.arange(len(self.labels)), self.sizes)
+        return found
+
+    @property
+    def groups(self) -> list[NDArray[np.int64]]:
+        """The entities of each group."""
+        return [self.of_group(g) for g in range(len(self.labels))]
 
     def same(self, other: Partition) -> bool:
         """Whether both have the same groups of the same entities, in the same order."""
@@ -70,9 +87,7 @@ class Partition:
 
     def of_groups(self, groups: Sequence[int]) -> Partition:
         """The partition of the members of some groups."""
-        label = np.repeat(np.asarray(groups), self.sizes[list(groups)])
-        order = np.argsort(np.concatenate([self.of_group(g) for g in groups]))
-        return Partition.of([self.labels[g] for g in label[order].tolist()])
+        return Partition.of([self.labels[g] for g in self.member[self.members(groups)]])
 
     def gather(self, values: Floats) -> Floats:
         """The last axis moved so that groups are contiguous (no copy where there is one group)."""

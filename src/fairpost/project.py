@@ -88,12 +88,12 @@ def project(
         postprocess=postprocess,
         noisy=y,
         values=values,
-        ids=tuple(about.ids),
-        groups=None if about.groups is None else tuple(about.groups),
+        ids=about.ids,
+        groups=about.groups,
         totals=totals,
         rounded=rounded,
         seed=seed,
-        names=None if about.names is None else tuple(about.names),
+        names=about.names,
         kept=about.kept,
     )
 

@@ -21,7 +21,7 @@ import fairpost as fp
 from fairpost import errors
 from fairpost.cli import main
 from fairpost.io import write_whole
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.results.columns import whole_numbers
 
 IDS = ["007", "Birch", "Cedar, upper", "Dogwood", "Elm", "Fir"]

@@ -19,7 +19,7 @@ import fairpost as fp
 from fairpost import cancel, datasets
 from fairpost.cli.main import main
 from fairpost.errors import Cancelled, InputError, ParameterError
-from fairpost.io import guarded
+from fairpost.io import source as guarded
 from fairpost.results.schema import schema
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")

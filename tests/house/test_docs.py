@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 import fairpost as fp
 import fairpost.io
-import fairpost.results
 from fairpost.cli import main
 from fairpost.cli.main import COMMANDS
 from support.places import ROOT

@@ -9,24 +9,27 @@ from pathlib import Path
 import pytest
 
 from fairpost.errors import InputError
-from fairpost.io import decode, guarded, source
+from fairpost.io import decode, read_counts, source
 from support.counts_csv import COUNTS, refused
+from support.tables import put
 
 
-def far_cell(path, ref="XFD1048576"):
-    """A small workbook with one cell far away."""
+def far_cell(path, ref="XFD1048576", folder="worksheets"):
+    """A small workbook with one cell far away; a sheet may lie anywhere in the archive."""
     sheet = f'<worksheet><sheetData><row r="{ref[3:]}"><c r="{ref}"><v>1</v></c></row></sheetData></worksheet>'
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
         book.writestr("[Content_Types].xml", "<Types/>")
         book.writestr("xl/workbook.xml", '<workbook><sheets><sheet name="a" sheetId="1"/></sheets></workbook>')
-        book.writestr("xl/worksheets/sheet1.xml", sheet)
+        book.writestr(f"xl/{folder}/sheet1.xml", sheet)
 
 
-def test_a_far_cell_is_refused_before_the_sheet_is_laid_out(cli, tmp_path):
-    far_cell(tmp_path / "far.xlsx")
+@pytest.mark.parametrize("folder", ["worksheets", "elsewhere"])
+@pytest.mark.parametrize("format", ["saipe", "xlsx"])
+def test_a_far_cell_is_refused_before_the_sheet_is_laid_out(cli, tmp_path, folder, format):
+    far_cell(tmp_path / "far.xlsx", folder=folder)
     started = time.perf_counter()
     assert refused(
-        cli("audit", "far.xlsx", "--format", "saipe", "--epsilon", 1),
+        cli("audit", "far.xlsx", "--format", format, "--epsilon", 1),
         "at most 10,000,000 cells, got 1,048,576 rows of 16,384",
     )
     assert time.perf_counter() - started < 10
@@ -34,16 +37,16 @@ def test_a_far_cell_is_refused_before_the_sheet_is_laid_out(cli, tmp_path):
 
 def test_a_decoder_is_held_to_its_time_and_memory(tmp_path, monkeypatch):
     fake = tmp_path / "decode.py"
-    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "apart.py"))
-    monkeypatch.setattr(guarded, "SECONDS", 0.5)
+    monkeypatch.setattr(source, "__file__", str(tmp_path / "apart.py"))
+    monkeypatch.setattr(source, "SECONDS", 0.5)
     fake.write_text("import time\ntime.sleep(30)\n")
     with pytest.raises(InputError, match=r"book: must be read within 0.5 s, got a file that takes longer"):
-        guarded.decoded("workbook", "book", b"")
-    monkeypatch.setattr(guarded, "SECONDS", 30.0)
+        source.decoded("workbook", "book", b"")
+    monkeypatch.setattr(source, "SECONDS", 30.0)
     real = Path(decode.__file__).read_text()
     fake.write_text(real.replace('"workbook": workbook}', '"workbook": lambda *_: ({}, bytes(1 << 34))}'))
     with pytest.raises(InputError, match=r"book: must be decoded in 8,589,934,592 bytes of memory, and is not"):
-        guarded.decoded("workbook", "book", b"")
+        source.decoded("workbook", "book", b"")
 
 
 def test_gzip_has_a_limit(cli, monkeypatch):
@@ -69,3 +72,22 @@ def test_an_input_is_a_regular_file(cli, kind):
         name = "folder.csv"
     said = "must be a file, got a directory" if kind == "folder" else "must be a regular file, got a pipe or a device"
     assert refused(cli("audit", name, "--format", "csv", "--epsilon", 1), said)
+
+
+def test_a_file_that_kills_its_decoder_is_an_error(tmp_path, monkeypatch):
+    """A native decoder that asks for 2^61 bytes ends its process; here it is stood in for by one that ends itself."""
+    (tmp_path / "decode.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    monkeypatch.setattr(source, "__file__", str(tmp_path / "apart.py"))
+    with pytest.raises(
+        InputError, match=r"a.parquet: must be Parquet, as its name says, got a damaged or another file$"
+    ):
+        read_counts(put(tmp_path, "a.parquet", b"PAR1" + b"\xff" * 60 + b"\x20\0\0\0PAR1"))
+
+
+def test_no_permission(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(source, "_regular", refuse)
+    with pytest.raises(InputError, match=r"a.csv: no permission to read the file$"):
+        read_counts(tmp_path / "a.csv")

@@ -7,28 +7,29 @@ import io
 import json
 import math
 import re
-import shutil
 import stat
-import sys
 from fractions import Fraction
+from importlib import import_module
 from unittest.mock import patch
 
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 import fairpost as fp
-from fairpost.check import null
 from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
 from fairpost.release.statement import KIND
+from support.browser import until
+from support.commands import call
 from support.releases import ledger
+from support.tables import put
 from support.workbooks import xlsx
 
+null = import_module("fairpost.check")  # `fp.check` is the verb
 NOISES = [fp.Laplace(7.0), fp.Gaussian(6.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(4.0)]
 SMALL = [fp.DiscreteLaplace(0.4), fp.DiscreteLaplace(2.0), fp.DiscreteGaussian(0.5), fp.DiscreteGaussian(2.5)]
 named = {"ids": lambda m: f"{m.name} {m.spread:g}"}
@@ -345,40 +346,44 @@ def test_a_check_is_a_result():
 
 # ---- the command ----
 
+SHEET = [["lea", "n"], *([i, float(x)] for i, x in zip(TRUE.ids, TRUE.values, strict=True))]
+PLAIN = "id,count,group\n" + "".join(
+    f"{i},{x:g},{g}\n" for i, x, g in zip(TRUE.ids, TRUE.values, TRUE.groups, strict=True)
+)
+ONE, TWO = (
+    "id,count\n" + "".join(f"{i},{y}\n" for i, y in zip("abcdef", some, strict=True)) for some in (FIRST, SECOND)
+)
+FILES = {
+    "true.csv": PLAIN,
+    "one.csv": ONE,
+    "two.csv": TWO,
+    "half.csv": ONE.replace("id,", "lea,"),
+    "other.csv": "lea,name,n,region\na,A,3,x\nb,B,41,y\nc,C,500,x\nd,D,6000,y\ne,E,0,x\nf,F,1000,y\n",
+    "tabs.csv": PLAIN.replace(",", "\t"),
+    "book.xlsx": xlsx(one=[["lea"]], two=[["lea", "n"], *SHEET]),
+    "comma.csv": "id;count\na;1,234\n",
+    "commas.csv": "id;count\na;2,345\n",
+    "gaps.csv": "id,count,v\na,3,x\nb,40,x\nc,,x\nd,1,y\n",
+    "kinds.csv": "id,count,v\na,3,x\nb,40,x\nc,9,z\n",
+    "who.csv": "who,y,z\n" + "".join(f"{i},1,2\n" for i in "abcdef"),
+    "long.csv": "place;kind;value\n" + "".join(f"{i};x;{y},5\n{i};z;1\n" for i, y in zip("abcdef", FIRST, strict=True)),
+    "short.csv": "id,count\na,1\n",
+    "formula.csv": "id,count\n=1+2,3\n",
+}
+
 
 @pytest.fixture
 def cli(tmp_path, monkeypatch):
+    """`check` in a folder of its own, by its words."""
     monkeypatch.chdir(tmp_path)
-    rows = zip(TRUE.ids, TRUE.values, TRUE.groups, strict=True)
-    (tmp_path / "true.csv").write_text("id,count,group\n" + "".join(f"{i},{x:g},{g}\n" for i, x, g in rows))
-    for name, values in (("one.csv", FIRST), ("two.csv", SECOND)):
-        (tmp_path / name).write_text(
-            "id,count\n" + "".join(f"{i},{y}\n" for i, y in zip(TRUE.ids, values, strict=True))
-        )
-
-    def run(*words):
-        with patch.object(sys, "argv", ["fairpost", *map(str, words)]):
-            return CliRunner(env={"COLUMNS": "80"}).invoke(main, [str(w) for w in words])
-
-    return run
+    for name, content in FILES.items():
+        put(tmp_path, name, content)
+    return lambda *words: call("check", *(part for word in words for part in str(word).split()), columns=80)
 
 
 def test_the_command_says_what_the_library_finds(cli, tmp_path):
-    done = cli(
-        "check",
-        "true.csv",
-        "one.csv",
-        "two.csv",
-        "--scale",
-        5,
-        "--json",
-        "o.json",
-        "--csv",
-        "o.csv",
-        "--html",
-        "o.html",
-    )
-    assert done.exit_code == 0, done.output
+    done = cli("true.csv one.csv two.csv --scale 5 --where count>=0 --json o.json --csv o.csv --html o.html")
+    assert done.returncode == 0, done.stderr
     want = fp.check(TRUE, [FIRST, SECOND], fp.Laplace(5.0), names=["one.csv", "two.csv"])
     got = json.loads((tmp_path / "o.json").read_text())
     assert got.pop("command").startswith("fairpost check true.csv one.csv")
@@ -391,135 +396,144 @@ def test_the_command_says_what_the_library_finds(cli, tmp_path):
     for text in (done.stdout, page):
         assert "confidential: computed from true counts" in text
         assert want.noise.verdict in text
-    for name in ("o.json", "o.csv", "o.html"):
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("o.json", "o.csv", "o.html")} == {0o600}
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    space = {}
+    exec(html.unescape(re.search(r'<pre id="python"[^>]*>(.*?)</pre>', page, re.DOTALL)[1]), space)
+    assert space["found"].to_dict() == got
 
 
-def test_columns_of_the_released_files(cli, tmp_path):
-    (tmp_path / "long.csv").write_text(
-        "place;kind;value\n" + "".join(f"{i};x;{y},5\n{i};z;1\n" for i, y in zip("abcdef", FIRST, strict=True))
-    )
-    words = ["--released-id", "place", "--released-count", "value", "--released-where", "kind=x", "--json", "-"]
-    done = cli("check", "true.csv", "long.csv", *words)
-    assert done.exit_code == 0, done.output
-    data = json.loads(done.stdout)
-    assert [e["released"] for e in data["entities"]] == [y - 0.5 if y < 0 else y + 0.5 for y in FIRST]
-    assert data["fractional"] == 6
-    (tmp_path / "true.csv").write_text((tmp_path / "true.csv").read_text().replace("id,count", "lea,poor"))
-    done = cli("check", "true.csv", "one.csv", "--id", "lea", "--count", "poor", "--json", "-")
-    assert [e["difference"] for e in json.loads(done.stdout)["entities"]] == [-5, 1, 10, -10, 4, 0]
-
-
-def test_errors_are_one_line_and_nothing_is_written(cli, tmp_path):
-    (tmp_path / "short.csv").write_text("id,count\na,1\n")
-    for words, says in (
-        (["short.csv"], "short.csv: every entity of the true counts must be released, got none for 'b' and 4 more"),
-        (["no.csv"], "no.csv: no such file"),
-        (["one.csv", "--scale", "0"], "`scale` must be > 0"),
-        (["one.csv", "--confidence", "2"], "`confidence` must be between 0 and 1, got 2.0"),
-        (["one.csv", "--csv", "one.csv"], "an output must have a place of its own, got that of the input"),
-        (["one.csv", "--released-count", "x"], "the count column must be one of 'id', 'count', got 'x'"),
-        ([], "Missing argument 'RELEASED...'"),
-    ):
-        done = cli("check", "true.csv", *words, "--json", "o.json")
-        assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
-        assert says in done.stderr
-        assert not (tmp_path / "o.json").exists()
-
-
-CHANGED = {
-    "a count": lambda text: text.replace("b,", "b,1"),
-    "the order": lambda text: "".join([text.splitlines(True)[k] for k in (0, 2, 1, 3, 4, 5, 6)]),
-    "saved anew": lambda text: text.replace("\n", "\r\n"),
-}
-
-
-@pytest.mark.parametrize("how", CHANGED)
-def test_a_table_that_its_statement_does_not_state_is_refused(cli, tmp_path, how):
-    """Its name plays no part, its bytes do: a changed table is not checked by the promise of another one."""
-    plain = fp.Counts(TRUE.values, ids=TRUE.ids)
-    fp.release(plain, ledger(tmp_path), epsilon="0.1", postprocess="none", out=tmp_path / "o")
-    (tmp_path / "renamed.csv").write_bytes((tmp_path / "o" / "table.csv").read_bytes())
-    (tmp_path / "changed.csv").write_text(CHANGED[how]((tmp_path / "o" / "table.csv").read_text()), newline="")
-    done = cli("check", "true.csv", "renamed.csv", "--statement", "o/statement.json", "--json", "-")
-    assert json.loads(done.stdout)["mechanism"] == fp.DiscreteLaplace(10.0).describe()
-    done = cli("check", "true.csv", "changed.csv", "--statement", "o/statement.json", "--json", "o.json")
-    assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (2, 1, "")
-    assert done.stderr.startswith("fairpost: changed.csv: must be the table of o/statement.json, byte by byte")
-    assert "--mechanism discrete-laplace --scale" in done.stderr
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("short.csv", "short.csv: every entity of the true counts must be released, got none for 'b' and 4 more"),
+        ("no.csv", "no.csv: no such file"),
+        ("one.csv --scale 0", "`scale` must be > 0"),
+        ("one.csv --confidence 2", "`confidence` must be between 0 and 1, got 2.0"),
+        ("one.csv --csv one.csv", "an output must have a place of its own, got that of the input"),
+        ("one.csv --released-count x", "the count column must be one of 'id', 'count', got 'x'"),
+        ("", "Missing argument 'RELEASED...'"),
+    ],
+)
+def test_errors_are_one_line_and_nothing_is_written(cli, tmp_path, words, says):
+    done = cli("true.csv", words, "--json o.json")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert says in done.stderr
     assert not (tmp_path / "o.json").exists()
 
 
-def test_a_release_of_levels_is_checked_level_by_level(cli, tmp_path):
-    """Each level has its own noise: the statement's scale for the level whose rows are there, b = 20 and 5."""
-    blocks = fp.Counts([30, 4, 0, 900], ids=["a1", "a2", "b1", "b2"])
-    book = ledger(tmp_path)
-    fp.release(blocks, book, levels={"county": 1, "block": 2}, epsilon="1/4", split=["1/5", "4/5"], out=tmp_path / "o")
-    (tmp_path / "counties.csv").write_text("id,count\na,34\nb,900\n")
-    (tmp_path / "blocks.csv").write_text("id,count\na1,30\na2,4\nb1,0\nb2,900\n")
-    words = ["o/table.csv", "--statement", "o/statement.json", "--json", "-", "--released-where"]
-    for true, level, scale in (("counties.csv", "county", 20.0), ("blocks.csv", "block", 5.0)):
-        done = cli("check", true, *words, f"level = {level}")
-        assert done.exit_code == 0, done.stderr
-        assert json.loads(done.stdout)["mechanism"] == fp.DiscreteLaplace(scale).describe()
-    (tmp_path / "all.csv").write_text("id,count\nall,934\n")
-    for where, says in (("level != all", "one level is checked at a time"), ("level = all", "released without noise")):
-        done = cli("check", "all.csv", *words, where)
-        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-        assert says in done.stderr
+def ids(data):
+    return "".join(e["id"] for e in data["entities"])
 
 
-def test_a_kept_sum_under_noise_is_pointed_out(cli):
-    done = cli("check", "true.csv", "one.csv", "--mechanism", "discrete-laplace", "--scale", 5)
-    said = " ".join(done.stdout.split())
-    assert "The released sum is 7,543: the true sum. Noise alone would have moved it by some" in said
-    assert "so more than noise was done" in said
+def total(data):
+    return data["counts"]["total"]
 
 
-# ---- every option matters ----
+def noise(data):
+    return data["mechanism"]
 
 
-def looked(cli, *words, true="true.csv", released=("one.csv",)):
-    """The JSON of a check, None where it is refused."""
-    done = cli("check", true, *released, *words, "--json", "-")
-    assert done.exit_code in (0, 2), done.output
-    return json.loads(done.stdout) if done.exit_code == 0 else None
+def pairs(data):
+    return [(e["count"], e["released"]) for e in data["entities"]]
 
 
-def ids_of(data):
-    return [e["id"] for e in data["entities"]]
+def groups(data):
+    return None if data["groups"] is None else "".join(g["group"] for g in data["groups"])
 
 
-OTHER = "lea,name,n,region\na,A,3,x\nb,B,41,y\nc,C,500,x\nd,D,6000,y\ne,E,0,x\nf,F,1000,y\n"
-SHEET = [["lea", "n"], *([i, float(x)] for i, x in zip("abcdef", TRUE.values, strict=True))]
+NAMED, PICKED = "--id lea --count n", "gaps.csv kinds.csv --where v=x --drop-missing --released-where v=x"
+MATTERS = [  # the option, words, what is looked at (None: they are refused), what it must be
+    ("--group", f"other.csv one.csv {NAMED} --group region", groups, "xy"),
+    ("--group", f"other.csv one.csv {NAMED}", groups, None),
+    ("--count", f"other.csv one.csv {NAMED}", total, 7544),
+    ("--id", f"other.csv half.csv {NAMED}", ids, "abcdef"),
+    ("--count", "other.csv one.csv --id lea", None, None),
+    ("--id", "other.csv one.csv --count n", None, None),
+    ("--format", "tabs.csv one.csv --format tsv", total, 7543),
+    ("--format", "tabs.csv one.csv --format csv", None, None),
+    ("--delimiter", "tabs.csv one.csv --delimiter tab", total, 7543),
+    ("--delimiter", "tabs.csv one.csv --delimiter pipe", None, None),
+    ("--sheet", f"book.xlsx one.csv {NAMED} --sheet two --header 2", total, 7543),
+    ("--header", f"book.xlsx one.csv {NAMED} --sheet two --header 1", None, None),
+    ("--sheet", f"book.xlsx one.csv {NAMED} --header 1", None, None),
+    ("--decimal", "comma.csv commas.csv --decimal ,", pairs, [(1.234, 2.345)]),  # of the true counts and of the released
+    ("--decimal", "comma.csv commas.csv --decimal .", pairs, [(1234, 2345)]),
+    ("--decimal", "comma.csv commas.csv", None, None),
+    ("--where", PICKED, ids, "ab"),
+    ("--where", PICKED.replace("--where v=x", "", 1), None, None),
+    ("--drop-missing", PICKED.replace("--drop-missing", ""), None, None),
+    ("--released-where", PICKED.replace("--released-where v=x", ""), None, None),
+    ("--released-id", "true.csv who.csv --released-id who --released-count z", lambda d: pairs(d)[0], (3, 2)),
+    ("--released-count", "true.csv who.csv --released-id who", None, None),
+    ("--released-id", "true.csv who.csv --released-count z", None, None),
+    ("--released-where", "true.csv long.csv --released-id place --released-count value --released-where kind=x",
+     lambda d: (pairs(d)[:2], d["fractional"]), ([(3, -2.5), (40, 41.5)], 6)),
+    ("--mechanism", "true.csv one.csv", noise, None),
+    ("--mechanism", "true.csv one.csv --mechanism gaussian --sigma 4", noise, fp.Gaussian(4.0).describe()),
+    ("--sigma", "true.csv one.csv --mechanism gaussian --sigma 5", noise, fp.Gaussian(5.0).describe()),
+    ("--epsilon", "true.csv one.csv --epsilon 0.5", noise, fp.Laplace(2.0).describe()),
+    ("--scale", "true.csv one.csv --scale 3", noise, fp.Laplace(3.0).describe()),
+    ("--sensitivity", "true.csv one.csv --epsilon 0.5 --sensitivity 3", noise, fp.Laplace(6.0).describe()),
+    ("--rho", "true.csv one.csv --rho 0.5", noise, fp.Laplace.from_rho(0.5).describe()),
+    ("--delta", "true.csv one.csv --mechanism gaussian --epsilon 0.5 --delta 0.3", noise,
+     fp.Gaussian.from_epsilon(0.5, 0.3).describe()),
+    *(("--confidence", f"true.csv one.csv two.csv --confidence {c}", lambda d: d["total"]["half_width"],
+       pytest.approx(stats.t.ppf((1 + c) / 2, 1) * 17 / 2, rel=1e-9)) for c in (0.5, 0.99)),
+]  # fmt: skip
 
 
-def text_of(path):
-    return path.read_text()
+@pytest.mark.parametrize(("option", "words", "look", "want"), MATTERS)
+def test_an_option_of_the_command_matters(cli, option, words, look, want):
+    done = cli(words, "--json -")
+    assert done.returncode == (2 if look is None else 0), done.stderr
+    assert look is None or look(json.loads(done.stdout)) == want
 
 
-def noise(words, mechanism):
-    """These words state this noise."""
+OTHERWISE = [
+    "--json",
+    "--csv",
+    "--html",
+    "--title",
+    "--unit",
+    "--noun",
+    "--force",
+    "--label",
+    "--csv-safe",
+    "--statement",
+]
+"""Options that the tests below look at."""
 
-    def look(cli, tmp_path):
-        assert looked(cli, *words)["mechanism"] == mechanism.describe()
-        assert looked(cli)["mechanism"] is None
 
-    return look
+def test_every_option_of_the_command_has_an_entry():
+    made = main.get_command(click.Context(main), "check")
+    declared = {p.opts[0] for p in made.params if isinstance(p, click.Option)} - {"--help"}
+    assert declared == {option for option, *_ in MATTERS} | set(OTHERWISE)
 
 
-def columns(cli, tmp_path):
-    (tmp_path / "o.csv").write_text(OTHER)
-    named = ["--id", "lea", "--count", "n"]
-    data = looked(cli, *named, "--group", "region", true="o.csv")
-    assert data["counts"]["total"] == 7544
-    assert [g["group"] for g in data["groups"]] == ["x", "y"]
-    assert looked(cli, *named, true="o.csv")["groups"] is None
-    (tmp_path / "half.csv").write_text(text_of(tmp_path / "one.csv").replace("id,", "lea,"))
-    assert ids_of(looked(cli, *named, true="o.csv", released=["half.csv"])) == list("abcdef")
-    assert looked(cli, "--id", "lea", true="o.csv") is None
-    assert looked(cli, "--count", "n", true="o.csv") is None
+def test_names_on_the_screen_and_in_the_table_and_formulas_made_harmless(cli, tmp_path):
+    assert cli(f"other.csv one.csv {NAMED} --label name --csv x.csv").returncode == 0
+    assert [r["name"] for r in csv.DictReader(io.StringIO((tmp_path / "x.csv").read_text()))] == list("ABCDEF")
+    first = []
+    for more in ("", "--label name"):
+        lines = cli(f"other.csv one.csv {NAMED}", more).stdout.splitlines()
+        rows = [line.split()[0] for line in lines if re.match(r" [a-fA-F]\b", line)]
+        first.append("".join(rows))
+    assert first[0].upper() == first[1] != ""
+    assert first[0].islower()
+    for words, want in (("", "=1+2"), ("--csv-safe", "'=1+2")):
+        table = cli("formula.csv formula.csv --csv -", words).stdout
+        assert [r["id"] for r in csv.DictReader(io.StringIO(table))] == [want]
+
+
+def test_the_words_of_the_page_and_what_is_overwritten(cli, tmp_path):
+    assert cli("true.csv one.csv --title Zqa --unit zqb --noun zqc --html o.html").returncode == 0
+    text = (tmp_path / "o.html").read_text()
+    assert all(word in text.partition("To make this page again")[0] for word in ("Zqa", "zqb", "zqc"))
+    assert "fairpost check true.csv" in text
+    assert cli("true.csv one.csv --html o.html").returncode == 2
+    assert cli("true.csv one.csv --html o.html --force").returncode == 0
+    assert "Zqa" not in (tmp_path / "o.html").read_text()
 
 
 def test_what_few_releases_show_and_who_lies_beyond_noise():
@@ -534,189 +548,100 @@ def test_what_few_releases_show_and_who_lies_beyond_noise():
     assert silent not in sentences(fp.check(named, steady))
 
 
-MARKS = {f" {letter}" for letter in "abcdefABCDEF"}
-"""How a row about an entity begins on the screen."""
+def test_a_kept_sum_under_noise_is_pointed_out(cli):
+    said = " ".join(cli("true.csv one.csv --mechanism discrete-laplace --scale 5").stdout.split())
+    assert "The released sum is 7,543: the true sum. Noise alone would have moved it by some" in said
+    assert "so more than noise was done" in said
 
 
-def label(cli, tmp_path):
-    (tmp_path / "o.csv").write_text(OTHER)
-    assert (
-        cli("check", "o.csv", "one.csv", "--id", "lea", "--count", "n", "--label", "name", "--csv", "x.csv").exit_code
-        == 0
-    )
-    assert [r["name"] for r in csv.DictReader(io.StringIO(text_of(tmp_path / "x.csv")))] == list("ABCDEF")
-    words = ("check", "o.csv", "one.csv", "--id", "lea", "--count", "n")
-    first = [
-        [line.split()[0] for line in cli(*words, *more).stdout.splitlines() if line[:2] in MARKS]
-        for more in ((), ("--label", "name"))
-    ]
-    assert first[0] == [one.lower() for one in first[1]] != []
-    assert set(first[1]) <= set("ABCDEF")
+# ---- statements ----
+
+CHANGED = {
+    "a count": lambda text: text.replace("b,", "b,1"),
+    "the order": lambda text: "".join([text.splitlines(True)[k] for k in (0, 2, 1, 3, 4, 5, 6)]),
+    "saved anew": lambda text: text.replace("\n", "\r\n"),
+}
 
 
-def reading(cli, tmp_path):
-    (tmp_path / "t.csv").write_text(text_of(tmp_path / "true.csv").replace(",", "\t"))
-    assert looked(cli, "--format", "tsv", true="t.csv") is not None
-    assert looked(cli, "--format", "csv", true="t.csv") is None
-    assert looked(cli, "--delimiter", "tab", true="t.csv") is not None
-    assert looked(cli, "--delimiter", "pipe", true="t.csv") is None
-    book = xlsx(one=[["lea"]], two=[["lea", "n"], *SHEET])
-    (tmp_path / "b.xlsx").write_bytes(book)
-    named = ["--id", "lea", "--count", "n"]
-    assert looked(cli, *named, "--sheet", "two", "--header", 2, true="b.xlsx")["counts"]["total"] == 7543
-    assert looked(cli, *named, "--sheet", "two", "--header", 1, true="b.xlsx") is None
-    assert looked(cli, *named, "--header", 1, true="b.xlsx") is None
+@pytest.mark.parametrize("how", CHANGED)
+def test_a_table_that_its_statement_does_not_state_is_refused(cli, tmp_path, how):
+    """Its name plays no part, its bytes do: a changed table is not checked by the promise of another one."""
+    plain = fp.Counts(TRUE.values, ids=TRUE.ids)
+    fp.release(plain, ledger(tmp_path), epsilon="0.1", postprocess="none", out=tmp_path / "o")
+    table = (tmp_path / "o" / "table.csv").read_bytes()
+    put(tmp_path, "renamed.csv", table)
+    put(tmp_path, "changed.csv", CHANGED[how](table.decode()))
+    done = cli("true.csv renamed.csv --statement o/statement.json --json -")
+    assert noise(json.loads(done.stdout)) == fp.DiscreteLaplace(10.0).describe()
+    done = cli("true.csv changed.csv --statement o/statement.json --json o.json")
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert done.stderr.startswith("fairpost: changed.csv: must be the table of o/statement.json, byte by byte")
+    assert "--mechanism discrete-laplace --scale" in done.stderr
+    assert not (tmp_path / "o.json").exists()
 
 
-def decimal(cli, tmp_path):
-    """Of TRUE and of RELEASED."""
-    (tmp_path / "t.csv").write_text("id;count\na;1,234\n")
-    (tmp_path / "r.csv").write_text("id;count\na;2,345\n")
-    for mark, want in ((",", (1.234, 2.345)), (".", (1234, 2345))):
-        (e,) = looked(cli, "--decimal", mark, true="t.csv", released=["r.csv"])["entities"]
-        assert (e["count"], e["released"]) == want
-    assert looked(cli, true="t.csv", released=["r.csv"]) is None
+def test_a_release_of_levels_is_checked_level_by_level(cli, tmp_path):
+    """Each level has its own noise: the statement's scale for the level whose rows are there, b = 20 and 5."""
+    blocks, book = fp.Counts([30, 4, 0, 900], ids=["a1", "a2", "b1", "b2"]), ledger(tmp_path)
+    fp.release(blocks, book, levels={"county": 1, "block": 2}, epsilon="1/4", split=["1/5", "4/5"], out=tmp_path / "o")
+    put(tmp_path, "counties.csv", "id,count\na,34\nb,900\n")
+    put(tmp_path, "blocks.csv", "id,count\na1,30\na2,4\nb1,0\nb2,900\n")
+    put(tmp_path, "all.csv", "id,count\nall,934\n")
+    words = "o/table.csv --statement o/statement.json --json - --released-where"
+    for true, level, scale in (("counties.csv", "county", 20.0), ("blocks.csv", "block", 5.0)):
+        done = cli(true, words, f"level={level}")
+        assert done.returncode == 0, done.stderr
+        assert noise(json.loads(done.stdout)) == fp.DiscreteLaplace(scale).describe()
+    for where, says in (("level!=all", "one level is checked at a time"), ("level=all", "released without noise")):
+        done = cli("all.csv", words, where)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert says in done.stderr
 
 
-def rows(cli, tmp_path):
-    (tmp_path / "t.csv").write_text("id,count,v\na,3,x\nb,40,x\nc,,x\nd,1,y\n")
-    (tmp_path / "r.csv").write_text("id,count,v\na,3,x\nb,40,x\nc,9,z\n")
-    words = ["--where", "v=x", "--drop-missing", "--released-where", "v=x"]
-    assert ids_of(looked(cli, *words, true="t.csv", released=["r.csv"])) == ["a", "b"]
-    for gone in (0, 2, 3):
-        fewer = words[:gone] + words[gone + (1 if gone == 2 else 2) :]
-        assert looked(cli, *fewer, true="t.csv", released=["r.csv"]) is None
+def test_statements_go_with_the_tables_that_they_state(cli, tmp_path):
+    def stated(name, table, scale):
+        privacy = {
+            "mechanism": "discrete-laplace",
+            "scale": "5",
+            "levels": [{"name": "table", "scale": scale}],
+            "delta": "0",
+        }
+        privacy["sensitivity"] = {"value": "1", "norm": "L1"}
+        made = {
+            "statement": KIND,
+            "table": {"sha256": hashlib.sha256(FILES[table].encode()).hexdigest()},
+            "privacy": privacy,
+        }
+        made["postprocessing"] = [{"rule": "simplex", "total": None, "by_group": False}]
+        put(tmp_path, name, json.dumps(made))
+
+    put(tmp_path, "no.json", "{}")
+    stated("one.json", "one.csv", "5")
+    stated("two.json", "two.csv", "5")
+    stated("else.json", "two.csv", "6")
+    for words, fits in (
+        ("one.csv --statement one.json", True),
+        ("one.csv two.csv --statement one.json --statement two.json", True),
+        ("one.csv --statement no.json", False),
+        ("one.csv --statement one.json --scale 3", False),
+        ("two.csv one.csv --statement one.json --statement two.json", False),
+        ("one.csv two.csv --statement one.json", False),
+        ("one.csv two.csv --statement one.json --statement else.json", False),
+    ):
+        done = cli("true.csv", words, "--json -")
+        assert done.returncode == (0 if fits else 2), words
+        assert not fits or noise(json.loads(done.stdout)) == fp.DiscreteLaplace(5.0).describe()
+    assert "no.json: must be a statement" in cli("true.csv one.csv --statement no.json").stderr
 
 
-def released(cli, tmp_path):
-    (tmp_path / "r.csv").write_text("who,y,z\n" + "".join(f"{i},1,2\n" for i in "abcdef"))
-    data = looked(cli, "--released-id", "who", "--released-count", "z", released=["r.csv"])
-    assert {e["released"] for e in data["entities"]} == {2.0}
-    assert looked(cli, "--released-id", "who", released=["r.csv"]) is None
-    assert looked(cli, "--released-count", "z", released=["r.csv"]) is None
-
-
-LEVEL = {"name": "table", "scale": "5"}
-
-
-def statement(cli, tmp_path):
-    (tmp_path / "no.json").write_text("{}")
-    done = cli("check", "true.csv", "one.csv", "--statement", "no.json")
-    assert (done.exit_code, "no.json: must be a statement" in done.stderr) == (2, True)
-    privacy = {"mechanism": "discrete-laplace", "scale": "5", "levels": [LEVEL], "delta": "0"}
-    privacy["sensitivity"] = {"value": "1", "norm": "L1"}
-    rule = {"rule": "simplex", "total": None, "by_group": False}
-    for name in ("one", "two"):
-        table = {"sha256": hashlib.sha256((tmp_path / f"{name}.csv").read_bytes()).hexdigest()}
-        said = {"statement": KIND, "table": table, "privacy": privacy, "postprocessing": [rule]}
-        (tmp_path / f"{name}.json").write_text(json.dumps(said))
-    assert looked(cli, "--statement", "one.json")["mechanism"] == fp.DiscreteLaplace(5.0).describe()
-    assert looked(cli, "--statement", "one.json", "--scale", 3) is None
-    both = ["--statement", "one.json", "--statement", "two.json"]
-    assert looked(cli, *both, released=["one.csv", "two.csv"])["mechanism"] == fp.DiscreteLaplace(5.0).describe()
-    assert looked(cli, *both, released=["two.csv", "one.csv"]) is None
-    assert looked(cli, "--statement", "one.json", released=["one.csv", "two.csv"]) is None
-    (tmp_path / "two.json").write_text(json.dumps(said | {"privacy": privacy | {"levels": [LEVEL | {"scale": "6"}]}}))
-    assert looked(cli, *both, released=["one.csv", "two.csv"]) is None
-
-
-def confidence(cli, tmp_path):
-    both = ["one.csv", "two.csv"]
-    wide, narrow = (looked(cli, "--confidence", c, released=both)["total"]["half_width"] for c in (0.99, 0.5))
-    assert wide > narrow > 0
-
-
-def page(cli, tmp_path):
-    (tmp_path / "o.html").unlink(missing_ok=True)
-    words = ["--title", "Zqa", "--unit", "zqb", "--noun", "zqc"]
-    assert cli("check", "true.csv", "one.csv", *words, "--html", "o.html").exit_code == 0
-    text = text_of(tmp_path / "o.html")
-    assert all(f"{word}" in text.partition("To make this page again")[0] for word in ("Zqa", "zqb", "zqc"))
-    assert "fairpost check true.csv" in text
-    assert cli("check", "true.csv", "one.csv", "--html", "o.html").exit_code == 2
-    assert cli("check", "true.csv", "one.csv", "--html", "o.html", "--force").exit_code == 0
-    assert "Zqa" not in text_of(tmp_path / "o.html")
-
-
-def safe(cli, tmp_path):
-    for name in ("t.csv", "r.csv"):
-        (tmp_path / name).write_text("id,count\n=1+2,3\n")
-    for words, want in (([], "=1+2"), (["--csv-safe"], "'=1+2")):
-        done = cli("check", "t.csv", "r.csv", *words, "--csv", "-")
-        assert [r["id"] for r in csv.DictReader(io.StringIO(done.stdout))] == [want]
-
-
-MATTERS = {
-    "--id": columns, "--count": columns, "--group": columns, "--label": label, "--format": reading, "--delimiter": reading,
-    "--sheet": reading, "--header": reading, "--decimal": decimal, "--where": rows, "--drop-missing": rows,
-    "--released-where": rows, "--released-id": released, "--released-count": released, "--statement": statement,
-    "--mechanism": noise(["--mechanism", "gaussian", "--sigma", 4], fp.Gaussian(4.0)),
-    "--sigma": noise(["--mechanism", "gaussian", "--sigma", 4], fp.Gaussian(4.0)),
-    "--epsilon": noise(["--epsilon", 0.5], fp.Laplace(2.0)),
-    "--scale": noise(["--scale", 3], fp.Laplace(3.0)),
-    "--sensitivity": noise(["--epsilon", 0.5, "--sensitivity", 3], fp.Laplace(6.0)),
-    "--rho": noise(["--rho", 0.5], fp.Laplace.from_rho(0.5)),
-    "--delta": noise(["--mechanism", "gaussian", "--epsilon", 0.5, "--delta", 0.3], fp.Gaussian.from_epsilon(0.5, 0.3)),
-    "--confidence": confidence, "--json": columns, "--csv": label, "--csv-safe": safe, "--html": page, "--title": page,
-    "--unit": page, "--noun": page, "--force": page,
-}  # fmt: skip
-
-
-def test_every_option_of_the_command_has_an_entry():
-    made = main.get_command(click.Context(main), "check")
-    assert {p.opts[0] for p in made.params if isinstance(p, click.Option)} - {"--help"} == set(MATTERS)
-
-
-@pytest.mark.parametrize("option", MATTERS)
-def test_an_option_of_the_command_matters(cli, tmp_path, option):
-    MATTERS[option](cli, tmp_path)
-
-
-def test_the_python_lines_of_the_page_give_the_same_numbers(cli, tmp_path):
-    done = cli(
-        "check",
-        "true.csv",
-        "one.csv",
-        "two.csv",
-        "--scale",
-        5,
-        "--where",
-        "count >= 0",
-        "--html",
-        "o.html",
-        "--json",
-        "o.json",
-    )
-    assert done.exit_code == 0
-    lines = html.unescape(re.search(r'<pre id="python"[^>]*>(.*?)</pre>', text_of(tmp_path / "o.html"), re.DOTALL)[1])
-    space = {}
-    exec(lines, space)
-    data = json.loads((tmp_path / "o.json").read_text())
-    data.pop("command")
-    assert space["found"].to_dict() == data
-
-
-BROWSER = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no browser: chromium, chromium-browser or google-chrome")
-@pytest.mark.parametrize("words", [["one.csv", "--scale", 5], ["one.csv", "two.csv"]])
-def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, words):
-    from playwright.sync_api import expect, sync_playwright
-
-    assert cli("check", "true.csv", *words, "--html", "o.html").exit_code == 0
-    with sync_playwright() as p:
-        made = p.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        here, errors, asked = made.new_page(viewport={"width": 390, "height": 844}), [], []
-        here.on("pageerror", lambda e: errors.append(str(e)))
-        here.on("request", lambda r: asked.append(r.url))
-        here.goto((tmp_path / "o.html").as_uri())
-        here.wait_for_selector("html.ready")
-        assert here.locator("#table tbody tr").count() == 6
-        here.fill("#search", "c")
-        expect(here.locator("#table tbody tr")).to_have_count(1)
-        assert here.evaluate("document.documentElement.scrollWidth") <= 390
-        assert "By size" in here.inner_text("main")
-        made.close()
-    assert not errors
-    assert asked == [(tmp_path / "o.html").as_uri()]
+@pytest.mark.parametrize("words", ["one.csv --scale 5", "one.csv two.csv"])
+def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, visit, words):
+    assert cli("true.csv", words, "--html o.html").returncode == 0
+    go, bad = visit
+    page = go((tmp_path / "o.html").read_text(), viewport={"width": 390, "height": 844})
+    assert page.locator("#table tbody tr").count() == 6
+    page.fill("#search", "c")
+    until(page, "document.querySelectorAll('#table tbody tr').length === 1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "By size" in page.inner_text("main")
+    assert not bad

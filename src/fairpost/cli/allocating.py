@@ -16,7 +16,7 @@ from fairpost.cli.laws import law_of
 from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import allocate_lines
 from fairpost.io import Rows, read_rows
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.io.tables import read_row_budgets
 from fairpost.noise import Law
 from fairpost.report.numbers import PERCENT, Unit, money

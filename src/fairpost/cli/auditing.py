@@ -18,7 +18,7 @@ from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import audit_lines
 from fairpost.engines.choose import Choice
 from fairpost.errors import ParameterError
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.noise import Law
 from fairpost.plan import frontier
 from fairpost.problems import Programme

@@ -19,7 +19,7 @@ from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import check_lines
 from fairpost.errors import InputError, ParameterError
 from fairpost.io import Rows, read_counts, read_rows
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.noise import Law
 from fairpost.results import Check
 from fairpost.results.base import number

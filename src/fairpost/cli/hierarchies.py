@@ -15,7 +15,7 @@ from fairpost.hierarchy.rules import RULES
 from fairpost.hierarchy.tree import Hierarchy, length_of
 
 if TYPE_CHECKING:
-    from fairpost.io.leaves import Leaves
+    from fairpost.io.tables import Leaves
 
 KIND = "discrete-gaussian"
 """Where --mechanism is not given."""
@@ -149,7 +149,7 @@ def tree_of(leaves: Leaves, levels: dict[str, int] | list[str], id: str) -> Hier
 
 def read(file: str, given: o.Given, *, least: float | None, labels: Iterable[str] = ()) -> Leaves:
     """The rows of the file, with the columns that the options name."""
-    from fairpost.io.leaves import read_leaves
+    from fairpost.io.tables import read_leaves
 
     group = given.get("group")
     return read_leaves(

@@ -14,8 +14,7 @@ def law_of(file: str, given: o.Given, budget: Budget | None) -> dict[str, Any]:
     """The law, the noise of its base and, with hold-harmless, last year's payments, as arguments of `audit`; without --programme none."""
     if given.get("programme") is None:
         return {}
-    from fairpost.io.programmes import read_programme
-    from fairpost.io.tables import read_column
+    from fairpost.io.tables import read_column, read_programme
 
     law = read_programme(given["programme"])
     found: dict[str, Any] = {"programme": law}

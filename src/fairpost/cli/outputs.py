@@ -15,7 +15,7 @@ from fairpost.cli import screen
 from fairpost.cli.options import Given, command_line
 from fairpost.errors import ParameterError
 from fairpost.io import check_free, write_whole
-from fairpost.io.rows import without_formulas
+from fairpost.io.files import without_formulas
 
 STDOUT = "-"
 """The name that means the standard output; the input of this name is the standard input."""

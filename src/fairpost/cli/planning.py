@@ -17,7 +17,7 @@ from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import plan_lines, sweep_lines
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.noise import MECHANISMS, mechanism_of
 from fairpost.plan import grid
 from fairpost.plan import plan as find

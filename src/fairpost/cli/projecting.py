@@ -15,7 +15,7 @@ from fairpost.cli.recipes import project_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Rows, read_rows
-from fairpost.io.rows import columns_csv, without_formulas
+from fairpost.io.files import columns_csv, without_formulas
 from fairpost.project import RELEASES
 from fairpost.project import project as projection_of
 from fairpost.results import Projection

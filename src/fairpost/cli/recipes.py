@@ -31,7 +31,7 @@ def _counts(file: str, given: o.Given) -> tuple[list[str], list[str]]:
     if given["group_budget"] is None:
         return [], [f"counts = {_reader('fp.read_counts', file, given)}"]
     read = _reader("read_group_budgets", file, given, repr(given["group_budget"]))
-    return ["from fairpost.io.tables import read_group_budgets"], [f"counts, budget = {read}"]
+    return ["from fairpost.io import read_group_budgets"], [f"counts, budget = {read}"]
 
 
 def _asked(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], list[str], str]:
@@ -61,14 +61,14 @@ def _asked(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], l
 
 def _law(file: str, given: o.Given, law: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
     """A law, last year's payments where it holds them, and noise on its base: imports, lines, arguments."""
-    imports = ["from fairpost.io.programmes import read_programme"]
+    imports = ["from fairpost.io import read_programme"]
     lines, parts = [f"law = read_programme({given['programme']!r})"], []
     if law.get("last") is not None:
         read = {
             k: list(v) if isinstance(v, tuple) else v for k, v in o.columns(given).items() if k != "say" and v != ()
         }
         column = _call("read_column", repr(file), "law.hold_harmless.last", '"last year\'s payments"', **read)
-        imports.append("from fairpost.io.tables import read_column")
+        imports.append("from fairpost.io import read_column")
         own = given["group_budget"] is not None
         imports += ["from fairpost.budgets import whole"] if own else []
         lines.append(f"last = {column} / {'whole(budget)' if own else repr(given['budget'])}")
@@ -141,7 +141,7 @@ def allocate_lines(
     reader = _reader("read_rows", file, given)
     if own:
         reader = _reader("read_row_budgets", file, given, repr(given["group_budget"]))
-    imports = ["from fairpost.io.tables import read_row_budgets" if own else "from fairpost.io import read_rows"]
+    imports = ["from fairpost.io import read_row_budgets" if own else "from fairpost.io import read_rows"]
     lines = [f"noisy{', budget' if own else ''} = {reader}"]
     if law:
         more, before, parts = _law(file, given, law)
@@ -219,4 +219,4 @@ def levels_lines(
         f"noise = {noise}",
         f"results = [{call} for rule in {list(rules)!r}]",
     ]
-    return _joined(["from fairpost.io.leaves import read_leaves"], [*lines, "print(*results, sep='\\n')"])
+    return _joined(["from fairpost.io import read_leaves"], [*lines, "print(*results, sep='\\n')"])

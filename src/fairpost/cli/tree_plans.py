@@ -18,7 +18,7 @@ from fairpost.hierarchy.plan import LevelPoint, Split, SplitPlan, plan_split, sw
 from fairpost.hierarchy.result import LIMITS
 from fairpost.hierarchy.rules import RULES
 from fairpost.hierarchy.tree import Hierarchy
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.results.audit import CONFIDENTIAL
 
 BOTH = o.together(

@@ -17,12 +17,12 @@ from fairpost.hierarchy.rules import RULES, Unclipped, rule_of
 from fairpost.hierarchy.tree import ROOT, Hierarchy
 
 if TYPE_CHECKING:
-    from fairpost.io.leaves import Leaves
+    from fairpost.io.tables import Leaves
 
 
 def project_levels(file: str, given: o.Given) -> int:
     """`fairpost project FILE --levels ...`: measurements of all levels in one file, told apart by the length of their ids."""
-    from fairpost.io.rows import columns_csv
+    from fairpost.io.files import columns_csv
 
     levels = levels_of(given["levels"])
     if not isinstance(levels, dict):

@@ -25,7 +25,7 @@ from fairpost.explore.jobs import event
 from fairpost.explore.session import Session
 from fairpost.explore.uploads import upload_of
 from fairpost.io import entities_csv
-from fairpost.io.rows import columns_csv
+from fairpost.io.files import columns_csv
 from fairpost.report import allocation_page
 from fairpost.results.allocation import allocation_columns
 

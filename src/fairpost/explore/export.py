@@ -131,14 +131,14 @@ def share_python(data: Data, chosen: ShareChoices) -> str:
     )
     if law:
         return (
-            "import fairpost as fp\nfrom fairpost.allocate import by_law\nfrom fairpost.io.tables import read_rows\n\n"
+            "import fairpost as fp\nfrom fairpost.allocate import by_law\nfrom fairpost.io import read_rows\n\n"
             f"noisy = read_rows({file_of(data)!r}{columns})\n"
             f"noise = {made}\n"
             f"for how in {list(chosen.rules)!r}:\n"
             f"    print(by_law(noisy, fp.Programme.named({chosen.programme!r}), how, noise{more}))\n"
         )
     return (
-        "import fairpost as fp\nfrom fairpost.io.tables import read_rows\n\n"
+        "import fairpost as fp\nfrom fairpost.io import read_rows\n\n"
         f"noisy = read_rows({file_of(data)!r}{columns})\n"
         f"noise = {made}\n"
         f"for how in {list(chosen.rules)!r}:\n"

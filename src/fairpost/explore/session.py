@@ -23,9 +23,9 @@ from fairpost.explore.choices import Choices, keys, text
 from fairpost.explore.jobs import GONE, NEWER, Jobs
 from fairpost.explore.remember import Memory, Remembering
 from fairpost.hierarchy.tree import Hierarchy, length_of
+from fairpost.io import Rows, read_counts, read_rows
 from fairpost.io.reading import Options
 from fairpost.io.source import Held
-from fairpost.io.tables import Rows, read_counts, read_rows
 from fairpost.results.audit import Audit
 
 IDLE = 30 * 60.0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from fairpost.explore.session import ROLES, Source
-from fairpost.io.guarded import decoded
-from fairpost.io.reading import Options, Reading
-from fairpost.io.source import kind_of, load, name_of
-from fairpost.io.table import Table, translated
-from fairpost.io.tables import _table
+from fairpost.io.reading import Options, Reading, Table, translated
+from fairpost.io.source import decoded, kind_of, load, name_of
+from fairpost.io.tables import read_table
 from fairpost.report.text import clean
 
 ROWS = 10
@@ -51,7 +49,7 @@ def _names(source: Source, how: Reading) -> tuple[str, ...]:
 
 
 def _read(source: Source, wanted: tuple[str, ...], how: Reading) -> Table:
-    return _table(source, {f"column {k}": name for k, name in enumerate(wanted)}, how)[0]
+    return read_table(source, {f"column {k}": name for k, name in enumerate(wanted)}, how)[0]
 
 
 def guess(columns: list[str]) -> dict[str, str]:

@@ -1,20 +1,67 @@
-"""Outputs: nothing is overwritten without being asked for, and all of them are written, whole, or none."""
+"""Outputs: tables as text; nothing is overwritten without being asked for; all files are written, whole, or none."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fairpost import whole
 from fairpost.errors import FairpostError, InputError
-from fairpost.io.table import shown
+from fairpost.io.reading import shown
 from fairpost.whole import Content
 
+if TYPE_CHECKING:
+    from fairpost.results.audit import Audit
+
 Name = str | os.PathLike[str]
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a field begins that a spreadsheet may take for a formula (OWASP, CSV injection)."""
+
+
+# ---- tables ----
+
+
+def columns_csv(columns: Mapping[str, Any]) -> str:
+    """Columns of equal length (arrays, lists or tuples; None: an empty field) as CSV, floats in full precision."""
+    import polars as pl
+
+    return pl.DataFrame({name: pl.Series(name, values, strict=False) for name, values in columns.items()}).write_csv()
+
+
+def entities_csv(results: Sequence[Audit]) -> str:
+    """The table of audits, one row per entity (`results.comparison.wide`), as CSV. It can be read back as counts."""
+    from fairpost.results.comparison import wide
+
+    return columns_csv(wide(results))
+
+
+def without_formulas(text: str) -> str:
+    """A table in which no field begins like a formula: those that do, and are no numbers, get a ' in front."""
+    out = io.StringIO()
+    rows = csv.reader(io.StringIO(text, newline=""))
+    csv.writer(out, lineterminator="\n").writerows([without_formula(field) for field in row] for row in rows)
+    return out.getvalue()
+
+
+def without_formula(field: str) -> str:
+    """One field of such a table."""
+    if not field.startswith(FORMULA):
+        return field
+    try:
+        float(field)
+    except ValueError:
+        return "'" + field
+    return field
+
+
+# ---- files ----
 
 
 def check_free(
@@ -117,7 +164,8 @@ class _Move:
         try:
             os.link(self.target, self.old)
         except OSError:
-            shutil.copy2(self.target, self.old)
+            whole.fill(self.old, self.target.read_bytes())  # for the owner alone from its first moment
+            shutil.copystat(self.target, self.old)
 
     def undo(self) -> None:
         """Put the old file back, or leave nothing where there was nothing."""

@@ -14,27 +14,18 @@ its last column. No line fits two layouts, because the last columns of the numbe
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
 
 from fairpost.errors import InputError, value
-from fairpost.io.guarded import decoded
-from fairpost.io.names import picked
-from fairpost.io.reading import Reading
+from fairpost.io.frames import Cells, sheet, text
+from fairpost.io.reading import Reading, Table, picked
 from fairpost.io.source import inner_suffix, refuse_signature
-from fairpost.io.table import Table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 COLUMNS = ("leaid", "state", "name", "pop", "pop_5_17", "poor_5_17")
 EXCEL = (".xls", ".xlsx")
 NATION = "00"
-Row = tuple[str, str, str, str, str, str]
 
 
 def _layout(gap: int, width: int) -> re.Pattern[str]:
@@ -53,19 +44,28 @@ def roles_of(roles: dict[str, str | None]) -> dict[str, str | None]:
 
 def read_saipe(path: str | os.PathLike[str], name: str, data: bytes, wanted: Sequence[str], reading: Reading) -> Table:
     """The wanted columns of a SAIPE file, text or Excel by the end of its name."""
+    import polars as pl
+
     other = "other files"
     reading.refuse("a SAIPE file", delimiter=other, decimal=other, sheet=other, header=other)
-    if inner_suffix(path) in EXCEL:
-        found = _from_workbook(name, data, wanted)
-    else:
-        refuse_signature(name, data, "the SAIPE fixed-width text (Excel: a name that ends in .xls or .xlsx)")
-        found = _from_text(name, data, wanted)
-    return replace(found, decimal=".", say=reading.say)
+    excel = inner_suffix(path) in EXCEL
+    rows, numbers = [], []
+    for number, (state, district, *rest) in _from_workbook(name, data) if excel else _from_text(name, data):
+        fips = state.zfill(2)
+        if fips != NATION:
+            rows.append((fips + district.zfill(5), fips, *rest))
+            numbers.append(number)
+    if not rows:
+        raise InputError(f"{name}: there must be at least one school district, got none")
+    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    found = {c: pl.Series(c, columns[c], dtype=pl.String) for c in picked(COLUMNS, wanted)}
+    unit = "row" if excel else "line"
+    return Table(name, COLUMNS, found, len(rows), unit, numbers.__getitem__, decimal=".", say=reading.say)
 
 
-def _from_text(name: str, data: bytes, wanted: Sequence[str]) -> Table:
-    rows: list[Row] = []
-    lines: list[int] = []
+def _from_text(name: str, data: bytes) -> Iterator[tuple[int, list[str]]]:
+    """The number of each line that is not blank, and its fields."""
+    refuse_signature(name, data, "the SAIPE fixed-width text (Excel: a name that ends in .xls or .xlsx)")
     layouts = LAYOUTS
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         if not raw.strip(b" \t\x1a"):
@@ -77,11 +77,7 @@ def _from_text(name: str, data: bytes, wanted: Sequence[str]) -> Table:
                 f"right-aligned numbers, tag), got {value(raw.decode('latin-1'))}"
             )
         fields, layouts = found
-        state, district, label, *numbers = (field.strip() for field in fields)
-        if state.zfill(2) != NATION:
-            rows.append(_row(state, district, label, *numbers))
-            lines.append(number)
-    return _table(name, rows, wanted, "line", lines.__getitem__)
+        yield number, [field.strip() for field in fields]
 
 
 def _fitting(
@@ -92,38 +88,20 @@ def _fitting(
     if not raw.isascii():
         texts.append(raw.decode("utf-8", errors="replace"))
     for layout in layouts:
-        for text in texts:
-            match = layout.fullmatch(text)
+        for line in texts:
+            match = layout.fullmatch(line)
             if match is not None and all(re.fullmatch(" *[^ ]+", number) for number in match.groups()[3:]):
                 return match.groups(), (layout,)
     return None
 
 
-def _row(state: str, district: str, label: str, *numbers: str) -> Row:
-    fips = state.zfill(2)
-    pop, pop_5_17, poor = numbers
-    return fips + district.zfill(5), fips, label, pop, pop_5_17, poor
-
-
-def _table(name: str, rows: list[Row], wanted: Sequence[str], unit: str, number: Callable[[int], int]) -> Table:
-    import polars as pl
-
-    if not rows:
-        raise InputError(f"{name}: there must be at least one school district, got none")
-    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-    found: dict[str, pl.Series] = {c: pl.Series(c, columns[c], dtype=pl.String) for c in picked(COLUMNS, wanted)}
-    return Table(name, COLUMNS, found, len(rows), unit, number)
-
-
-def _from_workbook(name: str, data: bytes, wanted: Sequence[str]) -> Table:
+def _from_workbook(name: str, data: bytes) -> Iterator[tuple[int, list[str]]]:
     """The first sheet: titles, one row of column names (the third row in every year so far), then the districts."""
-    _, body = decoded("workbook", name, data)
-    sheet: list[list[Any]] = json.loads(body)
-    top, places = _heading(name, sheet)
-    rows: list[Row] = []
-    numbers: list[int] = []
-    for number, cells in enumerate(sheet[top + 1 :], start=top + 2):
-        state, district, label, *counts = (_cell(cells[place]) for place in places)
+    _, cells = sheet(name, data)
+    top, places = _heading(name, cells)
+    for number, row in enumerate(cells[top + 1 :], start=top + 2):
+        fields = [text(row[place]) or "" for place in places]
+        state, district, _, *counts = fields
         if not state and not district and not any(counts):  # a blank row or a note below the table
             continue
         if not (re.fullmatch("[0-9]{1,2}", state) and re.fullmatch("[0-9]{1,5}", district)):
@@ -131,15 +109,12 @@ def _from_workbook(name: str, data: bytes, wanted: Sequence[str]) -> Table:
                 f"{name}, row {number}: every district must have a state code of 2 digits and an id of 5, "
                 f"got {value(state)} and {value(district)}"
             )
-        if state.zfill(2) != NATION:
-            rows.append(_row(state, district, label, *counts))
-            numbers.append(number)
-    return _table(name, rows, wanted, "row", numbers.__getitem__)
+        yield number, fields
 
 
-def _heading(name: str, sheet: list[list[Any]]) -> tuple[int, list[int]]:
+def _heading(name: str, cells: Cells) -> tuple[int, list[int]]:
     """The row (from 0) that names the columns, and where the six of them stand."""
-    for top, names in enumerate(sheet[:10]):
+    for top, names in enumerate(cells[:10]):
         places = _places(names)
         if places is not None:
             return top, places
@@ -167,10 +142,3 @@ def _places(names: Sequence[object]) -> list[int] | None:
             return None
         places.append(fitting[0])
     return places
-
-
-def _cell(cell: object) -> str:
-    """A cell as text; whole numbers without a decimal point."""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return "" if cell is None else str(cell).strip()

@@ -1,20 +1,25 @@
-"""From a file's name to its bytes: which format it is, and whether the bytes are what the name says."""
+"""From a file's name to its bytes: which format it is, and whether the bytes are what the name says.
+
+The bytes of Parquet files and workbooks are taken apart by `decode.py` in a process of its own, which a damaged file may end.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import stat
+import subprocess
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from fairpost.errors import InputError, ParameterError
-from fairpost.io.reading import FORMATS
-from fairpost.io.table import shown
+from fairpost.errors import InputError
+from fairpost.io.reading import FORMATS, one_line, shown
 
 SUFFIXES = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "txt", ".parquet": "parquet", ".pq": "parquet",
@@ -31,6 +36,11 @@ MOST = 4 << 30
 """Bytes of an input, as it comes and unpacked."""
 RATIO, FREE = 200, 64 << 20
 """Gzip data may unpack to so many times its size (tables of counts: 3 to 30 times), and to FREE bytes in any case."""
+SECONDS = 60.0
+"""How long a decoder may take, with the start of its process."""
+MEMORY = 8 << 30
+"""Bytes of address space that a decoder may have, where the system can hold it to that."""
+DECODED = {"parquet": "Parquet", "workbook": "an Excel workbook"}
 STDIN = "-"
 """The name that means the standard input."""
 
@@ -52,8 +62,6 @@ class Held(os.PathLike[str]):
 def kind_of(path: str | os.PathLike[str], given: str | None) -> str:
     """The format of a file: as given, else by the end of its name."""
     if given is not None:
-        if given not in FORMATS:
-            raise ParameterError(f"`format` must be one of {', '.join(FORMATS)}, got {given!r}")
         return given
     suffix = inner_suffix(path)
     if suffix not in SUFFIXES:
@@ -66,10 +74,8 @@ def kind_of(path: str | os.PathLike[str], given: str | None) -> str:
 
 def kind_of_stdin(data: bytes, given: str | None) -> str:
     """The format of the standard input: as given, else TSV where the header has a tab and no comma, else CSV."""
-    if given is not None:
-        return kind_of(STDIN, given)
     header = data.partition(b"\n")[0]
-    return "tsv" if b"\t" in header and b"," not in header else "csv"
+    return given or ("tsv" if b"\t" in header and b"," not in header else "csv")
 
 
 def inner_suffix(path: str | os.PathLike[str]) -> str:
@@ -148,3 +154,25 @@ def refuse_signature(name: str, data: bytes, expected: str) -> None:
     for signature, what in SIGNATURES.items():
         if data.startswith(signature):
             raise InputError(f"{name}: must be {expected}, got {what}")
+
+
+def decoded(
+    task: str, name: str, data: bytes, wanted: Sequence[str] = (), sheet: str | None = None
+) -> tuple[dict[str, Any], bytes]:
+    """What the decoder found in the bytes: a head and a body, as `decode.py` describes them."""
+    script = str(Path(__file__).with_name("decode.py"))
+    about = {"path": sys.path, "wanted": list(wanted), "sheet": sheet, "memory": MEMORY, "seconds": SECONDS}
+    command = [sys.executable, "-P", script, task, json.dumps(about)]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{name}: must be read within {SECONDS:g} s, got a file that takes longer to decode") from None
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:] if done.returncode == 1 else []
+        because = f" ({one_line(reason[0])})" if reason else ""
+        raise InputError(f"{name}: must be {DECODED[task]}, as its name says, got a damaged or another file{because}")
+    head, _, body = done.stdout.partition(b"\n")
+    found = json.loads(head)
+    if "refused" in found:
+        raise InputError(f"{name}: {found['refused']}")
+    return found, body

@@ -4,66 +4,57 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.counts import Counts
-from fairpost.errors import InputError, value
-from fairpost.io import frames, saipe
-from fairpost.io.columns import constant, empty, numbers, texts, unique
-from fairpost.io.decimals import decided
-from fairpost.io.delimited import read_delimited
-from fairpost.io.missing import without_missing
-from fairpost.io.names import absent, meant
-from fairpost.io.reading import Options, Reading
+from fairpost.counts import Counts, Rows
+from fairpost.errors import InputError, ParameterError, value
+from fairpost.io.columns import (
+    condition,
+    constant,
+    decided,
+    empty,
+    numbers,
+    selected,
+    texts,
+    unique,
+    without_missing,
+    words,
+)
+from fairpost.io.frames import NAME, read_frame, read_parquet, read_workbook
+from fairpost.io.reading import Options, Reading, Table, listed, shown, translated
+from fairpost.io.saipe import read_saipe, roles_of
 from fairpost.io.source import STDIN, kind_of, kind_of_stdin, load, name_of
-from fairpost.io.table import Table, listed, translated
-from fairpost.io.where import condition, selected
-from fairpost.io.workbook import read_workbook
+from fairpost.io.text import read_delimited
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from fairpost.problems import Programme
+
 Floats = NDArray[np.float64]
 Roles = dict[str, str | None]
-"""What a column is for, and the name that was given for it."""
+"""What a column is for, and the name that was given for it; "keep: NAME" and "label: NAME" are carried along."""
 OPTIONAL = ("weight", "group")
 """Columns that are used where they are there, without being named (a group column without any entry is not)."""
-KEEP = "keep:"
-"""How the role of a column begins that outputs carry along."""
 NUMBERS = ("count", "weight", "total", "base", "budget")
 """Roles whose columns hold numbers."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Rows:
-    """The rows of a file, checked: whether the numbers are true or noisy, confidential or public, only the caller knows."""
+class Columns(Options, total=False):
+    """The keyword arguments of `read_counts`, for the readers of budgets and of one column more."""
 
-    ids: tuple[str, ...]
-    values: Floats
-    """The counts: finite, below 0 only where the caller allows it."""
-    weights: Floats
-    """a, above 0; ones where the file has none."""
-    groups: tuple[str, ...] | None
-    totals: Floats | None
-    """For each entity the total of its group (of the file, without groups), at least 0."""
-    base: Floats | None = None
-    """The public population that each count is a part of."""
-    names: tuple[str, ...] | None = None
-    """What people call each entity."""
-    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Columns that outputs carry along."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The column that plays each role, as the source spells it."""
-
-    def __len__(self) -> int:
-        return int(self.values.size)
-
-    def __repr__(self) -> str:
-        return f"Rows(n={len(self)}, sum={float(np.sum(self.values)):g})"
+    id: str | None
+    count: str
+    weight: str | None
+    group: str | None
+    base: str | None
+    label: str | None
+    keep: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,20 +74,25 @@ class Labels:
         return len(self.ids)
 
 
-def read_labels(source: Any, *, id: str = "id", columns: Sequence[str] = (), **reading: Unpack[Options]) -> Labels:
-    """Unique ids and columns of labels, none of them empty, from a file, a data frame or a mapping of columns."""
-    if isinstance(source, Mapping):
-        import polars as pl
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaves:
+    """Rows of a file about a hierarchy, column by column: its ids do not become a million Python strings."""
 
-        source = pl.DataFrame({name: [str(v) for v in column] for name, column in source.items()})
-    roles: Roles = {"id": id, **{f"{KEEP}{column}": column for column in columns}}
-    table, found = _table(source, roles, Reading.of(**reading))
-    with translated(table.name):
-        at = str(found["id"])
-        ids = texts(table, at, "id")
-        unique(table, at, ids)
-        labels = {c: tuple(texts(table, str(found[f"{KEEP}{c}"]), "label").to_list()) for c in columns}
-        return Labels(table.name, at, tuple(ids.to_list()), labels, tuple(table.columns))
+    name: str
+    """The file as the user named it."""
+    ids: pl.Series
+    values: Floats
+    labels: dict[str, pl.Series]
+    """The columns that were asked for, as text; a missing entry stays null."""
+    table: Table
+    columns: Mapping[str, str]
+    """The columns of ids and counts, as the file spells them."""
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+
+# ---- what users call ----
 
 
 def read_counts(
@@ -118,9 +114,11 @@ def read_counts(
     source
         A path to CSV, TSV, other text with separators (.txt), any of them gzipped (.gz), an Excel workbook (.xlsx, .xls),
         Parquet, or the Census SAIPE school-district text or Excel file (format="saipe"); "-" for text on the standard
-        input; or a pandas, Polars or Arrow data frame.
+        input; or a data frame or series: pandas, Polars, Arrow, a DuckDB relation, whatever narwhals knows.
     id
         The column of the ids, kept as text: leading zeros stay, surrounding blanks go. None: the row numbers, from 1.
+        The index of a pandas frame is a column, and gives the ids where no column is called id and it does more than
+        number the rows.
     count, weight, group
         Columns; case does not matter where no name is spelled exactly so. Without a name, `weight` and `group` are used if
         present. In a SAIPE file the id is the seven-digit leaid, the group the state's FIPS code, and the count
@@ -140,18 +138,8 @@ def read_counts(
         `say`: a function for notes about what was found or skipped; by default the log "fairpost", which prints on stderr.
 
     """
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base, **carried(label, keep)}
-    return _counts(_read(source, roles, Reading.of(**reading), least=0.0))
-
-
-def carried(label: str | None, keep: Sequence[str]) -> Roles:
-    """The roles of the label and of the columns that are kept."""
-    return {"label": label} | {f"{KEEP}{name}": name for name in keep}
-
-
-def _counts(rows: Rows) -> Counts:
-    """True counts from checked rows."""
-    return Counts(rows.values, rows.ids, rows.weights, rows.groups, base=rows.base, names=rows.names, kept=rows.kept)
+    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base, **_carried(label, keep)}
+    return _read(source, roles, Reading.of(**reading), least=0.0).counts()
 
 
 def read_rows(
@@ -173,43 +161,128 @@ def read_rows(
     there are no groups), finite and at least 0.
     """
     roles = {"id": id, "count": count, "weight": weight, "group": group, "total": total, "base": base}
-    return _read(source, roles | carried(label, keep), Reading.of(**reading), least=None)
+    return _read(source, roles | _carried(label, keep), Reading.of(**reading), least=None)
 
 
-def read_group_budgets(source: Any, given: str, **columns: Any) -> tuple[Counts, dict[str, float]]:
+def read_group_budgets(source: Any, given: str, **columns: Unpack[Columns]) -> tuple[Counts, dict[str, float]]:
     """True counts as in `read_counts`, and the budget of each group.
 
     `given` is a column of the same file, with one number in the whole group, or else the name of a file with the columns
     group and budget.
     """
-    rows, budgets = _with_budgets(source, given, 0.0, **columns)
-    return _counts(rows), budgets
+    rows, budgets = _with_budgets(source, given, 0.0, columns)
+    return rows.counts(), budgets
 
 
-def read_row_budgets(source: Any, given: str, **columns: Any) -> tuple[Rows, dict[str, float]]:
+def read_row_budgets(source: Any, given: str, **columns: Unpack[Columns]) -> tuple[Rows, dict[str, float]]:
     """Counts as in `read_rows`, and the budget of each group."""
-    return _with_budgets(source, given, None, **columns)
+    return _with_budgets(source, given, None, columns)
 
 
-def _with_budgets(
-    source: Any,
-    given: str,
-    least: float | None,
-    *,
-    id: str | None = "id",
-    count: str = "count",
-    weight: str | None = None,
-    group: str | None = None,
-    base: str | None = None,
-    label: str | None = None,
-    keep: Sequence[str] = (),
-    **reading: Unpack[Options],
-) -> tuple[Rows, dict[str, float]]:
-    how = Reading.of(**reading)
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base, **carried(label, keep)}
-    table, columns = _table(source, roles, how, maybe={"total": given})
+def read_column(source: Any, column: str, what: str, **columns: Unpack[Columns]) -> Floats:
+    """One more column of numbers of at least 0, for the rows that `read_counts` gives."""
+    roles, how = _asked(columns)
+    quiet = replace(how, say=lambda note: None)  # what there is to say was said when the counts were read
+    table, found = read_table(source, roles, quiet, maybe={"budget": column})
     with translated(table.name):
-        rows = _rows(table, columns, least)
+        there = found["budget"]
+        if there is None:
+            raise table.absent(what, column, None)
+        return numbers(table, there, what, 0.0)
+
+
+def read_labels(source: Any, *, id: str = "id", columns: Sequence[str] = (), **reading: Unpack[Options]) -> Labels:
+    """Unique ids and columns of labels, none of them empty, from a file, a data frame or a mapping of columns."""
+    if isinstance(source, Mapping):
+        import polars as pl
+
+        source = pl.DataFrame({name: [str(v) for v in column] for name, column in source.items()})
+    roles: Roles = {"id": id, **_carried(None, columns)}
+    table, found = read_table(source, roles, Reading.of(**reading))
+    with translated(table.name):
+        at = str(found["id"])
+        ids = texts(table, at, "id")
+        unique(table, at, ids)
+        labels = {c: tuple(texts(table, str(found[f"keep: {c}"]), "label").to_list()) for c in columns}
+        return Labels(table.name, at, tuple(ids.to_list()), labels, tuple(table.columns))
+
+
+def read_leaves(
+    source: Any,
+    *,
+    id: str = "id",
+    count: str = "count",
+    labels: Sequence[str] = (),
+    optional: Sequence[str] = (),
+    least: float | None = 0.0,
+    **reading: Unpack[Options],
+) -> Leaves:
+    """Ids (text, unique), counts (at least `least`) and columns of labels, from what `read_counts` reads but SAIPE files.
+
+    `optional` columns are read where they are there. Any column may be named twice in different roles.
+    """
+    how = Reading.of(**reading)
+    if isinstance(source, (str, os.PathLike)) and kind_of(source, how.format) == "saipe":
+        raise ParameterError(f"{shown(source)}: a hierarchy is read from CSV, TSV, Excel or Parquet, got a SAIPE file")
+    asked: Roles = {f"label: {label}": label for label in labels}
+    maybe: Roles = {f"label: {label}": label for label in optional if label not in labels}
+    table, found = read_table(source, {"id": id, "count": count, **asked}, how, maybe)
+    with translated(table.name):
+        at, count_at = str(found["id"]), str(found["count"])
+        ids = texts(table, at, "id")
+        unique(table, at, ids)
+        values = numbers(table, count_at, "count", least)
+        entries = {c: words(table, there) for c in (*labels, *optional) if (there := found[f"label: {c}"]) is not None}
+        filled = {c: entry.set(entry == "", None) if (entry == "").any() else entry for c, entry in entries.items()}
+        return Leaves(table.name, ids, values, filled, table, {"id": at, "count": count_at})
+
+
+def read_programme(given: str) -> Programme:
+    """A law by the name under which it comes with the package, or from a TOML file."""
+    from fairpost.problems.programme import NAMES, builtin, from_text
+
+    if given in NAMES:
+        return builtin(given)
+    if not given.endswith(".toml"):
+        raise InputError(f"a programme must be one of {', '.join(NAMES)} or a file that ends in .toml, got {given!r}")
+    try:
+        text = Path(given).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{shown(given)}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{shown(given)}: could not be read as text ({type(error).__name__})") from None
+    return from_text(text, shown(given))
+
+
+# ---- from a source to a table, and from a table to rows ----
+
+
+def _carried(label: str | None, keep: Sequence[str]) -> Roles:
+    """The roles of the label and of the columns that are kept."""
+    return {"label": label} | {f"keep: {name}": name for name in keep}
+
+
+def _asked(columns: Columns) -> tuple[Roles, Reading]:
+    """The column of each role, and how to read."""
+    rest: dict[str, Any] = dict(columns)
+    roles = {
+        role: rest.pop(role, role if role in ("id", "count") else None) for role in ("id", "count", *OPTIONAL, "base")
+    }
+    roles |= _carried(rest.pop("label", None), rest.pop("keep", ()))
+    return roles, Reading.of(**rest)
+
+
+def _read(source: Any, roles: Roles, how: Reading, least: float | None) -> Rows:
+    table, columns = read_table(source, roles, how)
+    with translated(table.name):
+        return _rows(table, columns, least)
+
+
+def _with_budgets(source: Any, given: str, least: float | None, columns: Columns) -> tuple[Rows, dict[str, float]]:
+    roles, how = _asked(columns)
+    table, found = read_table(source, roles, how, maybe={"total": given})
+    with translated(table.name):
+        rows = _rows(table, found, least)
     if rows.groups is None:
         raise InputError(f"{table.name}: budgets by group need a column of groups (name it with --group), got none")
     if rows.totals is not None:
@@ -221,36 +294,9 @@ def _with_budgets(
     return rows, _budgets(given, how)
 
 
-def read_column(
-    source: Any,
-    column: str,
-    what: str,
-    *,
-    id: str | None = "id",
-    count: str = "count",
-    weight: str | None = None,
-    group: str | None = None,
-    base: str | None = None,
-    **reading: Unpack[Options],
-) -> Floats:
-    """One more column of numbers of at least 0, for the rows that `read_counts` gives."""
-    roles = {"id": id, "count": count, "weight": weight, "group": group, "base": base}
-    quiet = replace(Reading.of(**reading), say=_silent)  # what there is to say was said when the counts were read
-    table, columns = _table(source, roles, quiet, maybe={"budget": column})
-    with translated(table.name):
-        found = columns["budget"]
-        if found is None:
-            raise absent(table, what, column, None)
-        return numbers(table, found, what, 0.0)
-
-
-def _silent(note: str) -> None:
-    """Say nothing."""
-
-
 def _budgets(path: str, how: Reading) -> dict[str, float]:
     """The columns group and budget of a file."""
-    table, columns = _table(path, {}, Reading.of(say=how.say), maybe={"group": "group", "budget": "budget"})
+    table, columns = read_table(path, {}, Reading.of(say=how.say), maybe={"group": "group", "budget": "budget"})
     with translated(table.name):
         for role, column in columns.items():
             if column is None:
@@ -261,46 +307,37 @@ def _budgets(path: str, how: Reading) -> dict[str, float]:
         return dict(zip(labels.to_list(), numbers(table, budget, "budget", 0.0).tolist(), strict=True))
 
 
-def _read(source: Any, roles: Roles, how: Reading, least: float | None) -> Rows:
-    table, columns = _table(source, roles, how)
-    with translated(table.name):
-        return _rows(table, columns, least)
-
-
-def _table(source: Any, roles: Roles, how: Reading, maybe: Roles | None = None) -> tuple[Table, Roles]:
+def read_table(source: Any, roles: Roles, how: Reading, maybe: Roles | None = None) -> tuple[Table, Roles]:
     """The rows to use, with their decimal mark, and the column of each role; `maybe`: roles whose column need not be there."""
-    conditions = [condition(text) for text in how.where]
+    conditions, maybe = [condition(text) for text in how.where], maybe or {}
     is_path = isinstance(source, (str, os.PathLike))
-    name = name_of(os.fspath(source)) if is_path else frames.NAME
-    wanted = [one.column for one in conditions] + [c for c in (maybe or {}).values() if c is not None]
-    with translated(name):
+    with translated(name_of(os.fspath(source)) if is_path else NAME):
+        more = [one.column for one in conditions] + [c for c in maybe.values() if c is not None]
         if is_path:
-            table, roles = _from_file(source, name, roles, how, wanted)
+            table, roles = _from_file(source, roles, how, more)
         else:
-            table = frames.read_frame(source, _wanted(roles, wanted), how)
-        columns = {role: _column(table, roles, role) for role in roles}
-        columns |= {role: meant(table, str(column)) for role, column in (maybe or {}).items()}
+            table = read_frame(source, _wanted(roles, more), how)
+        columns = {role: _column(table, role, name) for role, name in roles.items()}
+        columns |= {role: table.meant(str(column)) for role, column in maybe.items()}
         table = selected(table, conditions)
         if how.drop_missing:
-            table = without_missing(table, {role: column for role, column in columns.items() if KEEP not in role})
+            table = without_missing(table, {role: column for role, column in columns.items() if ":" not in role})
         held = [(column, role) for role, column in columns.items() if role in NUMBERS and column is not None]
         return decided(table, held), columns
 
 
-def _from_file(
-    path: str | os.PathLike[str], name: str, roles: Roles, how: Reading, more: list[str]
-) -> tuple[Table, Roles]:
-    kind = None if path == STDIN else kind_of(path, how.format)
-    data = load(path)
-    kind = kind_of_stdin(data, how.format) if kind is None else kind
+def _from_file(path: str | os.PathLike[str], roles: Roles, how: Reading, more: list[str]) -> tuple[Table, Roles]:
+    kind = "" if path == STDIN else kind_of(path, how.format)
+    data, name = load(path), name_of(os.fspath(path))
+    kind = kind or kind_of_stdin(data, how.format)
     if kind == "saipe":
-        roles = saipe.roles_of(roles)
-        return saipe.read_saipe(path, name, data, _wanted(roles, more), how), roles
-    if kind == "parquet":
-        return frames.read_parquet(name, data, _wanted(roles, more), how), roles
-    if kind == "xlsx":
-        return read_workbook(name, data, _wanted(roles, more), how), roles
-    return read_delimited(name, data, kind, _wanted(roles, more), how), roles
+        roles = roles_of(roles)
+        return read_saipe(path, name, data, _wanted(roles, more), how), roles
+    wanted = _wanted(roles, more)
+    if kind in ("parquet", "xlsx"):
+        read = read_parquet if kind == "parquet" else read_workbook
+        return read(name, data, wanted, how), roles
+    return read_delimited(name, data, kind, wanted, how), roles
 
 
 def _wanted(roles: Roles, more: list[str]) -> list[str]:
@@ -309,16 +346,15 @@ def _wanted(roles: Roles, more: list[str]) -> list[str]:
     return list(dict.fromkeys([*(name for name in names if name is not None), *more]))
 
 
-def _column(table: Table, roles: Roles, role: str) -> str | None:
+def _column(table: Table, role: str, chosen: str | None) -> str | None:
     """The name of the column that plays a role; None where nothing was named and there is no default."""
-    chosen = roles.get(role)
     if chosen is not None:
-        found = meant(table, chosen)
+        found = table.meant(chosen)
         if found is None:
             what = role.partition(":")[0]
-            raise absent(table, f"the {what} column", chosen, what)
+            raise table.absent(f"the {what} column", chosen, what)
         return found
-    found = meant(table, role) if role in OPTIONAL else None
+    found = table.meant(role) if role in OPTIONAL else None
     if found is None or (role == "group" and empty(table.data[found])):
         return None
     if found != role:
@@ -328,37 +364,34 @@ def _column(table: Table, roles: Roles, role: str) -> str | None:
 
 def _rows(table: Table, columns: Roles, least: float | None) -> Rows:
     """Every column checked: numbers, ids that are there and unique, groups that are there, totals that agree."""
-    id, count, weight, group, total, base = (
-        columns.get(role) for role in ("id", "count", "weight", "group", "total", "base")
-    )
-    assert count is not None
-    values = numbers(table, count, "count", least)
-    weights = None if weight is None else numbers(table, weight, "weight", 0.0, strictly=True)
-    ids: list[str]
-    if id is None:
-        ids = [str(row + 1) for row in range(table.height)]
-    else:
-        labels = texts(table, id, "id")
-        unique(table, id, labels)
-        ids = labels.to_list()
-    groups: pl.Series | None = None if group is None else texts(table, group, "group")
-    totals = None if total is None else constant(table, total, numbers(table, total, "total", 0.0), groups)
+    there = {role: column for role, column in columns.items() if column is not None}
+
+    def floats(role: str, least: float | None) -> Floats | None:
+        return numbers(table, there[role], role, least, strictly=role == "weight") if role in there else None
+
+    def labels(role: str) -> pl.Series | None:
+        return texts(table, there[role], role) if role in there else None
+
+    values, weights, ids = floats("count", least), floats("weight", 0.0), labels("id")
+    assert values is not None
+    if ids is not None:
+        unique(table, there["id"], ids)
+    groups, totals = labels("group"), floats("total", 0.0)
+    if totals is not None:
+        constant(table, there["total"], totals, groups)
+    base, names = floats("base", least), labels("label")
     weights = np.ones(table.height) if weights is None else weights
-    bases = None if base is None else numbers(table, base, "base", least)
-    label = columns.get("label")
-    names = None if label is None else tuple(texts(table, label, "label").to_list())
-    kept = {c: table.data[c].to_list() for role, c in columns.items() if role.startswith(KEEP) and c is not None}
-    for array in (values, weights, totals, bases):
+    for array in (values, weights, totals, base):
         if array is not None:
             array.flags.writeable = False
     return Rows(
-        ids=tuple(ids),
+        ids=tuple(str(row + 1) for row in range(table.height)) if ids is None else tuple(ids.to_list()),
         values=values,
         weights=weights,
         groups=None if groups is None else tuple(groups.to_list()),
         totals=totals,
-        base=bases,
-        names=names,
-        kept=kept,
-        columns={role: c for role, c in columns.items() if c is not None},
+        base=base,
+        names=None if names is None else tuple(names.to_list()),
+        kept={column: table.data[column].to_list() for role, column in there.items() if role.startswith("keep:")},
+        columns=there,
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairpost.errors import FairpostError, InputError, LedgerError, UnfinishedError
-from fairpost.io.rows import without_formula
+from fairpost.io.files import without_formula
 from fairpost.release import registry, rules, tree_rules
 from fairpost.release.chain import Entry, canonical, digest
 from fairpost.release.kept import Kept

@@ -109,7 +109,7 @@ def declared(terms: Terms, columns: Mapping[str, Any], levels: Sequence[str] = (
     A condition on another column, or the count's, would make the list of rows depend on the data, and so would rows that are
     dropped because they lack a count.
     """
-    from fairpost.io.where import condition
+    from fairpost.io.columns import condition
 
     if columns.get("drop_missing"):
         raise ParameterError(
@@ -166,7 +166,7 @@ def _listed(terms: Terms) -> str:
 
 def _played(used: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Option and column, for every part but that of the ids."""
-    from fairpost.io.where import condition
+    from fairpost.io.columns import condition
 
     parts = [(role.replace("_", "-"), used[role]) for role in ROLES if role in used]
     parts += [("levels", name) for name in used.get("levels", ())]

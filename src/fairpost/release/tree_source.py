@@ -104,7 +104,7 @@ def _ready(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> TreeSourc
 
 
 def _from_file(path: Any, levels: dict[str, int] | list[str], columns: Mapping[str, Any]) -> TreeSource:
-    from fairpost.io.leaves import read_leaves  # where this room meets the reader of hierarchies
+    from fairpost.io.tables import read_leaves  # where this room meets the reader of hierarchies
 
     labels = levels if isinstance(levels, list) else []
     id = columns.get("id") or "id"
