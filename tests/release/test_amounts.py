@@ -87,8 +87,6 @@ def test_decimals_of_a_readable_size_are_amounts():
 
 
 def test_ratios_and_decimals_for_people():
-    assert amounts.text(Fraction(1, 10)) == "1/10"
-    assert amounts.text(Fraction(2)) == "2"
     assert amounts.rounded(Fraction(7, 3), up=True) == "2.333333333334"
     assert amounts.rounded(Fraction(7, 3), up=False, digits=2) == "2.33"
     assert amounts.rounded(Fraction(70, 3), up=True, digits=1) == "23.4"

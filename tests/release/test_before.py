@@ -15,7 +15,7 @@ import pytest
 import fairpost as fp
 from fairpost.errors import LedgerError, UnsupportedError
 from fairpost.release import About, protocol, release_noisy, selftest
-from fairpost.release.reading import stated
+from fairpost.release.statement import stated
 from support.places import FILES
 
 IDS = ["020102", "010101", "010102", "010201", "020101", "010202"]
@@ -24,7 +24,12 @@ NAMES = ["Ashby", "Birk", "Corve", "Dunmere", "Elton", "=Fairfield"]
 TOWNS = fp.Counts([2, 8, 15, 40, 120, 900], ids=NAMES, groups=list("aabbba"), weights=[1, 2, 3, 4, 5, 6])
 BLOCKS = fp.Counts(X, ids=IDS)
 FRAME = pl.DataFrame({"id": IDS, "count": X, "state": [i[:2] for i in IDS], "county": [i[2:4] for i in IDS]})
-LEVELS = {"levels": {"state": 2, "county": 4, "block": 6}, "rho": "1/5", "split": ["1/5", "2/5", "2/5"], "exact": "state"}
+LEVELS = {
+    "levels": {"state": 2, "county": 4, "block": 6},
+    "rho": "1/5",
+    "split": ["1/5", "2/5", "2/5"],
+    "exact": "state",
+}
 ABOUT = About(title="Towns: a test", curator="Office of Towns", authors=("A. Clerk",))
 EXACT = {"by_group": True, "total": "exact", "round": True, "chosen_from": "policy", "about": ABOUT}
 SHARES = {"postprocess": "pos-threshold", "csv_safe": True, "chosen_from": {"loss": "public-data"}}
@@ -66,7 +71,9 @@ def test_ledgers_of_before_verify_with_all_that_they_published(before, version):
     for name, folder in ((p.name, p) for p in place.iterdir() if (p / "statement.json").exists()):
         found = book_of(books, name).verify(published=[folder])
         assert not found.problems
-        assert all("its digest is not in the ledger" in note for note in found.notes) and bool(found.notes) == (version == "1")
+        assert all("its digest is not in the ledger" in note for note in found.notes) and bool(found.notes) == (
+            version == "1"
+        )
         edited = (folder / "table.csv").read_text()
         (folder / "table.csv").write_text(edited + "x")
         assert len(book_of(books, name).verify(published=[folder]).problems) == 1

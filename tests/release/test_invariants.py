@@ -17,7 +17,8 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import FairpostError, ParameterError, UnsupportedError
-from fairpost.release import About, noise, protocol, release_noisy, rules, selftest, store, tree_rules
+from fairpost.release import About, noise, protocol, release_noisy, rules, selftest
+from fairpost.release import ledger as store
 from fairpost.release import kept as keeping
 from fairpost.release.chain import Entry, digest
 from fairpost.release.ledger import Ledger
@@ -360,7 +361,7 @@ def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
     }
     book = Ledger.create(tmp_path / "l", dataset="D", neighbours="replace", **terms)
     words = {"levels": ["g"], "rho": "1e6", "split": ["1/2", "1/2"], "accept_weak_protection": True}
-    for rule in tree_rules.RULES:
+    for rule in rules.TREE_RULES:
         made = fp.release(
             pl.DataFrame(frame), book, **words, postprocess=rule, round=True, total=fp.PublicTotal(17)
         ).table
@@ -480,7 +481,7 @@ def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_pat
     held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())
     book.folder.mkdir(mode=0o700)
     (book.folder / "t").touch(0o600)
-    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held, labels)
+    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held)
     with pytest.raises(ParameterError, match=says):
         release_noisy(held.key, book)
 
@@ -509,7 +510,7 @@ FLAT = [
 ]  # fmt: skip
 TREES = [
     f"--levels g,a --split .5,.2,.3 --postprocess {rule} {more}"
-    for rule in tree_rules.RULES
+    for rule in rules.TREE_RULES
     for more in (
         "",
         "--round",

@@ -20,7 +20,8 @@ import pytest
 
 import fairpost as fp
 from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError, UnsupportedError
-from fairpost.release import places, store
+from fairpost.release import guard
+from fairpost.release import ledger as store
 from fairpost.release.chain import Entry, check_chain
 from fairpost.release.ledger import Ask, Ledger
 from support.releases import ledger
@@ -145,17 +146,17 @@ MOUNTS = """22 1 8:1 / / rw - ext4 /dev/sda1 rw
     ],
 )
 def test_network_file_systems_are_refused(path, refused):
-    kind = places._by_mounts(Path(path), places._mounts(MOUNTS))
+    kind = guard.kind_by(Path(path), guard.mounts(MOUNTS))
     if refused:
         with pytest.raises(InputError, match="on a disk of this machine"):
-            places.refuse_network(Path(path), kind)
+            guard.refuse_network(Path(path), kind)
     else:
-        places.refuse_network(Path(path), kind)
+        guard.refuse_network(Path(path), kind)
 
 
 def test_a_ledger_on_a_network_is_refused_where_it_matters(tmp_path, monkeypatch):
     book = ledger(tmp_path)
-    monkeypatch.setattr(places, "kind_of", lambda path: "nfs4")
+    monkeypatch.setattr(guard, "kind_of", lambda path: "nfs4")
     for call in (lambda: fp.Ledger.open(book.path), lambda: book.charge([ask(1)]), lambda: ledger(tmp_path / "..")):
         with pytest.raises(InputError, match="nfs4"):
             call()
@@ -425,9 +426,9 @@ def test_what_was_charged_is_found_and_what_is_left_falls(tmp_path):
 def test_what_is_done_is_recorded_once(tmp_path):
     book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
     book.charge([Ask(KEYS[0], Fraction(1, 10), {"name": "t"})])
-    book.done(KEYS[1], {"of": KEYS[0], "statement": "s"})
-    book.done(KEYS[1], {"of": KEYS[0], "statement": "another"})
-    book.done(KEYS[2], {"of": KEYS[0], "statement": "of another key"})
+    book.record("done", KEYS[1], {"of": KEYS[0], "statement": "s"})
+    book.record("done", KEYS[1], {"of": KEYS[0], "statement": "another"})
+    book.record("done", KEYS[2], {"of": KEYS[0], "statement": "of another key"})
     found = [e for e in book.entries() if e.kind == "done"]
     assert [(e.key, e.body["of"], e.body["statement"]) for e in found] == [
         (KEYS[1], KEYS[0], "s"),
@@ -452,8 +453,8 @@ def test_the_check_says_what_became_of_every_charge(tmp_path):
     book = fp.Ledger.create(tmp_path / "l", dataset="d", limit="1")
     keys = [f"{k:x}" * 64 for k in range(1, 7)]
     book.charge([Ask(key, Fraction(1, 100), {"name": "t"}) for key in keys[:4]])
-    book.done("d" * 64, {"of": keys[2]})
-    book.done("e" * 64, {"of": keys[3]})
+    book.record("done", "d" * 64, {"of": keys[2]})
+    book.record("done", "e" * 64, {"of": keys[3]})
     for key in (keys[0], keys[2], keys[5], keys[4]):  # two of them were never charged
         (book.folder / f"{key}.noisy").write_bytes(b"")
     found = book.verify()

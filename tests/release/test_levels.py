@@ -17,10 +17,9 @@ import fairpost as fp
 from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnfinishedError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, LevelNoise
 from fairpost.hierarchy.rules import Unclipped, rule_of
-from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, selftest, statement, tree_rules
-from fairpost.release.reading import stated
-from fairpost.release.request import Sensitivity
-from fairpost.release.tree_request import Split, levels_of
+from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, rules, selftest, statement
+from fairpost.release.statement import stated
+from fairpost.release.request import Asked, Sensitivity, levels_of
 from support.places import FILES, TOOLS
 from support.releases import quick
 from torture import levels_of as levels_request
@@ -77,7 +76,7 @@ TOTALS = {
 }
 
 
-@pytest.mark.parametrize("rule", tree_rules.RULES)
+@pytest.mark.parametrize("rule", rules.TREE_RULES)
 @pytest.mark.parametrize("kind", TOTALS)
 def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
     exact = {"exact": keeping(), "public": keeping("all")}.get(kind, {})
@@ -126,7 +125,7 @@ def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path, r
     tree = Hierarchy.from_geoids(sorted(IDS), LEVELS)
     y = tree.join([level.astype(float) for level in file.levels])
     sigmas = LevelNoise(tree, sigmas=[3 if root else np.inf, 1.5, 2, 4])
-    for rule in tree_rules.RULES:
+    for rule in rules.TREE_RULES:
         table = release_noisy(done.key[:9], book, postprocess=rule).table
         v = tree.split(rule_of(rule, tree).apply(y, sigmas))
         u = tree.split(Unclipped(tree).apply(y, sigmas))
@@ -168,7 +167,7 @@ def test_losses_are_ratios_and_every_sigma_keeps_its_share():
             s, two = Sensitivity(c, neighbours), 2 if neighbours == "replace" else 1
             for measure, words in (("zcdp", {"rho": loss}), ("pure", {"epsilon": loss}), ("zcdp", {"epsilon": loss})):
                 terms = _terms(measure, neighbours)
-                found, exact = levels_of(terms, s, tree, Split(**words, split=split))
+                found, exact = levels_of(terms, s, tree, Asked(**words, split=split))
                 assert exact is None
                 for level, p in zip(found, split, strict=True):
                     D2 = two * (c if level.name == "block" else c * c)
@@ -193,11 +192,11 @@ def _terms(measure, neighbours):
 def test_sigmas_that_are_typed_are_charged_as_they_are_typed():
     tree = Hierarchy.from_geoids(IDS, LEVELS)
     found, _ = levels_of(
-        _terms("zcdp", "add-remove"), Sensitivity(1, "add-remove"), tree, Split(sigmas=["1.894", "2", "1/3"])
+        _terms("zcdp", "add-remove"), Sensitivity(1, "add-remove"), tree, Asked(sigmas=["1.894", "2", "1/3"])
     )
     assert [level.loss for level in found] == [1 / (2 * Fraction(s) ** 2) for s in ("1.894", "2", "1/3")]
     assert all(Fraction(level.law.scale) >= Fraction(s) for level, s in zip(found, ("1.894", "2", "1/3"), strict=True))
-    pure = Split(sigmas=["4", "2", "3"], mechanism="discrete-laplace")
+    pure = Asked(sigmas=["4", "2", "3"], mechanism="discrete-laplace")
     found, _ = levels_of(_terms("pure", "replace"), Sensitivity(1, "replace"), tree, pure)
     assert [level.loss for level in found] == [Fraction(2, 4), Fraction(1), Fraction(2, 3)]
 
@@ -411,20 +410,20 @@ def test_rounding_is_a_function_of_the_kept_key_and_unbiased(tmp_path):
     book = ledger(tmp_path)
     done = fp.release(BLOCKS, book, **WORDS)
     file = kept.read(book.folder / f"{done.key}.noisy", done.key)
-    found = tree_rules.measured(file, api.job_of(book, BLOCKS, WORDS, out=None).publication)
+    found = rules.measured(file, api.job_of(book, BLOCKS, WORDS, out=None).publication)
     rule, plain = (rule_of("blue-down", found.tree, whole=whole) for whole in (True, False))
-    seeds = [tree_rules.stream(k.to_bytes(32, "big")) for k in range(4000)]
+    seeds = [rules.stream(k.to_bytes(32, "big")) for k in range(4000)]
     assert len(set(seeds)) == 4000
     many = np.array([rule.apply(found.y, found.noise, seed=s) for s in seeds])
     exact = plain.apply(found.y, found.noise)
     assert np.abs(many - exact).max() < 1
     assert np.abs(many.mean(axis=0) - exact).max() < 0.04
     for v in many[:50]:
-        tree_rules.demand_sums(found.tree, v)
+        rules.demand_sums(found.tree, v)
     broken = many[0].copy()
     broken[-1] += 1
     with pytest.raises(FairpostError, match="every sum"):
-        tree_rules.demand_sums(found.tree, broken)
+        rules.demand_sums(found.tree, broken)
     one, two = (release_noisy(done.key, book, round=True).table for _ in range(2))
     assert one.equals(two)
 
@@ -493,7 +492,7 @@ POINTS = {
     "in the draw of the second level": (2, "None", "", "lost", 2),
     "after the draw of the last level": (0, "kept.write", "kept.write = lambda *a: os._exit(9)", "lost", 3),
     "after the noise is kept": (0, "kept.write", "kept.write = dies", "kept", 3),
-    "before it is recorded": (0, "Ledger.done", "Ledger.done = lambda *a: os._exit(9)", "kept", 3),
+    "before it is recorded": (0, "Ledger.record", "Ledger.record = lambda *a: os._exit(9)", "kept", 3),
 }
 
 

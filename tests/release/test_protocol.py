@@ -31,19 +31,18 @@ from fairpost.release import (
     api,
     guard,
     kept,
-    places,
     protocol,
     publish,
     release_noisy,
     release_plan,
     rules,
-    seals,
+    chain,
     selftest,
     statement,
-    store,
+    ledger as ledgers,
 )
 from fairpost.release.ledger import Ledger
-from fairpost.release.reading import stated
+from fairpost.release.statement import stated
 from fairpost.release.request import Publication
 from support.places import FILES, ROOT, TOOLS
 from support.releases import GROUPS, PARTS, TOTAL, TOWNS, YEARBOOK, ledger, quick
@@ -69,7 +68,7 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert done.table["count"].sum() == 1085
     assert done.table["count"].min() >= 0
     assert done.table["id"].to_list() == list(TOWNS.ids)
-    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(seals.FILES)
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == sorted(chain.FILES)
     text = (tmp_path / "o" / "statement.json").read_text()
     assert json.loads(text) == done.statement
     about = done.statement["table"]
@@ -282,7 +281,7 @@ def forged(folder):
 
 def mixed(folder):
     """The statement of this release beside the files of another one."""
-    for name in set(seals.FILES) - {"statement.json"}:
+    for name in set(chain.FILES) - {"statement.json"}:
         (folder / name).write_bytes((folder.parent / "other" / name).read_bytes())
 
 
@@ -296,7 +295,7 @@ TAMPERED = {
     "the record": (lambda o: edited(o, "registry.yaml", "Towns", "Villages"), ["registry.yaml"]),
     "the description": (lambda o: edited(o, "dataset.jsonld", "Towns", "Villages"), ["dataset.jsonld"]),
     "files of another release": (mixed, ["table.csv", "registry.yaml", "dataset.jsonld"]),
-    **{f"no {name}": (lambda o, name=name: (o / name).unlink(), [name]) for name in seals.FILES},
+    **{f"no {name}": (lambda o, name=name: (o / name).unlink(), [name]) for name in chain.FILES},
 }  # fmt: skip
 
 
@@ -347,12 +346,14 @@ def test_every_place_of_a_release_is_in_the_ledger_once(tmp_path):
 
 def test_a_ledger_of_fairpost_0_1_keeps_two_digests_and_no_copies(tmp_path, monkeypatch):
     with monkeypatch.context() as old:
-        old.setattr(store, "SCHEMA", store.OLD_SCHEMA)
-        old.setattr(store, "VERSION", store.OLD)
+        old.setattr(ledgers, "SCHEMA", ledgers.OLD_SCHEMA)
+        old.setattr(ledgers, "VERSION", ledgers.OLD)
         book = ledger(tmp_path)
-        record = Ledger.done
+        record = Ledger.record
         old.setattr(
-            Ledger, "done", lambda self, key, body: record(self, key, {k: body[k] for k in body if k != "files"})
+            Ledger,
+            "record",
+            lambda self, kind, key, body: record(self, kind, key, {k: body[k] for k in body if k != "files"}),
         )
         fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "a")
     fp.release(TOWNS, book, epsilon="0.1", out=tmp_path / "b")
@@ -402,7 +403,7 @@ POINTS = {
     "before the rename of the noise": ("before(Path, 'rename')", "lost"),
     "after the noise is kept": ("after(kept, 'write')", "kept"),
     "inside the publication": ("publish.os = type('o', (), dict(vars(os), fsync=lambda fd: os._exit(9)))", "kept"),
-    "after the publication": ("before(Ledger, 'done')", "kept"),
+    "after the publication": ("before(Ledger, 'record')", "kept"),
 }
 
 
@@ -534,7 +535,7 @@ def test_a_damaged_kept_file_is_found(tmp_path):
         with pytest.raises(LedgerError, match="kept noise must be whole"):
             fp.release(TOWNS, book, epsilon="0.1")
     path.write_bytes(good)
-    assert kept.read(path, done.key).ids == (tuple(TOWNS.ids),)
+    assert kept.read(path, done.key).ids == tuple(TOWNS.ids)
 
 
 @pytest.mark.parametrize("labels", [["a", "b"], ["a\nb", "c"], ['"q"', "r"], ["", ""], ["é\u2028", "x\r"]])
@@ -663,16 +664,19 @@ def test_a_statement_read_back_says_what_was_released(tmp_path):
         stated(tmp_path / "bad.json")
 
 
+def kept_of(y, scale=10.0, rounding=b"k" * 32):
+    """Kept noise of one table, with next to nothing else."""
+    request = {"levels": [{"mechanism": "discrete-laplace", "scale": str(scale)}]}
+    return kept.Kept("a" * 64, request, (y,), (b"",), None, None, rounding, {})
+
+
 def test_rounding_is_a_function_of_the_kept_key_and_unbiased():
     """Mean of 4,000 roundings of 6 counts: each is a fair coin between two neighbours, so 5 sigma is 0.04."""
     y = X + np.array([3, -9, 1, 0, 7, -2])
-    publication, law = (
-        Publication("simplex", round=True, totals=(1083,), total_kind="public"),
-        selftest.Law("discrete-laplace", 10.0),
-    )
+    publication = Publication("simplex", round=True, totals=(1083,), total_kind="public")
 
     def rounded(key):
-        return rules.apply(publication, y, law, groups=None, weights=None, key=key).values
+        return rules.outcome_of(publication, kept_of(y, rounding=key)).values
 
     exact = fp.project_simplex(y.astype(float), 1083)
     many = np.array([rounded(k.to_bytes(32, "big")) for k in range(4000)])
@@ -688,8 +692,7 @@ def test_millions_of_counts_can_be_rounded():
     y = np.floor(rng.pareto(1.2, 2_000_000) * 5).clip(0, 1e6).astype(np.int64) + quick(
         selftest.Law("discrete-laplace", 10.0), 2_000_000
     )
-    law = selftest.Law("discrete-laplace", 10.0)
-    made = rules.apply(Publication("simplex", round=True), y, law, groups=None, weights=None, key=b"k")
+    made = rules.outcome_of(Publication("simplex", round=True), kept_of(y))
     assert int(made.values.sum()) == int(y.sum())
     assert made.values.min() >= 0
 
@@ -718,20 +721,20 @@ def test_a_lock_leaves_no_descriptor_open(tmp_path, monkeypatch):
     """Had, taken by another, waited for in vain, and found under another file's name."""
     path, opened = tmp_path / "x.lock", lambda: len(list(Path("/proc/self/fd").iterdir()))
     before = opened()
-    with places.locked(path) as had:
+    with guard.locked(path) as had:
         assert had
         held = opened()
         assert held == before + 1
-        with places.locked(path, wait=False) as second:
+        with guard.locked(path, wait=False) as second:
             assert not second
         assert opened() == held
-        monkeypatch.setattr(places, "PATIENCE", 0.02)
-        with pytest.raises(fp.FairpostError, match="is at work on the same request"), places.locked(path):
+        monkeypatch.setattr(guard, "PATIENCE", 0.02)
+        with pytest.raises(fp.FairpostError, match="is at work on the same request"), guard.locked(path):
             pass
         assert opened() == held
     answers = iter([False, True])
-    monkeypatch.setattr(places, "_same", lambda fd, path: next(answers))
-    with places.locked(path):
+    monkeypatch.setattr(guard, "_same", lambda fd, path: next(answers))
+    with guard.locked(path):
         assert opened() == before + 1
     assert opened() == before
 
@@ -741,12 +744,12 @@ def test_whoever_waits_for_a_lock_ends_with_one_line_that_names_the_holder(tmp_p
     book = ledger(tmp_path)
     key = protocol.key_of(book, request_of(book, X, "1/10", None))
     code = (
-        "import sys, time; from pathlib import Path; from fairpost.release.places import locked\n"
+        "import sys, time; from pathlib import Path; from fairpost.release.guard import locked\n"
         f"with locked(Path({str(book.folder / (key + '.lock'))!r})):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     holder = start([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    monkeypatch.setattr(places, "PATIENCE", 1.5)
+    monkeypatch.setattr(guard, "PATIENCE", 1.5)
     heard = []
     with pytest.raises(FairpostError, match=f"process {holder.pid} is at work on the same request") as told:
         protocol.run(book, [request_of(book, X, "1/10", None)], sampler=quick, say=heard.append)

@@ -25,8 +25,7 @@ from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
-from fairpost.release.statement import KIND
-from support.releases import ledger
+from support.releases import ledger, statement_of
 from support.workbooks import xlsx
 
 NOISES = [fp.Laplace(7.0), fp.Gaussian(6.0), fp.DiscreteLaplace(3.0), fp.DiscreteGaussian(4.0)]
@@ -596,19 +595,12 @@ def released(cli, tmp_path):
     assert looked(cli, "--released-count", "z", released=["r.csv"]) is None
 
 
-LEVEL = {"name": "table", "scale": "5"}
-
-
 def statement(cli, tmp_path):
     (tmp_path / "no.json").write_text("{}")
     done = cli("check", "true.csv", "one.csv", "--statement", "no.json")
     assert (done.exit_code, "no.json: must be a statement" in done.stderr) == (2, True)
-    privacy = {"mechanism": "discrete-laplace", "scale": "5", "levels": [LEVEL], "delta": "0"}
-    privacy["sensitivity"] = {"value": "1", "norm": "L1"}
-    rule = {"rule": "simplex", "total": None, "by_group": False}
     for name in ("one", "two"):
-        table = {"sha256": hashlib.sha256((tmp_path / f"{name}.csv").read_bytes()).hexdigest()}
-        said = {"statement": KIND, "table": table, "privacy": privacy, "postprocessing": [rule]}
+        said = statement_of((tmp_path / f"{name}.csv").read_bytes())
         (tmp_path / f"{name}.json").write_text(json.dumps(said))
     assert looked(cli, "--statement", "one.json")["mechanism"] == fp.DiscreteLaplace(5.0).describe()
     assert looked(cli, "--statement", "one.json", "--scale", 3) is None
@@ -616,7 +608,7 @@ def statement(cli, tmp_path):
     assert looked(cli, *both, released=["one.csv", "two.csv"])["mechanism"] == fp.DiscreteLaplace(5.0).describe()
     assert looked(cli, *both, released=["two.csv", "one.csv"]) is None
     assert looked(cli, "--statement", "one.json", released=["one.csv", "two.csv"]) is None
-    (tmp_path / "two.json").write_text(json.dumps(said | {"privacy": privacy | {"levels": [LEVEL | {"scale": "6"}]}}))
+    (tmp_path / "two.json").write_text(json.dumps(said | {"privacy": said["privacy"] | {"levels": [said["privacy"]["levels"][0] | {"scale": "6"}]}}))
     assert looked(cli, *both, released=["one.csv", "two.csv"]) is None
 
 

@@ -11,7 +11,7 @@ from fairpost.cli.options import together
 from fairpost.cli.outputs import to_stdout
 from fairpost.errors import LedgerError, ParameterError
 from fairpost.release import Ledger
-from fairpost.release.amounts import rounded, text
+from fairpost.release.amounts import rounded
 from fairpost.release.invariants import SMALLEST
 from fairpost.release.ledger import MEASURES, NEIGHBOURS
 from fairpost.report.text import clean
@@ -82,7 +82,7 @@ def create(ledger: str, **given: Any) -> int:
     """
     made = Ledger.create(ledger, **given)
     t = made.terms
-    click.echo(f"{ledger}: a budget of {t.letter} {text(t.limit)} for {t.dataset} ({t.unit}, {t.neighbours})")
+    click.echo(f"{ledger}: a budget of {t.letter} {t.limit} for {t.dataset} ({t.unit}, {t.neighbours})")
     if t.invariants is not None:
         parts = made.parts()
         click.echo(f"exact: {t.invariants.what}: {len(parts):,} parts, {sum(n for n, _ in parts.values()):,} rows")
@@ -125,11 +125,11 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         "public": list(t.public),
         "other_ledgers": t.others,
         "measure": t.measure,
-        "limit": text(t.limit),
+        "limit": str(t.limit),
         "limit_given": dict(t.limit_given),
-        "spent": text(spent),
+        "spent": str(spent),
         "spent_rounded_up": rounded(spent, up=True),
-        "left": text(t.limit - spent),
+        "left": str(t.limit - spent),
         "left_rounded_down": rounded(t.limit - spent, up=False),
         "entries": found.entries,
         "notes": found.notes,

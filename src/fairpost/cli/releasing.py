@@ -18,8 +18,7 @@ from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, pr
 from fairpost.release.amounts import rounded
 from fairpost.release.ledger import NOT_STATED
 from fairpost.release.request import CHOICES, CHOSEN
-from fairpost.release.rules import RULES
-from fairpost.release.tree_rules import RULES as TREE_RULES
+from fairpost.release.rules import RULES, TREE_RULES
 
 PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUMNS, "name", "file", "again")}
 PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")

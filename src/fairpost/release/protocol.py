@@ -25,24 +25,24 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
 from fairpost.release import kept as keeping
-from fairpost.release import rules, selftest, tree_rules
-from fairpost.release.amounts import text
-from fairpost.release.chain import Entry, digest
-from fairpost.release.guard import Stopped, place_of, undisturbed
+from fairpost.release import rules, selftest
+from fairpost.release.amounts import rounded
+from fairpost.release.chain import FILES, Entry, digest
+from fairpost.release.guard import Stopped, locked, place_of, private_folder, reserve, undisturbed
 from fairpost.release.invariants import Claim, demand_claim
 from fairpost.release.kept import Floats, Kept, packed
-from fairpost.release.ledger import Ask, Ledger, demand_new
+from fairpost.release.ledger import Ask, Ledger
 from fairpost.release.noise import REACH, Sampler, Whole, add_noise, check_counts, demand_noise, opendp_version, sample
-from fairpost.release.places import locked, private_folder, reserve
-from fairpost.release.publish import Release, check_place, prepare, publish
-from fairpost.release.request import Publication, Request
-from fairpost.release.source import Source, undeclared
-from fairpost.release.statement import About
+from fairpost.release.publish import About, Release, check_place, prepare, publish
+from fairpost.release.request import EXACT, Publication, Request
+from fairpost.release.source import undeclared
+from fairpost.release.statement import Facts, statement
 
 Say = Callable[[str], None]
 
@@ -53,44 +53,39 @@ class Job:
 
     request: Request
     publication: Publication
-    source: Source
     x: tuple[Whole, ...]
     """The true counts of each level that is kept; of a hierarchy, an exact one first (`Request.laws`)."""
     labels: list[bytes]
-    """The packed ids (and labels of a hierarchy), and the packed groups where there are groups."""
-    out: Path | None
+    """The packed ids, and the labels of a hierarchy."""
+    rows: int
+    """Of the table."""
+    groups: tuple[str, ...] | None = None
+    weights: Floats | None = None
+    """Those of the source: the same noise may be published with others."""
+    out: Path | None = None
     about: About = field(default_factory=About)
-    key: str = ""
-    charge: Entry | None = None
-    fresh: bool = False
-    nodes: int = 0
-    """Of a hierarchy: how many rows its table has."""
     claim: Claim | None = None
     """What is kept exactly."""
     weak: bool = False
     """Whether noise that is mostly 0 is accepted."""
-    weights: Floats | None = None
-    """Those of the source: the same noise may be published with others."""
+    key: str = ""
+    charge: Entry | None = None
+    fresh: bool = False
 
-    def forget(self) -> None:
-        """Let the true counts go as soon as the noise is kept; what is published comes from the kept file."""
-        self.source, self.x, self.labels = Source(np.empty(0, np.int64), (), None, None, None), (), []
+    @property
+    def packed(self) -> list[bytes]:
+        """The labels, and the groups where there are groups."""
+        return [*self.labels, *([] if self.groups is None else [packed(self.groups)])]
 
+    @property
+    def asked(self) -> Ask:
+        """The charge that it asks for."""
+        return Ask(self.key, self.request.loss, self.request.public())
 
-def job_of(
-    request: Request,
-    publication: Publication,
-    source: Source,
-    out: Path | None,
-    about: About | None = None,
-    claim: Claim | None = None,
-) -> Job:
-    """A job with one level: the counts of the source. Their ids are packed here and let go."""
-    labels = [packed(source.ids), *([] if source.groups is None else [packed(source.groups)])]
-    shape = weighed(publication, source.weights)
-    left = replace(source, ids=())
-    words = about or About()
-    return Job(request, shape, left, (source.x,), labels, out, words, claim=claim, weights=source.weights)
+    def kept(self, levels: tuple[Whole, ...], rounding: bytes) -> Kept:
+        """What is kept of it."""
+        words = (self.key, self.request.public(), levels, tuple(self.labels), self.groups, self.weights)
+        return Kept(*words, rounding, software())
 
 
 def weighed(publication: Publication, weights: Floats | None) -> Publication:
@@ -100,8 +95,7 @@ def weighed(publication: Publication, weights: Floats | None) -> Publication:
 
 def key_of(ledger: Ledger, job: Job) -> str:
     """The request's key: the data enter through the keyed fingerprint only."""
-    parts = [x.tobytes() for x in job.x] + job.labels
-    return job.request.key(ledger.fingerprint(*parts))
+    return job.request.key(ledger.fingerprint(*(x.tobytes() for x in job.x), *job.packed))
 
 
 def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: Say | None = None) -> list[Release]:
@@ -110,8 +104,8 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
         _check(ledger, jobs, locks, sampler, say)
         try:
             _charge_draw_keep(ledger, jobs, sampler, say)
-            for job in jobs:
-                job.forget()
+            for job in jobs:  # what is published comes from the kept file: the true counts go
+                job.x = ()
             return [_finished(ledger, job) for job in jobs]
         except (Stopped, KeyboardInterrupt) as stopped:
             raise _stopped(ledger, jobs, str(stopped) or "an interrupt") from None
@@ -145,20 +139,22 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         if job.charge is not None and not there:
             raise _lost(ledger, job, "a process ended between the charge and the file")
         if job.charge is None and there:
-            raise LedgerError(
-                f"{ledger.path}: noise is kept that was never charged ({job.key[:12]}): an old copy of the ledger?"
-            )
+            raise _uncharged(ledger, job.key)
         if job.out is not None:
             check_place(job.out, again=job.charge is not None)
     new = [job for job in jobs if job.charge is None]
     if not new:
         return
-    _fits(ledger, new)
+    if (
+        ledger.spent + sum(job.request.loss for job in new) > ledger.terms.limit
+    ):  # before the self-test takes its seconds
+        ledger.charge([job.asked for job in new])
+        raise BudgetError("unreachable: the charge refuses")
     for job in new:
         rehearse(ledger, job)
     try:
         for job in new:
-            reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
+            reserve(_temporary(ledger, job.key), keeping.size_of(job.packed, sum(x.size for x in job.x)))
         laws = [level.law for job in new for level in job.request.levels]
         selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
     except BaseException:
@@ -170,8 +166,8 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
 
 def demand(ledger: Ledger, job: Job) -> None:
     """What a release must keep whatever the noise will be: the rule's own conditions, and those of the ledger."""
-    (rules if job.request.shape is None else tree_rules).check(job.publication, job.source.groups)
-    demand_new(ledger)
+    rules.check(job.publication, groups=job.groups is not None, levels=job.request.shape is not None)
+    ledger.demand_new()
     if job.claim is not None:
         demand_claim(str(ledger.path), job.claim, ledger.terms.invariants, ledger.parts())
         ledger.fix(job.claim.values, only_check=True)
@@ -186,9 +182,9 @@ def rehearse(ledger: Ledger, job: Job) -> None:
     for x, law in zip(job.x, job.request.laws, strict=True):
         far = 0 if law is None else int(REACH * law.scale) + 1
         made_up.append(x if law is None else np.resize(np.array([far, 0, 1, -far], dtype=np.int64), x.size))
-    loss = text(job.request.loss)
-    entry = Entry(0, "charge", job.key, {"loss": loss, "spent": loss, "time": "2000-01-01"}, "", "")
-    _, files = prepare(ledger, _kept(job, tuple(made_up), bytes(32)), entry, job.publication, job.about)
+    loss = str(job.request.loss)
+    entry = Entry(2, "charge", job.key, {"loss": loss, "spent": loss, "time": "2000-01-01"}, "", "0" * 64)
+    _, files = prepare(ledger, job.kept(tuple(made_up), bytes(32)), entry, job.publication, job.about)
     try:
         "".join(files.values()).encode()
     except UnicodeEncodeError:
@@ -197,20 +193,12 @@ def rehearse(ledger: Ledger, job: Job) -> None:
         ) from None
 
 
-def _fits(ledger: Ledger, new: Sequence[Job]) -> None:
-    """An early refusal, before the self-test takes its seconds; the charge itself decides."""
-    asked = sum(job.request.loss for job in new)
-    if ledger.spent + asked > ledger.terms.limit:
-        ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new])
-        raise BudgetError("unreachable: the charge refuses")
-
-
 def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
     """Steps 1 to 3. A signal waits until what is charged is kept."""
     new = [job for job in jobs if job.charge is None]
     values = [job.claim.values for job in jobs if job.claim is not None]
     with undisturbed(say):
-        charges = ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new], values)
+        charges = ledger.charge([job.asked for job in new], values)
         for job, charge in zip(new, charges, strict=True):
             job.charge, job.fresh = charge.entry, charge.fresh
         for job in new:
@@ -226,25 +214,12 @@ def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
     try:
         laws = job.request.laws
         noisy = tuple(x if law is None else add_noise(x, law, sampler) for x, law in zip(job.x, laws, strict=True))
-        made = _kept(job, noisy, secrets.token_bytes(32))
-        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made, job.labels)
+        made = job.kept(noisy, secrets.token_bytes(32))
+        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made)
     except Exception as error:
         what = error.strerror if isinstance(error, OSError) else None
         return what or type(error).__name__
     return ""
-
-
-def _kept(job: Job, levels: tuple[Whole, ...], rounding: bytes) -> Kept:
-    return Kept(
-        key=job.key,
-        request=job.request.public(),
-        levels=levels,
-        labels=tuple(job.labels[:-1] if job.source.groups is not None else job.labels),
-        groups=job.source.groups,
-        weights=job.weights,
-        rounding=rounding,
-        software=software(),
-    )
 
 
 def _finished(ledger: Ledger, job: Job) -> Release:
@@ -272,12 +247,9 @@ def finish(
     key = kept.key
     charge = ledger.find("charge", key)
     if charge is None:
-        raise LedgerError(
-            f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?"
-        )
+        raise _uncharged(ledger, key)
     release, files = prepare(ledger, kept, charge, publication, about)
-    made = Release(release.table, release.statement, key, None, fresh)
-    return publish(ledger, made, files, publication.key(key, about.public()), out)
+    return publish(ledger, replace(release, fresh=fresh), files, publication.key(key, about.public()), out)
 
 
 def from_noisy(
@@ -291,19 +263,20 @@ def from_noisy(
     """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
     ledger.demand()
     key = kept_key(ledger, given)
-    if publication.total_kind == "exact":
+    if publication.total_kind == EXACT:
         raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
-    demand_new(ledger)
+    ledger.demand_new()
     if out is not None:
         check_place(out, again=True)
     with locked(ledger.folder / f"{key}.lock"):
         kept = kept_of(ledger, key)
-        exact = kept.request.get("hierarchy", {}).get("exact") is not None
-        if claim is not None or exact:  # an exact level is the ledger's, or an earlier version kept it
+        shape = kept.shape
+        if claim is not None or (shape is not None and shape.exact is not None):
+            # an exact level is the ledger's, or an earlier version kept it
             demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
         undeclared(ledger.terms, kept.columns, dict(kept.request.get("columns", {})))
         prepared = weighed(publication, kept.weights)
-        (rules if "hierarchy" not in kept.request else tree_rules).check(prepared, kept.groups)
+        rules.check(prepared, groups=kept.groups is not None, levels=shape is not None)
         if claim is not None:
             ledger.fix(claim.values)
         return finish(ledger, kept, prepared, out, about or About())
@@ -325,13 +298,6 @@ def kept_key(ledger: Ledger, given: str) -> str:
     return found[0]
 
 
-def usual_rule(ledger: Ledger, given: str) -> str:
-    """The rule for kept noise where none is named: the usual one of a table, or of levels."""
-    charge = ledger.find("charge", kept_key(ledger, given))
-    levels = charge is not None and "hierarchy" in charge.body["request"]
-    return tree_rules.USUAL if levels else "simplex"
-
-
 def kept_path(ledger: Ledger, key: str) -> Path:
     """Where the noise of a key is kept."""
     return ledger.folder / f"{key}.noisy"
@@ -351,6 +317,10 @@ def _sweep(ledger: Ledger, mine: set[str]) -> None:
             with locked(ledger.folder / f"{key}.lock", wait=False) as free:
                 if free:
                     path.unlink(missing_ok=True)
+
+
+def _uncharged(ledger: Ledger, key: str) -> LedgerError:
+    return LedgerError(f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?")
 
 
 def _lost(ledger: Ledger, job: Job, why: str) -> UnfinishedError:
@@ -390,3 +360,51 @@ def software() -> dict[str, str]:
 def place(out: str | os.PathLike[str] | None) -> Path | None:
     """The folder that a name means."""
     return None if out is None else Path(os.path.abspath(out))
+
+
+# -- a dry run ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a release would charge and publish. Nothing was charged, drawn or written."""
+
+    key: str
+    loss: str
+    limit: str
+    spent: str
+    left: str
+    fits: bool
+    charged_before: bool
+    """The request is known: no charge, the same noise."""
+    statement: dict[str, Any]
+    """The statement as far as it is known before the draw."""
+    files: tuple[str, ...]
+
+
+def preview(ledger: Ledger, job: Job) -> Preview:
+    """For `--dry-run`. An exact total is not shown."""
+    ledger.demand()
+    demand(ledger, job)
+    key, p = key_of(ledger, job), job.publication
+    known, spent, loss, limit = ledger.find("charge", key), ledger.spent, job.request.loss, ledger.terms.limit
+    body = {"loss": str(loss), "spent": str(spent + loss), "time": "the day of the charge"}
+    column = "share" if p.postprocess in rules.SHARES else "count"
+    groups = [] if job.groups is None else ["group"]
+    facts = Facts(
+        terms=ledger.terms,
+        charge=known or Entry(0, "charge", key, body, "", "known after the charge"),
+        request=job.request.public(),
+        publication=p,
+        outcome=rules.Outcome(column, np.empty(0), None, rules.labels_of(job.groups, p.by_group) or ("all",)),
+        columns=["id", *groups, column] if job.request.shape is None else rules.TREE_COLUMNS,
+        rows=job.rows,
+        table_sha256="known after the draw",
+        software=software(),
+    )
+    made = statement(facts)
+    for item in made["unprotected"] if p.total_kind == EXACT else ():
+        if item["what"].startswith("the exact total"):
+            item["value"] = "shown when it is published"
+    fits, left = known is not None or spent + loss <= limit, rounded(limit - spent, up=False)
+    return Preview(key, str(loss), str(limit), str(spent), left, fits, known is not None, made, FILES)
