@@ -105,25 +105,8 @@ def release(
         but the ids and counts must be columns that the ledger lists as public.
 
     """
+    given = {name: said for name, said in locals().items() if name in (*REQUEST, "noise")}
     book = opened(ledger)
-    given = {
-        "epsilon": epsilon,
-        "rho": rho,
-        "mechanism": mechanism,
-        "entities_per_person": entities_per_person,
-        "levels": levels,
-        "split": split,
-        "sigmas": sigmas,
-        "exact": exact,
-        "noise": noise,
-        "postprocess": postprocess,
-        "round": round,
-        "total": total,
-        "by_group": by_group,
-        "chosen_from": chosen_from,
-        "accept_weak_protection": accept_weak_protection,
-        "csv_safe": csv_safe,
-    }
 
     def work() -> Release:
         job = job_of(book, counts, given, out=out, again=again, name=name, about=about, columns=columns)
@@ -258,7 +241,7 @@ def job_of(
         request = Request(label, (level,), sensitivity, again, columns=used)
         claim, shape = claim_of(publication, source.ids, source.groups), protocol.weighed(publication, source.weights)
         held = {"groups": source.groups, "weights": source.weights, "claim": claim}
-        return Job(request, shape, (source.x,), [packed(source.ids)], int(source.x.size), **held, **words_about)
+        return Job(request, shape, (source.x,), [packed(source.ids)], **held, **words_about)
     tree, nodes = source.tree, source.nodes()
     noisy, exact = levels_of(book.terms, sensitivity, tree, asked)
     check_neighbours(given.get("noise"), noisy)
@@ -270,7 +253,7 @@ def job_of(
     if exact is not None:
         parts = parts_of_tree(tree, exact)
         claim = Claim(parts, dict(zip(parts, kept[0].tolist(), strict=True)))
-    return Job(request, publication, kept, labels, tree.nodes, claim=claim, **words_about)
+    return Job(request, publication, kept, labels, claim=claim, **words_about)
 
 
 def _levels(given: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:

@@ -42,7 +42,6 @@ from fairpost.release.noise import REACH, Sampler, Whole, add_noise, check_count
 from fairpost.release.publish import About, Release, check_place, prepare, publish
 from fairpost.release.request import EXACT, Publication, Request
 from fairpost.release.source import undeclared
-from fairpost.release.statement import Facts, statement
 
 Say = Callable[[str], None]
 
@@ -57,8 +56,6 @@ class Job:
     """The true counts of each level that is kept; of a hierarchy, an exact one first (`Request.laws`)."""
     labels: list[bytes]
     """The packed ids, and the labels of a hierarchy."""
-    rows: int
-    """Of the table."""
     groups: tuple[str, ...] | None = None
     weights: Floats | None = None
     """Those of the source: the same noise may be published with others."""
@@ -176,21 +173,23 @@ def demand(ledger: Ledger, job: Job) -> None:
         demand_noise(level.law, level.rows, what, accept_weak=job.weak)
 
 
-def rehearse(ledger: Ledger, job: Job) -> None:
+def rehearse(ledger: Ledger, job: Job) -> Release:
     """The rule, the statement and the record on made-up counts: what fails fails before the charge."""
     made_up = []
     for x, law in zip(job.x, job.request.laws, strict=True):
         far = 0 if law is None else int(REACH * law.scale) + 1
         made_up.append(x if law is None else np.resize(np.array([far, 0, 1, -far], dtype=np.int64), x.size))
-    loss = str(job.request.loss)
-    entry = Entry(2, "charge", job.key, {"loss": loss, "spent": loss, "time": "2000-01-01"}, "", "0" * 64)
-    _, files = prepare(ledger, job.kept(tuple(made_up), bytes(32)), entry, job.publication, job.about)
+    loss = job.request.loss
+    body = {"loss": str(loss), "spent": str(ledger.spent + loss), "time": "2000-01-01"}
+    entry = job.charge or Entry(2, "charge", job.key, body, "", "0" * 64)
+    release, files = prepare(ledger, job.kept(tuple(made_up), bytes(32)), entry, job.publication, job.about)
     try:
         "".join(files.values()).encode()
     except UnicodeEncodeError:
         raise ParameterError(
             "the words about a release must be text that a file in UTF-8 can have, got other ones"
         ) from None
+    return release
 
 
 def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
@@ -383,28 +382,21 @@ class Preview:
 
 
 def preview(ledger: Ledger, job: Job) -> Preview:
-    """For `--dry-run`. An exact total is not shown."""
+    """For `--dry-run`. Of the rehearsal nothing is shown that comes from made-up counts, and no exact total."""
     ledger.demand()
     demand(ledger, job)
-    key, p = key_of(ledger, job), job.publication
-    known, spent, loss, limit = ledger.find("charge", key), ledger.spent, job.request.loss, ledger.terms.limit
-    body = {"loss": str(loss), "spent": str(spent + loss), "time": "the day of the charge"}
-    column = "share" if p.postprocess in rules.SHARES else "count"
-    groups = [] if job.groups is None else ["group"]
-    facts = Facts(
-        terms=ledger.terms,
-        charge=known or Entry(0, "charge", key, body, "", "known after the charge"),
-        request=job.request.public(),
-        publication=p,
-        outcome=rules.Outcome(column, np.empty(0), None, rules.labels_of(job.groups, p.by_group) or ("all",)),
-        columns=["id", *groups, column] if job.request.shape is None else rules.TREE_COLUMNS,
-        rows=job.rows,
-        table_sha256="known after the draw",
-        software=software(),
-    )
-    made = statement(facts)
-    for item in made["unprotected"] if p.total_kind == EXACT else ():
+    job.key = key_of(ledger, job)
+    job.charge = ledger.find("charge", job.key)
+    made = rehearse(ledger, job).statement
+    made["table"]["sha256"] = "known after the draw"
+    for step in made["postprocessing"]:
+        step["total_value"] = None
+    for item in made["unprotected"]:
         if item["what"].startswith("the exact total"):
             item["value"] = "shown when it is published"
-    fits, left = known is not None or spent + loss <= limit, rounded(limit - spent, up=False)
-    return Preview(key, str(loss), str(limit), str(spent), left, fits, known is not None, made, FILES)
+    if job.charge is None:
+        made["date"] = "the day of the charge"
+        made["budget"] |= {"entry": 0, "hash": "known after the charge"}
+    spent, loss, limit, known = ledger.spent, job.request.loss, ledger.terms.limit, job.charge is not None
+    fits, left = known or spent + loss <= limit, rounded(limit - spent, up=False)
+    return Preview(job.key, str(loss), str(limit), str(spent), left, fits, known, made, FILES)

@@ -30,7 +30,7 @@ from fairpost.release.chain import DATASET, REGISTRY, STATEMENT, TABLE, Entry, c
 from fairpost.release.kept import Kept
 from fairpost.release.ledger import Ledger
 from fairpost.release.request import Publication
-from fairpost.release.statement import Facts, as_text, check, statement
+from fairpost.release.statement import Facts, as_text, statement
 from fairpost.whole import sync_folder
 
 if TYPE_CHECKING:
@@ -84,26 +84,12 @@ def prepare(
     """The release and the text of its files: a function of the kept noise, its charge and what is asked for."""
     import polars as pl
 
-    import fairpost
-
     outcome, frame = rules.apply(publication, kept)
     safe = frame
     if publication.csv_safe:  # no spreadsheet takes its text for a formula
         safe = frame.with_columns(pl.col(pl.String).map_elements(without_formula, return_dtype=pl.String))
     table = safe.write_csv()
-    facts = Facts(
-        terms=ledger.terms,
-        charge=charge,
-        request=kept.request,
-        publication=publication,
-        outcome=outcome,
-        columns=frame.columns,
-        rows=frame.height,
-        table_sha256=digest(table),
-        software={**kept.software, "published_with": f"fairpost {fairpost.__version__}"},
-    )
-    made = statement(facts)
-    check(made)
+    made = statement(Facts(ledger.terms, charge, kept, publication, outcome, frame.columns, frame.height, table))
     described = {REGISTRY: yaml(record(made, ledger.terms.measure, about)), DATASET: as_text(dataset(made, about))}
     return Release(frame, made, kept.key, None, False), {TABLE: table, STATEMENT: as_text(made), **described}
 

@@ -24,7 +24,8 @@ from fairpost.errors import InputError, ParameterError
 from fairpost.noise.conversion import epsilon_of
 from fairpost.release import rules
 from fairpost.release.amounts import amount, decimal_of, share
-from fairpost.release.chain import TABLE, Entry
+from fairpost.release.chain import TABLE, Entry, digest
+from fairpost.release.kept import Kept
 from fairpost.release.ledger import NOT_STATED, Terms
 from fairpost.release.noise import WEAK, Law
 from fairpost.release.request import EXACT, Publication, Shape
@@ -43,7 +44,7 @@ COMPUTED = "computed from the true counts, without noise; an invariant of the le
 # -- the type ----------------------------------------------------------------------------------------------------------
 
 Text = Annotated[str, Meta(min_length=1)]
-Whole = Annotated[int, Meta(ge=1)]
+Positive = Annotated[int, Meta(ge=1)]
 Amount = Annotated[str, Meta(pattern="^[0-9]+(/[1-9][0-9]*)?$")]
 Decimal = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$")]
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -51,8 +52,13 @@ Mechanism = Literal["discrete-laplace", "discrete-gaussian"]
 Choice = Literal["policy", "public-data", "these-data", "not stated"]
 
 
+def said(description: str, **rules: Any) -> Meta:
+    """What the schema says of a field."""
+    return Meta(description=description, **rules)
+
+
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """What every part of a statement is: nothing else may be in it."""
+    """A part of a statement: nothing else may be in it."""
 
 
 class Table(Part, frozen=True):
@@ -60,13 +66,10 @@ class Table(Part, frozen=True):
 
     file: Text
     sha256: Sha256
-    rows: Whole
+    rows: Positive
     columns: Annotated[list[Text], Meta(min_length=2)]
-    entities: Annotated[Text, Meta(description="Why the list of rows says nothing about the counts.")]
-    text: (
-        Annotated[Text, Meta(description="How text in the table differs from the ids and groups, where it does.")]
-        | UnsetType
-    ) = UNSET
+    entities: Annotated[Text, said("Why the list of rows says nothing about the counts.")]
+    text: Annotated[Text, said("How text in it differs from the ids and groups, where it does.")] | UnsetType = UNSET
 
 
 class Sensitivity(Part, frozen=True):
@@ -84,7 +87,7 @@ class Level(Part, frozen=True):
     mechanism: Mechanism
     name: Text
     rho: Amount
-    rows: Whole
+    rows: Positive
     scale: Decimal
     sensitivity: Sensitivity | UnsetType = UNSET
     noise_standard_deviation: Decimal | UnsetType = UNSET
@@ -98,9 +101,9 @@ class Level(Part, frozen=True):
 class Hierarchy(Part, frozen=True):
     """How the tree is read from the ids, and the deepest level that has no noise."""
 
-    names: Annotated[list[Text], Meta(min_length=1, description="Levels below the root, top first.")]
+    names: Annotated[list[Text], said("Levels below the root, top first.", min_length=1)]
     by: Literal["prefixes", "columns", "paths"]
-    lengths: list[Whole]
+    lengths: list[Positive]
     exact: Text | None
 
 
@@ -108,47 +111,23 @@ class Privacy(Part, frozen=True):
     """What is promised."""
 
     definition: Literal["epsilon-differential privacy", "rho-zero-concentrated differential privacy"]
-    epsilon: Annotated[
-        Amount | None, Meta(description="Of this release; with a delta above 0 it follows from rho, rounded up.")
-    ]
+    epsilon: Annotated[Amount | None, said("Of this release; with a delta above 0 it follows from rho, rounded up.")]
     delta: Amount | None
     rho: Amount | None
-    unit: Annotated[Text, Meta(description="Who is protected: neighbours differ in one of them.")]
+    unit: Annotated[Text, said("Who is protected: neighbours differ in one of them.")]
     neighbours: Literal["add-remove", "replace"]
-    relation: Annotated[
-        Text,
-        Meta(
-            description="Which data sets are neighbours, in words: the same for every release of the ledger, with what they "
-            "agree in (its invariants)."
-        ),
-    ]
-    weak_protection: Annotated[str | None, Meta(description="Says so where the noise is 0 more often than not.")]
-    entities_per_person: Whole
+    relation: Annotated[Text, said("Which data sets are neighbours: the same for all releases of the ledger.")]
+    weak_protection: Annotated[str | None, said("Says so where the noise is 0 more often than not.")]
+    entities_per_person: Positive
     sensitivity: Sensitivity
     mechanism: Mechanism
-    scale: Annotated[
-        Decimal,
-        Meta(
-            description="b of the discrete Laplace, sigma of the discrete Gaussian: the exact decimal that the sampler got. "
-            "Of a hierarchy: that of its leaves."
-        ),
-    ]
-    noise_standard_deviation: Annotated[
-        Decimal, Meta(description="Of the noise on one count, before post-processing; from the scale alone.")
-    ]
+    scale: Annotated[Decimal, said("b or sigma, as the sampler got it. Of a hierarchy: that of its leaves.")]
+    noise_standard_deviation: Annotated[Decimal, said("Of one count, before post-processing; from the scale alone.")]
     sampler: Text
-    seed: Annotated[None, Meta(description="There is none: the entropy is the operating system's.")]
-    levels: Annotated[
-        list[Level],
-        Meta(
-            min_length=1,
-            description="One vector of counts each; those of a hierarchy top first, exact ones left out.",
-        ),
-    ]
+    seed: Annotated[None, said("There is none: the entropy is the operating system's.")]
+    levels: Annotated[list[Level], said("Those of a hierarchy top first, exact ones left out.", min_length=1)]
     hierarchy: Hierarchy | UnsetType = UNSET
-    composition: (
-        Annotated[Text, Meta(description="How the losses of the levels make the loss of the release.")] | UnsetType
-    ) = UNSET
+    composition: Annotated[Text, said("How the losses of the levels make that of the release.")] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if (self.hierarchy is UNSET) != (self.composition is UNSET):
@@ -176,7 +155,7 @@ class Step(Part, frozen=True):
 
 
 class Chosen(Part, frozen=True):
-    """What each choice was made from. these-data: the choice itself depends on the true counts, and nobody charged for that."""
+    """What each choice was made from. these-data: it depends on the true counts, and nobody charged for that."""
 
     loss: Choice
     rule: Choice
@@ -194,9 +173,9 @@ class Budget(Part, frozen=True):
     limit_given: Annotated[dict[str, Amount], Meta(min_length=1)]
     loss: Amount
     spent_after: Amount
-    entry: Annotated[int, Meta(ge=2, description="The charge's number in the ledger.")]
-    hash: Annotated[Sha256, Meta(description="The charge's hash: `fairpost budget verify` finds it in the chain.")]
-    other_ledgers: Annotated[Text, Meta(description="Which other ledgers hold the same data, as the publisher says.")]
+    entry: Annotated[int, said("The charge's number in the ledger.", ge=2)]
+    hash: Annotated[Sha256, said("The charge's hash: `fairpost budget verify` finds it in the chain.")]
+    other_ledgers: Annotated[Text, said("Which other ledgers hold the same data, as the publisher says.")]
 
 
 class Statement(Part, frozen=True):
@@ -207,11 +186,11 @@ class Statement(Part, frozen=True):
     """
 
     statement: Literal["fairpost release statement 2"]
-    date: Annotated[str, Meta(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$", description="The day of the charge (UTC).")]
+    date: Annotated[str, said("The day of the charge (UTC).", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     table: Table
     privacy: Annotated[Privacy, Meta(extra_json_schema={"dependentRequired": {"hierarchy": ["composition"]}})]
-    unprotected: Annotated[list[Item], Meta(description="What the table shows without noise.")]
-    postprocessing: Annotated[list[Step], Meta(min_length=1, description="Functions of the noisy counts, in order.")]
+    unprotected: Annotated[list[Item], said("What the table shows without noise.")]
+    postprocessing: Annotated[list[Step], said("Functions of the noisy counts, in order.", min_length=1)]
     parameters_chosen: Chosen
     budget: Budget
     software: Annotated[dict[str, Text], Meta(extra_json_schema={"required": ["fairpost", "opendp", "published_with"]})]
@@ -222,14 +201,6 @@ def schema() -> dict[str, Any]:
     made = msgspec.json.schema(Statement)
     title = "Statement of a release with differential privacy, version 2"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **made}
-
-
-def check(data: Mapping[str, Any]) -> None:
-    """A statement keeps its own type before anything is charged, or nothing is."""
-    try:
-        msgspec.convert(data, Statement)
-    except msgspec.ValidationError as error:
-        raise ParameterError(f"the statement of a release must keep its schema, and would not: {error}") from None
 
 
 def as_text(data: Mapping[str, Any]) -> str:
@@ -246,50 +217,38 @@ class Facts:
 
     terms: Terms
     charge: Entry
-    request: Mapping[str, Any]
+    kept: Kept
     publication: Publication
     outcome: Outcome
     columns: Sequence[str]
     rows: int
-    table_sha256: str
-    software: Mapping[str, str]
+    table: str
+    """The table as it is published."""
 
     @property
-    def levels(self) -> list[Level]:
-        """Those with noise, top first."""
-        return [msgspec.convert(dict(level), Level) for level in self.request["levels"]]
+    def shape(self) -> Shape | None:
+        """The hierarchy, where the release is one of levels."""
+        return self.kept.shape
 
     @property
     def used(self) -> Mapping[str, Any]:
         """Which column of the source played which part."""
         found = self.publication.columns
-        return self.request.get("columns", {}) if found is None else found
-
-    @property
-    def shape(self) -> Shape | None:
-        """The hierarchy, where the release is one of levels."""
-        return Shape.of(self.request["hierarchy"]) if "hierarchy" in self.request else None
-
-    @property
-    def total(self) -> str | None:
-        """Where the total is from, of a rule that keeps one."""
-        p = self.publication
-        if self.shape is not None:
-            return TOTALS[rules.total_kind(self.request, p)]
-        return TOTALS[p.total_kind] if p.postprocess in rules.KEEP else None
+        return self.kept.request.get("columns", {}) if found is None else found
 
 
 def statement(facts: Facts) -> dict[str, Any]:
     """The statement as data."""
-    body, terms = facts.charge.body, facts.terms
+    import fairpost
+
+    body, terms, p = facts.charge.body, facts.terms, facts.publication
+    safe: str | UnsetType = SAFE if p.csv_safe else UNSET
     made = Statement(
         statement="fairpost release statement 2",
         date=body["time"],
-        table=Table(
-            TABLE, facts.table_sha256, facts.rows, list(facts.columns), _entities(facts), SAFE if facts.publication.csv_safe else UNSET
-        ),
+        table=Table(TABLE, digest(facts.table), facts.rows, list(facts.columns), _entities(facts), safe),
         privacy=_privacy(facts),
-        unprotected=unprotected(facts),
+        unprotected=_unprotected(facts),
         postprocessing=_steps(facts),
         parameters_chosen=_chosen(facts),
         budget=Budget(
@@ -303,14 +262,19 @@ def statement(facts: Facts) -> dict[str, Any]:
             hash=facts.charge.hash,
             other_ledgers=terms.others,
         ),
-        software=dict(facts.software),
-    )  # fmt: skip
+        software={**facts.kept.software, "published_with": f"fairpost {fairpost.__version__}"},
+    )
     found: dict[str, Any] = msgspec.to_builtins(made)
+    try:
+        msgspec.convert(found, Statement)  # before anything is charged, or nothing is
+    except msgspec.ValidationError as error:
+        raise ParameterError(f"the statement of a release must keep its schema, and would not: {error}") from None
     return found
 
 
 def _privacy(facts: Facts) -> Privacy:
-    terms, levels, shape = facts.terms, facts.levels, facts.shape
+    terms, request, shape = facts.terms, facts.kept.request, facts.shape
+    levels = [msgspec.convert(dict(level), Level) for level in request["levels"]]
     rho = sum((Fraction(level.rho) for level in levels), Fraction(0))
     epsilons = [Fraction(level.epsilon) for level in levels if level.epsilon is not None]
     epsilon, delta = None, None
@@ -318,9 +282,9 @@ def _privacy(facts: Facts) -> Privacy:
         epsilon, delta = str(sum(epsilons)), "0"
     elif terms.delta is not None:
         epsilon, delta = str(epsilon_of(rho, terms.delta)), str(terms.delta)
-    c, neighbours, law = int(facts.request["entities_per_person"]), facts.request["neighbours"], levels[-1].law
+    c, neighbours, law = int(request["entities_per_person"]), request["neighbours"], levels[-1].law
     weakest = max(level.law.chance_of_zero for level in levels)
-    said = f"the noise of a count is 0 with probability {weakest:.4g}: most counts are published as they are"
+    weak = f"the noise of a count is 0 with probability {weakest:.4g}: most counts are published as they are"
     if shape is not None:
         levels = [
             msgspec.structs.replace(level, noise_standard_deviation=f"{level.law.deviation:.6g}") for level in levels
@@ -333,13 +297,13 @@ def _privacy(facts: Facts) -> Privacy:
         unit=terms.unit,
         neighbours=neighbours,
         relation=terms.relation,
-        weak_protection=said if weakest > WEAK else None,
+        weak_protection=weak if weakest > WEAK else None,
         entities_per_person=c,
         sensitivity=Sensitivity(law.norm, str(2 * c if neighbours == "replace" else c)),  # type: ignore[arg-type]
         mechanism=law.mechanism,  # type: ignore[arg-type]
         scale=law.text,
         noise_standard_deviation=f"{law.deviation:.6g}",
-        sampler=f"OpenDP {facts.software['opendp']}, exact in rational arithmetic, entropy of the operating system",
+        sampler=f"OpenDP {facts.kept.software['opendp']}, exact in rational arithmetic, entropy of the operating system",
         seed=None,
         levels=levels,
         hierarchy=UNSET if shape is None else msgspec.convert(shape.public(), Hierarchy),
@@ -361,7 +325,7 @@ def _chosen(facts: Facts) -> Chosen:
     return Chosen(**{name: facts.publication.chosen.get(name, NOT_STATED) for name in names})  # type: ignore[arg-type]
 
 
-def unprotected(facts: Facts) -> list[Item]:
+def _unprotected(facts: Facts) -> list[Item]:
     """What the table shows without noise."""
     taken, p, shape = "taken to be public by the publisher", facts.publication, facts.shape
     items = [Item("the list of rows", str(facts.rows), taken)]
@@ -393,10 +357,12 @@ def unprotected(facts: Facts) -> list[Item]:
 
 def _steps(facts: Facts) -> list[Step]:
     """The post-processing, in order; all of it works on the noisy counts alone."""
-    p, o = facts.publication, facts.outcome
+    p, o, total = facts.publication, facts.outcome, None
+    if o.totals is not None:
+        total = TOTALS[p.total_kind if facts.shape is None else rules.total_kind(facts.kept.request, p)]
     value = None if o.totals is None or p.by_group else decimal_of(float(o.totals[0]))
     names = [p.postprocess, *(["rounding"] if p.round else [])]
-    return [Step(name, o.name, facts.total, p.by_group, value) for name in names]  # type: ignore[arg-type]
+    return [Step(name, o.name, total, p.by_group, value) for name in names]  # type: ignore[arg-type]
 
 
 # -- a statement read back ---------------------------------------------------------------------------------------------
