@@ -458,9 +458,14 @@ def test_a_ledger_of_before_is_read_and_takes_releases_where_nothing_was_exact(t
 
 
 @pytest.mark.parametrize(
-    ("exact", "groups", "says"), [(None, True, "does not list as public"), ("s", False, "nothing is exact")]
+    ("exact", "by", "groups", "says"),
+    [
+        (None, None, True, "does not list as public"),
+        ("s", "prefixes", False, "nothing is exact"),
+        (None, "columns", False, "labels of 's', which the ledger does not list as public"),
+    ],
 )
-def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, groups, says):
+def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, by, groups, says):
     """It was charged and not finished: no statement says what was exact in it, and no list what was public."""
     book = earlier(tmp_path / "l", ("the list of rows",))
     level = {
@@ -474,8 +479,8 @@ def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_pat
     }
     request = {"name": "t", "again": "", "levels": [level], "entities_per_person": 1, "neighbours": "replace"}
     counts, ids, groups = np.array([1, 2, 3]), ("a1", "a2", "b1"), ("x", "x", "y") if groups else None
-    if exact:
-        request["hierarchy"] = {"names": ["s", "id"], "by": "prefixes", "lengths": [1, 2], "exact": "s"}
+    if by:
+        request["hierarchy"] = {"names": ["s", "id"], "by": by, "lengths": [1, 2], "exact": exact}
     levels = (np.array([3, 3]), counts) if exact else (counts,)
     labels = [keeping.packed(ids), *([] if groups is None else [keeping.packed(groups)])]
     held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())

@@ -208,8 +208,8 @@ def test_an_exact_total_is_disclosed_and_said_to_be(tmp_path):
         "value": "1085",
         "source": f"computed from the true counts, without noise; an invariant of the ledger; {YEARBOOK}",
     } in done.statement["unprotected"]
-    with pytest.raises(ParameterError, match="needs the true counts"):
-        protocol.from_noisy(book, done.key, Publication("simplex", totals=(1,), total_kind="exact"), None)
+    with pytest.raises(ParameterError, match="PublicTotal or None"):
+        release_noisy(done.key, book, total="exact")
 
 
 def test_totals_by_group(tmp_path):

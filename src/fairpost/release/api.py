@@ -149,7 +149,7 @@ def release_noisy(
             csv_safe=csv_safe,
         )
         claim = None if total is None else claim_of(shape, kept.ids, kept.groups)
-        return protocol.from_noisy(book, kept.key, shape, protocol.place(out), about, claim)
+        return protocol.from_noisy(book, kept, shape, protocol.place(out), about or About(), claim)
 
     with hardened():
         return silently(work)

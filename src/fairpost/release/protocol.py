@@ -40,7 +40,7 @@ from fairpost.release.kept import Floats, Kept, packed
 from fairpost.release.ledger import Ask, Ledger
 from fairpost.release.noise import REACH, Sampler, Whole, add_noise, check_counts, demand_noise, opendp_version, sample
 from fairpost.release.publish import About, Release, check_place, prepare, publish
-from fairpost.release.request import EXACT, Publication, Request
+from fairpost.release.request import Publication, Request
 from fairpost.release.source import undeclared
 
 Say = Callable[[str], None]
@@ -107,9 +107,7 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
         except (Stopped, KeyboardInterrupt) as stopped:
             raise _stopped(ledger, jobs, str(stopped) or "an interrupt") from None
         finally:
-            for job in jobs:
-                with suppress(OSError):
-                    _temporary(ledger, job.key).unlink()
+            _unreserve(ledger, jobs)
 
 
 def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampler, say: Say | None) -> None:
@@ -121,15 +119,14 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         demand(ledger, job)
         check_counts(job.x)
         job.key = key_of(ledger, job)
-    if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
-        job.out is not None for job in jobs
-    ):
+    keys, places = [job.key for job in jobs], [job.out for job in jobs if job.out is not None]
+    if len(set(keys)) < len(keys) or len(set(places)) < len(places):
         raise ParameterError(
             "the tables of a plan must be different requests with places of their own, and two are the same"
         )
     for job in sorted(jobs, key=lambda j: j.key):
         locks.enter_context(locked(ledger.folder / f"{job.key}.lock", say=say))
-    _sweep(ledger, {job.key for job in jobs})
+    _sweep(ledger, set(keys))
     for job in jobs:
         job.charge = ledger.find("charge", job.key)
         there = kept_path(ledger, job.key).exists()
@@ -139,12 +136,13 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
             raise _uncharged(ledger, job.key)
         if job.out is not None:
             check_place(job.out, again=job.charge is not None)
-    new = [job for job in jobs if job.charge is None]
-    if not new:
-        return
-    if (
-        ledger.spent + sum(job.request.loss for job in new) > ledger.terms.limit
-    ):  # before the self-test takes its seconds
+    if new := [job for job in jobs if job.charge is None]:
+        _make_ready(ledger, new, sampler, say)
+
+
+def _make_ready(ledger: Ledger, new: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
+    """The rest of step 0, for what is to be charged: it fits, it can be published, there is room, the sampler is right."""
+    if ledger.spent + sum(job.request.loss for job in new) > ledger.terms.limit:
         ledger.charge([job.asked for job in new])
         raise BudgetError("unreachable: the charge refuses")
     for job in new:
@@ -155,10 +153,14 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         laws = [level.law for job in new for level in job.request.levels]
         selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
     except BaseException:
-        for job in new:
-            with suppress(OSError):
-                _temporary(ledger, job.key).unlink()
+        _unreserve(ledger, new)
         raise
+
+
+def _unreserve(ledger: Ledger, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        with suppress(OSError):
+            _temporary(ledger, job.key).unlink()
 
 
 def demand(ledger: Ledger, job: Job) -> None:
@@ -225,7 +227,7 @@ def _finished(ledger: Ledger, job: Job) -> Release:
     """Step 4; what was charged just now and cannot be published is unfinished, whatever the reason."""
     try:
         kept = replace(kept_of(ledger, job.key), weights=job.weights)
-        return finish(ledger, kept, job.publication, job.out, job.about, fresh=job.fresh)
+        return replace(_published(ledger, kept, job.publication, job.out, job.about), fresh=job.fresh)
     except (UnfinishedError, LedgerError):
         raise
     except Exception as error:
@@ -239,62 +241,49 @@ def _finished(ledger: Ledger, job: Job) -> Release:
     )
 
 
-def finish(
-    ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About, *, fresh: bool = False
-) -> Release:
+def _published(ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About) -> Release:
     """Step 4, out of the kept noise; also all of `from_noisy`. The caller holds the key's lock."""
-    key = kept.key
-    charge = ledger.find("charge", key)
+    charge = ledger.find("charge", kept.key)
     if charge is None:
-        raise _uncharged(ledger, key)
+        raise _uncharged(ledger, kept.key)
     release, files = prepare(ledger, kept, charge, publication, about)
-    return publish(ledger, replace(release, fresh=fresh), files, publication.key(key, about.public()), out)
+    return publish(ledger, release, files, publication.key(kept.key, about.public()), out)
 
 
 def from_noisy(
-    ledger: Ledger,
-    given: str,
-    publication: Publication,
-    out: Path | None,
-    about: About | None = None,
-    claim: Claim | None = None,
+    ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About, claim: Claim | None
 ) -> Release:
-    """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
+    """Another publication of noise that is kept: post-processing, so no charge."""
     ledger.demand()
-    key = kept_key(ledger, given)
-    if publication.total_kind == EXACT:
-        raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
     ledger.demand_new()
+    shape, public = kept.shape, ledger.terms.public
+    if claim is not None or (shape is not None and shape.exact is not None):
+        # an exact level is the ledger's, or an earlier version kept it
+        demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
+    undeclared(ledger.terms, kept.columns, dict(kept.request.get("columns", {})))
+    labels = () if shape is None or shape.by == "prefixes" else shape.names[:-1]
+    if strange := [name for name in labels if name not in public]:
+        raise ParameterError(
+            f"the kept levels have the labels of {strange[0]!r}, which the ledger does not list as public"
+        )
+    prepared = weighed(publication, kept.weights)
+    rules.check(prepared, groups=kept.groups is not None, levels=shape is not None)
     if out is not None:
         check_place(out, again=True)
-    with locked(ledger.folder / f"{key}.lock"):
-        kept = kept_of(ledger, key)
-        shape = kept.shape
-        if claim is not None or (shape is not None and shape.exact is not None):
-            # an exact level is the ledger's, or an earlier version kept it
-            demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
-        undeclared(ledger.terms, kept.columns, dict(kept.request.get("columns", {})))
-        prepared = weighed(publication, kept.weights)
-        rules.check(prepared, groups=kept.groups is not None, levels=shape is not None)
+    with locked(ledger.folder / f"{kept.key}.lock"):
         if claim is not None:
             ledger.fix(claim.values)
-        return finish(ledger, kept, prepared, out, about or About())
+        return _published(ledger, kept, prepared, out, about)
 
 
 def kept_of(ledger: Ledger, given: str) -> Kept:
-    """The noise that is kept under a key."""
-    key = given if len(given) == 64 else kept_key(ledger, given)
-    return keeping.read(kept_path(ledger, key), key)
-
-
-def kept_key(ledger: Ledger, given: str) -> str:
-    """The one key that begins so."""
+    """The noise that is kept under a key, or under the one key that begins so; 8 digits are enough."""
     if len(given) < 8 or not all(c in "0123456789abcdef" for c in given):
         raise InputError(f"a key is at least 8 hexadecimal digits, got {given[:80]!r}")
     found = sorted(p.name.removesuffix(".noisy") for p in ledger.folder.glob(f"{given}*.noisy"))
     if len(found) != 1:
         raise InputError(f"a key must name one kept noise of {ledger.path}, and {len(found)} begin with {given[:80]}")
-    return found[0]
+    return keeping.read(kept_path(ledger, found[0]), found[0])
 
 
 def kept_path(ledger: Ledger, key: str) -> Path:
