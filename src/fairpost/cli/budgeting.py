@@ -121,7 +121,7 @@ def overview(ledger: Ledger) -> dict[str, Any]:
         "unit": t.unit,
         "neighbours": t.neighbours,
         "relation": t.relation,
-        "invariants": None if t.invariants is None else t.invariants.public(),
+        "invariants": None if t.invariants is None else dict(vars(t.invariants)),
         "public": list(t.public),
         "other_ledgers": t.others,
         "measure": t.measure,

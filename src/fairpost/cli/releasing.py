@@ -177,7 +177,8 @@ def _about(path: str | None) -> About:
         many = name == "authors"
         if not (isinstance(value, list) and all(isinstance(v, str) for v in value) if many else isinstance(value, str)):
             raise InputError(f"{path}: {name} must be {'a list of texts' if many else 'a text'}, got another thing")
-    return About(**{k: tuple(v) if k == "authors" else v for k, v in given.items()})
+    words: dict[str, Any] = {k: tuple(v) if k == "authors" else v for k, v in given.items()}
+    return About(**words)
 
 
 def _tables(path: str) -> list[dict[str, Any]]:

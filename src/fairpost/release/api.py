@@ -220,28 +220,29 @@ def job_of(
     for word, value in (("again", again), ("name", name or "")):
         if not isinstance(value, str) or not (value == "" or value.isprintable()) or len(value) > 200:
             raise ParameterError(f"`{word}` must be a text on one line, got {value!r}")
-    words = {k: v for k, v in (columns or {}).items() if v is not None}
+    words = dict(columns or {})
     sensitivity, asked = Sensitivity(given.get("entities_per_person", 1), book.terms.neighbours), Asked.of(given)
     levels = _levels(given, words)
     if levels is None:
         asked.loss(book.terms)
     used = declared(book.terms, words, label_columns(levels))
     words["where"] = used.get("where", ())
-    if "group_total" in words:
-        words["total"] = words.pop("group_total")
+    if (totals := words.pop("group_total", None)) is not None:
+        words["total"] = totals
     source = read_source(counts, levels, **words).in_order()
     undeclared(book.terms, source.columns, used)
     publication = replace(_publication(book, given, source), columns=used)
     rules.check(publication, groups=source.groups is not None, levels=source.tree is not None)
     label = name if name is not None else name_of(counts)
-    words_about: dict[str, Any] = {"out": protocol.place(out), "about": about or About()}
-    words_about["weak"] = bool(given.get("accept_weak_protection"))
+    rest: dict[str, Any] = {"out": protocol.place(out), "about": about or About()}
+    rest["weak"] = bool(given.get("accept_weak_protection"))
     if source.tree is None:
         level = level_of(book.terms, sensitivity, int(source.x.size), asked)
         request = Request(label, (level,), sensitivity, again, columns=used)
-        claim, shape = claim_of(publication, source.ids, source.groups), protocol.weighed(publication, source.weights)
-        held = {"groups": source.groups, "weights": source.weights, "claim": claim}
-        return Job(request, shape, (source.x,), [packed(source.ids)], **held, **words_about)
+        rest |= {"groups": source.groups, "weights": source.weights}
+        rest["claim"] = claim_of(publication, source.ids, source.groups)
+        publication = protocol.weighed(publication, source.weights)
+        return Job(request, publication, (source.x,), [packed(source.ids)], **rest)
     tree, nodes = source.tree, source.nodes()
     noisy, exact = levels_of(book.terms, sensitivity, tree, asked)
     check_neighbours(given.get("noise"), noisy)
@@ -253,7 +254,7 @@ def job_of(
     if exact is not None:
         parts = parts_of_tree(tree, exact)
         claim = Claim(parts, dict(zip(parts, kept[0].tolist(), strict=True)))
-    return Job(request, publication, kept, labels, claim=claim, **words_about)
+    return Job(request, publication, kept, labels, claim=claim, **rest)
 
 
 def _levels(given: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:

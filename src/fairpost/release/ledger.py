@@ -214,7 +214,8 @@ class Ledger:
             if value not in known:
                 raise ParameterError(f"`{name}` must be one of {', '.join(known)}, got {value!r}")
         most, given = _limit(measure, limit, limit_delta)
-        columns, held, parts = _columns([id, *_columns(public)]), None, {}
+        columns, held = _columns([id, *_columns(public)]), None
+        parts: dict[str, Part] = {}
         asked = {"exact_total": exact_total, "exact_by": exact_by, "levels": levels, "exact": exact}
         if _is_exact(asked, neighbours, exact_source, rows):
             what, parts, own = bound_rows(rows, id=id, public=columns, by=exact_by, levels=levels, exact=exact)

@@ -97,10 +97,10 @@ class Source:
         ids = self.ids
         numbers = all(id.isdecimal() for id in ids)
         order = sorted(range(len(ids)), key=(lambda i: (len(ids[i]), ids[i])) if numbers else ids.__getitem__)
-        held = {"weights": self.weights, "totals": self.totals}
-        arrays = {name: None if one is None else one[order] for name, one in held.items()}
+        weights = None if self.weights is None else self.weights[order]
+        totals = None if self.totals is None else self.totals[order]
         groups = None if self.groups is None else tuple(map(self.groups.__getitem__, order))
-        return replace(self, x=self.x[order], ids=tuple(map(ids.__getitem__, order)), groups=groups, **arrays)
+        return Source(self.x[order], tuple(map(ids.__getitem__, order)), groups, weights, totals, self.columns)
 
     def nodes(self) -> list[Whole]:
         """The true counts of every level of the tree, root first, as whole numbers; sums are below 2^52, so exact in floats."""
@@ -195,8 +195,8 @@ def read_source(given: Any, levels: Any = None, **columns: Any) -> Source:
     if levels is None:
         return _rows(given, columns)
     if isinstance(levels, Hierarchy):
-        return _of_tree(given, levels, columns)
-    shape = levels_of(levels)
+        return _of_tree(given, levels, {k: v for k, v in columns.items() if v is not None})
+    columns, shape = {k: v for k, v in columns.items() if v is not None}, levels_of(levels)
     names, id = shape if isinstance(shape, list) else [], columns.get("id") or "id"
     if isinstance(given, (str, os.PathLike)):
         from fairpost.io.leaves import read_leaves  # where this room meets the reader of hierarchies
@@ -237,7 +237,7 @@ def _rows(given: Any, columns: Mapping[str, Any]) -> Source:
     def read() -> Any:
         from fairpost.io import read_rows  # the one place where this room meets the readers
 
-        return read_rows(given, **(columns | {"say": notes.append}))
+        return read_rows(given, **{**columns, "say": notes.append})
 
     found = quietly(name, read)
     _say(notes, name, columns.get("say"))
@@ -272,7 +272,7 @@ def _of_tree(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> Source:
 
 def _leaves(source: Source, tree: Hierarchy) -> Source:
     """Rows as the leaves of a tree, which has their ids; groups and weights have no part."""
-    return Source(source.x, (), columns=source.columns, tree=tree)
+    return Source(source.x, (), columns={k: v for k, v in source.columns.items() if k in ("id", "count")}, tree=tree)
 
 
 def refuse_columns(columns: Mapping[str, Any]) -> None:
