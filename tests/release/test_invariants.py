@@ -18,8 +18,8 @@ import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import FairpostError, ParameterError, UnsupportedError
 from fairpost.release import About, noise, protocol, release_noisy, rules, selftest
-from fairpost.release import ledger as store
 from fairpost.release import kept as keeping
+from fairpost.release import ledger as store
 from fairpost.release.chain import Entry, digest
 from fairpost.release.ledger import Ledger
 from support.releases import quick

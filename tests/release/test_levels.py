@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from fractions import Fraction
 
 import jsonschema
@@ -14,15 +12,14 @@ import yaml
 from scipy.optimize import nnls
 
 import fairpost as fp
-from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnfinishedError, UnsupportedError
+from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, LevelNoise
 from fairpost.hierarchy.rules import Unclipped, rule_of
 from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, rules, selftest, statement
-from fairpost.release.statement import stated
 from fairpost.release.request import Asked, Sensitivity, levels_of
-from support.places import FILES, TOOLS
+from fairpost.release.statement import stated
+from support.places import FILES
 from support.releases import quick
-from torture import levels_of as levels_request
 
 LEVELS = {"state": 2, "county": 4, "block": 6}
 IDS = ["020102", "010101", "010102", "010201", "020101", "010202"]
@@ -458,95 +455,6 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
     both = CliRunner().invoke(main, [*call, "--statement", str(tmp_path / "o" / "statement.json"), "--levels", "a:1"])
     assert both.exit_code == 2
     assert "got both" in both.output
-
-
-# ------------------------------------------------------------------------------------------------ crashes
-
-CRASH = """
-import os
-import numpy as np
-from pathlib import Path
-from fairpost.release import kept, protocol, publish, selftest
-from fairpost.release.ledger import Ledger
-from support.releases import quick
-from torture import levels_of
-selftest.demand = lambda *given: False
-calls = []
-def drawing(law, n):
-    calls.append(law)
-    Path({folder!r}, "drawn").open("a").write("x")
-    if {die} == len(calls):
-        os._exit(9)
-    return quick(law, n)
-was = {what}
-def dies(*given, **more):
-    was(*given, **more)
-    os._exit(9)
-{patch}
-book = Ledger.open({book!r})
-done = protocol.run(book, [levels_of(book, np.array([0, 3, 70, 8]), "1/10", Path({out!r}))], sampler=drawing)[0]
-print(done.fresh, done.statement["table"]["sha256"])
-"""
-POINTS = {
-    "after the charge": (0, "Ledger.charge", "Ledger.charge = dies", "lost", 0),
-    "in the draw of the second level": (2, "None", "", "lost", 2),
-    "after the draw of the last level": (0, "kept.write", "kept.write = lambda *a: os._exit(9)", "lost", 3),
-    "after the noise is kept": (0, "kept.write", "kept.write = dies", "kept", 3),
-    "before it is recorded": (0, "Ledger.record", "Ledger.record = lambda *a: os._exit(9)", "kept", 3),
-}
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_crash_in_the_middle_of_levels_never_draws_again(tmp_path, point, forks):
-    die, what, patch, fate, drawn = POINTS[point]
-    book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
-    words = {"folder": str(tmp_path), "book": str(book.path), "out": str(tmp_path / "o")}
-
-    def run(**more):
-        return forks.code(CRASH.format(**words, **more))
-
-    crashed = run(die=die, what=what, patch=patch)
-    assert crashed.returncode == 9, crashed.stderr
-    marks = tmp_path / "drawn"
-    assert len(marks.read_text() if marks.exists() else "") == drawn
-    assert book.spent == Fraction(1, 10)
-    second = run(die=0, what="None", patch="")
-    assert len(marks.read_text() if marks.exists() else "") == drawn
-    assert book.spent == Fraction(1, 10)
-    if fate == "lost":
-        assert "UnfinishedError" in second.stderr
-        assert not (tmp_path / "o").exists()
-        assert not list(book.folder.glob("*.noisy"))
-    else:
-        assert second.stdout.startswith("False"), second.stderr
-        assert not book.verify({"s": (tmp_path / "o" / "statement.json").read_text()}).problems
-    assert not list(book.folder.glob(".*.tmp")) + list(tmp_path.glob(".o*"))
-
-
-def test_a_sampler_that_fails_on_a_lower_level_loses_the_charge_once(tmp_path):
-    book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
-
-    def fails(law, n):
-        if n > 2:
-            raise ValueError("7391846")
-        return quick(law, n)
-
-    x = np.array([0, 3, 70, 8])
-    with pytest.raises(UnfinishedError, match=r"noise is lost \(ValueError\)"):
-        protocol.run(book, [levels_request(book, x, "1/10", None)], sampler=fails)
-    with pytest.raises(UnfinishedError, match="never drawn again"):
-        protocol.run(book, [levels_request(book, x, "1/10", None)], sampler=quick)
-    assert book.spent == Fraction(1, 10)
-
-
-@pytest.mark.long
-def test_the_storm_of_levels_in_small(tmp_path):
-    """`make torture` in little: 16 processes that release three levels each, killed at random."""
-    command = [sys.executable, str(TOOLS / "torture.py"), "--folder", str(tmp_path)]
-    words = ["--attempts", "50", "--kills", "8", "--pause", "0.02", "levels"]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all hold" in done.stdout
 
 
 def test_every_noisy_level_has_noise_of_its_law(tmp_path):
