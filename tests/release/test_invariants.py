@@ -184,8 +184,8 @@ def test_a_release_never_tells_a_row(tmp_path, monkeypatch, seed):
         "exact_by": "g",
         "exact_source": "s",
         "smallest_part": 2,
-        "public": ["group"],
     }
+    terms["public"] = ["group"]
     book = Ledger.create(tmp_path / "l", **terms, rows={"id": ids, "g": groups})
     counts = fp.Counts(x, ids=ids, groups=groups)
     for total in ("exact", fp.PublicTotal(totals)):
@@ -200,27 +200,15 @@ DOORS = {
     "groups in memory under another name": (MEMORY, {"group": "g", "by_group": True}, "is for files and data frames"),
     "a condition on counts in memory": (fp.Counts([5, 6]), {"where": "g = x"}, "is for files and data frames"),
     "a condition on numbers of a tree": (FRAME["count"], {"levels": "tree", "where": "g = x"}, "is for files and data"),
-    "labels of a tree in memory": (
-        fp.Counts([5, 6, 7], ids=list("abc")),
-        {"levels": LABELS, "split": ["1/2"] * 2},
-        "got 'secret'",
-    ),
+    "labels of a tree in memory": (fp.Counts([5, 6, 7], ids=list("abc")), {"levels": LABELS, "split": ["1/2"] * 2}, "got 'secret'"),
     "labels of a tree in its noise": (FRAME["count"], {"noise": LABELS}, "got 'secret'"),
-    "a condition beside levels of a frame": (
-        FRAME,
-        {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2},
-        "is filtered before",
-    ),
+    "a condition beside levels of a frame": (FRAME, {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2}, "is filtered before"),
     "a column without a name": (FRAME, {"group": ""}, "got ''"),
-    "ids that nobody listed": (
-        FRAME | {"rank": [3, 2, 1]},
-        {"id": "rank"},
-        "the ids must be a column that the ledger lists",
-    ),
+    "ids that nobody listed": (FRAME | {"rank": [3, 2, 1]}, {"id": "rank"}, "the ids must be a column that the ledger lists"),
     "ids of a SAIPE file that are its counts": ("saipe", {"id": "poor_5_17"}, "--id names it: 'poor_5_17'"),
     "a condition on the counts of a SAIPE file": ("saipe", {"where": "poor_5_17>2"}, "--where names it: 'poor_5_17'"),
     "states of a SAIPE file": ("saipe", {}, "'state' .group., which the ledger does not list as public"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DOORS)
@@ -516,17 +504,8 @@ FLAT = [
 TREES = [
     f"--levels g,a --split .5,.2,.3 --postprocess {rule} {more}"
     for rule in rules.TREE_RULES
-    for more in (
-        "",
-        "--round",
-        "--exact g",
-        "--exact g --round",
-        "--dry-run --exact g",
-        "--exact all",
-        "--exact a",
-        "--json -",
-    )
-]
+    for more in ("", "--round", "--exact g", "--exact g --round", "--dry-run --exact g", "--exact all", "--exact a", "--json -")
+]  # fmt: skip
 
 
 def published(folder, counts, lines, ledger):
@@ -542,14 +521,7 @@ def published(folder, counts, lines, ledger):
     out = []
     for k, line in enumerate(lines):
         given = line if "--epsilon" in line or "--rho" in line else f"{line} --epsilon 1/10"
-        words = [
-            "release",
-            str(folder / "d.csv"),
-            "--ledger",
-            str(folder / "book" / "l"),
-            "--out",
-            str(folder / f"o{k}"),
-        ]
+        words = ["release", f"{folder}/d.csv", "--ledger", f"{folder}/book/l", "--out", f"{folder}/o{k}"]
         done = CliRunner().invoke(main, [*words, *shlex.split(given)])
         out.append((line, done.exit_code, done.output, {p.name: p.read_bytes() for p in (folder / f"o{k}").glob("*")}))
     entries = Ledger.open(folder / "book" / "l").entries()
@@ -582,15 +554,9 @@ def test_what_is_published_is_a_function_of_the_noisy_counts_and_the_invariants(
     monkeypatch.setattr(protocol, "add_noise", same)
     monkeypatch.setattr(Ledger, "fingerprint", lambda self, *parts: "0" * 64)
     (tmp_path / "book").mkdir()
-    Ledger.create(
-        tmp_path / "book" / "l",
-        dataset="D",
-        neighbours="replace",
-        measure="zcdp",
-        limit="1e4",
-        public=["w", "g", "s", "tot", "a"],
-        **terms,
-    )
+    public = ["w", "g", "s", "tot", "a"]
+    words = {"dataset": "D", "neighbours": "replace", "measure": "zcdp", "limit": "1e4", "public": public}
+    Ledger.create(tmp_path / "book" / "l", **words, **terms)
     one, two = (published(tmp_path / "here", x, lines, tmp_path / "book") for x in TRUE)
     codes = [code for _, code, _, _ in one[0]]
     assert codes.count(0) > len(lines) / 2

@@ -270,16 +270,10 @@ def test_levels_by_columns_and_by_paths(tmp_path):
 
 
 def test_strange_ids_come_back(tmp_path):
-    ids = ['"a\n', '"b"', "c\nd"]
-    done = fp.release(
-        fp.Counts([1, 2, 3], ids=ids),
-        ledger(tmp_path),
-        levels={"first": 1, "all of it": 3},
-        rho="1/2",
-        split=["1/2", "1/2"],
-    )
-    assert part(done.table, "all of it", "id") == ids
-    assert part(done.table, "first", "id") == ['"', "c"]
+    ids, words = ['"a\n', '"b"', "c\nd"], {"rho": "1/2", "split": ["1/2", "1/2"]}
+    made = fp.release(fp.Counts([1, 2, 3], ids=ids), ledger(tmp_path), levels={"first": 1, "all of it": 3}, **words)
+    assert part(made.table, "all of it", "id") == ids
+    assert part(made.table, "first", "id") == ['"', "c"]
 
 
 def test_the_noise_of_an_audit_is_the_noise_of_a_release(tmp_path):
@@ -301,14 +295,8 @@ def test_the_noise_of_an_audit_is_the_noise_of_a_release(tmp_path):
 REFUSED = {
     "a share of 0 would be exact": ({"split": ["0", "1/2", "1/2"]}, "level 'state' would be published without noise"),
     "a sigma of 0 too": ({"rho": None, "split": None, "sigmas": ["1", "0", "1"]}, "level 'county' would be published"),
-    "a level left out": (
-        {"split": {"state": "1/2", "block": "1/2"}},
-        "level 'county' would be published without noise",
-    ),
-    "below an exact level too": (
-        {"exact": "state", "split": ["1/2", "0", "1/2"]},
-        "level 'county' would be published without noise",
-    ),
+    "a level left out": ({"split": {"state": "1/2", "block": "1/2"}}, "level 'county' would be published without noise"),
+    "below an exact level too": ({"exact": "state", "split": ["1/2", "0", "1/2"]}, "level 'county' would be published without"),
     "exact leaves": ({"exact": "block"}, "must have noise, got it as exact"),
     "floats": ({"rho": 0.5}, "`rho` must be exact"),
     "a float share": ({"split": [0.1, "2/5", "1/2"]}, "`split of state` must be exact"),
@@ -323,7 +311,7 @@ REFUSED = {
     "an unknown level": ({"exact": "tract"}, "must be one of all, state, county, block, got 'tract'"),
     "levels that make no sense": ({"levels": "state:2,state:4"}, "with names that differ"),
     "a split without levels": ({"levels": None}, "needs `levels`"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -369,21 +357,15 @@ def test_a_plan_of_levels_and_a_table_is_one_transaction(tmp_path):
     book = ledger(tmp_path, limit="1")
     pl.DataFrame({"id": IDS, "count": X}).write_csv(tmp_path / "blocks.csv")
     (tmp_path / "towns.csv").write_text("id,count\nA,5\nB,70\n")
+    levels = {"rho": "3/4", "levels": "state:2,county:4,block:6", "split": SPLIT}
     tables = [
-        {
-            "name": "blocks",
-            "file": tmp_path / "blocks.csv",
-            "rho": "3/4",
-            "levels": "state:2,county:4,block:6",
-            "split": SPLIT,
-        },
-        {"name": "towns", "file": tmp_path / "towns.csv", "rho": "1/2"},
+        {"name": "blocks", "file": tmp_path / "blocks.csv", **levels},
+        {"name": "towns", "file": tmp_path / "towns.csv"},
     ]
     with pytest.raises(BudgetError, match="asked 5/4"):
-        release_plan(tables, book, tmp_path / "o")
+        release_plan([tables[0], tables[1] | {"rho": "1/2"}], book, tmp_path / "o")
     assert book.spent == 0
-    tables[1]["rho"] = "1/4"
-    done = release_plan(tables, book, tmp_path / "o")
+    done = release_plan([tables[0], tables[1] | {"rho": "1/4"}], book, tmp_path / "o")
     assert [d.fresh for d in done] == [True, True]
     assert [d.statement["table"]["rows"] for d in done] == [12, 2]
     assert book.spent == 1
