@@ -650,7 +650,7 @@ def test_a_statement_read_back_says_what_was_released(tmp_path):
     assert told == ("discrete-laplace", 20.0, "simplex", 1085.0)
     for text in ("{}", "[]", "7", "{", '{"statement": "fairpost release statement 1"}', "\ud800"):
         (tmp_path / "bad.json").write_text(text, errors="surrogatepass")
-        with pytest.raises(InputError, match="bad.json: must be a statement of a release") as refused:
+        with pytest.raises(InputError, match="must be a statement of a release") as refused:
             stated(tmp_path / "bad.json")
         assert "\n" not in str(refused.value)
 
