@@ -411,7 +411,8 @@ def stated(path: str | os.PathLike[str]) -> Stated:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (ValueError, AttributeError, TypeError, KeyError) as error:
-        said = " ".join(str(error).split())[:200] if isinstance(error, msgspec.ValidationError) else "got another file"
+        wrong = "".join(c if c.isprintable() else "?" for c in str(error)[:200])  # it may quote what is in the file
+        said = wrong if isinstance(error, msgspec.ValidationError) else "got another file"
         raise InputError(f"{path}: must be a statement of a release ({KIND}): {said}") from None
 
 
