@@ -182,8 +182,25 @@ def _there(out: Path, files: Mapping[str, str]) -> bool:
 
 def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any]:
     """The registry's record as data, out of a statement."""
-    privacy, budget = made["privacy"], made["budget"]
-    title = about.title or budget["name"]
+    privacy, budget, rows = made["privacy"], made["budget"], made["table"]["rows"]
+    title, sensitivity = about.title or budget["name"], privacy["sensitivity"]
+    leaves, by_level, scales = "rows", "", privacy["scale"]
+    if "hierarchy" in privacy:
+        leaves, levels = f"leaves of level {privacy['hierarchy']['names'][-1]}", privacy["levels"]
+        losses = (f"{v['name']} {v['loss']} (sensitivity {v['sensitivity']['value']})" for v in levels)
+        by_level = f"; loss by level: {', '.join(losses)}; {privacy['composition']}"
+        scales = ", ".join(f"{v['scale']} on level {v['name']}" for v in levels)
+    stated = {name: privacy[name] for name in ("epsilon", "delta", "rho") if privacy[name] is not None}
+    exactly = ", ".join(f"{name} {amount}" for name, amount in stated.items())
+    limit = ", ".join(f"{name} {amount}" for name, amount in budget["limit_given"].items())
+    # the registry asks for numbers: each float is at least the amount
+    floats = {name: float_up(Fraction(v)) for name, v in stated.items() if measure == "zcdp" or name == "epsilon"}
+    shown = (
+        f"{item['what']}{'' if item['value'] is None else ' (' + item['value'] + ')'}: {item['source']}"
+        for item in made["unprotected"]
+    )
+    steps = (step["rule"] + (f" (total: {step['total']})" if step["total"] else "") for step in made["postprocessing"])
+    chosen = "; ".join(f"{name}: {word}" for name, word in made["parameters_chosen"].items())
     return {
         "url_slug": re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_") or "release",
         "status": "Draft",
@@ -195,21 +212,21 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
                 "intended_use": about.intended_use or OPEN,
                 "data_product_type": "Summary statistics",
                 "data_product_region": about.region or OPEN,
-                "description": about.description or f"{made['table']['rows']} noisy counts: {budget['name']}.",
+                "description": about.description or f"{rows} noisy counts: {budget['name']}.",
                 "publication_date": made["date"],
             },
             "dp_variant": {
                 "variant_name": VARIANTS[measure],
-                "data_domain": f"Vectors of {made['table']['rows']} whole counts, one for each row of a public list.",
-                "unprotected_quantities": "; ".join(map(_quantity, made["unprotected"])) + ".",
+                "data_domain": f"Vectors of {rows} whole counts, one for each row of a public list.",
+                "unprotected_quantities": "; ".join(shown) + ".",
             },
             "privacy_loss": {
                 "privacy_unit": privacy["unit"],
-                "privacy_unit_details": f"{privacy['relation'][0].upper()}{privacy['relation'][1:]}. One {privacy['unit']} is in at most "
-                f"{privacy['entities_per_person']} of the {_rows(privacy)}, by 1 in each: sensitivity "
-                f"{privacy['sensitivity']['value']} ({privacy['sensitivity']['norm']}){_by_level(privacy)}.",
-                "privacy_parameters": _parameters(privacy, measure),
-                "privacy_parameters_details": _details(made),
+                "privacy_unit_details": f"{privacy['relation'][0].upper()}{privacy['relation'][1:]}. One {privacy['unit']} is in "
+                f"at most {privacy['entities_per_person']} of the {leaves}, by 1 in each: sensitivity {sensitivity['value']} "
+                f"({sensitivity['norm']}){by_level}.",
+                "privacy_parameters": {name: v for name, v in floats.items() if name != "delta" or v > 0},
+                "privacy_parameters_details": f"Exactly: {exactly}. The limit for all releases of these data: {limit}.",
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -220,16 +237,14 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
                 "access_type": "Non-interactive",
             },
             "accounting": {
-                "post_processing": "; ".join(map(_step, made["postprocessing"]))
-                + ". All of it is a function of the noisy counts.",
+                "post_processing": f"{'; '.join(steps)}. All of it is a function of the noisy counts.",
                 "composition": f"{budget['composition']}: limit {budget['limit']}, spent after this release "
                 f"{budget['spent_after']}.",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": "Chosen from: "
-                + "; ".join(f"{k}: {v}" for k, v in made["parameters_chosen"].items())
-                + f". Other ledgers of these data: {budget['other_ledgers']}.",
-                "mechanisms": f"{privacy['mechanism']} {_scales(privacy)} for whole counts; {privacy['sampler']}. "
+                "preprocessing_and_hyperparameter_tuning": f"Chosen from: {chosen}. Other ledgers of these data: "
+                f"{budget['other_ledgers']}.",
+                "mechanisms": f"{privacy['mechanism']} of scale {scales} for whole counts; {privacy['sampler']}. "
                 f"No floating-point noise. Made by fairpost {made['software']['fairpost']}.",
                 "justification": OPEN,
             },
@@ -239,49 +254,6 @@ def record(made: Mapping[str, Any], measure: str, about: About) -> dict[str, Any
             },
         },
     }
-
-
-def _rows(privacy: Mapping[str, Any]) -> str:
-    return f"leaves of level {privacy['hierarchy']['names'][-1]}" if "hierarchy" in privacy else "rows"
-
-
-def _by_level(privacy: Mapping[str, Any]) -> str:
-    """The loss of each level of a hierarchy, and its sensitivity where it is not that of the leaves."""
-    if "hierarchy" not in privacy:
-        return ""
-    parts = (
-        f"{level['name']} {level['loss']} (sensitivity {level['sensitivity']['value']})" for level in privacy["levels"]
-    )
-    return f"; loss by level: {', '.join(parts)}; {privacy['composition']}"
-
-
-def _scales(privacy: Mapping[str, Any]) -> str:
-    if "hierarchy" not in privacy:
-        return f"of scale {privacy['scale']}"
-    return "of scale " + ", ".join(f"{level['scale']} on level {level['name']}" for level in privacy["levels"])
-
-
-def _quantity(item: Mapping[str, Any]) -> str:
-    value = "" if item["value"] is None else f" ({item['value']})"
-    return f"{item['what']}{value}: {item['source']}"
-
-
-def _step(step: Mapping[str, Any]) -> str:
-    return str(step["rule"]) + (f" (total: {step['total']})" if step["total"] else "")
-
-
-def _parameters(privacy: Mapping[str, Any], measure: str) -> dict[str, float]:
-    """Numbers, which the registry asks for; each float is at least the amount."""
-    names = ("epsilon",) if measure == "pure" else ("epsilon", "delta", "rho")
-    found = {name: float_up(Fraction(privacy[name])) for name in names if privacy[name] is not None}
-    return {name: value for name, value in found.items() if name != "delta" or value > 0}
-
-
-def _details(made: Mapping[str, Any]) -> str:
-    privacy, budget = made["privacy"], made["budget"]
-    exact = ", ".join(f"{n} {privacy[n]}" for n in ("epsilon", "delta", "rho") if privacy[n] is not None)
-    limit = ", ".join(f"{name} {value}" for name, value in budget["limit_given"].items())
-    return f"Exactly: {exact}. The limit for all releases of these data: {limit}."
 
 
 def yaml(data: Any, indent: int = 0) -> str:
@@ -310,27 +282,19 @@ def _scalar(value: str | int | float) -> str:
 
 def dataset(made: Mapping[str, Any], about: About) -> dict[str, Any]:
     """schema.org Dataset, with the statement as its measurement technique."""
+    table, definition = made["table"], made["privacy"]["definition"]
+    file = {"@type": "DataDownload", "contentUrl": TABLE, "encodingFormat": "text/csv", "sha256": table["sha256"]}
     described = {
         "@context": "https://schema.org/",
         "@type": "Dataset",
         "name": about.title or made["budget"]["name"],
-        "description": about.description
-        or f"{made['table']['rows']} counts with {made['privacy']['definition']}; see {STATEMENT}.",
+        "description": about.description or f"{table['rows']} counts with {definition}; see {STATEMENT}.",
         "datePublished": made["date"],
         "measurementTechnique": STATEMENT,
-        "variableMeasured": [name for name in made["table"]["columns"] if name in ("count", "share")],
-        "distribution": [
-            {
-                "@type": "DataDownload",
-                "contentUrl": TABLE,
-                "encodingFormat": "text/csv",
-                "sha256": made["table"]["sha256"],
-            }
-        ],
+        "variableMeasured": [name for name in table["columns"] if name in ("count", "share")],
+        "distribution": [file],
     }
     if about.curator:
         described["creator"] = {"@type": "Organization", "name": about.curator}
-    for name, value in (("url", about.url), ("license", about.license), ("spatialCoverage", about.region)):
-        if value:
-            described[name] = value
-    return described
+    words = {"url": about.url, "license": about.license, "spatialCoverage": about.region}
+    return described | {name: value for name, value in words.items() if value}

@@ -377,18 +377,9 @@ class Publication:
 
     def public(self) -> dict[str, Any]:
         """What tells two publications apart; what came later is named only where it is asked for, so that old names stay."""
-        later = {"csv_safe": True} if self.csv_safe else {}
-        return later | {
-            "postprocess": self.postprocess,
-            "round": self.round,
-            "by_group": self.by_group,
-            "totals": None if self.totals is None else list(self.totals),
-            "total": self.total_kind,
-            "source": self.source,
-            "chosen": dict(self.chosen),
-            "columns": None if self.columns is None else dict(self.columns),
-            "weights": self.weights,
-        }
+        made = dict(vars(self))
+        made["total"] = made.pop("total_kind")
+        return made if self.csv_safe else {name: said for name, said in made.items() if name != "csv_safe"}
 
     def key(self, request: str, about: Mapping[str, Any]) -> str:
         """The publication's name in the ledger."""
