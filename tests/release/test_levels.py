@@ -12,7 +12,7 @@ import yaml
 from scipy.optimize import nnls
 
 import fairpost as fp
-from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnsupportedError
+from fairpost.errors import BudgetError, CountsError, FairpostError, InputError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, LevelNoise
 from fairpost.hierarchy.rules import Unclipped, rule_of
 from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, rules, selftest, statement
@@ -419,6 +419,12 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
     fp.release(tmp_path / "blocks.csv", book, **words, **columns, out=tmp_path / "o")
     found = stated(tmp_path / "o" / "statement.json")
     assert (found.levels, found.level_sigma, found.whole) == ("state:2,county:4,block:6", "0,0,1.5,2", True)
+    lone = json.loads((tmp_path / "o" / "statement.json").read_text())
+    for part_of in ("composition", "hierarchy"):
+        less = lone | {"privacy": {k: v for k, v in lone["privacy"].items() if k != part_of}}
+        (tmp_path / "less.json").write_text(json.dumps(less))
+        with pytest.raises(InputError, match="a hierarchy must have its composition, got one of them - at"):
+            stated(tmp_path / "less.json")
     call = ["audit", str(tmp_path / "blocks.csv"), "--id", "geoid", "--count", "pop", "--runs", "2000", "--json", "-"]
     by = CliRunner().invoke(main, [*call, "--statement", str(tmp_path / "o" / "statement.json")])
     assert by.exit_code == 0, by.output

@@ -105,18 +105,18 @@ class Terms:
         return "epsilon" if self.measure == "pure" else "rho"
 
     def body(self) -> dict[str, Any]:
-        """For the first entry."""
+        """For the first entry, and for whoever looks at the ledger."""
         return {
             "dataset": self.dataset,
             "unit": self.unit,
             "neighbours": self.neighbours,
-            "measure": self.measure,
-            "limit": str(self.limit),
-            "limit_given": dict(self.limit_given),
             "relation": self.relation,
             "invariants": None if self.invariants is None else dict(vars(self.invariants)),
             "public": list(self.public),
             "other_ledgers": self.others,
+            "measure": self.measure,
+            "limit": str(self.limit),
+            "limit_given": dict(self.limit_given),
         }
 
     @classmethod
