@@ -208,10 +208,7 @@ LAWS = {"protocol": (10.0,), "levels": (40.0, 20.0)}
 
 def tested(ledger: Ledger, *laws: noise.Law) -> None:
     """As after a self-test that passed: the torture is about the protocol."""
-    here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
-    selftest._remember(
-        ledger.folder / "selftest.json", here, [[law.mechanism, law.text] for law in (*selftest.LAWS, *laws)]
-    )
+    selftest.remember(ledger.folder / "selftest.json", (*selftest.LAWS, *laws))
 
 
 def preload(law: noise.Law) -> None:

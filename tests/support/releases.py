@@ -35,13 +35,9 @@ def quick(law, n):
 
 def with_selftest(ledger, *laws):
     """As after a self-test that passed for these laws (name, scale)."""
-    here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
-    known = [
-        *selftest.LAWS,
-        *(noise.Law(*law) for law in laws),
-        *(noise.Law("discrete-laplace", b) for b in (5.0, 10.0, 20.0)),
-    ]
-    selftest._remember(ledger.folder / "selftest.json", here, [[law.mechanism, law.text] for law in known])
+    usual = (("discrete-laplace", b) for b in (5.0, 10.0, 20.0))
+    known = [noise.Law(*law) for law in (*laws, *usual)]
+    selftest.remember(ledger.folder / "selftest.json", [*selftest.LAWS, *known])
     return ledger
 
 
