@@ -240,12 +240,12 @@ class Ledger:
             made._fill(parts)
             private_folder(made.folder)
             sync_folder(place.parent)
+            return cls.open(place)  # whoever made it says the same as whoever opens it, to the order of the words
         except BaseException:
             for left in (place, place.with_name(place.name + "-journal")):
                 with suppress(OSError):
                     left.unlink()
             raise
-        return cls.open(place)  # whoever made it says the same as whoever opens it, to the order of the words
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
