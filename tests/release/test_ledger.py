@@ -309,6 +309,29 @@ def test_rewritten_sums_are_found_even_where_every_hash_holds(entries, says):
     assert says in found[0]
 
 
+FOLLOWS = {
+    "rows again": ("rows", {"parts": {"a": [3, "x"]}}, "it says again what an earlier entry has fixed"),
+    "values again": ("values", {"values": {"a": "tag"}}, "it says again what an earlier entry has fixed"),
+    "values of no part": ("values", {"values": {"c": "tag"}}, "it has the value of a part that is not bound"),
+    "a copy of nothing": ("copy", {"publication": "d"}, "it is a copy of what was never published"),
+    "another kind": ("refund", {"loss": "1"}, "its kind is not known"),
+    "new rows": ("rows", {"parts": {"c": [3, "x"]}}, None),
+    "another value": ("values", {"values": {"b": "tag"}}, None),
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWS)
+def test_what_is_exact_is_said_once_even_where_every_hash_holds(case):
+    kind, body, says = FOLLOWS[case]
+    entries = chain()
+    for k, (name, said) in enumerate(
+        (("rows", {"parts": {"a": [3, "x"], "b": [3, "y"]}}), ("values", {"values": {"a": "tag"}}))
+    ):
+        entries.append(Entry.after(entries[-1], name, str(k), said))
+    entries.append(Entry.after(entries[-1], kind, "z", body))
+    assert check_chain(entries).problems == ([] if says is None else [f"entry 4: {says}"])
+
+
 def test_a_done_needs_its_charge_and_a_ledger_opens_once():
     entries = chain(("1/2", "1/2"))
     good = [*entries, Entry.after(entries[-1], "done", "d", {"of": "0"})]
