@@ -33,9 +33,7 @@ def ledger(folder: str, **terms: Any) -> fp.Ledger:
 def remember(book: fp.Ledger, laws: list[tuple[str, float]]) -> None:
     from fairpost.release import noise, selftest
 
-    here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
-    known = [*selftest.LAWS, *(noise.Law(*law) for law in laws)]
-    selftest._remember(book.folder / "selftest.json", here, [[law.mechanism, law.text] for law in known])
+    selftest.remember(book.folder / "selftest.json", [*selftest.LAWS, *(noise.Law(*law) for law in laws)])
 
 
 def timed(*words: str, cwd: str) -> tuple[float, float, float]:

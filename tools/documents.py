@@ -241,9 +241,9 @@ def kept() -> list[Any]:
         assert seen.exit_code == 0, seen.output
         found = [table["statement"] for table in json.loads(seen.stdout)["tables"]]
         for statement in found:
-            statement["budget"] |= {"entry": 1, "hash": "0" * 64}
+            statement |= {"date": "2026-01-01", "budget": statement["budget"] | {"entry": 2, "hash": "0" * 64}}
             step = statement["postprocessing"][0]
-            step["total_value"] = 5000 if step["total"] in ("exact", "public") else step["total_value"]
+            step["total_value"] = "5000" if step["total"] in ("exact", "public") else step["total_value"]
             statement["table"]["sha256"] = hashlib.sha256(NOISY).hexdigest()
         Path("../statements.json").write_text(json.dumps(found), encoding="utf-8")
         for name in ("rows.csv", "plan.toml"):

@@ -35,11 +35,10 @@ import numpy as np
 
 from fairpost.counts import Counts
 from fairpost.errors import BudgetError, FairpostError, LedgerError, UnfinishedError
-from fairpost.release import api, noise, protocol, rules, selftest, tree_rules
+from fairpost.release import api, noise, protocol, rules, selftest
 from fairpost.release import kept as keeping
 from fairpost.release.ledger import Ask, Ledger
-from fairpost.release.request import Publication, PublicTotal, Request, Sensitivity, level_of
-from fairpost.release.source import Source
+from fairpost.release.request import Publication, PublicTotal
 
 PROCESSES = 16
 MUST_BE_ZERO = (
@@ -191,10 +190,9 @@ def check_ledger(tally: Tally, ledger: Ledger, drawn: dict[str, list[str]]) -> N
 
 
 def request_of(ledger: Ledger, x: np.ndarray, epsilon: str, out: Path | None, again: str = "") -> protocol.Job:
-    sensitivity = Sensitivity(1, ledger.terms.neighbours)
-    level = level_of(ledger.terms, sensitivity, "table", x.size, epsilon=epsilon, rho=None, mechanism=None)
-    source = Source(x, tuple(f"row{i}" for i in range(x.size)), None, None, None)
-    return protocol.job_of(Request("t", (level,), sensitivity, again), Publication("simplex", round=True), source, out)
+    """A release of one table, in whole numbers."""
+    counts = Counts(x, ids=[f"row{i}" for i in range(x.size)])
+    return api.job_of(ledger, counts, {"epsilon": epsilon, "round": True}, out=out, again=again, name="t")
 
 
 def levels_of(ledger: Ledger, x: np.ndarray, epsilon: str, out: Path | None, again: str = "") -> protocol.Job:
@@ -210,10 +208,7 @@ LAWS = {"protocol": (10.0,), "levels": (40.0, 20.0)}
 
 def tested(ledger: Ledger, *laws: noise.Law) -> None:
     """As after a self-test that passed: the torture is about the protocol."""
-    here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
-    selftest._remember(
-        ledger.folder / "selftest.json", here, [[law.mechanism, law.text] for law in (*selftest.LAWS, *laws)]
-    )
+    selftest.remember(ledger.folder / "selftest.json", (*selftest.LAWS, *laws))
 
 
 def preload(law: noise.Law) -> None:
@@ -224,10 +219,13 @@ def preload(law: noise.Law) -> None:
     from fairpost.hierarchy.rules import Unclipped, rule_of
 
     y = noise.in_process(law, 5)
-    rules.apply(Publication("simplex", round=True), y, law, groups=None, weights=None, key=b"")
+    levels = [{"mechanism": law.mechanism, "scale": law.text}]
+    rules.outcome_of(
+        Publication("simplex", round=True), keeping.Kept("", {"levels": levels}, (y,), (b"",), None, None, b"", {})
+    )
     tree = Hierarchy.from_geoids(["0000", "1001"], {"place": 1, "leaf": 4})
     both = LevelNoise(tree, sigmas=[40.0, 40.0, 20.0], kind="discrete-laplace")
-    for pi in (rule_of(tree_rules.USUAL, tree, whole=True), Unclipped(tree)):
+    for pi in (rule_of(rules.TREE_USUAL, tree, whole=True), Unclipped(tree)):
         pi.apply(np.ones(tree.nodes), both)
 
 

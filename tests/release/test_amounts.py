@@ -12,34 +12,36 @@ from fairpost.errors import ParameterError
 from fairpost.noise import conversion
 from fairpost.release import amounts
 
-
-@pytest.mark.parametrize(
-    ("given", "value"),
-    [
-        ("0.1", "1/10"),
-        ("1/3", "1/3"),
-        ("1e-10", "1/10000000000"),
-        (2, "2"),
-        (Fraction(3, 7), "3/7"),
-        (Decimal("0.25"), "1/4"),
-    ],
-)
-def test_an_amount_is_the_ratio_that_was_typed(given, value):
-    assert amounts.amount(given, "epsilon") == Fraction(value)
+GOOD = {
+    "0.1": "1/10", "1/3": "1/3", "1e-10": "1/10000000000", 2: "2", Fraction(3, 7): "3/7", Decimal("0.25"): "1/4", Decimal("12.5"): "25/2",
+    Decimal("1e60"): 10**60, Decimal("1e-60"): Fraction(1, 10**60),
+}  # fmt: skip
+FLOATS = [0.1, 1.0, 0.0, -0.0, True, False, None, float("nan"), b"1", [1]]
+BAD = ["0", "-1", "", "x", "1/0", "0/5", "nan", "inf", "1.", ".5", "1_0", "٣", "1 /2", "1e999", "9" * 80]
+BAD += [Decimal(d) for d in ("1e61", "1e-61", "NaN", "Infinity", "-1", "0")]
 
 
-@pytest.mark.parametrize("given", [0.1, 1.0, True, None, float("nan"), b"1", [1]])
+@pytest.mark.parametrize("given", GOOD, ids=repr)
+def test_an_amount_is_the_ratio_that_was_typed(given):
+    assert amounts.amount(given, "epsilon") == amounts.share(given, "epsilon") == Fraction(GOOD[given])
+
+
+@pytest.mark.parametrize("given", FLOATS, ids=repr)
 def test_what_is_not_exact_is_refused_by_name(given):
-    with pytest.raises(ParameterError, match="`epsilon` must be exact"):
-        amounts.amount(given, "epsilon")
+    for read in (amounts.amount, amounts.share):
+        with pytest.raises(ParameterError, match="`epsilon` must be exact"):
+            read(given, "epsilon")
 
 
-@pytest.mark.parametrize(
-    "given", ["0", "-1", "", "x", "1/0", "0/5", "nan", "inf", "1.", ".5", "1_0", "٣", "1 /2", "1e999", "9" * 80]
-)
+@pytest.mark.parametrize("given", BAD, ids=repr)
 def test_what_is_no_amount_above_0_is_refused(given):
-    with pytest.raises(ParameterError, match="`epsilon` must be an amount above 0"):
+    with pytest.raises(ParameterError) as refused:
         amounts.amount(given, "epsilon")
+    assert str(refused.value) == f'`epsilon` must be an amount above 0 such as "0.1" or "1/3", got {str(given)[:60]!r}'
+
+
+def test_a_share_may_be_nothing():
+    assert [amounts.share(zero, "share") for zero in ("0", 0, Fraction(0), Decimal("0.0"))] == [0, 0, 0, 0]
 
 
 def test_20000_random_decimals_the_scale_never_promises_more_than_it_keeps():
@@ -58,47 +60,40 @@ def test_20000_random_decimals_the_scale_never_promises_more_than_it_keeps():
     assert worse > 5_000  # floats that are not rounded up break the promise in about half of the cases
 
 
+def test_a_root_is_the_smallest_float_above_it():
+    """Of small and large numbers: a root that is one float too large wastes noise, one too small breaks the promise."""
+    rng = random.Random(4)
+    for _ in range(300):
+        square = Fraction(rng.randint(1, 10**18), rng.randint(1, 10**18)) * Fraction(10) ** rng.randint(-12, 12)
+        root = amounts.root_up(square)
+        assert Fraction(root) ** 2 >= square > Fraction(math.nextafter(root, 0.0)) ** 2
+    assert amounts.root_up(Fraction(0)) == 0.0
+    for exact in (Fraction(1, 2), Fraction(3), Fraction(2.0**-1000)):  # what is a float stays what it is
+        assert amounts.float_up(exact) == float(exact)
+    third = Fraction(1, 3)  # the nearest float lies below
+    assert Fraction(float(third)) < third <= Fraction(amounts.float_up(third))
+
+
 def test_shown_amounts_are_rounded_to_the_safe_side():
-    third = Fraction(1, 3)
-    assert amounts.rounded(third, up=True) == "0.333333333334"
-    assert amounts.rounded(third, up=False) == "0.333333333333"
-    assert amounts.rounded(Fraction(1, 10), up=True) == amounts.rounded(Fraction(1, 10), up=False) == "0.1"
-    assert amounts.rounded(Fraction(-1, 3), up=False) == "-0.333333333334"
+    third, tenth = Fraction(1, 3), Fraction(1, 10)
+    shown = [
+        (third, 12, "0.333333333334", "0.333333333333"), (tenth, 12, "0.1", "0.1"), (-third, 12, "-0.333333333333", "-0.333333333334"),
+        (Fraction(7, 3), 2, "2.34", "2.33"), (Fraction(70, 3), 1, "23.4", "23.3"), (Fraction(12), 12, "12", "12"),
+        (Fraction(-7, 3), 3, "-2.333", "-2.334"), (Fraction(0), 12, "0", "0"), (Fraction(-1, 2), 12, "-0.5", "-0.5"),
+        (Fraction(1, 10**13), 12, "0.000000000001", "0"), (Fraction(-1, 10**40), 12, "0", "-0.000000000001"),
+    ]  # fmt: skip
+    for ratio, digits, up, down in shown:
+        assert [amounts.rounded(ratio, up=way, digits=digits) for way in (True, False)] == [up, down]
     assert amounts.decimal_of(0.1).startswith("0.1000000000000000055511151231257827")
     assert Fraction(amounts.decimal_of(1 / 3)) == Fraction(1 / 3)
+    assert amounts.rho_of_pure(third) == Fraction(1, 18)
 
 
-def test_decimals_of_a_readable_size_are_amounts():
-    for given, found in (
-        ("0.1", Fraction(1, 10)),
-        ("1e60", Fraction(10**60)),
-        ("1e-60", Fraction(1, 10**60)),
-        ("12.5", Fraction(25, 2)),
-    ):
-        assert amounts.amount(Decimal(given), "limit") == found
-    for given in ("1e61", "1e-61", "NaN", "Infinity", "-1", "0"):
-        with pytest.raises(ParameterError) as refused:
-            amounts.amount(Decimal(given), "limit")
-        assert (
-            str(refused.value)
-            == f'`limit` must be an amount above 0 such as "0.1" or "1/3", got {str(Decimal(given))!r}'
-        )
-    assert amounts.share(Decimal(0), "share") == 0
+# -- (epsilon, delta) and rho ------------------------------------------------------------------------------------------
 
 
-def test_ratios_and_decimals_for_people():
-    assert amounts.text(Fraction(1, 10)) == "1/10"
-    assert amounts.text(Fraction(2)) == "2"
-    assert amounts.rounded(Fraction(7, 3), up=True) == "2.333333333334"
-    assert amounts.rounded(Fraction(7, 3), up=False, digits=2) == "2.33"
-    assert amounts.rounded(Fraction(70, 3), up=True, digits=1) == "23.4"
-    assert amounts.rounded(Fraction(12), up=True) == "12"
-    assert amounts.rounded(Fraction(-7, 3), up=True, digits=3) == "-2.333"
-    assert amounts.rounded(Fraction(1, 10**13), up=False) == "0"
-
-
-def test_pure_epsilon_as_rho():
-    assert amounts.rho_of_pure(Fraction(1, 3)) == Fraction(1, 18)
+def real(ratio):
+    return mpmath.mpf(ratio.numerator) / ratio.denominator
 
 
 def smallest_delta(rho, epsilon):
@@ -112,77 +107,53 @@ def smallest_delta(rho, epsilon):
         return mpmath.exp(bound(mpmath.findroot(lambda a: mpmath.diff(bound, a), start)))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [("1", "1e-10"), ("17.14", "1e-10"), ("0.01", "1e-6"), ("0.5", "0.01"), ("100", "1e-12")]
-)
-def test_a_limit_of_epsilon_and_delta_becomes_the_largest_rho_below(epsilon, delta):
+@pytest.mark.parametrize("delta", ["1e-300", "1e-10", "0.1"])
+@pytest.mark.parametrize("epsilon", ["1e-4", "0.01", "0.5", "1", "17.14", "100", "600"])
+def test_both_conversions_are_the_best_ones(epsilon, delta):
+    """To 11 digits; below epsilon = 0.1, where the search in floats cancels, to 8."""
     e, d = Fraction(epsilon), Fraction(delta)
-    rho = conversion.rho_of(e, d)
-    assert smallest_delta(
-        mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(e.numerator) / e.denominator
-    ) <= float(d)
-    more = rho * (1 + Fraction(1, 10**9))  # 12 digits: one part in 1e9 more must be too much
-    assert smallest_delta(
-        mpmath.mpf(more.numerator) / more.denominator, mpmath.mpf(e.numerator) / e.denominator
-    ) > float(d)
+    rho, part = conversion.rho_of(e, d), Fraction(1, 10 ** (11 if e > 0.1 else 8))
+    with mpmath.workdps(40):
+        assert smallest_delta(real(rho), real(e)) <= mpmath.mpf(delta) < smallest_delta(real(rho * (1 + part)), real(e))
+    back = conversion.epsilon_of(rho, d)
+    assert e * (1 - part) <= back <= e * (1 + part)
 
 
 def test_epsilon_of_rho_is_the_sharp_conversion_rounded_up():
     rho, delta = Fraction("0.005"), Fraction("1e-6")
     epsilon = conversion.epsilon_of(rho, delta)
     assert float(epsilon) == pytest.approx(0.430, abs=5e-4)  # Bun and Steinke's simpler rule gives 0.531
-    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(epsilon.numerator) / epsilon.denominator) <= 1e-6
-    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(float(epsilon)) * (1 - mpmath.mpf("1e-9"))) > 1e-6
-
-
-@pytest.mark.parametrize("delta", ["1e-300", "1e-10", "0.1"])
-@pytest.mark.parametrize("epsilon", ["1e-4", "0.01", "1", "20", "100", "600"])
-def test_both_conversions_are_the_best_ones(epsilon, delta):
-    """To 11 digits; below epsilon = 0.1, where the search in floats cancels, to 8."""
-    e, d = Fraction(epsilon), Fraction(delta)
-    rho, part = conversion.rho_of(e, d), Fraction(1, 10 ** (11 if e > 0.1 else 8))
-    more = rho * (1 + part)
-    with mpmath.workdps(40):
-        ratio = [mpmath.mpf(v.numerator) / v.denominator for v in (rho, more, e)]
-        assert smallest_delta(ratio[0], ratio[2]) <= mpmath.mpf(delta) < smallest_delta(ratio[1], ratio[2])
-    back = conversion.epsilon_of(rho, d)
-    assert e * (1 - part) <= back <= e * (1 + part)
+    assert smallest_delta(real(rho), real(epsilon)) <= 1e-6
+    assert smallest_delta(real(rho), mpmath.mpf(float(epsilon)) * (1 - mpmath.mpf("1e-9"))) > 1e-6
 
 
 def test_answers_have_twelve_digits_and_are_cut_on_the_safe_side():
-    for found in (
-        conversion.rho_of(Fraction(1), Fraction("1e-10")),
-        conversion.rho_of(Fraction("0.37"), Fraction("1e-6")),
-        conversion.rho_of(Fraction(200), Fraction("1e-6")),
-        conversion.epsilon_of(Fraction("0.005"), Fraction("1e-6")),
-        conversion.epsilon_of(Fraction(7), Fraction("1e-6")),
-    ):
-        shown = (Decimal(found.numerator) / Decimal(found.denominator)).normalize()
-        assert Fraction(shown) == found
+    rhos = [("1", "1e-10"), ("0.37", "1e-6"), ("200", "1e-6")]
+    found = [conversion.rho_of(Fraction(e), Fraction(d)) for e, d in rhos]
+    found += [conversion.epsilon_of(Fraction(rho), Fraction("1e-6")) for rho in ("0.005", "7")]
+    for ratio in found:
+        shown = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).normalize()
+        assert Fraction(shown) == ratio
         assert len(shown.as_tuple().digits) in (11, 12)  # the last may be 0
 
 
 def test_what_is_shown_to_hold():
-    assert conversion.holds(Fraction(1), Fraction(20), Fraction("1e-6")) is True
-    assert conversion.holds(Fraction(1), Fraction(1), Fraction("1e-6")) is False
-    assert conversion.holds(Fraction(0), Fraction(1), Fraction("1e-6")) is False
+    cases = {("1", "20"): True, ("1", "1"): False, ("0", "1"): False, (f"1/{10**400}", "1"): False}
+    for (rho, epsilon), holds in cases.items():
+        assert conversion.holds(Fraction(rho), Fraction(epsilon), Fraction("1e-6")) is holds
     assert conversion.epsilon_of(Fraction("1e-9"), Fraction("0.5")) == 0
+    for delta in (Fraction(1), Fraction(2), Fraction(0), Fraction(-1, 2)):
+        with pytest.raises(ParameterError, match="`delta` must be above 0 and below 1"):
+            conversion.rho_of(Fraction(1), delta)
 
 
 def test_a_search_that_goes_too_far_is_put_right_by_the_check(monkeypatch):
     """The floats find a rho that is some 1e-11 too large; the check in decimals steps back to one that holds."""
     honest = conversion.log_delta
     monkeypatch.setattr(conversion, "log_delta", lambda *given: honest(*given) - 3e-10)
-    rho = conversion.rho_of(Fraction(1), Fraction("1e-10"))
-    assert smallest_delta(mpmath.mpf(rho.numerator) / rho.denominator, mpmath.mpf(1)) <= 1e-10
+    assert smallest_delta(real(conversion.rho_of(Fraction(1), Fraction("1e-10"))), mpmath.mpf(1)) <= 1e-10
     epsilon = conversion.epsilon_of(Fraction("0.005"), Fraction("1e-6"))
-    assert smallest_delta(mpmath.mpf("0.005"), mpmath.mpf(epsilon.numerator) / epsilon.denominator) <= 1e-6
-
-
-def test_delta_must_be_a_probability():
-    for delta in (Fraction(1), Fraction(2), Fraction(0), Fraction(-1, 2)):
-        with pytest.raises(ParameterError, match="`delta` must be above 0 and below 1"):
-            conversion.rho_of(Fraction(1), delta)
+    assert smallest_delta(mpmath.mpf("0.005"), real(epsilon)) <= 1e-6
 
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(1e-6, 5.0), (1e-9, 0.1), (0.5, 1.0), (30.0, 200.0)])
@@ -193,47 +164,9 @@ def test_the_best_alpha_is_found_however_large_it_is(rho, epsilon):
         assert there <= conversion.log_delta(rho, epsilon, 1 + (alpha - 1) * other)
 
 
-def test_nothing_has_no_sign():
-    assert [amounts.rounded(Fraction(0), up=up) for up in (True, False)] == ["0", "0"]
-    assert amounts.rounded(Fraction(-1, 10**40), up=True) == "0"
-    assert amounts.rounded(Fraction(-1, 2), up=True) == "-0.5"
-
-
-@pytest.mark.parametrize("given", [0.0, -0.0, False, None, b"0"])
-def test_a_share_of_nothing_is_exact_too(given):
-    assert [amounts.share(zero, "share") for zero in ("0", 0, Fraction(0), Decimal("0.0"))] == [0, 0, 0, 0]
-    assert amounts.share("1/4", "share") == Fraction(1, 4)
-    with pytest.raises(ParameterError, match="`share` must be exact"):
-        amounts.share(given, "share")
-
-
-def test_a_float_that_is_the_ratio_is_not_rounded_up():
-    for exact in (Fraction(1, 2), Fraction(3), Fraction(2.0**-1000)):
-        assert amounts.float_up(exact) == float(exact)
-    third = Fraction(1, 3)  # the nearest float lies below
-    assert Fraction(float(third)) < third <= Fraction(amounts.float_up(third))
-    assert amounts.laplace_scale(Fraction(2), Fraction(1)) == 0.5
-
-
-def test_a_root_is_the_smallest_float_above_it():
-    """Of small and large numbers: a root that is one float too large wastes noise, one too small breaks the promise."""
-    rng = random.Random(4)
-    for _ in range(300):
-        square = Fraction(rng.randint(1, 10**18), rng.randint(1, 10**18)) * Fraction(10) ** rng.randint(-12, 12)
-        root = amounts.root_up(square)
-        assert Fraction(root) ** 2 >= square > Fraction(math.nextafter(root, 0.0)) ** 2
-    assert amounts.root_up(Fraction(0)) == 0.0
-
-
-def test_a_rho_that_a_float_cannot_hold_shows_nothing():
-    assert conversion.holds(Fraction(1, 10**400), Fraction(1), Fraction(1, 10**6)) is False
-    assert conversion.holds(Fraction(0), Fraction(1), Fraction(1, 10**6)) is False
-
-
 def test_epsilon_is_0_only_where_that_is_shown():
     """With a large delta a small rho gives (0, delta)-DP. Just above the largest such rho, epsilon is tiny, and not 0."""
-    delta = Fraction(1, 2)
-    low, high = Fraction(1, 100), Fraction(2)
+    delta, low, high = Fraction(1, 2), Fraction(1, 100), Fraction(2)
     assert conversion.holds(low, Fraction(0), delta)
     assert not conversion.holds(high, Fraction(0), delta)
     while high - low > Fraction(1, 10**14):
@@ -250,11 +183,9 @@ def test_a_conversion_is_shown_with_room_for_the_rounding_of_its_own_proof(rho, 
     """delta must exceed the bound by the relative and the absolute slack of 1e-40; between the two it is not enough."""
     rho, epsilon = Fraction(rho), Fraction(epsilon)
     with mpmath.workdps(80):
-        alpha = mpmath.mpf(conversion.best_alpha(float(rho), float(epsilon)))
-        r, e = (mpmath.mpf(v.numerator) / v.denominator for v in (rho, epsilon))
+        alpha, r, e = mpmath.mpf(conversion.best_alpha(float(rho), float(epsilon))), real(rho), real(epsilon)
         exponent = (alpha - 1) * (alpha * r - e) + alpha * mpmath.log(1 - 1 / alpha) - mpmath.log(alpha - 1)
         for slack, shown in ((0.5, False), (1.5, True)):
             delta = mpmath.exp(exponent + (abs(exponent) + slack) * mpmath.mpf("1e-40"))
-            mantissa, power = int(delta.man), int(delta.exp)
-            exact = Fraction(mantissa) * Fraction(2) ** power
+            exact = Fraction(int(delta.man)) * Fraction(2) ** int(delta.exp)
             assert conversion.holds(rho, epsilon, exact) is shown

@@ -17,8 +17,9 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import FairpostError, ParameterError, UnsupportedError
-from fairpost.release import About, noise, protocol, release_noisy, rules, selftest, store, tree_rules
+from fairpost.release import About, noise, protocol, release_noisy, rules, selftest
 from fairpost.release import kept as keeping
+from fairpost.release import ledger as store
 from fairpost.release.chain import Entry, digest
 from fairpost.release.ledger import Ledger
 from support.releases import quick
@@ -183,8 +184,8 @@ def test_a_release_never_tells_a_row(tmp_path, monkeypatch, seed):
         "exact_by": "g",
         "exact_source": "s",
         "smallest_part": 2,
-        "public": ["group"],
     }
+    terms["public"] = ["group"]
     book = Ledger.create(tmp_path / "l", **terms, rows={"id": ids, "g": groups})
     counts = fp.Counts(x, ids=ids, groups=groups)
     for total in ("exact", fp.PublicTotal(totals)):
@@ -199,27 +200,15 @@ DOORS = {
     "groups in memory under another name": (MEMORY, {"group": "g", "by_group": True}, "is for files and data frames"),
     "a condition on counts in memory": (fp.Counts([5, 6]), {"where": "g = x"}, "is for files and data frames"),
     "a condition on numbers of a tree": (FRAME["count"], {"levels": "tree", "where": "g = x"}, "is for files and data"),
-    "labels of a tree in memory": (
-        fp.Counts([5, 6, 7], ids=list("abc")),
-        {"levels": LABELS, "split": ["1/2"] * 2},
-        "got 'secret'",
-    ),
+    "labels of a tree in memory": (fp.Counts([5, 6, 7], ids=list("abc")), {"levels": LABELS, "split": ["1/2"] * 2}, "got 'secret'"),
     "labels of a tree in its noise": (FRAME["count"], {"noise": LABELS}, "got 'secret'"),
-    "a condition beside levels of a frame": (
-        FRAME,
-        {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2},
-        "is filtered before",
-    ),
+    "a condition beside levels of a frame": (FRAME, {"levels": ["g"], "where": "g = x", "split": ["1/2"] * 2}, "is filtered before"),
     "a column without a name": (FRAME, {"group": ""}, "got ''"),
-    "ids that nobody listed": (
-        FRAME | {"rank": [3, 2, 1]},
-        {"id": "rank"},
-        "the ids must be a column that the ledger lists",
-    ),
+    "ids that nobody listed": (FRAME | {"rank": [3, 2, 1]}, {"id": "rank"}, "the ids must be a column that the ledger lists"),
     "ids of a SAIPE file that are its counts": ("saipe", {"id": "poor_5_17"}, "--id names it: 'poor_5_17'"),
     "a condition on the counts of a SAIPE file": ("saipe", {"where": "poor_5_17>2"}, "--where names it: 'poor_5_17'"),
     "states of a SAIPE file": ("saipe", {}, "'state' .group., which the ledger does not list as public"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DOORS)
@@ -360,7 +349,7 @@ def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
     }
     book = Ledger.create(tmp_path / "l", dataset="D", neighbours="replace", **terms)
     words = {"levels": ["g"], "rho": "1e6", "split": ["1/2", "1/2"], "accept_weak_protection": True}
-    for rule in tree_rules.RULES:
+    for rule in rules.TREE_RULES:
         made = fp.release(
             pl.DataFrame(frame), book, **words, postprocess=rule, round=True, total=fp.PublicTotal(17)
         ).table
@@ -457,9 +446,14 @@ def test_a_ledger_of_before_is_read_and_takes_releases_where_nothing_was_exact(t
 
 
 @pytest.mark.parametrize(
-    ("exact", "groups", "says"), [(None, True, "does not list as public"), ("s", False, "nothing is exact")]
+    ("exact", "by", "groups", "says"),
+    [
+        (None, None, True, "does not list as public"),
+        ("s", "prefixes", False, "nothing is exact"),
+        (None, "columns", False, "labels of 's', which the ledger does not list as public"),
+    ],
 )
-def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, groups, says):
+def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, by, groups, says):
     """It was charged and not finished: no statement says what was exact in it, and no list what was public."""
     book = earlier(tmp_path / "l", ("the list of rows",))
     level = {
@@ -473,14 +467,14 @@ def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_pat
     }
     request = {"name": "t", "again": "", "levels": [level], "entities_per_person": 1, "neighbours": "replace"}
     counts, ids, groups = np.array([1, 2, 3]), ("a1", "a2", "b1"), ("x", "x", "y") if groups else None
-    if exact:
-        request["hierarchy"] = {"names": ["s", "id"], "by": "prefixes", "lengths": [1, 2], "exact": "s"}
+    if by:
+        request["hierarchy"] = {"names": ["s", "id"], "by": by, "lengths": [1, 2], "exact": exact}
     levels = (np.array([3, 3]), counts) if exact else (counts,)
     labels = [keeping.packed(ids), *([] if groups is None else [keeping.packed(groups)])]
     held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())
     book.folder.mkdir(mode=0o700)
     (book.folder / "t").touch(0o600)
-    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held, labels)
+    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held)
     with pytest.raises(ParameterError, match=says):
         release_noisy(held.key, book)
 
@@ -509,18 +503,9 @@ FLAT = [
 ]  # fmt: skip
 TREES = [
     f"--levels g,a --split .5,.2,.3 --postprocess {rule} {more}"
-    for rule in tree_rules.RULES
-    for more in (
-        "",
-        "--round",
-        "--exact g",
-        "--exact g --round",
-        "--dry-run --exact g",
-        "--exact all",
-        "--exact a",
-        "--json -",
-    )
-]
+    for rule in rules.TREE_RULES
+    for more in ("", "--round", "--exact g", "--exact g --round", "--dry-run --exact g", "--exact all", "--exact a", "--json -")
+]  # fmt: skip
 
 
 def published(folder, counts, lines, ledger):
@@ -536,14 +521,7 @@ def published(folder, counts, lines, ledger):
     out = []
     for k, line in enumerate(lines):
         given = line if "--epsilon" in line or "--rho" in line else f"{line} --epsilon 1/10"
-        words = [
-            "release",
-            str(folder / "d.csv"),
-            "--ledger",
-            str(folder / "book" / "l"),
-            "--out",
-            str(folder / f"o{k}"),
-        ]
+        words = ["release", f"{folder}/d.csv", "--ledger", f"{folder}/book/l", "--out", f"{folder}/o{k}"]
         done = CliRunner().invoke(main, [*words, *shlex.split(given)])
         out.append((line, done.exit_code, done.output, {p.name: p.read_bytes() for p in (folder / f"o{k}").glob("*")}))
     entries = Ledger.open(folder / "book" / "l").entries()
@@ -576,15 +554,9 @@ def test_what_is_published_is_a_function_of_the_noisy_counts_and_the_invariants(
     monkeypatch.setattr(protocol, "add_noise", same)
     monkeypatch.setattr(Ledger, "fingerprint", lambda self, *parts: "0" * 64)
     (tmp_path / "book").mkdir()
-    Ledger.create(
-        tmp_path / "book" / "l",
-        dataset="D",
-        neighbours="replace",
-        measure="zcdp",
-        limit="1e4",
-        public=["w", "g", "s", "tot", "a"],
-        **terms,
-    )
+    public = ["w", "g", "s", "tot", "a"]
+    words = {"dataset": "D", "neighbours": "replace", "measure": "zcdp", "limit": "1e4", "public": public}
+    Ledger.create(tmp_path / "book" / "l", **words, **terms)
     one, two = (published(tmp_path / "here", x, lines, tmp_path / "book") for x in TRUE)
     codes = [code for _, code, _, _ in one[0]]
     assert codes.count(0) > len(lines) / 2

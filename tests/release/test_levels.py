@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from fractions import Fraction
 
 import jsonschema
@@ -14,16 +12,14 @@ import yaml
 from scipy.optimize import nnls
 
 import fairpost as fp
-from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnfinishedError, UnsupportedError
+from fairpost.errors import BudgetError, CountsError, FairpostError, InputError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, LevelNoise
 from fairpost.hierarchy.rules import Unclipped, rule_of
-from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, selftest, statement, tree_rules
-from fairpost.release.reading import stated
-from fairpost.release.request import Sensitivity
-from fairpost.release.tree_request import Split, levels_of
-from support.places import FILES, TOOLS
+from fairpost.release import api, kept, noise, protocol, release_noisy, release_plan, rules, selftest, statement
+from fairpost.release.request import Asked, Sensitivity, levels_of
+from fairpost.release.statement import stated
+from support.places import FILES
 from support.releases import quick
-from torture import levels_of as levels_request
 
 LEVELS = {"state": 2, "county": 4, "block": 6}
 IDS = ["020102", "010101", "010102", "010201", "020101", "010202"]
@@ -77,7 +73,7 @@ TOTALS = {
 }
 
 
-@pytest.mark.parametrize("rule", tree_rules.RULES)
+@pytest.mark.parametrize("rule", rules.TREE_RULES)
 @pytest.mark.parametrize("kind", TOTALS)
 def test_a_release_of_levels_from_start_to_statement(tmp_path, kind, rule):
     exact = {"exact": keeping(), "public": keeping("all")}.get(kind, {})
@@ -126,7 +122,7 @@ def test_the_published_counts_are_the_rules_of_the_kept_measurements(tmp_path, r
     tree = Hierarchy.from_geoids(sorted(IDS), LEVELS)
     y = tree.join([level.astype(float) for level in file.levels])
     sigmas = LevelNoise(tree, sigmas=[3 if root else np.inf, 1.5, 2, 4])
-    for rule in tree_rules.RULES:
+    for rule in rules.TREE_RULES:
         table = release_noisy(done.key[:9], book, postprocess=rule).table
         v = tree.split(rule_of(rule, tree).apply(y, sigmas))
         u = tree.split(Unclipped(tree).apply(y, sigmas))
@@ -168,7 +164,7 @@ def test_losses_are_ratios_and_every_sigma_keeps_its_share():
             s, two = Sensitivity(c, neighbours), 2 if neighbours == "replace" else 1
             for measure, words in (("zcdp", {"rho": loss}), ("pure", {"epsilon": loss}), ("zcdp", {"epsilon": loss})):
                 terms = _terms(measure, neighbours)
-                found, exact = levels_of(terms, s, tree, Split(**words, split=split))
+                found, exact = levels_of(terms, s, tree, Asked(**words, split=split))
                 assert exact is None
                 for level, p in zip(found, split, strict=True):
                     D2 = two * (c if level.name == "block" else c * c)
@@ -193,11 +189,11 @@ def _terms(measure, neighbours):
 def test_sigmas_that_are_typed_are_charged_as_they_are_typed():
     tree = Hierarchy.from_geoids(IDS, LEVELS)
     found, _ = levels_of(
-        _terms("zcdp", "add-remove"), Sensitivity(1, "add-remove"), tree, Split(sigmas=["1.894", "2", "1/3"])
+        _terms("zcdp", "add-remove"), Sensitivity(1, "add-remove"), tree, Asked(sigmas=["1.894", "2", "1/3"])
     )
     assert [level.loss for level in found] == [1 / (2 * Fraction(s) ** 2) for s in ("1.894", "2", "1/3")]
     assert all(Fraction(level.law.scale) >= Fraction(s) for level, s in zip(found, ("1.894", "2", "1/3"), strict=True))
-    pure = Split(sigmas=["4", "2", "3"], mechanism="discrete-laplace")
+    pure = Asked(sigmas=["4", "2", "3"], mechanism="discrete-laplace")
     found, _ = levels_of(_terms("pure", "replace"), Sensitivity(1, "replace"), tree, pure)
     assert [level.loss for level in found] == [Fraction(2, 4), Fraction(1), Fraction(2, 3)]
 
@@ -274,16 +270,10 @@ def test_levels_by_columns_and_by_paths(tmp_path):
 
 
 def test_strange_ids_come_back(tmp_path):
-    ids = ['"a\n', '"b"', "c\nd"]
-    done = fp.release(
-        fp.Counts([1, 2, 3], ids=ids),
-        ledger(tmp_path),
-        levels={"first": 1, "all of it": 3},
-        rho="1/2",
-        split=["1/2", "1/2"],
-    )
-    assert part(done.table, "all of it", "id") == ids
-    assert part(done.table, "first", "id") == ['"', "c"]
+    ids, words = ['"a\n', '"b"', "c\nd"], {"rho": "1/2", "split": ["1/2", "1/2"]}
+    made = fp.release(fp.Counts([1, 2, 3], ids=ids), ledger(tmp_path), levels={"first": 1, "all of it": 3}, **words)
+    assert part(made.table, "all of it", "id") == ids
+    assert part(made.table, "first", "id") == ['"', "c"]
 
 
 def test_the_noise_of_an_audit_is_the_noise_of_a_release(tmp_path):
@@ -305,14 +295,8 @@ def test_the_noise_of_an_audit_is_the_noise_of_a_release(tmp_path):
 REFUSED = {
     "a share of 0 would be exact": ({"split": ["0", "1/2", "1/2"]}, "level 'state' would be published without noise"),
     "a sigma of 0 too": ({"rho": None, "split": None, "sigmas": ["1", "0", "1"]}, "level 'county' would be published"),
-    "a level left out": (
-        {"split": {"state": "1/2", "block": "1/2"}},
-        "level 'county' would be published without noise",
-    ),
-    "below an exact level too": (
-        {"exact": "state", "split": ["1/2", "0", "1/2"]},
-        "level 'county' would be published without noise",
-    ),
+    "a level left out": ({"split": {"state": "1/2", "block": "1/2"}}, "level 'county' would be published without noise"),
+    "below an exact level too": ({"exact": "state", "split": ["1/2", "0", "1/2"]}, "level 'county' would be published without"),
     "exact leaves": ({"exact": "block"}, "must have noise, got it as exact"),
     "floats": ({"rho": 0.5}, "`rho` must be exact"),
     "a float share": ({"split": [0.1, "2/5", "1/2"]}, "`split of state` must be exact"),
@@ -327,7 +311,7 @@ REFUSED = {
     "an unknown level": ({"exact": "tract"}, "must be one of all, state, county, block, got 'tract'"),
     "levels that make no sense": ({"levels": "state:2,state:4"}, "with names that differ"),
     "a split without levels": ({"levels": None}, "needs `levels`"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -373,21 +357,15 @@ def test_a_plan_of_levels_and_a_table_is_one_transaction(tmp_path):
     book = ledger(tmp_path, limit="1")
     pl.DataFrame({"id": IDS, "count": X}).write_csv(tmp_path / "blocks.csv")
     (tmp_path / "towns.csv").write_text("id,count\nA,5\nB,70\n")
+    levels = {"rho": "3/4", "levels": "state:2,county:4,block:6", "split": SPLIT}
     tables = [
-        {
-            "name": "blocks",
-            "file": tmp_path / "blocks.csv",
-            "rho": "3/4",
-            "levels": "state:2,county:4,block:6",
-            "split": SPLIT,
-        },
-        {"name": "towns", "file": tmp_path / "towns.csv", "rho": "1/2"},
+        {"name": "blocks", "file": tmp_path / "blocks.csv", **levels},
+        {"name": "towns", "file": tmp_path / "towns.csv"},
     ]
     with pytest.raises(BudgetError, match="asked 5/4"):
-        release_plan(tables, book, tmp_path / "o")
+        release_plan([tables[0], tables[1] | {"rho": "1/2"}], book, tmp_path / "o")
     assert book.spent == 0
-    tables[1]["rho"] = "1/4"
-    done = release_plan(tables, book, tmp_path / "o")
+    done = release_plan([tables[0], tables[1] | {"rho": "1/4"}], book, tmp_path / "o")
     assert [d.fresh for d in done] == [True, True]
     assert [d.statement["table"]["rows"] for d in done] == [12, 2]
     assert book.spent == 1
@@ -411,20 +389,20 @@ def test_rounding_is_a_function_of_the_kept_key_and_unbiased(tmp_path):
     book = ledger(tmp_path)
     done = fp.release(BLOCKS, book, **WORDS)
     file = kept.read(book.folder / f"{done.key}.noisy", done.key)
-    found = tree_rules.measured(file, api.job_of(book, BLOCKS, WORDS, out=None).publication)
+    found = rules.measured(file, api.job_of(book, BLOCKS, WORDS, out=None).publication)
     rule, plain = (rule_of("blue-down", found.tree, whole=whole) for whole in (True, False))
-    seeds = [tree_rules.stream(k.to_bytes(32, "big")) for k in range(4000)]
+    seeds = [rules.stream(k.to_bytes(32, "big")) for k in range(4000)]
     assert len(set(seeds)) == 4000
     many = np.array([rule.apply(found.y, found.noise, seed=s) for s in seeds])
     exact = plain.apply(found.y, found.noise)
     assert np.abs(many - exact).max() < 1
     assert np.abs(many.mean(axis=0) - exact).max() < 0.04
     for v in many[:50]:
-        tree_rules.demand_sums(found.tree, v)
+        rules.demand_sums(found.tree, v)
     broken = many[0].copy()
     broken[-1] += 1
     with pytest.raises(FairpostError, match="every sum"):
-        tree_rules.demand_sums(found.tree, broken)
+        rules.demand_sums(found.tree, broken)
     one, two = (release_noisy(done.key, book, round=True).table for _ in range(2))
     assert one.equals(two)
 
@@ -441,6 +419,12 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
     fp.release(tmp_path / "blocks.csv", book, **words, **columns, out=tmp_path / "o")
     found = stated(tmp_path / "o" / "statement.json")
     assert (found.levels, found.level_sigma, found.whole) == ("state:2,county:4,block:6", "0,0,1.5,2", True)
+    lone = json.loads((tmp_path / "o" / "statement.json").read_text())
+    for part_of in ("composition", "hierarchy"):
+        less = lone | {"privacy": {k: v for k, v in lone["privacy"].items() if k != part_of}}
+        (tmp_path / "less.json").write_text(json.dumps(less))
+        with pytest.raises(InputError, match="a hierarchy must have its composition, got one of them - at"):
+            stated(tmp_path / "less.json")
     call = ["audit", str(tmp_path / "blocks.csv"), "--id", "geoid", "--count", "pop", "--runs", "2000", "--json", "-"]
     by = CliRunner().invoke(main, [*call, "--statement", str(tmp_path / "o" / "statement.json")])
     assert by.exit_code == 0, by.output
@@ -459,95 +443,6 @@ def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):
     both = CliRunner().invoke(main, [*call, "--statement", str(tmp_path / "o" / "statement.json"), "--levels", "a:1"])
     assert both.exit_code == 2
     assert "got both" in both.output
-
-
-# ------------------------------------------------------------------------------------------------ crashes
-
-CRASH = """
-import os
-import numpy as np
-from pathlib import Path
-from fairpost.release import kept, protocol, publish, selftest
-from fairpost.release.ledger import Ledger
-from support.releases import quick
-from torture import levels_of
-selftest.demand = lambda *given: False
-calls = []
-def drawing(law, n):
-    calls.append(law)
-    Path({folder!r}, "drawn").open("a").write("x")
-    if {die} == len(calls):
-        os._exit(9)
-    return quick(law, n)
-was = {what}
-def dies(*given, **more):
-    was(*given, **more)
-    os._exit(9)
-{patch}
-book = Ledger.open({book!r})
-done = protocol.run(book, [levels_of(book, np.array([0, 3, 70, 8]), "1/10", Path({out!r}))], sampler=drawing)[0]
-print(done.fresh, done.statement["table"]["sha256"])
-"""
-POINTS = {
-    "after the charge": (0, "Ledger.charge", "Ledger.charge = dies", "lost", 0),
-    "in the draw of the second level": (2, "None", "", "lost", 2),
-    "after the draw of the last level": (0, "kept.write", "kept.write = lambda *a: os._exit(9)", "lost", 3),
-    "after the noise is kept": (0, "kept.write", "kept.write = dies", "kept", 3),
-    "before it is recorded": (0, "Ledger.done", "Ledger.done = lambda *a: os._exit(9)", "kept", 3),
-}
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_crash_in_the_middle_of_levels_never_draws_again(tmp_path, point, forks):
-    die, what, patch, fate, drawn = POINTS[point]
-    book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
-    words = {"folder": str(tmp_path), "book": str(book.path), "out": str(tmp_path / "o")}
-
-    def run(**more):
-        return forks.code(CRASH.format(**words, **more))
-
-    crashed = run(die=die, what=what, patch=patch)
-    assert crashed.returncode == 9, crashed.stderr
-    marks = tmp_path / "drawn"
-    assert len(marks.read_text() if marks.exists() else "") == drawn
-    assert book.spent == Fraction(1, 10)
-    second = run(die=0, what="None", patch="")
-    assert len(marks.read_text() if marks.exists() else "") == drawn
-    assert book.spent == Fraction(1, 10)
-    if fate == "lost":
-        assert "UnfinishedError" in second.stderr
-        assert not (tmp_path / "o").exists()
-        assert not list(book.folder.glob("*.noisy"))
-    else:
-        assert second.stdout.startswith("False"), second.stderr
-        assert not book.verify({"s": (tmp_path / "o" / "statement.json").read_text()}).problems
-    assert not list(book.folder.glob(".*.tmp")) + list(tmp_path.glob(".o*"))
-
-
-def test_a_sampler_that_fails_on_a_lower_level_loses_the_charge_once(tmp_path):
-    book = fp.Ledger.create(tmp_path / "l", dataset="t", limit="1")
-
-    def fails(law, n):
-        if n > 2:
-            raise ValueError("7391846")
-        return quick(law, n)
-
-    x = np.array([0, 3, 70, 8])
-    with pytest.raises(UnfinishedError, match=r"noise is lost \(ValueError\)"):
-        protocol.run(book, [levels_request(book, x, "1/10", None)], sampler=fails)
-    with pytest.raises(UnfinishedError, match="never drawn again"):
-        protocol.run(book, [levels_request(book, x, "1/10", None)], sampler=quick)
-    assert book.spent == Fraction(1, 10)
-
-
-@pytest.mark.long
-def test_the_storm_of_levels_in_small(tmp_path):
-    """`make torture` in little: 16 processes that release three levels each, killed at random."""
-    command = [sys.executable, str(TOOLS / "torture.py"), "--folder", str(tmp_path)]
-    words = ["--attempts", "50", "--kills", "8", "--pause", "0.02", "levels"]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "all hold" in done.stdout
 
 
 def test_every_noisy_level_has_noise_of_its_law(tmp_path):

@@ -1,7 +1,6 @@
 """Releases against the truth: every p-value in two ways (its law and simulation), every difference by hand."""
 
 import csv
-import hashlib
 import html
 import io
 import json
@@ -22,10 +21,9 @@ from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
-from fairpost.release.statement import KIND
 from support.browser import until
 from support.commands import call
-from support.releases import ledger
+from support.releases import ledger, statement_of
 from support.tables import put
 from support.workbooks import xlsx
 
@@ -600,19 +598,8 @@ def test_a_release_of_levels_is_checked_level_by_level(cli, tmp_path):
 
 def test_statements_go_with_the_tables_that_they_state(cli, tmp_path):
     def stated(name, table, scale):
-        privacy = {
-            "mechanism": "discrete-laplace",
-            "scale": "5",
-            "levels": [{"name": "table", "scale": scale}],
-            "delta": "0",
-        }
-        privacy["sensitivity"] = {"value": "1", "norm": "L1"}
-        made = {
-            "statement": KIND,
-            "table": {"sha256": hashlib.sha256(FILES[table].encode()).hexdigest()},
-            "privacy": privacy,
-        }
-        made["postprocessing"] = [{"rule": "simplex", "total": None, "by_group": False}]
+        made = statement_of(FILES[table].encode())
+        made["privacy"]["levels"][0]["scale"] = scale
         put(tmp_path, name, json.dumps(made))
 
     put(tmp_path, "no.json", "{}")

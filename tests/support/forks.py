@@ -22,7 +22,7 @@ from support.places import TESTS, TOOLS
 LOADED = (
     "numpy", "polars", "opendp.prelude", "fairpost.cli.main", "fairpost.cli.releasing", "fairpost.cli.budgeting",
     "fairpost.cli.tree_release", "fairpost.release.protocol", "fairpost.release.publish", "fairpost.release.kept",
-    "fairpost.release.tree_rules", "fairpost.hierarchy", "fairpost.rules", "support.releases", "torture",
+    "fairpost.release.rules", "fairpost.hierarchy", "fairpost.rules", "support.releases", "torture",
 )  # fmt: skip
 COMMAND = "from fairpost.__main__ import run\nrun()\n"
 

@@ -1,5 +1,7 @@
 """What the tests of releases share: a quick sampler, ledgers whose self-test is on record, the torture's tools."""
 
+import hashlib
+import json
 import math
 
 import numpy as np
@@ -33,13 +35,9 @@ def quick(law, n):
 
 def with_selftest(ledger, *laws):
     """As after a self-test that passed for these laws (name, scale)."""
-    here = {"opendp": noise.opendp_version(), "machine": selftest._machine()}
-    known = [
-        *selftest.LAWS,
-        *(noise.Law(*law) for law in laws),
-        *(noise.Law("discrete-laplace", b) for b in (5.0, 10.0, 20.0)),
-    ]
-    selftest._remember(ledger.folder / "selftest.json", here, [[law.mechanism, law.text] for law in known])
+    usual = (("discrete-laplace", b) for b in (5.0, 10.0, 20.0))
+    known = [noise.Law(*law) for law in (*laws, *usual)]
+    selftest.remember(ledger.folder / "selftest.json", [*selftest.LAWS, *known])
     return ledger
 
 
@@ -79,3 +77,37 @@ def as_0_14_1(law, n, rng=OLD):
     sign = rng.integers(0, 2, size)
     keep = (sign == 1) | (magnitude > 0)
     return np.where(sign == 1, magnitude, -magnitude)[keep][:n]
+
+
+STATEMENT = {
+    "statement": "fairpost release statement 2",
+    "date": "2026-11-19",
+    "table": {"file": "table.csv", "sha256": "0" * 64, "rows": 3, "columns": ["id", "count"], "entities": "public"},
+    "privacy": {
+        "definition": "epsilon-differential privacy", "epsilon": "1/5", "delta": "0", "rho": None, "unit": "person",
+        "neighbours": "add-remove", "relation": "one more", "weak_protection": None, "entities_per_person": 1,
+        "sensitivity": {"norm": "L1", "value": "1"}, "mechanism": "discrete-laplace", "scale": "5",
+        "noise_standard_deviation": "7", "sampler": "OpenDP", "seed": None,
+        "levels": [{
+            "epsilon": "1/5", "loss": "1/5", "mechanism": "discrete-laplace", "name": "table", "rho": "1/50", "rows": 3, "scale": "5",
+        }],
+    },
+    "unprotected": [],
+    "postprocessing": [{"rule": "simplex", "gives": "count", "total": None, "by_group": False, "total_value": None}],
+    "parameters_chosen": {"loss": "policy", "rule": "policy"},
+    "budget": {
+        "name": "t", "composition": "sum", "limit": "1", "limit_given": {"epsilon": "1"}, "loss": "1/5", "spent_after": "1/5",
+        "entry": 2, "hash": "0" * 64, "other_ledgers": "none",
+    },
+    "software": {"fairpost": "0", "opendp": "0", "published_with": "0"},
+}  # fmt: skip
+"""A whole statement, as a release of a table of three rows has it."""
+
+
+def statement_of(table, *, step=None, **privacy):
+    """A statement of these bytes, with another rule or promise."""
+    made = json.loads(json.dumps(STATEMENT))
+    made["table"]["sha256"] = hashlib.sha256(table).hexdigest()
+    made["privacy"] |= privacy
+    made["postprocessing"][0] |= step or {}
+    return made

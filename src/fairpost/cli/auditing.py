@@ -172,7 +172,7 @@ def with_statement(given: o.Given) -> o.Given:
     """The options with the mechanism, the rule and the total of a finished release, where a statement is given."""
     if given["statement"] is None:
         return given
-    from fairpost.release.reading import stated
+    from fairpost.release.statement import stated
 
     typed = [name for name in ("epsilon", "scale", "sigma", "rho") if given[name] is not None]
     if typed:

@@ -11,7 +11,7 @@ from fairpost.cli.options import together
 from fairpost.cli.outputs import to_stdout
 from fairpost.errors import LedgerError, ParameterError
 from fairpost.release import Ledger
-from fairpost.release.amounts import rounded, text
+from fairpost.release.amounts import rounded
 from fairpost.release.invariants import SMALLEST
 from fairpost.release.ledger import MEASURES, NEIGHBOURS
 from fairpost.report.text import clean
@@ -82,7 +82,7 @@ def create(ledger: str, **given: Any) -> int:
     """
     made = Ledger.create(ledger, **given)
     t = made.terms
-    click.echo(f"{ledger}: a budget of {t.letter} {text(t.limit)} for {t.dataset} ({t.unit}, {t.neighbours})")
+    click.echo(f"{ledger}: a budget of {t.letter} {t.limit} for {t.dataset} ({t.unit}, {t.neighbours})")
     if t.invariants is not None:
         parts = made.parts()
         click.echo(f"exact: {t.invariants.what}: {len(parts):,} parts, {sum(n for n, _ in parts.values()):,} rows")
@@ -114,23 +114,13 @@ def append(ledger: str, **given: Any) -> int:
 
 def overview(ledger: Ledger) -> dict[str, Any]:
     """What `show` says."""
-    t, found = ledger.terms, ledger.demand()
-    spent = ledger.spent
-    return {
-        "dataset": t.dataset,
-        "unit": t.unit,
-        "neighbours": t.neighbours,
-        "relation": t.relation,
-        "invariants": None if t.invariants is None else t.invariants.public(),
-        "public": list(t.public),
-        "other_ledgers": t.others,
-        "measure": t.measure,
-        "limit": text(t.limit),
-        "limit_given": dict(t.limit_given),
-        "spent": text(spent),
+    found, spent = ledger.demand(), ledger.spent
+    left = ledger.terms.limit - spent
+    return ledger.terms.body() | {
+        "spent": str(spent),
         "spent_rounded_up": rounded(spent, up=True),
-        "left": text(t.limit - spent),
-        "left_rounded_down": rounded(t.limit - spent, up=False),
+        "left": str(left),
+        "left_rounded_down": rounded(left, up=False),
         "entries": found.entries,
         "notes": found.notes,
     }
@@ -192,14 +182,19 @@ def history(ledger: str, json_: str | None) -> int:
         return 0
     for e in entries:
         b = e.body
-        what = {
-            "open": lambda b=b: f"limit {b['limit']}, {b['dataset']}",
-            "rows": lambda b=b: f"{len(b['parts']):,} parts bound, {sum(n for n, _ in b['parts'].values()):,} rows",
-            "values": lambda b=b: f"exact totals of {len(b['values']):,} parts fixed",
-            "charge": lambda b=b: f"{b['loss']} for {b['request']['name'] or 'a table'}, spent {b['spent']}",
-            "done": lambda b=b: f"published{'' if b['folder'] is None else ' in ' + b['folder']}",
-            "copy": lambda b=b: f"published again in {b['folder']}",
-        }[e.kind]()
+        match e.kind:
+            case "open":
+                what = f"limit {b['limit']}, {b['dataset']}"
+            case "rows":
+                what = f"{len(b['parts']):,} parts bound, {sum(n for n, _ in b['parts'].values()):,} rows"
+            case "values":
+                what = f"exact totals of {len(b['values']):,} parts fixed"
+            case "charge":
+                what = f"{b['loss']} for {b['request']['name'] or 'a table'}, spent {b['spent']}"
+            case "done":
+                what = f"published{'' if b['folder'] is None else ' in ' + b['folder']}"
+            case _:
+                what = f"published again in {b['folder']}"
         again = f" (again: {b['request']['again']})" if e.kind == "charge" and b["request"]["again"] else ""
         key = e.key[:12] if e.kind == "charge" else b.get("of", "")[:12]
         click.echo(clean(f"{e.seq:>5}  {b['time']}  {e.kind:<6}  {key:<12}  {what}{again}"))
@@ -223,8 +218,7 @@ def verify(ledger: str, published: tuple[str, ...]) -> int:
     for line in (*found.problems[1:], *found.notes):
         click.echo(clean(line))  # the names of files that anybody may have put there
     if found.problems:
-        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
-        raise LedgerError(f"{ledger}: the check fails: {found.problems[0]}{more}")
+        raise LedgerError(f"{ledger}: the check fails: {found.first}")
     said = f"; what was published is as it was ({len(published)})" if published else ""
     click.echo(f"{ledger}: {found.entries} entries: the chain and the sums hold{said}")
     return 0

@@ -26,7 +26,7 @@ from fairpost.results.base import number
 from fairpost.results.check import chance, expected_words, kept_words, parts_table
 
 if TYPE_CHECKING:
-    from fairpost.release.reading import Stated
+    from fairpost.release.statement import Stated
 
 TOP = 5
 """Entities on the screen, of those that gained and of those that lost."""
@@ -107,8 +107,8 @@ def _stated(given: o.Given) -> Stated | None:
     paths, released = given["statements"], given["released"]
     if not paths:
         return None
-    from fairpost.release.reading import stated
-    from fairpost.release.seals import digest_of
+    from fairpost.release.chain import digest_of
+    from fairpost.release.statement import stated
 
     typed = [name for name in ("epsilon", "scale", "sigma", "rho") if given[name] is not None]
     if typed:

@@ -18,8 +18,7 @@ from fairpost.release import About, Ledger, PublicTotal, Release, api, guard, pr
 from fairpost.release.amounts import rounded
 from fairpost.release.ledger import NOT_STATED
 from fairpost.release.request import CHOICES, CHOSEN
-from fairpost.release.rules import RULES
-from fairpost.release.tree_rules import RULES as TREE_RULES
+from fairpost.release.rules import RULES, TREE_RULES
 
 PLAN_WORDS = {word.replace("_", "-"): word for word in (*api.REQUEST, *api.COLUMNS, "name", "file", "again")}
 PLAN_WORDS["level-sigma"] = PLAN_WORDS.pop("sigmas")
@@ -118,11 +117,8 @@ def release(file: str | None, **given: Any) -> int:
 
 def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, Any]]:
     """The work; what to say about it."""
-    ways = [
-        name
-        for name, value in (("FILE", file), ("--from-noisy", given["from_noisy"]), ("--plan", given["plan"]))
-        if value
-    ]
+    asked = {"FILE": file, "--from-noisy": given["from_noisy"], "--plan": given["plan"]}
+    ways = [name for name, value in asked.items() if value]
     if len(ways) != 1:
         raise ParameterError(
             f"a release is of one of FILE, --from-noisy and --plan, got {' and '.join(ways) or 'none'}"
@@ -136,14 +132,9 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
     book = Ledger.open(given["ledger"])
     about = _about(given["about"])
     if given["from_noisy"]:
-        done = [
-            release_noisy(
-                given["from_noisy"], book, postprocess=given["postprocess"], round=given["whole"], total=_public(given),
-                by_group=given["by_group"], chosen_from=given["chosen_from"], out=given["out"], about=about,
-                csv_safe=given["csv_safe"],
-            )
-        ]  # fmt: skip
-        return _said(book, done)
+        words = {k: given[k] for k in ("postprocess", "by_group", "chosen_from", "out", "csv_safe")}
+        words |= {"round": given["whole"], "total": _public(given), "about": about}
+        return _said(book, [release_noisy(given["from_noisy"], book, **words)])
     if given["plan"]:
         jobs = api.plan_jobs(book, _tables(given["plan"]), None if given["dry_run"] else given["out"], about)
     else:
@@ -154,21 +145,14 @@ def _released(file: str | None, given: o.Given) -> tuple[list[str], dict[str, An
 
 
 def _job(book: Ledger, file: str | None, given: o.Given, about: About) -> protocol.Job:
-    names = ("epsilon", "rho", "mechanism", "entities_per_person", "postprocess", "by_group", "chosen_from")
-    words = {k: given[k] for k in (*names, "accept_weak_protection", "csv_safe")}
     total: Any = given["total_source"] if given["group_total"] else _public(given)
     if given["exact_total"]:
         if given["total"] is not None or given["group_total"] is not None:
             raise ParameterError("a total is public or exact, got both")
         total = api.EXACT
-    words |= {
-        "levels": given["levels"],
-        "split": given["split"],
-        "sigmas": given["level_sigma"],
-        "exact": given["exact"],
-    }
+    words = {k: given[k] for k in api.REQUEST if k in given}
+    words |= {"round": given["whole"], "total": total, "sigmas": given["level_sigma"]}
     columns = o.columns(given) | ({"group_total": given["group_total"]} if given["group_total"] else {})
-    words |= {"round": given["whole"], "total": total}
     return api.job_of(book, file, words, out=given["out"], again=given["again"], about=about, columns=columns)
 
 
@@ -186,23 +170,14 @@ def _toml(path: str) -> dict[str, Any]:
 
 
 def _about(path: str | None) -> About:
-    if path is None:
-        return About()
-    data = _toml(path)
-    known = set(vars(About()))
-    for name, value in data.items():
-        if name not in known:
+    given = {} if path is None else _toml(path)
+    for name, value in given.items():
+        if name not in (known := vars(About())):
             raise InputError(f"{path}: {name!r} is not known; known are {', '.join(sorted(known))}")
-        right = (
-            isinstance(value, list) and all(isinstance(v, str) for v in value)
-            if name == "authors"
-            else isinstance(value, str)
-        )
-        if not right:
-            raise InputError(
-                f"{path}: {name} must be {'a list of texts' if name == 'authors' else 'a text'}, got another thing"
-            )
-    words: dict[str, Any] = {k: tuple(v) if k == "authors" else v for k, v in data.items()}
+        many = name == "authors"
+        if not (isinstance(value, list) and all(isinstance(v, str) for v in value) if many else isinstance(value, str)):
+            raise InputError(f"{path}: {name} must be {'a list of texts' if many else 'a text'}, got another thing")
+    words: dict[str, Any] = {k: tuple(v) if k == "authors" else v for k, v in given.items()}
     return About(**words)
 
 
@@ -234,26 +209,16 @@ def _tables(path: str) -> list[dict[str, Any]]:
 
 def _said(book: Ledger, done: list[Release]) -> tuple[list[str], dict[str, Any]]:
     """What was done, in lines and as data."""
-    left = book.left
-    lines = []
+    left, lines, tables = book.left, [], []
     for r in done:
-        budget = r.statement["budget"]
-        lines.append(
-            f"charged {budget['loss']} (entry {budget['entry']}); left {rounded(left, up=False)}"
-            if r.fresh
-            else f"no charge: the noise of entry {budget['entry']} was drawn before"
-        )
-        lines.append(f"{r.statement['table']['rows']:,} rows in {r.folder}; key {r.key}")
-        lines += _unsaid(r.statement)
-    tables = [
-        {
-            "key": r.key,
-            "folder": None if r.folder is None else str(r.folder),
-            "charged": r.fresh,
-            "statement": r.statement,
-        }
-        for r in done
-    ]
+        budget, folder = r.statement["budget"], None if r.folder is None else str(r.folder)
+        charged = f"charged {budget['loss']} (entry {budget['entry']}); left {rounded(left, up=False)}"
+        lines += [
+            charged if r.fresh else f"no charge: the noise of entry {budget['entry']} was drawn before",
+            f"{r.statement['table']['rows']:,} rows in {r.folder}; key {r.key}",
+            *_unsaid(r.statement),
+        ]
+        tables.append({"key": r.key, "folder": folder, "charged": r.fresh, "statement": r.statement})
     return lines, {"left": str(left), "tables": tables}
 
 

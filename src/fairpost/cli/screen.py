@@ -9,12 +9,12 @@ from fairpost.accuracy import Estimate
 from fairpost.budgets import GroupBudgets
 from fairpost.cli.layout import Grid, console, remark, say, show
 from fairpost.report.numbers import PERCENT, Unit, count, half, money
-from fairpost.report.verdicts import programme_lines
 from fairpost.report.verdicts import (
     COUNTS,
     PARTS,
     SHARES,
     named,
+    programme_lines,
     relative_lines,
     total_line,
     total_unit,

@@ -8,7 +8,7 @@ from fairpost.cli import options as o
 from fairpost.errors import ParameterError
 
 if TYPE_CHECKING:
-    from fairpost.release.reading import Stated
+    from fairpost.release.statement import Stated
 
 
 def with_statement(given: o.Given, found: Stated) -> o.Given:

@@ -22,8 +22,6 @@ from fairpost.errors import ParameterError
 
 FORM = re.compile(r"(\d{1,60})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,2}))?|(\d{1,60})/(\d{1,60})", re.ASCII)
 """0.1, 12, 1e-10, 1/3: digits and nothing else, and not so many that a message would be unreadable."""
-SHOWN = 12
-"""Digits after the point where an amount is shown rounded."""
 
 
 def amount(given: Any, name: str) -> Fraction:
@@ -54,12 +52,7 @@ def _parsed(given: str | int | Fraction | Decimal) -> Fraction | None:
     return Fraction(given.strip())
 
 
-def text(ratio: Fraction) -> str:
-    """The ratio itself: "1/10", "2"."""
-    return str(ratio)
-
-
-def rounded(ratio: Fraction, *, up: bool, digits: int = SHOWN) -> str:
+def rounded(ratio: Fraction, *, up: bool, digits: int = 12) -> str:
     """A decimal for people, rounded towards more (what is spent) or towards less (what is left)."""
     scaled = ratio * 10**digits
     whole = math.ceil(scaled) if up else math.floor(scaled)

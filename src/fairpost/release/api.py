@@ -11,16 +11,26 @@ import numpy as np
 
 from fairpost.errors import ParameterError
 from fairpost.release import protocol, rules
-from fairpost.release.guard import hardened, refuse_dask, silently, stoppable
-from fairpost.release.invariants import Claim, parts_of
+from fairpost.release.guard import hardened, silently, stoppable
+from fairpost.release.invariants import WHOLE, Claim, parts_of, parts_of_tree
+from fairpost.release.kept import packed, stored
 from fairpost.release.ledger import Ledger
 from fairpost.release.noise import Sampler, sample
-from fairpost.release.preview import Preview, preview
-from fairpost.release.publish import Release
-from fairpost.release.request import EXACT, Publication, PublicTotal, Request, Sensitivity, chosen_of, level_of
-from fairpost.release.source import Source, declared, name_of, read_source, undeclared
-from fairpost.release.statement import About
-from fairpost.release.tree_job import stated_source, tree_job
+from fairpost.release.protocol import Job, Preview, preview
+from fairpost.release.publish import About, Release
+from fairpost.release.request import (
+    EXACT,
+    Asked,
+    Publication,
+    PublicTotal,
+    Request,
+    Sensitivity,
+    check_neighbours,
+    chosen_of,
+    level_of,
+    levels_of,
+)
+from fairpost.release.source import Source, declared, label_columns, name_of, read_source, undeclared
 
 __all__ = ["COLUMNS", "EXACT", "REQUEST", "Preview", "job_of", "preview", "release", "release_noisy", "release_plan"]
 Total = PublicTotal | str | None
@@ -95,21 +105,11 @@ def release(
         but the ids and counts must be columns that the ledger lists as public.
 
     """
+    given = {name: said for name, said in locals().items() if name in (*REQUEST, "noise")}
     book = opened(ledger)
-    given = {"epsilon": epsilon, "rho": rho, "mechanism": mechanism, "entities_per_person": entities_per_person}
-    given |= {"levels": levels, "split": split, "sigmas": sigmas, "exact": exact, "noise": noise}
-    wanted = {
-        "postprocess": postprocess,
-        "round": round,
-        "total": total,
-        "by_group": by_group,
-        "chosen_from": chosen_from,
-        "accept_weak_protection": accept_weak_protection,
-        "csv_safe": csv_safe,
-    }
 
     def work() -> Release:
-        job = job_of(book, counts, given | wanted, out=out, again=again, name=name, about=about, columns=columns)
+        job = job_of(book, counts, given, out=out, again=again, name=name, about=about, columns=columns)
         return protocol.run(book, [job])[0]
 
     with hardened():
@@ -135,16 +135,21 @@ def release_noisy(
         raise ParameterError("the total of noise that is kept is a PublicTotal or None, got something else")
 
     def work() -> Release:
-        usual = "simplex" if postprocess is not None else protocol.usual_rule(book, key)
-        shape = Publication(postprocess or usual, round, by_group, chosen=chosen_of(chosen_from), csv_safe=csv_safe)
-        if total is None:
-            return protocol.from_noisy(book, key, shape, protocol.place(out), about)
         kept = protocol.kept_of(book, key)
-        totals = tuple(total.of(rules.labels_of(kept.groups, True) if by_group else None))
-        source = stated_source(book, total.source)
-        shape = replace(shape, totals=totals, total_kind="public", source=source)
-        claim = claim_of(shape, kept.ids[0], kept.groups)
-        return protocol.from_noisy(book, key, shape, protocol.place(out), about, claim)
+        usual = rules.USUAL if kept.shape is None else rules.TREE_USUAL
+        exact = kept.shape is not None and kept.shape.exact is not None
+        shape = Publication(
+            postprocess or usual,
+            round,
+            by_group,
+            totals=None if total is None else tuple(total.of(rules.labels_of(kept.groups, True) if by_group else None)),
+            total_kind="noisy" if total is None else "public",
+            source=stated_source(book, None if total is None else total.source) if exact or total is not None else None,
+            chosen=chosen_of(chosen_from),
+            csv_safe=csv_safe,
+        )
+        claim = None if total is None else claim_of(shape, kept.ids, kept.groups)
+        return protocol.from_noisy(book, kept, shape, protocol.place(out), about or About(), claim)
 
     with hardened():
         return silently(work)
@@ -210,38 +215,69 @@ def job_of(
     name: str | None = None,
     about: About | None = None,
     columns: Mapping[str, Any] | None = None,
-) -> protocol.Job:
-    """Everything checked that can be checked without the noise."""
-    refuse_dask(counts)
-    sensitivity = Sensitivity(given.get("entities_per_person", 1), book.terms.neighbours)
+) -> Job:
+    """Everything checked that can be checked without the noise: amounts and columns before the file is read."""
     for word, value in (("again", again), ("name", name or "")):
         if not isinstance(value, str) or not (value == "" or value.isprintable()) or len(value) > 200:
             raise ParameterError(f"`{word}` must be a text on one line, got {value!r}")
-    if given.get("levels") is not None or given.get("noise") is not None:
-        return tree_job(book, counts, given, sensitivity, out=out, again=again, name=name, about=about, columns=columns)
-    lone = next((k for k in ("split", "sigmas", "exact") if given.get(k)), None)
-    if lone is not None:
-        raise ParameterError(f"`{lone}` is about the levels of a hierarchy and needs `levels`, got none")
-    # amounts and columns first, so that what is refused is refused before the file is read
-    losses = {k: given.get(k) for k in ("epsilon", "rho", "mechanism")}
-    level_of(book.terms, sensitivity, "table", 1, **losses)
-    columns = dict(columns or {})
-    used = declared(book.terms, columns)
-    columns["where"] = used.get("where", ())
-    column_of_totals = columns.pop("group_total", None)
-    if column_of_totals is not None:
-        columns["total"] = column_of_totals
-    source = read_source(counts, **columns).in_order()
+    words = dict(columns or {})
+    sensitivity, asked = Sensitivity(given.get("entities_per_person", 1), book.terms.neighbours), Asked.of(given)
+    levels = _levels(given, words)
+    if levels is None:
+        asked.loss(book.terms)
+    used = declared(book.terms, words, label_columns(levels))
+    words["where"] = used.get("where", ())
+    if (totals := words.pop("group_total", None)) is not None:
+        words["total"] = totals
+    source = read_source(counts, levels, **words).in_order()
     undeclared(book.terms, source.columns, used)
-    shape = replace(_publication(book, given, source), columns=used)
-    rules.check(shape, source.groups)
-    level = level_of(book.terms, sensitivity, "table", int(source.x.size), **losses)
+    publication = replace(_publication(book, given, source), columns=used)
+    rules.check(publication, groups=source.groups is not None, levels=source.tree is not None)
     label = name if name is not None else name_of(counts)
-    request = Request(label, (level,), sensitivity, again, columns=used)
-    job = protocol.job_of(
-        request, shape, source, protocol.place(out), about, claim_of(shape, source.ids, source.groups)
-    )
-    return replace(job, weak=bool(given.get("accept_weak_protection")))
+    rest: dict[str, Any] = {"out": protocol.place(out), "about": about or About()}
+    rest["weak"] = bool(given.get("accept_weak_protection"))
+    if source.tree is None:
+        level = level_of(book.terms, sensitivity, int(source.x.size), asked)
+        request = Request(label, (level,), sensitivity, again, columns=used)
+        rest |= {"groups": source.groups, "weights": source.weights}
+        rest["claim"] = claim_of(publication, source.ids, source.groups)
+        publication = protocol.weighed(publication, source.weights)
+        return Job(request, publication, (source.x,), [packed(source.ids)], **rest)
+    tree, nodes = source.tree, source.nodes()
+    noisy, exact = levels_of(book.terms, sensitivity, tree, asked)
+    check_neighbours(given.get("noise"), noisy)
+    hierarchy, labels = stored(tree, exact)
+    request = Request(label, noisy, sensitivity, again, hierarchy, columns=used)
+    rules.total_kind(request.public(), publication)
+    kept = tuple(nodes[tree.level(n)] for n in ([] if exact is None else [exact]) + [lv.name for lv in noisy])
+    claim = claim_of(publication, tree.ids(tree.depth) if publication.totals else (), None)
+    if exact is not None:
+        parts = parts_of_tree(tree, exact)
+        claim = Claim(parts, dict(zip(parts, kept[0].tolist(), strict=True)))
+    return Job(request, publication, kept, labels, claim=claim, **rest)
+
+
+def _levels(given: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
+    """What the hierarchy is made from; None of a table. What has no part is refused."""
+    levels, noise, total = given.get("levels"), given.get("noise"), given.get("total")
+    if levels is None and noise is None:
+        lone = next((k for k in ("split", "sigmas", "exact") if given.get(k)), None)
+        if lone is not None:
+            raise ParameterError(f"`{lone}` is about the levels of a hierarchy and needs `levels`, got none")
+        return None
+    refused = [k for k in ("weight", "group", "group_total") if columns.get(k)]
+    refused += ["by_group"] * bool(given.get("by_group"))
+    if refused:
+        raise ParameterError(f"a release of levels keeps every sum of its tree; `{refused[0]}` has no part, got it")
+    if total == EXACT:
+        raise ParameterError(
+            f'the exact total of levels is asked for by `exact` ("{rules.ROOT}" or a level), got `total`'
+        )
+    if not isinstance(total, PublicTotal | None):
+        raise ParameterError(f"the total of levels must be None or a PublicTotal with its source, got {total!r}")
+    if noise is not None and levels is not None and levels is not noise.tree:
+        raise ParameterError("the hierarchy is given by `noise` or by `levels`, got both")
+    return levels if noise is None else noise.tree
 
 
 def claim_of(p: Publication, ids: Sequence[str], groups: Sequence[str] | None) -> Claim | None:
@@ -253,41 +289,49 @@ def claim_of(p: Publication, ids: Sequence[str], groups: Sequence[str] | None) -
 
 
 def _publication(book: Ledger, given: Mapping[str, Any], source: Source) -> Publication:
-    by_group, total = bool(given.get("by_group", False)), given.get("total")
-    base: dict[str, Any] = {"round": bool(given.get("round", False)), "chosen": chosen_of(given.get("chosen_from"))}
-    base["csv_safe"] = bool(given.get("csv_safe"))
-    name = str(given.get("postprocess") or "simplex")
+    """The rule and the totals that it keeps: none, public ones (typed, or out of a column), or the true ones."""
+    by_group, total, why = bool(given.get("by_group", False)), given.get("total"), None
+    totals: Sequence[int] | None = None
+    kind = "noisy" if total is None and source.totals is None else EXACT if total == EXACT else "public"
     if source.totals is not None:
         if not isinstance(total, str | None) or total == EXACT:
             raise ParameterError("totals out of a column need their source, as a text")
-        return _from_column(book, name, base, source, total)
-    if total is None:
-        return Publication(name, by_group=by_group, **base)
-    if isinstance(total, PublicTotal):
-        values = tuple(total.of(rules.labels_of(source.groups, by_group)))
-        why = stated_source(book, total.source)
-        return Publication(name, by_group=by_group, totals=values, total_kind="public", source=why, **base)
-    if total != EXACT:
+        by_group, why = source.groups is not None, total
+        totals = _from_column(source.totals, source.groups)
+    elif isinstance(total, PublicTotal):
+        totals, why = total.of(rules.labels_of(source.groups, by_group)), total.source
+    elif total == EXACT:
+        totals = rules.group_sums(source.x, source.groups, by_group)
+    elif total is not None:
         raise ParameterError(f'`total` must be None, a PublicTotal, or "exact", got {total!r}')
-    values = rules.group_sums(source.x, source.groups, by_group)
-    why = stated_source(book, None)
-    return Publication(name, by_group=by_group, totals=values, total_kind="exact", source=why, **base)
+    return Publication(
+        str(given.get("postprocess") or (rules.USUAL if source.tree is None else rules.TREE_USUAL)),
+        bool(given.get("round", False)),
+        by_group,
+        totals=None if totals is None else tuple(totals),
+        total_kind=kind,
+        source=stated_source(book, why) if totals is not None or source.tree is not None else None,
+        chosen=chosen_of(given.get("chosen_from")),
+        csv_safe=bool(given.get("csv_safe")),
+    )
 
 
-def _from_column(book: Ledger, name: str, base: Mapping[str, Any], source: Source, why: str | None) -> Publication:
+def _from_column(column: Any, groups: Sequence[str] | None) -> list[int]:
     """Public totals out of a column: whole, the same in each group."""
-    assert source.totals is not None
-    if not np.all(source.totals == np.floor(source.totals)):
+    if not np.all(column == np.floor(column)):
         raise ParameterError("public totals must be whole numbers, and the column has others")
-    by_group = source.groups is not None
-    firsts = dict.fromkeys(source.groups) if source.groups is not None else {"all": None}
     seen: dict[str, int] = {}
-    for label, value in zip(source.groups or ("all",) * len(source.ids), source.totals, strict=True):
+    for label, value in zip(groups or (WHOLE,) * len(column), column, strict=True):
         seen.setdefault(label, int(value))
-    shown = PublicTotal({g: seen[g] for g in firsts} if by_group else seen["all"])
-    values = tuple(shown.of(tuple(firsts) if by_group else None))
-    stated = stated_source(book, why)
-    return Publication(name, by_group=by_group, totals=values, total_kind="public", source=stated, **base)
+    return PublicTotal(seen).of(tuple(seen)) if groups is not None else PublicTotal(seen[WHOLE]).of(None)
+
+
+def stated_source(book: Ledger, given: str | None) -> str | None:
+    """Where exact numbers are published, as the ledger says; other words are refused."""
+    held = book.terms.invariants
+    if held is not None and given is not None and given != held.source:
+        raise ParameterError(f"the source of exact totals is the ledger's, {held.source!r}, got {given[:60]!r}")
+    return None if held is None else held.source
 
 
 def opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:

@@ -46,15 +46,6 @@ class Invariants:
     """Where the numbers are published, or why they are exact."""
     smallest: int = SMALLEST
 
-    def public(self) -> dict[str, Any]:
-        """For the ledger."""
-        return dict(vars(self))
-
-    @classmethod
-    def of(cls, public: Mapping[str, Any]) -> Invariants:
-        """The inverse of `public`."""
-        return cls(str(public["what"]), str(public["source"]), int(public["smallest"]))
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -153,8 +144,7 @@ def bound_rows(
 ) -> tuple[str, dict[str, Part], tuple[str, ...]]:
     """What is exact in words, the parts of a list of rows, and the columns that say so."""
     from fairpost.io.tables import read_labels
-    from fairpost.release.source import name_in_errors, quietly
-    from fairpost.release.tree_source import levels_of, tree_of
+    from fairpost.release.source import levels_of, name_in_errors, quietly, tree_of
 
     shape = None if levels is None else levels_of(levels)
     names = [by] if by is not None else list(shape) if isinstance(shape, list) else []

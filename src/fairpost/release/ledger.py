@@ -7,6 +7,11 @@ filters for releases chosen adaptively, for pure DP and for zCDP (Rogers, Roth, 
 2021; Whitehouse, Ramdas, Rogers, Wu 2023).
 
 `pure` adds up epsilon; `zcdp` adds up rho, where discrete Laplace noise costs epsilon^2 / 2.
+
+*The file* is SQLite's. `journal_mode=TRUNCATE` with `synchronous=EXTRA`: a commit is the truncation of the journal, and EXTRA syncs
+after it, so a charge that was reported is on the disk. DELETE with FULL does not sync the folder after the unlink that commits, and
+a write-ahead log leaves charges beside the file, where a plain copy loses them. Sources: sqlite.org/pragma.html
+(synchronous, journal_mode) and the order of system calls.
 """
 
 from __future__ import annotations
@@ -16,23 +21,35 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
-from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError, UnsupportedError
+from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnsupportedError
 from fairpost.noise.conversion import rho_of
-from fairpost.release import store
-from fairpost.release.amounts import amount, rounded, text
-from fairpost.release.chain import Entry, Findings, canonical, check_chain, digest, hash_of
+from fairpost.release.amounts import amount, rounded
+from fairpost.release.chain import (
+    BROKEN,
+    Entry,
+    Findings,
+    canonical,
+    check_chain,
+    check_published,
+    check_statement,
+    digest,
+)
+from fairpost.release.guard import create_private, private_folder, refuse_network, refuse_wide
 from fairpost.release.invariants import SMALLEST, Invariants, Part, bound_rows, demand_sizes, named, total_of
-from fairpost.release.places import create_private, private_folder, refuse_network
-from fairpost.release.seals import check_published, check_statement
 from fairpost.whole import sync_folder
+
+if TYPE_CHECKING:
+    import sqlite3
 
 NEIGHBOURS = ("add-remove", "replace")
 MEASURES = ("pure", "zcdp")
@@ -87,17 +104,42 @@ class Terms:
         """What is added up."""
         return "epsilon" if self.measure == "pure" else "rho"
 
+    def body(self) -> dict[str, Any]:
+        """For the first entry, and for whoever looks at the ledger."""
+        return {
+            "dataset": self.dataset,
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+            "relation": self.relation,
+            "invariants": None if self.invariants is None else dict(vars(self.invariants)),
+            "public": list(self.public),
+            "other_ledgers": self.others,
+            "measure": self.measure,
+            "limit": str(self.limit),
+            "limit_given": dict(self.limit_given),
+        }
 
-@dataclass(frozen=True)
-class Charge:
+    @classmethod
+    def of(cls, b: Mapping[str, Any]) -> Terms:
+        """The inverse of `body`."""
+        texts = (str(b["dataset"]), str(b["unit"]), str(b["neighbours"]), str(b["measure"]))
+        both = (Fraction(b["limit"]), dict(b["limit_given"]))
+        if "relation" not in b:
+            return cls(*texts, *both, old=True)
+        held = b["invariants"]
+        exact = None if held is None else Invariants(str(held["what"]), str(held["source"]), int(held["smallest"]))
+        public = tuple(map(str, b["public"]))
+        return cls(*texts, *both, public, str(b["other_ledgers"]), exact, said=str(b["relation"]))
+
+
+class Charge(NamedTuple):
     """What a charge came to: the entry, and whether it was made now. Noise is drawn for a fresh one only."""
 
     entry: Entry
     fresh: bool
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """One loss to charge: the key of the request, the loss, and the public part of the request."""
 
     key: str
@@ -115,7 +157,7 @@ class Ledger:
         self.path, self.terms = path, terms
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r}, {self.terms.measure}, limit {text(self.terms.limit)})"
+        return f"Ledger({str(self.path)!r}, {self.terms.measure}, limit {self.terms.limit})"
 
     @classmethod
     def create(
@@ -166,10 +208,22 @@ class Ledger:
             file, a data frame, a mapping of columns); the least number of rows of a part.
 
         """
-        terms = _terms(dataset, unit, neighbours, measure, limit, limit_delta)
+        for name, value in (("dataset", dataset), ("unit", unit)):
+            _line(name, value)
+        for name, value, known in (("neighbours", neighbours, NEIGHBOURS), ("measure", measure, MEASURES)):
+            if value not in known:
+                raise ParameterError(f"`{name}` must be one of {', '.join(known)}, got {value!r}")
+        most, given = _limit(measure, limit, limit_delta)
+        columns, held = _columns([id, *_columns(public)]), None
+        parts: dict[str, Part] = {}
         asked = {"exact_total": exact_total, "exact_by": exact_by, "levels": levels, "exact": exact}
-        terms, parts = _exact(terms, asked, exact_source, rows, id, _columns([id, *_columns(public)]), smallest_part)
-        terms = replace(terms, others=_line("other_ledgers", other_ledgers))
+        if _is_exact(asked, neighbours, exact_source, rows):
+            what, parts, own = bound_rows(rows, id=id, public=columns, by=exact_by, levels=levels, exact=exact)
+            demand_sizes(parts, smallest_part)
+            held = Invariants(what, _line("exact_source", exact_source), smallest_part)
+            columns = tuple(dict.fromkeys((*columns, *own)))
+        others = _line("other_ledgers", other_ledgers)
+        terms = Terms(dataset, unit, neighbours, measure, most, given, columns, others, held)
         place = Path(os.path.realpath(path))
         if not place.parent.is_dir():
             raise InputError(f"{path}: the folder of a ledger must exist, got {place.parent}")
@@ -181,37 +235,45 @@ class Ledger:
             raise InputError(f"{path}: a ledger is never overwritten, and the file exists") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be made: {error.strerror}") from None
+        made = cls(place, terms)
         try:
-            _fill(place, terms, parts)
-            private_folder(cls(place, terms).folder)
+            made._fill(parts)
+            private_folder(made.folder)
             sync_folder(place.parent)
+            return cls.open(place)  # whoever made it says the same as whoever opens it, to the order of the words
         except BaseException:
             for left in (place, place.with_name(place.name + "-journal")):
                 with suppress(OSError):
                     left.unlink()
             raise
-        return cls(place, terms)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """Open a ledger; its first entry says what it is about."""
         _posix()
         place = Path(os.path.realpath(path))
-        with store.opened(place) as link:
-            first = next(store.rows(link, "ORDER BY seq LIMIT 1"), None)
+        with opened(place) as link:
+            first = _first(link, "ORDER BY seq LIMIT 1")
         try:
-            assert first is not None
-            b = first.body
-            texts = (str(b["dataset"]), str(b["unit"]), str(b["neighbours"]), str(b["measure"]))
-            terms = Terms(*texts, Fraction(b["limit"]), dict(b["limit_given"]), old="relation" not in b)
-            if not terms.old:
-                held = None if b["invariants"] is None else Invariants.of(b["invariants"])
-                public = tuple(map(str, b["public"]))
-                terms = replace(terms, public=public, others=str(b["other_ledgers"]), invariants=held)
-                terms = replace(terms, said=str(b["relation"]))
-        except (AssertionError, KeyError, ValueError, TypeError):
+            if first is None:
+                raise KeyError
+            return cls(place, Terms.of(first.body))
+        except BROKEN:
             raise LedgerError(f"{path}: the ledger fails its check: its first entry does not open it") from None
-        return cls(place, terms)
+
+    def _fill(self, parts: Mapping[str, Part]) -> None:
+        """The schema, the secret, the first entry and the bound rows, in one transaction."""
+        secret = secrets.token_bytes(32)
+        with told(self.path), closing(connect(self.path)) as link, writing(link):
+            for statement in SCHEMA:
+                link.execute(statement)
+            link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (secret,))
+            body = {**self.terms.body(), "secret": digest(secret)}
+            _append(link, "open", secrets.token_hex(32), body)
+            if parts:
+                _append(link, "rows", digest(canonical(parts)), {"parts": dict(parts)})
+            link.execute(f"PRAGMA application_id = {APPLICATION}")
+            link.execute(f"PRAGMA user_version = {VERSION}")
 
     @property
     def folder(self) -> Path:
@@ -220,19 +282,19 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """Every entry, in order."""
-        with store.opened(self.path) as link:
-            return list(store.rows(link, "ORDER BY seq"))
+        with opened(self.path) as link:
+            return _rows(link)
 
     def find(self, kind: str, key: str) -> Entry | None:
         """The entry of a kind with a key."""
-        with store.opened(self.path) as link:
-            return next(store.rows(link, "WHERE kind = ? AND key = ?", (kind, key)), None)
+        with opened(self.path) as link:
+            return _first(link, "WHERE kind = ? AND key = ?", kind, key)
 
     @property
     def spent(self) -> Fraction:
         """The sum of all losses."""
-        with store.opened(self.path) as link:
-            last = _last(link, "WHERE kind = 'charge'")
+        with opened(self.path) as link:
+            last = _first(link, "WHERE kind = 'charge' ORDER BY seq DESC LIMIT 1")
         return Fraction(0) if last is None else last.spent
 
     @property
@@ -245,14 +307,17 @@ class Ledger:
 
         A key that was charged before is not charged again, and a total that was fixed before must be the same.
         """
-        with store.opened(self.path) as link, store.writing(link):
+        with opened(self.path) as link, writing(link):
             for some in values:
                 self._fix(link, some)
-            known = {a.key: next(store.rows(link, "WHERE kind = 'charge' AND key = ?", (a.key,)), None) for a in asks}
-            new = [a for a in asks if known[a.key] is None]
-            last, charged = _last(link), _last(link, "WHERE kind = 'charge'")
-            for tail in (last, charged):
-                if tail and tail.hash != hash_of(tail.seq, tail.kind, tail.key, tail.body, tail.prev):
+            charges: dict[str, Charge] = {}
+            for ask in asks:
+                if entry := _first(link, "WHERE kind = 'charge' AND key = ?", ask.key):
+                    charges[ask.key] = Charge(entry, False)
+            new = [ask for ask in asks if ask.key not in charges]
+            charged = _first(link, "WHERE kind = 'charge' ORDER BY seq DESC LIMIT 1")
+            for tail in (_first(link, LAST), charged):
+                if tail and not tail.whole:
                     raise LedgerError(
                         f"{self.path}: entry {tail.seq} fails its check: its hash is not that of its content"
                     )
@@ -261,18 +326,16 @@ class Ledger:
             if any(a.loss <= 0 for a in new):
                 raise ParameterError(f"a loss must be above 0, got {min(a.loss for a in new)}")
             if spent + asked > self.terms.limit:
-                raise self._refusal(list(store.rows(link, "WHERE kind = 'charge' ORDER BY seq")), spent, asked)
-            made: dict[str, Entry] = {}
+                raise self._refusal(_rows(link, "WHERE kind = 'charge' ORDER BY seq"), spent, asked)
             for ask in new:
                 spent += ask.loss
-                body = {"loss": text(ask.loss), "spent": text(spent), "request": dict(ask.request), "time": _now()}
-                last = made[ask.key] = Entry.after(last, "charge", ask.key, body)
-                store.insert(link, last)
-        return [Charge(made.get(a.key) or _there(known[a.key]), a.key in made) for a in asks]
+                body = {"loss": str(ask.loss), "spent": str(spent), "request": dict(ask.request)}
+                charges[ask.key] = Charge(_append(link, "charge", ask.key, body), True)
+        return [charges[ask.key] for ask in asks]
 
     def parts(self) -> dict[str, Part]:
         """The rows that are bound, part by part."""
-        with store.opened(self.path) as link:
+        with opened(self.path) as link:
             return _bound(link)
 
     def append(
@@ -289,7 +352,7 @@ class Ledger:
         if what != held.what:
             raise ParameterError(f"{self.path}: exact in this ledger are {held.what}, got {what}")
         demand_sizes(parts, held.smallest)
-        with store.opened(self.path) as link, store.writing(link):
+        with opened(self.path) as link, writing(link):
             bound = _bound(link)
             other = [part for part in bound if parts.get(part) != bound[part]]
             if other:
@@ -299,18 +362,16 @@ class Ledger:
                 )
             new = {part: rows for part, rows in parts.items() if part not in bound}
             if new:
-                body = {"parts": new, "time": _now()}
-                store.insert(link, Entry.after(_last(link), "rows", digest(canonical(new)), body))
+                _append(link, "rows", digest(canonical(new)), {"parts": new})
         return len(new)
 
     def fix(self, values: Mapping[str, int], *, only_check: bool = False) -> None:
         """The total of each part is what it was in the first release that used it, or is fixed now, under the secret."""
-        with store.opened(self.path) as link, store.writing(link):
+        with opened(self.path) as link, writing(link):
             self._fix(link, values, only_check=only_check)
 
-    def _fix(self, link: Any, values: Mapping[str, int], *, only_check: bool = False) -> None:
-        known = _merged(link, "values", "values")
-        (secret,) = link.execute("SELECT value FROM secret").fetchone()
+    def _fix(self, link: sqlite3.Connection, values: Mapping[str, int], *, only_check: bool = False) -> None:
+        known, secret = _merged(link, "values", "values"), _secret(link)
         tags = {part: _mac(secret, b"value", part.encode(), str(value).encode()) for part, value in values.items()}
         other = [part for part, tag in tags.items() if known.get(part, tag) != tag]
         if other:
@@ -320,28 +381,19 @@ class Ledger:
             )
         new = {part: tag for part, tag in tags.items() if part not in known}
         if new and not only_check:
-            body = {"values": new, "time": _now()}
-            store.insert(link, Entry.after(_last(link), "values", digest(canonical(new)), body))
+            _append(link, "values", digest(canonical(new)), {"values": new})
 
-    def done(self, key: str, body: Mapping[str, Any]) -> None:
-        """Record what was published; once."""
-        self._record("done", key, body)
-
-    def copied(self, key: str, body: Mapping[str, Any]) -> None:
-        """Record another place of what was published; once, and not in a ledger of fairpost 0.1, which has no such entries."""
-        self._record("copy", key, body)
-
-    def _record(self, kind: str, key: str, body: Mapping[str, Any]) -> None:
-        with store.opened(self.path) as link, store.writing(link):
-            known = next(store.rows(link, "WHERE kind = ? AND key = ?", (kind, key)), None)
-            if known is None and store.takes(link, kind):
-                store.insert(link, Entry.after(_last(link), kind, key, {**body, "time": _now()}))
+    def record(self, kind: str, key: str, body: Mapping[str, Any]) -> None:
+        """A `done`, what was published, or a `copy`, another place of it; once, and a copy not in a ledger of fairpost 0.1."""
+        with opened(self.path) as link, writing(link):
+            known = _first(link, "WHERE kind = ? AND key = ?", kind, key)
+            if known is None and f"'{kind}'" in _schema(link)[0]:
+                _append(link, kind, key, body)
 
     def fingerprint(self, *parts: bytes) -> str:
         """A keyed digest of the data: without the ledger's secret nobody can test a guess of the counts."""
-        with store.opened(self.path) as link:
-            (secret,) = link.execute("SELECT value FROM secret").fetchone()
-        return _mac(secret, *parts)
+        with opened(self.path) as link:
+            return _mac(_secret(link), *parts)
 
     def verify(
         self, statements: Mapping[str, str] | None = None, published: Iterable[str | os.PathLike[str]] = ()
@@ -359,11 +411,10 @@ class Ledger:
         """
         # kept noise first: whatever is kept before the entries are read was charged before
         kept = {p.name.removesuffix(".noisy") for p in self.folder.glob("*.noisy")}
-        with store.opened(self.path) as link:
-            problems = store.schema_problems(link)
-            entries = list(store.rows(link, "ORDER BY seq"))
-            found = check_chain(entries)
+        with opened(self.path) as link:
+            problems, entries = _schema_problems(link), _rows(link)
             secret = link.execute("SELECT value FROM secret").fetchone()
+        found = check_chain(entries)
         found.problems[:0] = problems
         if secret is None or not entries or digest(secret[0]) != entries[0].body.get("secret"):
             found.problems.append("the secret of the ledger is not the one that it was opened with")
@@ -390,35 +441,31 @@ class Ledger:
         """The ledger verifies, or an error says what is wrong."""
         found = self.verify()
         if found.problems:
-            more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
-            raise LedgerError(f"{self.path}: the ledger fails its check: {found.problems[0]}{more}")
+            raise LedgerError(f"{self.path}: the ledger fails its check: {found.first}")
         return found
+
+    def demand_new(self) -> None:
+        """A ledger of an earlier version takes releases only if nothing exact was published from it.
+
+        That version did not say in the ledger what was exact, so the statements must be where they were put.
+        """
+        for entry in self.entries() if self.terms.old else ():
+            if entry.kind == "done" and not _only_noise(entry.body):
+                raise UnsupportedError(
+                    f"{self.path}: an earlier version made this ledger, and entry {entry.seq} published exact numbers (or its "
+                    "statement is not where it was put, so nobody can say): no promise would hold for that and a new release "
+                    "together. It can be shown and verified; make a new ledger with what is left of the budget"
+                )
 
     def _refusal(self, charges: Sequence[Entry], spent: Fraction, asked: Fraction) -> BudgetError:
         listed = "; ".join(e.label for e in charges[-LISTED:]) or "no entry"
         earlier = f"; and {len(charges) - LISTED} earlier" if len(charges) > LISTED else ""
-        t = self.terms
+        limit, left = self.terms.limit, self.terms.limit - spent
         return BudgetError(
-            f"{self.path}: the loss must fit into what is left of {t.letter}: limit {text(t.limit)}, spent {text(spent)}, "
-            f"left {text(t.limit - spent)} (about {rounded(t.limit - spent, up=False)}), asked {text(asked)}; nothing was "
+            f"{self.path}: the loss must fit into what is left of {self.terms.letter}: limit {limit}, spent {spent}, "
+            f"left {left} (about {rounded(left, up=False)}), asked {asked}; nothing was "
             f"charged. Charged so far: {listed}{earlier}"
         )
-
-
-def demand_new(ledger: Ledger) -> None:
-    """A ledger of an earlier version takes releases only if nothing exact was published from it.
-
-    That version did not say in the ledger what was exact, so the statements must be where they were put.
-    """
-    if not ledger.terms.old:
-        return
-    for entry in ledger.entries():
-        if entry.kind == "done" and not _only_noise(entry.body):
-            raise UnsupportedError(
-                f"{ledger.path}: an earlier version made this ledger, and entry {entry.seq} published exact numbers (or its "
-                "statement is not where it was put, so nobody can say): no promise would hold for that and a new release "
-                "together. It can be shown and verified; make a new ledger with what is left of the budget"
-            )
 
 
 def _only_noise(done: Mapping[str, Any]) -> bool:
@@ -428,27 +475,8 @@ def _only_noise(done: Mapping[str, Any]) -> bool:
         said = (Path(str(done["folder"])) / "statement.json").read_bytes()
         items = json.loads(said)["unprotected"]
         return digest(said) == done["statement"] and all(item["what"].startswith(NOISELESS) for item in items)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, *BROKEN):
         return False
-
-
-def _mac(secret: bytes, *parts: bytes) -> str:
-    mac = hmac.new(secret, digestmod=hashlib.sha256)
-    for part in parts:
-        mac.update(len(part).to_bytes(8, "big"))
-        mac.update(part)
-    return mac.hexdigest()
-
-
-def _merged(link: Any, kind: str, name: str) -> dict[str, Any]:
-    """What all entries of a kind hold together."""
-    return {
-        k: v for entry in store.rows(link, "WHERE kind = ? ORDER BY seq", (kind,)) for k, v in entry.body[name].items()
-    }
-
-
-def _bound(link: Any) -> dict[str, Part]:
-    return {part: (int(n), str(rows)) for part, (n, rows) in _merged(link, "rows", "parts").items()}
 
 
 def _line(name: str, value: Any) -> str:
@@ -463,106 +491,224 @@ def _columns(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_line("public", name) for name in given))
 
 
-def _exact(
-    terms: Terms,
-    asked: Mapping[str, Any],
-    source: str | None,
-    rows: Any,
-    id: str,
-    public: tuple[str, ...],
-    smallest: int,
-) -> tuple[Terms, dict[str, Part]]:
-    """The terms with their invariants and public columns, and the parts that are bound."""
+def _limit(measure: str, limit: Any, limit_delta: Any) -> tuple[Fraction, dict[str, str]]:
+    """The limit in the ledger's measure, and as it was typed."""
+    most = amount(limit, "limit")
+    if limit_delta is None:
+        return most, {"epsilon" if measure == "pure" else "rho": str(most)}
+    if measure == "pure":
+        raise ParameterError("`limit_delta` is for the measure zcdp; pure has no delta, got one")
+    delta = amount(limit_delta, "limit_delta")
+    return rho_of(most, delta), {"epsilon": str(most), "delta": str(delta)}
+
+
+def _is_exact(asked: Mapping[str, Any], neighbours: str, source: str | None, rows: Any) -> bool:
+    """Whether something is exact, in one way and with all that it needs."""
     ways = [name for name in ("exact_total", "exact_by", "levels") if asked[name]]
     if (asked["levels"] is None) != (asked["exact"] is None):
         raise ParameterError("exact levels are given by `levels` and `exact` together, got one of them")
     if len(ways) > 1:
         raise ParameterError(f"a ledger has one kind of exact numbers, got {' and '.join(f'`{w}`' for w in ways)}")
-    if not ways:
-        if rows is not None or source is not None:
-            raise ParameterError(
-                "`rows` and `exact_source` are for exact numbers (`exact_total`, `exact_by`, `levels`), got none"
-            )
-        return replace(terms, public=public), {}
-    if terms.neighbours != "replace":
+    if not ways and (rows is not None or source is not None):
         raise ParameterError(
-            "exact numbers are not hidden from anyone who adds or removes a unit: they need neighbours replace, got "
-            f"{terms.neighbours}"
+            "`rows` and `exact_source` are for exact numbers (`exact_total`, `exact_by`, `levels`), got none"
         )
-    if rows is None or source is None:
-        missing = (
-            "`rows`, a public list of rows without counts"
-            if rows is None
-            else "`exact_source`, where they are published"
+    if ways and neighbours != "replace":
+        raise ParameterError(
+            f"exact numbers are not hidden from anyone who adds or removes a unit: they need neighbours replace, got {neighbours}"
         )
-        raise ParameterError(f"exact numbers need {missing}, got none")
-    by, levels, exact = asked["exact_by"], asked["levels"], asked["exact"]
-    what, parts, columns = bound_rows(rows, id=id, public=public, by=by, levels=levels, exact=exact)
-    demand_sizes(parts, smallest)
-    held = Invariants(what, _line("exact_source", source), smallest)
-    return replace(terms, public=tuple(dict.fromkeys((*public, *columns))), invariants=held), parts
+    if ways and rows is None:
+        raise ParameterError("exact numbers need `rows`, a public list of rows without counts, got none")
+    if ways and source is None:
+        raise ParameterError("exact numbers need `exact_source`, where they are published, got none")
+    return bool(ways)
 
 
-def _terms(dataset: str, unit: str, neighbours: str, measure: str, limit: Any, limit_delta: Any) -> Terms:
-    for name, value in (("dataset", dataset), ("unit", unit)):
-        _line(name, value)
-    for name, value, known in (("neighbours", neighbours, NEIGHBOURS), ("measure", measure, MEASURES)):
-        if value not in known:
-            raise ParameterError(f"`{name}` must be one of {', '.join(known)}, got {value!r}")
-    most = amount(limit, "limit")
-    if limit_delta is None:
-        return Terms(dataset, unit, neighbours, measure, most, {"epsilon" if measure == "pure" else "rho": text(most)})
-    if measure == "pure":
-        raise ParameterError("`limit_delta` is for the measure zcdp; pure has no delta, got one")
-    delta = amount(limit_delta, "limit_delta")
-    given = {"epsilon": text(most), "delta": text(delta)}
-    return Terms(dataset, unit, neighbours, measure, rho_of(most, delta), given)
-
-
-def _fill(path: Path, terms: Terms, parts: Mapping[str, Part]) -> None:
-    """The schema, the secret, the first entry and the bound rows, in one transaction."""
-    secret = secrets.token_bytes(32)
-    body = {
-        "dataset": terms.dataset,
-        "unit": terms.unit,
-        "neighbours": terms.neighbours,
-        "measure": terms.measure,
-        "limit": text(terms.limit),
-        "limit_given": dict(terms.limit_given),
-        "relation": terms.relation,
-        "invariants": None if terms.invariants is None else terms.invariants.public(),
-        "public": list(terms.public),
-        "other_ledgers": terms.others,
-        "secret": digest(secret),
-        "time": _now(),
-    }
-    with store.told(path), closing(store.connect(path)) as link, store.writing(link):
-        for statement in store.SCHEMA:
-            link.execute(statement)
-        link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (secret,))
-        first = Entry.after(None, "open", secrets.token_hex(32), body)
-        store.insert(link, first)
-        if parts:
-            bound = {"parts": dict(parts), "time": _now()}
-            store.insert(link, Entry.after(first, "rows", digest(canonical(parts)), bound))
-        link.execute(f"PRAGMA application_id = {store.APPLICATION}")
-        link.execute(f"PRAGMA user_version = {store.VERSION}")
-
-
-def _last(link: Any, where: str = "") -> Entry | None:
-    return next(store.rows(link, f"{where} ORDER BY seq DESC LIMIT 1"), None)
-
-
-def _there(entry: Entry | None) -> Entry:
-    assert entry is not None
-    return entry
-
-
-def _now() -> str:
-    """The date: the hour of a release is nobody's business."""
-    return datetime.now(UTC).date().isoformat()
+def _mac(secret: bytes, *parts: bytes) -> str:
+    mac = hmac.new(secret, digestmod=hashlib.sha256)
+    for part in parts:
+        mac.update(len(part).to_bytes(8, "big"))
+        mac.update(part)
+    return mac.hexdigest()
 
 
 def _posix() -> None:
     if os.name != "posix":
         raise UnsupportedError("releases need the locks and modes of a POSIX system (Linux, macOS), got another one")
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+APPLICATION = 0x46505354
+"""FPST, in the header of the file."""
+VERSION = 2
+OLD = 1
+"""Ledgers of fairpost 0.1: no invariants, no public columns. They are shown, verified, and charged where `demand_new` allows it."""
+PATIENCE = 120.0
+"""Seconds to wait for the lock: SQLite is not fair, and one of many writers may wait long."""
+SCHEMA = (
+    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL "
+    "CHECK (kind IN ('open', 'rows', 'values', 'charge', 'done', 'copy')), "
+    "key TEXT NOT NULL, body TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, UNIQUE (kind, key))",
+    "CREATE TABLE secret (one INTEGER PRIMARY KEY CHECK (one = 1), value BLOB NOT NULL)",
+    "CREATE TRIGGER entries_stay BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END",
+    "CREATE TRIGGER entries_remain BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END",
+    "CREATE TRIGGER entries_follow BEFORE INSERT ON ledger WHEN NEW.seq IS NOT (SELECT COALESCE(MAX(seq), 0) + 1 FROM ledger) "
+    "OR NEW.prev IS NOT COALESCE((SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), '') "
+    "OR EXISTS (SELECT 1 FROM ledger WHERE (kind = NEW.kind AND key = NEW.key) OR hash = NEW.hash) "
+    "BEGIN SELECT RAISE(ABORT, 'an entry must continue the chain'); END",
+    "CREATE TRIGGER secret_stays BEFORE UPDATE ON secret BEGIN SELECT RAISE(ABORT, 'the secret is never changed'); END",
+    "CREATE TRIGGER secret_remains BEFORE DELETE ON secret BEGIN SELECT RAISE(ABORT, 'the secret is never deleted'); END",
+)
+"""The insert trigger also refuses INSERT OR REPLACE, which would delete a row without firing the trigger on deletes."""
+OLD_SCHEMA = (
+    SCHEMA[0].replace("'open', 'rows', 'values', 'charge', 'done', 'copy'", "'open', 'charge', 'done'"),
+    *SCHEMA[1:],
+)
+LAST = "ORDER BY seq DESC LIMIT 1"
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection whose commits are on the disk when they return."""
+    import sqlite3
+
+    link = sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
+    try:
+        link.execute("PRAGMA trusted_schema = OFF")
+        mode = link.execute("PRAGMA journal_mode = TRUNCATE").fetchone()[0]
+        link.execute("PRAGMA synchronous = EXTRA")
+        if sys.platform == "darwin":
+            link.execute("PRAGMA fullfsync = ON")
+        if mode != "truncate" or link.execute("PRAGMA synchronous").fetchone()[0] != 3:
+            raise FairpostError(
+                f"{path}: this SQLite must offer journal_mode=TRUNCATE and synchronous=EXTRA, got {mode}"
+            )
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The ledger, checked to be one, owner-only and on a local disk; errors of SQLite in one line."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such ledger (`fairpost budget create` makes one)")
+    refuse_network(path)
+    refuse_wide(path)
+    with told(path), closing(connect(path)) as link:
+        marks = tuple(link.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        if marks not in ((APPLICATION, VERSION), (APPLICATION, OLD)):
+            raise InputError(f"{path}: must be a ledger of fairpost, got another file")
+        yield link
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Errors of SQLite in one line: damage is the ledger's, the rest (a full disk, a lock) is the machine's."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        said, made = " ".join(str(error).split()), None
+        if isinstance(error, sqlite3.OperationalError) and "database is locked" in said:
+            made = FairpostError(
+                f"{path}: {holder_of(path)} has the ledger, and did not let go within {PATIENCE:.0f} seconds; nothing was done here"
+            )
+        elif isinstance(error, sqlite3.OperationalError):
+            made = FairpostError(f"{path}: the ledger could not be used: {said}")
+        elif "not a database" in said:
+            made = InputError(f"{path}: must be a ledger of fairpost, got another file")
+        raise made or LedgerError(f"{path}: the ledger fails its check: {said}") from None
+
+
+def holder_of(path: Path) -> str:
+    """Who holds a lock of SQLite on a file, by the system's own list (Linux).
+
+    The file itself must not be opened to ask: closing it again would drop the locks of this process's other connections.
+    """
+    try:
+        found = path.stat()
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+        held = [line.split() for line in locks if "->" not in line]
+        others = {int(line[4]) for line in held if line[5] == place and line[4].isdecimal()} - {0, os.getpid()}
+    except (OSError, IndexError, ValueError):
+        others = set()
+    return f"process {min(others)}" if others else "another process"
+
+
+@contextmanager
+def writing(link: sqlite3.Connection) -> Iterator[None]:
+    """One transaction of the only writer: all of it on the disk, or none."""
+    link.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        link.execute("COMMIT")
+    except BaseException:
+        if link.in_transaction:
+            link.execute("ROLLBACK")
+        raise
+
+
+def _append(link: sqlite3.Connection, kind: str, key: str, body: Mapping[str, Any]) -> Entry:
+    """The next entry, with the date: the hour of a release is nobody's business."""
+    today = datetime.now(UTC).date().isoformat()
+    entry = Entry.after(_first(link, LAST), kind, key, {**body, "time": today})
+    insert(link, entry)
+    return entry
+
+
+def insert(link: sqlite3.Connection, entry: Entry) -> None:
+    """Write an entry."""
+    row = (entry.seq, entry.kind, entry.key, canonical(entry.body), entry.prev, entry.hash)
+    link.execute("INSERT INTO ledger (seq, kind, key, body, prev, hash) VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _rows(link: sqlite3.Connection, where: str = "ORDER BY seq", *given: str) -> list[Entry]:
+    """The entries; a body that is no JSON in its one spelling stays text, and then no hash fits."""
+    found = []
+    for seq, kind, key, body, prev, hash_ in link.execute(
+        f"SELECT seq, kind, key, body, prev, hash FROM ledger {where}", given
+    ):
+        try:
+            data = json.loads(body)
+            good = isinstance(data, dict) and canonical(data) == body
+        except (ValueError, TypeError, RecursionError):
+            good = False
+        found.append(Entry(seq, kind, key, data if good else {"text": body}, prev, hash_))
+    return found
+
+
+def _first(link: sqlite3.Connection, where: str, *given: str) -> Entry | None:
+    return next(iter(_rows(link, where, *given)), None)
+
+
+def _merged(link: sqlite3.Connection, kind: str, name: str) -> dict[str, Any]:
+    """What all entries of a kind hold together."""
+    return {k: v for entry in _rows(link, "WHERE kind = ? ORDER BY seq", kind) for k, v in entry.body[name].items()}
+
+
+def _bound(link: sqlite3.Connection) -> dict[str, Part]:
+    return {part: (int(n), str(rows)) for part, (n, rows) in _merged(link, "rows", "parts").items()}
+
+
+def _secret(link: sqlite3.Connection) -> bytes:
+    (secret,) = link.execute("SELECT value FROM secret").fetchone()
+    return bytes(secret)
+
+
+def _schema(link: sqlite3.Connection) -> tuple[str, ...]:
+    (version,) = link.execute("PRAGMA user_version").fetchone()
+    return OLD_SCHEMA if version == OLD else SCHEMA
+
+
+def _schema_problems(link: sqlite3.Connection) -> list[str]:
+    """The tables and triggers must be those of the schema, and SQLite's own check must pass."""
+    schema = _schema(link)
+    there = {" ".join(sql.split()) for (sql,) in link.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    strange = [*(s for s in schema if s not in there), *sorted(there - set(schema))]
+    problems = [f"the schema is not the one that was made: {sql.split('(')[0].strip()[:60]}" for sql in strange]
+    (whole,) = link.execute("PRAGMA integrity_check(1)").fetchone()
+    return problems if whole == "ok" else [*problems, f"SQLite finds damage: {' '.join(str(whole).split())[:120]}"]

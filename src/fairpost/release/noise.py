@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,10 @@ from numpy.typing import NDArray
 
 from fairpost.errors import FairpostError, ParameterError, UnsupportedError
 from fairpost.release.amounts import decimal_of, gaussian_sigma, laplace_scale
+from fairpost.release.guard import harden
 
 Whole = NDArray[np.int64]
-MECHANISMS = ("discrete-laplace", "discrete-gaussian")
+LAPLACE, GAUSSIAN = MECHANISMS = ("discrete-laplace", "discrete-gaussian")
 LARGEST = 2.0**40
 """The largest scale: noise beyond 2^52 then has a chance below e^-4000."""
 EDGE = 2**52
@@ -55,14 +55,20 @@ class Law:
             raise ParameterError(f"the scale of the noise must be above 0 and at most 2^40, got {self.scale:g}")
 
     @classmethod
-    def laplace(cls, epsilon: Fraction, l1: Fraction) -> Law:
-        """Discrete Laplace noise that keeps epsilon."""
-        return cls("discrete-laplace", laplace_scale(epsilon, l1))
+    def keeping(cls, mechanism: str, loss: Fraction, sensitivity: Fraction) -> Law:
+        """The noise that keeps an epsilon (Laplace; the sensitivity is L1) or a rho (Gaussian; L2 squared)."""
+        scale = laplace_scale if mechanism == LAPLACE else gaussian_sigma
+        return cls(mechanism, scale(loss, sensitivity))
 
-    @classmethod
-    def gaussian(cls, rho: Fraction, l2_squared: Fraction) -> Law:
-        """Discrete Gaussian noise that keeps rho."""
-        return cls("discrete-gaussian", gaussian_sigma(rho, l2_squared))
+    @property
+    def parameter(self) -> str:
+        """What an audit calls the scale: the option, and the argument."""
+        return "scale" if self.mechanism == LAPLACE else "sigma"
+
+    @property
+    def norm(self) -> str:
+        """How its sensitivity is measured."""
+        return "L1" if self.mechanism == LAPLACE else "L2 squared"
 
     @property
     def text(self) -> str:
@@ -72,14 +78,14 @@ class Law:
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise (of the Gaussian: sigma, which its own never exceeds)."""
-        if self.mechanism == "discrete-gaussian":
+        if self.mechanism == GAUSSIAN:
             return self.scale
         return float(1 / (np.sqrt(2.0) * np.sinh(0.5 / self.scale))) if self.scale > 1e-3 else 0.0
 
     @property
     def chance_of_zero(self) -> float:
         """P(noise = 0): tanh(1/(2b)) of the Laplace, 1 over the sum of e^{-k^2/(2 sigma^2)} of the Gaussian."""
-        if self.mechanism == "discrete-laplace":
+        if self.mechanism == LAPLACE:
             return float(np.tanh(0.5 / self.scale))
         if self.scale > 10:
             return float(1 / (np.sqrt(2 * np.pi) * self.scale))
@@ -133,7 +139,7 @@ def in_process(law: Law, n: int) -> Whole:
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    if law.mechanism == "discrete-laplace":
+    if law.mechanism == LAPLACE:
         draw = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=law.scale)
     else:
         draw = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=law.scale)
@@ -157,24 +163,20 @@ def sample_all(wanted: Sequence[tuple[Law, int]]) -> list[Whole]:
     if sum(n for _, n in wanted) <= ALONE or workers == 1:
         return [in_process(law, n) for law, n in wanted]
     out = [np.empty(n, dtype=np.int64) for _, n in wanted]
-    shares = [[(law, _part(n, k, workers)) for law, n in wanted] for k in range(workers)]
+    shares = [[(law, slice(k * n // workers, (k + 1) * n // workers)) for law, n in wanted] for k in range(workers)]
     with ThreadPoolExecutor(workers) as pool:  # one reader a worker, or a full pipe would hold it up
         for done in [pool.submit(_work, share, out) for share in shares]:
             done.result()
     return out
 
 
-def _part(n: int, k: int, workers: int) -> slice:
-    return slice(k * n // workers, (k + 1) * n // workers)
-
-
 def _work(share: Sequence[tuple[Law, slice]], out: Sequence[Whole]) -> None:
-    """One worker process: it sends its numbers through a pipe; nothing touches the disk."""
+    """One worker process: it sends its numbers through a pipe; nothing touches the disk. It gets laws and numbers, and no count."""
     laws = [[law.mechanism, law.scale.hex(), some.stop - some.start] for law, some in share]
     task = json.dumps({"path": sys.path, "laws": laws})
-    script = str(Path(__file__).with_name("drawer.py"))
-    command = [sys.executable, "-P", script, task]
-    null = subprocess.DEVNULL
+    program = "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task['path']; "
+    program += "from fairpost.release.noise import draw; draw(task['laws'])"
+    command, null = [sys.executable, "-P", "-c", program, task], subprocess.DEVNULL
     # its own process group: an interrupt at the terminal is for the parent to answer
     with subprocess.Popen(command, stdin=null, stdout=subprocess.PIPE, stderr=null, process_group=0) as worker:
         assert worker.stdout is not None
@@ -186,6 +188,16 @@ def _work(share: Sequence[tuple[Law, slice]], out: Sequence[Whole]) -> None:
         except BaseException:
             worker.kill()
             raise
+
+
+def draw(laws: Sequence[tuple[str, str, int]]) -> None:
+    """What a worker process does, which leaves no core file: draw, and send the numbers to its standard output."""
+    harden()
+    for mechanism, scale, n in laws:
+        law = Law(mechanism, float.fromhex(scale))
+        for low in range(0, n, BLOCK):
+            sys.stdout.buffer.write(in_process(law, min(BLOCK, n - low)).tobytes())
+    sys.stdout.buffer.flush()
 
 
 def _fill(stream: Any, view: memoryview) -> None:

@@ -25,24 +25,23 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnfinishedError
 from fairpost.release import kept as keeping
-from fairpost.release import rules, selftest, tree_rules
-from fairpost.release.amounts import text
-from fairpost.release.chain import Entry, digest
-from fairpost.release.guard import Stopped, place_of, undisturbed
+from fairpost.release import rules, selftest
+from fairpost.release.amounts import rounded
+from fairpost.release.chain import FILES, Entry, digest
+from fairpost.release.guard import Stopped, locked, place_of, private_folder, reserve, undisturbed
 from fairpost.release.invariants import Claim, demand_claim
 from fairpost.release.kept import Floats, Kept, packed
-from fairpost.release.ledger import Ask, Ledger, demand_new
+from fairpost.release.ledger import Ask, Ledger
 from fairpost.release.noise import REACH, Sampler, Whole, add_noise, check_counts, demand_noise, opendp_version, sample
-from fairpost.release.places import locked, private_folder, reserve
-from fairpost.release.publish import Release, check_place, prepare, publish
+from fairpost.release.publish import About, Release, check_place, prepare, publish
 from fairpost.release.request import Publication, Request
-from fairpost.release.source import Source, undeclared
-from fairpost.release.statement import About
+from fairpost.release.source import undeclared
 
 Say = Callable[[str], None]
 
@@ -53,44 +52,37 @@ class Job:
 
     request: Request
     publication: Publication
-    source: Source
     x: tuple[Whole, ...]
     """The true counts of each level that is kept; of a hierarchy, an exact one first (`Request.laws`)."""
     labels: list[bytes]
-    """The packed ids (and labels of a hierarchy), and the packed groups where there are groups."""
-    out: Path | None
+    """The packed ids, and the labels of a hierarchy."""
+    groups: tuple[str, ...] | None = None
+    weights: Floats | None = None
+    """Those of the source: the same noise may be published with others."""
+    out: Path | None = None
     about: About = field(default_factory=About)
-    key: str = ""
-    charge: Entry | None = None
-    fresh: bool = False
-    nodes: int = 0
-    """Of a hierarchy: how many rows its table has."""
     claim: Claim | None = None
     """What is kept exactly."""
     weak: bool = False
     """Whether noise that is mostly 0 is accepted."""
-    weights: Floats | None = None
-    """Those of the source: the same noise may be published with others."""
+    key: str = ""
+    charge: Entry | None = None
+    fresh: bool = False
 
-    def forget(self) -> None:
-        """Let the true counts go as soon as the noise is kept; what is published comes from the kept file."""
-        self.source, self.x, self.labels = Source(np.empty(0, np.int64), (), None, None, None), (), []
+    @property
+    def packed(self) -> list[bytes]:
+        """The labels, and the groups where there are groups."""
+        return [*self.labels, *([] if self.groups is None else [packed(self.groups)])]
 
+    @property
+    def asked(self) -> Ask:
+        """The charge that it asks for."""
+        return Ask(self.key, self.request.loss, self.request.public())
 
-def job_of(
-    request: Request,
-    publication: Publication,
-    source: Source,
-    out: Path | None,
-    about: About | None = None,
-    claim: Claim | None = None,
-) -> Job:
-    """A job with one level: the counts of the source. Their ids are packed here and let go."""
-    labels = [packed(source.ids), *([] if source.groups is None else [packed(source.groups)])]
-    shape = weighed(publication, source.weights)
-    left = replace(source, ids=())
-    words = about or About()
-    return Job(request, shape, left, (source.x,), labels, out, words, claim=claim, weights=source.weights)
+    def kept(self, levels: tuple[Whole, ...], rounding: bytes) -> Kept:
+        """What is kept of it."""
+        words = (self.key, self.request.public(), levels, tuple(self.labels), self.groups, self.weights)
+        return Kept(*words, rounding, software())
 
 
 def weighed(publication: Publication, weights: Floats | None) -> Publication:
@@ -100,8 +92,7 @@ def weighed(publication: Publication, weights: Floats | None) -> Publication:
 
 def key_of(ledger: Ledger, job: Job) -> str:
     """The request's key: the data enter through the keyed fingerprint only."""
-    parts = [x.tobytes() for x in job.x] + job.labels
-    return job.request.key(ledger.fingerprint(*parts))
+    return job.request.key(ledger.fingerprint(*(x.tobytes() for x in job.x), *job.packed))
 
 
 def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: Say | None = None) -> list[Release]:
@@ -110,15 +101,13 @@ def run(ledger: Ledger, jobs: Sequence[Job], *, sampler: Sampler = sample, say: 
         _check(ledger, jobs, locks, sampler, say)
         try:
             _charge_draw_keep(ledger, jobs, sampler, say)
-            for job in jobs:
-                job.forget()
+            for job in jobs:  # what is published comes from the kept file: the true counts go
+                job.x = ()
             return [_finished(ledger, job) for job in jobs]
         except (Stopped, KeyboardInterrupt) as stopped:
             raise _stopped(ledger, jobs, str(stopped) or "an interrupt") from None
         finally:
-            for job in jobs:
-                with suppress(OSError):
-                    _temporary(ledger, job.key).unlink()
+            _unreserve(ledger, jobs)
 
 
 def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampler, say: Say | None) -> None:
@@ -130,48 +119,54 @@ def _check(ledger: Ledger, jobs: Sequence[Job], locks: ExitStack, sampler: Sampl
         demand(ledger, job)
         check_counts(job.x)
         job.key = key_of(ledger, job)
-    if len({job.key for job in jobs}) < len(jobs) or len({job.out for job in jobs if job.out}) < sum(
-        job.out is not None for job in jobs
-    ):
+    keys, places = [job.key for job in jobs], [job.out for job in jobs if job.out is not None]
+    if len(set(keys)) < len(keys) or len(set(places)) < len(places):
         raise ParameterError(
             "the tables of a plan must be different requests with places of their own, and two are the same"
         )
     for job in sorted(jobs, key=lambda j: j.key):
         locks.enter_context(locked(ledger.folder / f"{job.key}.lock", say=say))
-    _sweep(ledger, {job.key for job in jobs})
+    _sweep(ledger, set(keys))
     for job in jobs:
         job.charge = ledger.find("charge", job.key)
         there = kept_path(ledger, job.key).exists()
         if job.charge is not None and not there:
             raise _lost(ledger, job, "a process ended between the charge and the file")
         if job.charge is None and there:
-            raise LedgerError(
-                f"{ledger.path}: noise is kept that was never charged ({job.key[:12]}): an old copy of the ledger?"
-            )
+            raise _uncharged(ledger, job.key)
         if job.out is not None:
             check_place(job.out, again=job.charge is not None)
-    new = [job for job in jobs if job.charge is None]
-    if not new:
-        return
-    _fits(ledger, new)
+    if new := [job for job in jobs if job.charge is None]:
+        _make_ready(ledger, new, sampler, say)
+
+
+def _make_ready(ledger: Ledger, new: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
+    """The rest of step 0, for what is to be charged: it fits, it can be published, there is room, the sampler is right."""
+    if ledger.spent + sum(job.request.loss for job in new) > ledger.terms.limit:
+        ledger.charge([job.asked for job in new])
+        raise BudgetError("unreachable: the charge refuses")
     for job in new:
         rehearse(ledger, job)
     try:
         for job in new:
-            reserve(_temporary(ledger, job.key), keeping.size_of(job.labels, sum(x.size for x in job.x)))
+            reserve(_temporary(ledger, job.key), keeping.size_of(job.packed, sum(x.size for x in job.x)))
         laws = [level.law for job in new for level in job.request.levels]
         selftest.demand(ledger.folder / "selftest.json", laws, sampler, say)
     except BaseException:
-        for job in new:
-            with suppress(OSError):
-                _temporary(ledger, job.key).unlink()
+        _unreserve(ledger, new)
         raise
+
+
+def _unreserve(ledger: Ledger, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        with suppress(OSError):
+            _temporary(ledger, job.key).unlink()
 
 
 def demand(ledger: Ledger, job: Job) -> None:
     """What a release must keep whatever the noise will be: the rule's own conditions, and those of the ledger."""
-    (rules if job.request.shape is None else tree_rules).check(job.publication, job.source.groups)
-    demand_new(ledger)
+    rules.check(job.publication, groups=job.groups is not None, levels=job.request.shape is not None)
+    ledger.demand_new()
     if job.claim is not None:
         demand_claim(str(ledger.path), job.claim, ledger.terms.invariants, ledger.parts())
         ledger.fix(job.claim.values, only_check=True)
@@ -180,29 +175,23 @@ def demand(ledger: Ledger, job: Job) -> None:
         demand_noise(level.law, level.rows, what, accept_weak=job.weak)
 
 
-def rehearse(ledger: Ledger, job: Job) -> None:
+def rehearse(ledger: Ledger, job: Job) -> Release:
     """The rule, the statement and the record on made-up counts: what fails fails before the charge."""
     made_up = []
     for x, law in zip(job.x, job.request.laws, strict=True):
         far = 0 if law is None else int(REACH * law.scale) + 1
         made_up.append(x if law is None else np.resize(np.array([far, 0, 1, -far], dtype=np.int64), x.size))
-    loss = text(job.request.loss)
-    entry = Entry(0, "charge", job.key, {"loss": loss, "spent": loss, "time": "2000-01-01"}, "", "")
-    _, files = prepare(ledger, _kept(job, tuple(made_up), bytes(32)), entry, job.publication, job.about)
+    loss = job.request.loss
+    body = {"loss": str(loss), "spent": str(ledger.spent + loss), "time": "2000-01-01"}
+    entry = job.charge or Entry(2, "charge", job.key, body, "", "0" * 64)
+    release, files = prepare(ledger, job.kept(tuple(made_up), bytes(32)), entry, job.publication, job.about)
     try:
         "".join(files.values()).encode()
     except UnicodeEncodeError:
         raise ParameterError(
             "the words about a release must be text that a file in UTF-8 can have, got other ones"
         ) from None
-
-
-def _fits(ledger: Ledger, new: Sequence[Job]) -> None:
-    """An early refusal, before the self-test takes its seconds; the charge itself decides."""
-    asked = sum(job.request.loss for job in new)
-    if ledger.spent + asked > ledger.terms.limit:
-        ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new])
-        raise BudgetError("unreachable: the charge refuses")
+    return release
 
 
 def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say: Say | None) -> None:
@@ -210,7 +199,7 @@ def _charge_draw_keep(ledger: Ledger, jobs: Sequence[Job], sampler: Sampler, say
     new = [job for job in jobs if job.charge is None]
     values = [job.claim.values for job in jobs if job.claim is not None]
     with undisturbed(say):
-        charges = ledger.charge([Ask(job.key, job.request.loss, job.request.public()) for job in new], values)
+        charges = ledger.charge([job.asked for job in new], values)
         for job, charge in zip(new, charges, strict=True):
             job.charge, job.fresh = charge.entry, charge.fresh
         for job in new:
@@ -226,32 +215,19 @@ def _draw_keep(ledger: Ledger, job: Job, sampler: Sampler) -> str:
     try:
         laws = job.request.laws
         noisy = tuple(x if law is None else add_noise(x, law, sampler) for x, law in zip(job.x, laws, strict=True))
-        made = _kept(job, noisy, secrets.token_bytes(32))
-        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made, job.labels)
+        made = job.kept(noisy, secrets.token_bytes(32))
+        keeping.write(_temporary(ledger, job.key), kept_path(ledger, job.key), made)
     except Exception as error:
         what = error.strerror if isinstance(error, OSError) else None
         return what or type(error).__name__
     return ""
 
 
-def _kept(job: Job, levels: tuple[Whole, ...], rounding: bytes) -> Kept:
-    return Kept(
-        key=job.key,
-        request=job.request.public(),
-        levels=levels,
-        labels=tuple(job.labels[:-1] if job.source.groups is not None else job.labels),
-        groups=job.source.groups,
-        weights=job.weights,
-        rounding=rounding,
-        software=software(),
-    )
-
-
 def _finished(ledger: Ledger, job: Job) -> Release:
     """Step 4; what was charged just now and cannot be published is unfinished, whatever the reason."""
     try:
         kept = replace(kept_of(ledger, job.key), weights=job.weights)
-        return finish(ledger, kept, job.publication, job.out, job.about, fresh=job.fresh)
+        return replace(_published(ledger, kept, job.publication, job.out, job.about), fresh=job.fresh)
     except (UnfinishedError, LedgerError):
         raise
     except Exception as error:
@@ -265,71 +241,49 @@ def _finished(ledger: Ledger, job: Job) -> Release:
     )
 
 
-def finish(
-    ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About, *, fresh: bool = False
-) -> Release:
+def _published(ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About) -> Release:
     """Step 4, out of the kept noise; also all of `from_noisy`. The caller holds the key's lock."""
-    key = kept.key
-    charge = ledger.find("charge", key)
+    charge = ledger.find("charge", kept.key)
     if charge is None:
-        raise LedgerError(
-            f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?"
-        )
+        raise _uncharged(ledger, kept.key)
     release, files = prepare(ledger, kept, charge, publication, about)
-    made = Release(release.table, release.statement, key, None, fresh)
-    return publish(ledger, made, files, publication.key(key, about.public()), out)
+    return publish(ledger, release, files, publication.key(kept.key, about.public()), out)
 
 
 def from_noisy(
-    ledger: Ledger,
-    given: str,
-    publication: Publication,
-    out: Path | None,
-    about: About | None = None,
-    claim: Claim | None = None,
+    ledger: Ledger, kept: Kept, publication: Publication, out: Path | None, about: About, claim: Claim | None
 ) -> Release:
-    """Another publication of noise that is kept: post-processing, so no charge. The key may be shortened to 8 digits."""
+    """Another publication of noise that is kept: post-processing, so no charge."""
     ledger.demand()
-    key = kept_key(ledger, given)
-    if publication.total_kind == "exact":
-        raise ParameterError("an exact total needs the true counts, and noise that is kept has none")
-    demand_new(ledger)
+    ledger.demand_new()
+    shape, public = kept.shape, ledger.terms.public
+    if claim is not None or (shape is not None and shape.exact is not None):
+        # an exact level is the ledger's, or an earlier version kept it
+        demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
+    undeclared(ledger.terms, kept.columns, dict(kept.request.get("columns", {})))
+    labels = () if shape is None or shape.by == "prefixes" else shape.names[:-1]
+    if strange := [name for name in labels if name not in public]:
+        raise ParameterError(
+            f"the kept levels have the labels of {strange[0]!r}, which the ledger does not list as public"
+        )
+    prepared = weighed(publication, kept.weights)
+    rules.check(prepared, groups=kept.groups is not None, levels=shape is not None)
     if out is not None:
         check_place(out, again=True)
-    with locked(ledger.folder / f"{key}.lock"):
-        kept = kept_of(ledger, key)
-        exact = kept.request.get("hierarchy", {}).get("exact") is not None
-        if claim is not None or exact:  # an exact level is the ledger's, or an earlier version kept it
-            demand_claim(str(ledger.path), claim or Claim({}, {}), ledger.terms.invariants, ledger.parts())
-        undeclared(ledger.terms, kept.columns, dict(kept.request.get("columns", {})))
-        prepared = weighed(publication, kept.weights)
-        (rules if "hierarchy" not in kept.request else tree_rules).check(prepared, kept.groups)
+    with locked(ledger.folder / f"{kept.key}.lock"):
         if claim is not None:
             ledger.fix(claim.values)
-        return finish(ledger, kept, prepared, out, about or About())
+        return _published(ledger, kept, prepared, out, about)
 
 
 def kept_of(ledger: Ledger, given: str) -> Kept:
-    """The noise that is kept under a key."""
-    key = given if len(given) == 64 else kept_key(ledger, given)
-    return keeping.read(kept_path(ledger, key), key)
-
-
-def kept_key(ledger: Ledger, given: str) -> str:
-    """The one key that begins so."""
+    """The noise that is kept under a key, or under the one key that begins so; 8 digits are enough."""
     if len(given) < 8 or not all(c in "0123456789abcdef" for c in given):
         raise InputError(f"a key is at least 8 hexadecimal digits, got {given[:80]!r}")
     found = sorted(p.name.removesuffix(".noisy") for p in ledger.folder.glob(f"{given}*.noisy"))
     if len(found) != 1:
         raise InputError(f"a key must name one kept noise of {ledger.path}, and {len(found)} begin with {given[:80]}")
-    return found[0]
-
-
-def usual_rule(ledger: Ledger, given: str) -> str:
-    """The rule for kept noise where none is named: the usual one of a table, or of levels."""
-    charge = ledger.find("charge", kept_key(ledger, given))
-    levels = charge is not None and "hierarchy" in charge.body["request"]
-    return tree_rules.USUAL if levels else "simplex"
+    return keeping.read(kept_path(ledger, found[0]), found[0])
 
 
 def kept_path(ledger: Ledger, key: str) -> Path:
@@ -351,6 +305,10 @@ def _sweep(ledger: Ledger, mine: set[str]) -> None:
             with locked(ledger.folder / f"{key}.lock", wait=False) as free:
                 if free:
                     path.unlink(missing_ok=True)
+
+
+def _uncharged(ledger: Ledger, key: str) -> LedgerError:
+    return LedgerError(f"{ledger.path}: noise is kept that was never charged ({key[:12]}): an old copy of the ledger?")
 
 
 def _lost(ledger: Ledger, job: Job, why: str) -> UnfinishedError:
@@ -390,3 +348,44 @@ def software() -> dict[str, str]:
 def place(out: str | os.PathLike[str] | None) -> Path | None:
     """The folder that a name means."""
     return None if out is None else Path(os.path.abspath(out))
+
+
+# -- a dry run ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a release would charge and publish. Nothing was charged, drawn or written."""
+
+    key: str
+    loss: str
+    limit: str
+    spent: str
+    left: str
+    fits: bool
+    charged_before: bool
+    """The request is known: no charge, the same noise."""
+    statement: dict[str, Any]
+    """The statement as far as it is known before the draw."""
+    files: tuple[str, ...]
+
+
+def preview(ledger: Ledger, job: Job) -> Preview:
+    """For `--dry-run`. Of the rehearsal nothing is shown that comes from made-up counts, and no exact total."""
+    ledger.demand()
+    demand(ledger, job)
+    job.key = key_of(ledger, job)
+    job.charge = ledger.find("charge", job.key)
+    made = rehearse(ledger, job).statement
+    made["table"]["sha256"] = "known after the draw"
+    for step in made["postprocessing"]:
+        step["total_value"] = None
+    for item in made["unprotected"]:
+        if item["what"].startswith("the exact total"):
+            item["value"] = "shown when it is published"
+    if job.charge is None:
+        made["date"] = "the day of the charge"
+        made["budget"] |= {"entry": 0, "hash": "known after the charge"}
+    spent, loss, limit, known = ledger.spent, job.request.loss, ledger.terms.limit, job.charge is not None
+    fits, left = known or spent + loss <= limit, rounded(limit - spent, up=False)
+    return Preview(job.key, str(loss), str(limit), str(spent), left, fits, known, made, FILES)

@@ -8,21 +8,31 @@ and it is one charge.
 Levels of a hierarchy are vectors of counts of the same people, so their losses add up: epsilon for pure DP, rho for zCDP
 (Bun and Steinke 2016, Lemma 1.7), both as ratios. A unit that is in c leaves changes c of them by 1 each. The nodes above hold
 several of those leaves, at worst all c of them in one node: L1 stays c, and L2^2, at most the square of L1, becomes c^2.
+
+*Nothing is exact by silence.* In an audit a level without noise is a model. In a release it is a disclosure of true counts, so here it
+must be named (`exact`), must be an invariant of the ledger, and is listed as unprotected; a share of 0 or a sigma of 0 for any other
+level is refused. The root alone may be left out: then it is not measured, and rules estimate it from the levels below, unless
+a public total is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairpost.errors import ParameterError
-from fairpost.release.amounts import amount, rho_of_pure, text
+from fairpost.release.amounts import amount, float_up, rho_of_pure, share
 from fairpost.release.chain import canonical, digest
 from fairpost.release.ledger import Terms
-from fairpost.release.noise import Law
+from fairpost.release.noise import GAUSSIAN, LAPLACE, MECHANISMS, Law
 
+if TYPE_CHECKING:
+    from fairpost.hierarchy.levels import LevelNoise
+    from fairpost.hierarchy.tree import Hierarchy
+
+Amounts = Sequence[Any] | Mapping[str, Any]
 CHOSEN = ("policy", "public-data", "these-data")
 CHOICES = ("loss", "rule", "levels", "split", "partition")
 """What a release chooses, and may have chosen by looking at the true counts."""
@@ -49,9 +59,9 @@ class Sensitivity:
         """L1, and L2 squared: for entries that change by 1 they are the same number."""
         return Fraction(self.entities_per_person * (2 if self.neighbours == "replace" else 1))
 
-    def above(self, mechanism: str) -> Fraction:
-        """The same for a level above the leaves, where c changes may meet in one node: L2 squared is c^2 each way."""
-        return self.value * (self.entities_per_person if mechanism == "discrete-gaussian" else 1)
+    def of(self, mechanism: str, *, leaves: bool = True) -> Fraction:
+        """The same, or above the leaves, where c changes may meet in one node: L2 squared is c^2 each way."""
+        return self.value * (self.entities_per_person if mechanism == GAUSSIAN and not leaves else 1)
 
 
 @dataclass(frozen=True)
@@ -68,24 +78,27 @@ class Level:
     sensitivity: Fraction | None = None
     """Of a level of a hierarchy: L1, or L2 squared; a single table's is that of its request."""
 
+    @classmethod
+    def of(cls, terms: Terms, name: str, rows: int, law: Law, spent: Fraction, own: Fraction | None = None) -> Level:
+        """`spent` is an epsilon of Laplace noise, a rho of Gaussian noise."""
+        epsilon = spent if law.mechanism == LAPLACE else None
+        rho = spent if epsilon is None else rho_of_pure(epsilon)
+        return cls(name, rows, law, spent if terms.measure == "pure" else rho, epsilon, rho, own)
+
     def public(self) -> dict[str, Any]:
         """For the ledger and the statement."""
-        made = self._public()
-        if self.sensitivity is not None:
-            norm = "L2 squared" if self.law.mechanism == "discrete-gaussian" else "L1"
-            made["sensitivity"] = {"norm": norm, "value": text(self.sensitivity)}
-        return made
-
-    def _public(self) -> dict[str, Any]:
-        return {
+        made: dict[str, Any] = {
             "name": self.name,
             "rows": self.rows,
             "mechanism": self.law.mechanism,
             "scale": self.law.text,
-            "epsilon": None if self.epsilon is None else text(self.epsilon),
-            "rho": text(self.rho),
-            "loss": text(self.loss),
+            "epsilon": None if self.epsilon is None else str(self.epsilon),
+            "rho": str(self.rho),
+            "loss": str(self.loss),
         }
+        if self.sensitivity is not None:
+            made["sensitivity"] = {"norm": self.law.norm, "value": str(self.sensitivity)}
+        return made
 
 
 @dataclass(frozen=True)
@@ -154,25 +167,149 @@ class Request:
         return digest(canonical([asked, fingerprint]))
 
 
-def level_of(
-    terms: Terms, sensitivity: Sensitivity, name: str, rows: int, *, epsilon: Any, rho: Any, mechanism: str | None
-) -> Level:
-    """A level from the amounts that were typed: epsilon with discrete Laplace, rho with discrete Gaussian noise."""
-    if (epsilon is None) == (rho is None):
-        raise ParameterError(f"a loss is given by one of epsilon and rho, got {'both' if rho is not None else 'none'}")
-    usual = "discrete-laplace" if epsilon is not None else "discrete-gaussian"
-    if mechanism not in (None, usual):
-        raise ParameterError(
-            f"a loss in {'epsilon' if rho is None else 'rho'} is kept by {usual} noise, got {mechanism!r}"
-        )
-    if rho is not None:
-        if terms.measure == "pure":
+# -- amounts -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was said about the noise, of a table or of the levels of a hierarchy."""
+
+    epsilon: Any = None
+    rho: Any = None
+    mechanism: str | None = None
+    split: Amounts | None = None
+    sigmas: Amounts | None = None
+    exact: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Asked:
+        """Out of the arguments of a release; a `LevelNoise` whose amounts are texts says it all."""
+        from fairpost.hierarchy.levels import LevelNoise
+
+        names, noise = given.get("exact") or (), given.get("noise")
+        exact = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) else tuple(names)
+        if noise is None:
+            parts = (_listed(given.get("split")), _listed(given.get("sigmas")))
+            return cls(given.get("epsilon"), given.get("rho"), given.get("mechanism"), *parts, exact)
+        if not isinstance(noise, LevelNoise):
+            raise ParameterError(f"`noise` must be a LevelNoise, got a {type(noise).__name__}")
+        said = [k for k in ("epsilon", "rho", "split", "sigmas", "exact", "mechanism") if given.get(k)]
+        if said:
+            raise ParameterError(f"the noise of levels is given by `noise` or by `{said[0]}`, got both")
+        asked = noise.asked
+        return cls(None, asked["rho"], noise.kind, asked["split"], asked["sigmas"], tuple(asked["exact"]))
+
+    def loss(self, terms: Terms) -> tuple[str, Fraction]:
+        """The mechanism and the loss that were typed: epsilon with discrete Laplace, rho with discrete Gaussian noise."""
+        if (self.epsilon is None) == (self.rho is None):
+            both = "both" if self.rho is not None else "none"
+            raise ParameterError(f"a loss is given by one of epsilon and rho, got {both}")
+        name, usual = ("epsilon", LAPLACE) if self.rho is None else ("rho", GAUSSIAN)
+        if self.mechanism not in (None, usual):
+            raise ParameterError(f"a loss in {name} is kept by {usual} noise, got {self.mechanism!r}")
+        if usual == GAUSSIAN and terms.measure == "pure":
             raise ParameterError("a ledger of pure DP takes losses in epsilon, got one in rho")
-        r = amount(rho, "rho")
-        return Level(name, rows, Law.gaussian(r, sensitivity.value), r, None, r)
-    e = amount(epsilon, "epsilon")
-    r = rho_of_pure(e)
-    return Level(name, rows, Law.laplace(e, sensitivity.value), e if terms.measure == "pure" else r, e, r)
+        return usual, amount(getattr(self, name), name)
+
+
+def _listed(given: Any) -> Any:
+    """`.4,.6` as texts; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    return [f"0{part.strip()}" if part.strip().startswith(".") else part.strip() for part in given.split(",")]
+
+
+def level_of(terms: Terms, sensitivity: Sensitivity, rows: int, asked: Asked) -> Level:
+    """The one level of a table."""
+    kind, loss = asked.loss(terms)
+    return Level.of(terms, "table", rows, Law.keeping(kind, loss, sensitivity.of(kind)), loss)
+
+
+def levels_of(
+    terms: Terms, sensitivity: Sensitivity, tree: Hierarchy, asked: Asked
+) -> tuple[tuple[Level, ...], str | None]:
+    """The noisy levels of a hierarchy, top first, and the deepest exact one."""
+    exact = max((tree.level(name) for name in asked.exact), default=-1)
+    if exact == tree.depth:
+        raise ParameterError(f"the level of the leaves, {tree.names[-1]!r}, must have noise, got it as exact")
+    scaled = asked.sigmas is not None
+    kind, loss, parts = (_scales if scaled else _shares)(terms, tree, asked)
+    levels = []
+    for k, (name, part) in enumerate(zip(tree.names, parts, strict=True)):
+        if part == 0 and (k > exact and k > 0):
+            raise ParameterError(
+                f"level {name!r} would be published without noise, got 0 or nothing for it: give it noise, or name "
+                "it in exact (--exact), which says so in the statement"
+            )
+        if part == 0 or k <= exact:
+            continue
+        D = sensitivity.of(kind, leaves=k == tree.depth)
+        if scaled:  # its loss is D / b, or D^2 / (2 sigma^2), and the sampler's float is rounded up
+            law, spent = Law(kind, float_up(part)), D / part if kind == LAPLACE else D / (2 * part * part)
+        else:
+            law, spent = Law.keeping(kind, loss * part, D), loss * part
+        levels.append(Level.of(terms, name, tree.size(k), law, spent, D))
+    return tuple(levels), None if exact < 0 else tree.names[exact]
+
+
+def _shares(terms: Terms, tree: Hierarchy, asked: Asked) -> tuple[str, Fraction, list[Fraction]]:
+    """Each level's share of epsilon or rho."""
+    if asked.split is None:
+        raise ParameterError(
+            f"a loss over levels needs its split: the share of each of {', '.join(tree.names[1:])} (--split), or the noise "
+            "of each (--level-sigma), got neither"
+        )
+    kind, loss = asked.loss(terms)
+    shares = _by_level(tree, asked.split, "split")
+    if sum(shares) > 1:
+        raise ParameterError(f"the shares of a split must be at most 1 together, got a sum of {sum(shares)}")
+    return kind, loss, shares
+
+
+def _scales(terms: Terms, tree: Hierarchy, asked: Asked) -> tuple[str, Fraction, list[Fraction]]:
+    """Each level's own sigma (or b)."""
+    assert asked.sigmas is not None
+    if asked.epsilon is not None or asked.rho is not None or asked.split is not None:
+        raise ParameterError("the noise of levels is given by sigmas, or by a loss and its split, got both")
+    kind = asked.mechanism or GAUSSIAN
+    if kind not in MECHANISMS:
+        raise ParameterError(f"`mechanism` must be one of {', '.join(MECHANISMS)}, got {kind!r}")
+    if terms.measure == "pure" and kind == GAUSSIAN:
+        raise ParameterError("a ledger of pure DP takes discrete-laplace noise (--mechanism), got discrete-gaussian")
+    return kind, Fraction(0), _by_level(tree, asked.sigmas, "sigmas")
+
+
+def _by_level(tree: Hierarchy, given: Amounts, what: str) -> list[Fraction]:
+    """One ratio a level, root first; 0 where nothing was said."""
+    names: Iterable[str] = tree.names
+    if isinstance(given, Mapping):
+        found = {tree.names[tree.level(name)]: value for name, value in given.items()}
+        return [share(found.get(name, 0), f"{what} of {name}") for name in names]
+    values = list(given)
+    if len(values) == tree.depth:
+        values = [0, *values]
+    if len(values) != len(tree.names):
+        raise ParameterError(
+            f"`{what}` must have one entry for each of {', '.join(tree.names[1:])} (or one more for the root), "
+            f"got {len(values)}"
+        )
+    return [share(value, f"{what} of {name}") for value, name in zip(values, names, strict=True)]
+
+
+def check_neighbours(noise: LevelNoise | None, levels: Sequence[Level]) -> None:
+    """A `LevelNoise` by rho was made for a sensitivity; what the ledger derives must be the same, or audit and release differ."""
+    if noise is None or noise.rho is None:
+        return
+    for level in levels:
+        squared = level.sensitivity or Fraction(0)
+        if abs(noise.sensitivity**2 - float(squared)) > 1e-9 * float(squared):
+            raise ParameterError(
+                f"the noise was made for a sensitivity of {noise.sensitivity:.6g}, and the ledger gives level {level.name!r} "
+                f"the square root of {squared}: make it with that"
+            )
+
+
+# -- the publication ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -240,18 +377,9 @@ class Publication:
 
     def public(self) -> dict[str, Any]:
         """What tells two publications apart; what came later is named only where it is asked for, so that old names stay."""
-        later = {"csv_safe": True} if self.csv_safe else {}
-        return later | {
-            "postprocess": self.postprocess,
-            "round": self.round,
-            "by_group": self.by_group,
-            "totals": None if self.totals is None else list(self.totals),
-            "total": self.total_kind,
-            "source": self.source,
-            "chosen": dict(self.chosen),
-            "columns": None if self.columns is None else dict(self.columns),
-            "weights": self.weights,
-        }
+        made = dict(vars(self))
+        made["total"] = made.pop("total_kind")
+        return made if self.csv_safe else {name: said for name, said in made.items() if name != "csv_safe"}
 
     def key(self, request: str, about: Mapping[str, Any]) -> str:
         """The publication's name in the ledger."""

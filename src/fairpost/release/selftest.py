@@ -143,35 +143,37 @@ def demand(
 
     A failure is an error, and nothing may be drawn for a release.
     """
-    here = {"opendp": opendp_version(), "machine": _machine()}
-    passed = _passed(record, here)
+    passed = _passed(record)
     missing = list(dict.fromkeys(law for law in (*LAWS, *laws) if [law.mechanism, law.text] not in passed))
     if not missing:
         return False
     if say is not None:
-        say(f"testing the sampler of OpenDP {here['opendp']} at {len(missing)} scales, once on this machine")
+        say(f"testing the sampler of OpenDP {opendp_version()} at {len(missing)} scales, once on this machine")
     failed = [t for t in run(missing, sampler) if not t.passed]
     if failed:
         t = failed[0]
         raise FairpostError(
-            f"the self-test of the sampler must pass before a release: OpenDP {here['opendp']}, {t.law.mechanism} of scale "
+            f"the self-test of the sampler must pass before a release: OpenDP {opendp_version()}, {t.law.mechanism} of scale "
             f"{t.law.scale:g}, {t.what}: p = {t.p:.1e}, below {ALARM:g}; nothing was charged"
         )
-    _remember(record, here, [*passed, *([law.mechanism, law.text] for law in missing)])
+    remember(record, missing)
     return True
 
 
-def _machine() -> str:
-    return f"{platform.node()} {platform.machine()} {platform.system()}"
+def remember(record: Path, laws: Iterable[Law]) -> None:
+    """These laws have passed, of this OpenDP on this machine, beside those that had."""
+    known = [*_passed(record), *([law.mechanism, law.text] for law in laws)]
+    said = {**_here(), "laws": [list(law) for law in dict.fromkeys(map(tuple, known))]}
+    whole.write(record, json.dumps(said))
 
 
-def _passed(record: Path, here: dict[str, str]) -> list[list[str]]:
+def _here() -> dict[str, str]:
+    return {"opendp": opendp_version(), "machine": f"{platform.node()} {platform.machine()} {platform.system()}"}
+
+
+def _passed(record: Path) -> list[list[str]]:
     try:
-        data = json.loads(record.read_text(encoding="utf-8"))
+        data, here = json.loads(record.read_text(encoding="utf-8")), _here()
         return list(data["laws"]) if {k: data[k] for k in here} == here else []
     except (OSError, ValueError, KeyError, TypeError):
         return []
-
-
-def _remember(record: Path, here: dict[str, str], laws: list[list[str]]) -> None:
-    whole.write(record, json.dumps({**here, "laws": [list(law) for law in dict.fromkeys(map(tuple, laws))]}))

@@ -1,4 +1,4 @@
-"""True counts for a release, read in a mode in which an error names the rule and the row, and never a value.
+"""True counts for a release, of a table or of a hierarchy, read in a mode in which an error names the rule and the row, and never a value.
 
 The readers of the package quote what they found ("got '12x'"), which is right everywhere else. Here their sentences are
 not repeated: an error is rebuilt from a fixed list of rules and from the place. A sentence that is not on the list
@@ -17,7 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.counts import Counts
 from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
+from fairpost.hierarchy.labels import Prefixes
+from fairpost.hierarchy.tree import Hierarchy, length_of, lengths_of
 from fairpost.release.guard import refuse_dask
 from fairpost.release.ledger import Terms
 from fairpost.release.noise import EDGE, Whole
@@ -76,31 +79,33 @@ class Source:
     """What a release reads: true counts as whole numbers, and what is public beside them."""
 
     x: Whole
+    """Of the rows, or of a tree's leaves in the order of the input."""
     ids: tuple[str, ...]
-    groups: tuple[str, ...] | None
-    weights: Floats | None
-    totals: Floats | None
+    """None of a tree, which has its own."""
+    groups: tuple[str, ...] | None = None
+    weights: Floats | None = None
+    totals: Floats | None = None
     """For each entity the public total of its group, out of a column."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """The column that plays each role, as the source spells it."""
-
-    def named(self, columns: Mapping[str, str]) -> Source:
-        """With its columns: what has no column goes by its role, and weights that are all 1 are none."""
-        there = {"group": self.groups is not None, "weight": self.weights is not None}
-        here = {role: columns.get(role, role) for role, held in there.items() if held}
-        return replace(self, columns=here | {role: c for role, c in columns.items() if role not in there})
+    tree: Hierarchy | None = None
 
     def in_order(self) -> Source:
-        """Rows in the order of their ids (of numbers, if all are): the order of a file may come from its counts."""
+        """Rows in the order of their ids (of numbers, if all are), leaves in that of the tree: a file's may come from its counts."""
+        if self.tree is not None:
+            return replace(self, tree=replace(self.tree, order=None), x=self.tree.into_tree(self.x))
         ids = self.ids
         numbers = all(id.isdecimal() for id in ids)
         order = sorted(range(len(ids)), key=(lambda i: (len(ids[i]), ids[i])) if numbers else ids.__getitem__)
         weights = None if self.weights is None else self.weights[order]
         totals = None if self.totals is None else self.totals[order]
         groups = None if self.groups is None else tuple(map(self.groups.__getitem__, order))
-        return replace(
-            self, x=self.x[order], ids=tuple(map(ids.__getitem__, order)), groups=groups, weights=weights, totals=totals
-        )
+        return Source(self.x[order], tuple(map(ids.__getitem__, order)), groups, weights, totals, self.columns)
+
+    def nodes(self) -> list[Whole]:
+        """The true counts of every level of the tree, root first, as whole numbers; sums are below 2^52, so exact in floats."""
+        assert self.tree is not None
+        return [part.astype(np.int64) for part in self.tree.split(self.tree.sums(self.x))]
 
 
 def declared(terms: Terms, columns: Mapping[str, Any], levels: Sequence[str] = ()) -> dict[str, Any]:
@@ -181,34 +186,93 @@ def _apart(used: Mapping[str, Any], count: str) -> None:
             raise ParameterError(f"the column of the counts is not public, and --{role} names it: {name!r}")
 
 
-def read_source(given: Any, **columns: Any) -> Source:
-    """True counts from a file, a data frame or `Counts`."""
+def read_source(given: Any, levels: Any = None, **columns: Any) -> Source:
+    """True counts of rows, or of the leaves of a tree, from a file, a data frame or `Counts`.
+
+    `levels`: a `Hierarchy` (then the counts may be numbers), prefixes (name to length) or columns (names).
+    """
     refuse_dask(given)
+    if levels is None:
+        return _rows(given, columns)
+    if isinstance(levels, Hierarchy):
+        return _of_tree(given, levels, {k: v for k, v in columns.items() if v is not None})
+    columns, shape = {k: v for k, v in columns.items() if v is not None}, levels_of(levels)
+    names, id = shape if isinstance(shape, list) else [], columns.get("id") or "id"
+    if isinstance(given, (str, os.PathLike)):
+        from fairpost.io.tables import read_leaves  # where this room meets the reader of hierarchies
+
+        words = columns | {"id": id, "count": columns.get("count") or "count", "labels": names, "least": 0.0}
+        leaves, name = quietly(str(given), lambda: read_leaves(given, **words)), str(given)
+        tree = tree_of(leaves.ids, [leaves.labels[c] for c in names], shape, id, name)
+        return Source(_whole(leaves.values, name), (), columns=leaves.columns, tree=tree)
+    import polars as pl
+
+    source = _rows(given, columns)
+    if names and isinstance(given, Counts):
+        raise ParameterError("levels by columns need a file or a data frame with them, got Counts")
+    if names and columns.get("where"):
+        raise ParameterError("a data frame with columns of levels is filtered before its release, got `where`")
+    labels = []
+    for name in names:
+        try:
+            labels.append(pl.Series([None if v is None else str(v) for v in given[name]], dtype=pl.String))
+        except Exception:  # a data frame library's own exception
+            raise InputError(f"a level must be a column of the data frame, got {name!r}") from None
+    ids = pl.Series(source.ids, dtype=pl.String)
+    return _leaves(source, tree_of(ids, labels, shape, id, "the counts"))
+
+
+def _rows(given: Any, columns: Mapping[str, Any]) -> Source:
     from fairpost.io.reading import Options
 
     known = ("id", "count", "weight", "group", "keep", *Options.__annotations__)
     if unknown := sorted(set(columns) - {*known, "total"}):  # the column of totals comes from `api` under this name
         raise ParameterError(f"`release` has no argument {unknown[0]!r}; of a file it takes {', '.join(known[:-1])}")
-    from fairpost.counts import Counts
-
     if isinstance(given, Counts):
         refuse_columns(columns)
-        weights = None if bool(np.all(given.weights == 1)) else given.weights
-        groups = None if given.groups is None else tuple(given.groups)
-        return Source(_whole(given.values, "the counts"), tuple(given.ids), groups, weights, None).named({})
+        return _source(given, given.groups, "the counts", None, {})
     name = name_in_errors(given)
     notes: list[str] = []
 
     def read() -> Any:
         from fairpost.io import read_rows  # the one place where this room meets the readers
 
-        return read_rows(given, **(columns | {"say": notes.append}))
+        return read_rows(given, **{**columns, "say": notes.append})
 
     found = quietly(name, read)
     _say(notes, name, columns.get("say"))
+    return _source(found, found.groups, name, found.totals, found.columns)
+
+
+def _source(found: Any, groups: Any, name: str, totals: Floats | None, columns: Mapping[str, str]) -> Source:
+    """With its columns: what has no column goes by its role, and weights that are all 1 are none."""
     weights = None if bool(np.all(found.weights == 1)) else found.weights
-    made = Source(_whole(found.values, name), found.ids, found.groups, weights, found.totals)
-    return made.named(found.columns)
+    there = {"group": groups is not None, "weight": weights is not None}
+    roles = {role: columns.get(role, role) for role, held in there.items() if held}
+    roles |= {role: c for role, c in columns.items() if role not in there}
+    groups = None if groups is None else tuple(groups)
+    return Source(_whole(found.values, name), tuple(found.ids), groups, weights, totals, roles)
+
+
+def _of_tree(given: Any, tree: Hierarchy, columns: Mapping[str, Any]) -> Source:
+    if not (isinstance(given, (Counts, str, os.PathLike)) or hasattr(given, "columns")):
+        values = np.asarray(given)
+        if values.shape != (tree.n,) or values.dtype.kind not in "iuf":
+            raise InputError(f"the counts must be one number for each of {tree.n} leaves, and are not")
+        refuse_columns(columns)
+        return Source(_whole(values.astype(np.float64), "the counts"), (), tree=tree)
+    source = _rows(given, columns)
+    if source.x.size != tree.n:
+        raise InputError(f"the counts must be one for each of {tree.n} leaves, got {source.x.size}")
+    numbered = isinstance(given, Counts) and source.ids == tuple(map(str, range(tree.n)))  # no ids were given
+    if not numbered and list(source.ids) != tree.ids(tree.depth):
+        raise InputError("the ids must be those of the hierarchy, in its order, and are not")
+    return _leaves(source, tree)
+
+
+def _leaves(source: Source, tree: Hierarchy) -> Source:
+    """Rows as the leaves of a tree, which has their ids; groups and weights have no part."""
+    return Source(source.x, (), columns={k: v for k, v in source.columns.items() if k in ("id", "count")}, tree=tree)
 
 
 def refuse_columns(columns: Mapping[str, Any]) -> None:
@@ -282,3 +346,56 @@ def _whole(values: Floats, name: str) -> Whole:
 def name_of(counts: Any) -> str:
     """A file's name without folder and ending, else nothing."""
     return Path(counts).name.partition(".")[0] if isinstance(counts, (str, os.PathLike)) else ""
+
+
+# -- hierarchies -------------------------------------------------------------------------------------------------------
+
+
+def levels_of(levels: Any) -> dict[str, int] | list[str]:
+    """`state:2,county:5`, a mapping from names to lengths of prefixes, or names of columns."""
+    if isinstance(levels, str):
+        parts = [part.strip() for part in levels.split(",")]
+        if all(parts) and not any(":" in part for part in parts):
+            return parts
+        pairs = [part.rpartition(":") for part in parts]
+        names = [name.strip() for name, _, _ in pairs]
+        if not all(names) or any(length_of(length) is None for _, _, length in pairs) or len(set(names)) < len(names):
+            raise ParameterError(
+                f"levels must be NAME:LENGTH,... with names that differ, or NAME,... for columns, got {levels!r}"
+            )
+        return {name: int(length) for name, (_, _, length) in zip(names, pairs, strict=True)}
+    if isinstance(levels, Mapping) and levels:
+        lengths_of(levels)
+        return dict(levels)
+    if isinstance(levels, Sequence) and levels and all(isinstance(name, str) for name in levels):
+        return list(levels)
+    raise ParameterError(f"levels must be prefixes (name to length), columns (names) or a Hierarchy, got {levels!r}")
+
+
+def label_columns(levels: Any) -> list[str]:
+    """The columns that levels above the leaves are made from; prefixes are parts of the ids."""
+    if isinstance(levels, Hierarchy):
+        return [] if isinstance(levels.labels, Prefixes) else list(levels.names[1:-1])
+    found = None if levels is None else levels_of(levels)
+    return found if isinstance(found, list) else []
+
+
+def tree_of(ids: Any, labels: list[Any], levels: dict[str, int] | list[str], id: str, name: str) -> Hierarchy:
+    """The tree; a row that does not fit is named by its number, and nothing in it is shown."""
+    if isinstance(levels, dict):
+        width = list(levels.values())[-1]
+        wrong = (ids.str.len_chars() != width) | (ids.str.len_bytes() != width)
+        if wrong.any():
+            raise InputError(
+                f"{name}, row {int(wrong.arg_max() or 0) + 1}: every id must have the {width} ASCII characters of level "
+                f"{list(levels)[-1]!r} (the value is not shown)"
+            )
+        return quietly(name, lambda: Hierarchy.from_geoids(ids, levels))
+    for level, column in zip(levels, labels, strict=True):
+        gone = column.is_null() | (column == "").fill_null(True)
+        if gone.any():
+            raise InputError(
+                f"{name}, row {int(gone.arg_max() or 0) + 1}: every leaf must have a label on level {level!r} (all leaves "
+                "lie equally deep), and this one has none"
+            )
+    return quietly(name, lambda: Hierarchy.from_labels(labels, [*levels, id], ids=ids))
