@@ -1,20 +1,22 @@
-"""Ctrl-C in a command: at once, but never in the middle of an import or of a kernel that compiles.
+"""Ctrl-C in a command: `KeyboardInterrupt` in the main thread, wherever it is, but
 
-There an exception may vanish in somebody's callback, or become another error; few packages can be imported a second time. So the
-interrupt waits until the kernel is compiled (a second or so), or until the import is done, for at most PATIENCE seconds: the
-signal is sent again a moment later. A second Ctrl-C while a kernel compiles is raised at once.
-
-Signals come to the main thread alone; other threads end before the next kernel that they compile.
+- in the middle of an import, where it may become another error (and few packages can be imported a second time), it waits until
+  the import is done, for at most PATIENCE seconds;
+- where it vanishes in somebody's callback (LLVM's, a destructor) it is sent again, or raised again where the kernel ends;
+- other threads, to which no signal comes, end before the next kernel that they compile.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from fairpost import compiled
 
@@ -23,36 +25,35 @@ PATIENCE, MOMENT = 3.0, 0.02
 
 
 class _Watch:
-    compiling = 0
-    """Kernels that the main thread compiles: one calls for another."""
-    pressed, put_off = False, False
-    since = 0.0
-    """When an interrupt first found an import under way; 0 where none waits."""
+    pressed, since = False, 0.0
+    """Whether there was one; when it first found an import under way, 0 where none waits."""
+    compiling, lost = 0, False
+    """Kernels that the main thread compiles, one within the other; whether an interrupt may have got lost there."""
 
     def handler(self, number: int, frame: FrameType | None) -> None:
-        self.pressed = True
-        if self.compiling and not self.put_off:
-            self.put_off = True
-            return
+        self.pressed, self.lost = True, self.compiling > 0
         self.since = self.since or time.monotonic()
         if _importing(frame) and time.monotonic() - self.since < PATIENCE:
-            again = threading.Timer(MOMENT, _send, (number,))
-            again.daemon = True
-            again.start()
+            _send_later()
             return
-        self.put_off, self.since = False, 0.0
+        self.since = 0.0
         signal.default_int_handler(number, frame)
 
     def told(self, name: str | None) -> None:
         """A kernel begins to compile, or ends."""
-        if threading.current_thread() is not threading.main_thread():
-            if self.pressed:
-                raise KeyboardInterrupt
-            return
-        self.compiling += -1 if name is None else 1
-        if self.put_off:
-            self.put_off = False
+        main = threading.current_thread() is threading.main_thread()
+        if main:
+            self.compiling += -1 if name is None else 1
+        if self.lost if main else self.pressed:
+            self.lost = self.lost and not main
             raise KeyboardInterrupt
+
+    def wake(self, end: int) -> None:
+        """The main thread may sleep on, until another thread is done: Polars has system calls restarted after a signal."""
+        while number := os.read(end, 1):
+            while number[0] == signal.SIGINT and not self.pressed:
+                _send()
+                time.sleep(MOMENT)
 
 
 def _importing(frame: FrameType | None) -> bool:
@@ -61,13 +62,29 @@ def _importing(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def _send(number: int) -> None:
-    """To the main thread: a signal that another thread receives does not wake it from a sleep."""
+def _send() -> None:
+    """To the main thread, which one that another thread receives would not wake."""
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)
     main = threading.main_thread().ident
     if main is not None and hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(main, number)
+        signal.pthread_kill(main, signal.SIGINT)
     else:
-        signal.raise_signal(number)
+        signal.raise_signal(signal.SIGINT)
+
+
+def _send_later() -> None:
+    again = threading.Timer(MOMENT, _send)
+    again.daemon = True
+    again.start()
+
+
+def _ignored(what: Any) -> None:
+    """Python says on stderr which exceptions vanish."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        _send_later()
+    else:
+        sys.__unraisablehook__(what)
 
 
 @contextmanager
@@ -77,10 +94,31 @@ def noticed() -> Iterator[None]:
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    watch = _Watch()
+    watch, hook = _Watch(), sys.unraisablehook
     signal.signal(signal.SIGINT, watch.handler)
+    sys.unraisablehook = _ignored
     try:
-        with compiled.told(watch.told):
+        with compiled.told(watch.told), _woken(watch):
             yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = hook
+
+
+@contextmanager
+def _woken(watch: _Watch) -> Iterator[None]:
+    if not hasattr(signal, "siginterrupt"):  # Windows
+        yield
+        return
+    end, begin = os.pipe()  # Python writes the number of each signal into it as it comes
+    os.set_blocking(begin, False)
+    before = signal.set_wakeup_fd(begin, warn_on_full_buffer=False)
+    thread = threading.Thread(target=watch.wake, args=(end,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(begin)
+        thread.join()
+        os.close(end)

@@ -94,8 +94,8 @@ def _trees(kind: str) -> None:
     for sigmas in ([3.0, 4.0, 5.0], [2.0, 3.0, 4.0, 5.0]):
         noise = LevelNoise(tree, sigmas=sigmas, kind=kind)
         for name in (*RULES, Unclipped.name):
-            made = [rule_of(name, tree)] + [rule_of(name, tree, whole=True)] * (name != Unclipped.name)
-            for rule in made:
+            for whole in (False, True)[: 1 + (name != Unclipped.name)]:
+                rule = rule_of(name, tree, whole=whole)
                 rule.apply(y, noise)
                 for method in ("mean-field", "monte-carlo"):
                     with contextlib.suppress(fp.FairpostError):
