@@ -16,7 +16,7 @@ from timing import line
 
 ROWS = 13_000
 AUDIT = ("audit", "counts.csv", "--scale", "10", "--postprocess")
-NATION = ("audit", "nation.csv", "--scale", "10", "--postprocess", "simplex", "--out", "out", "--force")
+NATION = ("audit", "nation.csv", "--scale", "10", "--postprocess", "simplex", "--html", "nation.html", "--force")
 SIMULATED = ("--method", "monte-carlo", "--runs", "2000")
 COMMANDS = {
     "audit, simplex": (*AUDIT, "simplex"),

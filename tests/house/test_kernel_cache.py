@@ -51,7 +51,7 @@ AUDITS = MADE.format("""
     import fairpost as fp
     x = fp.Counts(np.floor(np.exp(np.linspace(0.0, 9.0, 300))))
     for rule in ("simplex-threshold", "pos", "pos-threshold", "simplex")[:: 1 - 2 * len(sys.argv[1:])]:
-        for engine in ("exact", fp.MonteCarlo(runs=200)):
+        for engine in ("auto", fp.MonteCarlo(runs=200)):
             r = fp.audit(x, fp.Laplace(scale=10.0), rule, engine=engine)
             print(r.postprocess, r.method, r.bias.tobytes().hex())""")
 COMMANDS = MADE.format("""
