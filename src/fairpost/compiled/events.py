@@ -28,14 +28,15 @@ _decorating = threading.Lock()
 def made(function: Callable[..., Any], place: Path | None, options: dict[str, Any]) -> Any:
     """The kernel of a function. Numba reads where to keep it as it decorates; functions of others stay where they were."""
     with _decorating:
-        theirs, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(place or "")
+        config: Any = numba.config
+        theirs, config.CACHE_DIR = config.CACHE_DIR, str(place or "")
         try:
             return numba.njit(function, nogil=True, cache=place is not None, **options)
         finally:
-            numba.config.CACHE_DIR = theirs
+            config.CACHE_DIR = theirs
 
 
-class _Compiles(event.Listener):  # type: ignore[misc]
+class _Compiles(event.Listener):
     """A kernel compiles: a question that was withdrawn ends here, and those who listen are told."""
 
     def on_start(self, event: Any) -> None:
@@ -47,7 +48,7 @@ class _Compiles(event.Listener):  # type: ignore[misc]
         tell(None)
 
 
-class _Turns(event.Listener):  # type: ignore[misc]
+class _Turns(event.Listener):
     """One process of a user loads or compiles at a time, and the next finds what it has kept.
 
     Numba numbers its files: of two processes that compile one kernel for different types, one could overwrite the other's
