@@ -84,7 +84,7 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $@
 
-.venv/.kernels: .venv/.test $(KERNELS)  # two processes compile at once; tests that did it on their way would do it twice
+.venv/.kernels: .venv/.test $(KERNELS)  # tests that compiled on their way would wait for each other
 	$(BIN)/fairpost compile
 	touch $@
 

@@ -19,7 +19,12 @@ def run() -> None:
 
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, before)
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        if end.code == 130:  # a thread that still compiles or computes is not waited for
+            os._exit(130)
+        raise
 
 
 def _end(number: int, frame: FrameType | None) -> None:

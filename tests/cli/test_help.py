@@ -100,7 +100,7 @@ def test_the_example_runs(words, folder, tmp_path, monkeypatch):
             figures.Drawing, "files", lambda self: {f"{self.name}.{e}": e.encode() for e in ("png", "pdf")}
         )
     if words == ("compile",):  # all kernels take minutes where none is kept; what each job does is in test_cache
-        monkeypatch.setattr(warming, "together", lambda processes, report: [])
+        monkeypatch.setattr(warming, "questions", list)
     if words == ("explore",):  # it would serve until Ctrl-C; the page itself is in test_explore_page
         pytest.importorskip("starlette")
         monkeypatch.setattr(exploring, "_serve", lambda session, *_: print(session.mapped.name))

@@ -175,7 +175,7 @@ whole = True
 
 WAITED = """
 import sys, time
-from fairpost.compiled import interrupts
+from fairpost.cli import interrupts
 begun = time.monotonic()
 try:
     with interrupts.noticed():

@@ -241,7 +241,7 @@ def fresh(tmp_path, monkeypatch):
     """A new folder with the tables; noise of releases that is the same each time; no kernel compiled, no figure painted, no server."""
     monkeypatch.setattr(selftest, "demand", lambda *given: False)
     monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
-    monkeypatch.setattr(warming, "together", lambda processes, report: [])
+    monkeypatch.setattr(warming, "questions", list)
     monkeypatch.setattr(exploring, "_serve", lambda session, *_: print(session.mapped.name, session.defaults))
 
     def make(*before: str) -> Path:

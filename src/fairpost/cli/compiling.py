@@ -10,36 +10,40 @@ from contextlib import contextmanager
 import click
 
 from fairpost.cli import screen
-from fairpost.compiled import interrupts
+from fairpost.compiled import told
 
-PATIENCE = 1.0
-"""Seconds of compiling before a command says so."""
-EVERY = 2.0
-"""Seconds between two lines of progress, on a terminal."""
+PATIENCE, EVERY = 1.0, 2.0
+"""Seconds of compiling before a command says so, and between two lines of progress on a terminal."""
 
 
 @click.command("compile")
 def compile_() -> int:
     """Compile every kernel and keep the machine code, so that no later command waits for it.
 
-    The kernels lie in the user's cache folder, or in the folder that FAIRPOST_CACHE names. It takes two or three minutes of
-    one processor core (several share them), once for each version of fairpost, Numba and Python and for each processor.
+    The kernels lie in the user's cache folder, or in the folder that FAIRPOST_CACHE names. It takes some minutes of one
+    processor core, once for each version of fairpost, Numba and Python and for each processor.
 
     \b
     Example: once, after an installation
       fairpost compile
     """
-    from fairpost.cli.warming import together
-    from fairpost.parallel import cores
+    from fairpost.cli import warming
 
-    start = time.perf_counter()
-    with screen.progress("compiling kernels") as report:
-        compiled = together(cores(), report)
+    start, compiled, asked = time.perf_counter(), list[str](), warming.questions()
+    with screen.progress("compiling kernels") as report, told(lambda name: compiled.extend(_ours(name))):
+        for done, (label, ask) in enumerate(asked):
+            report(done, len(asked), label)
+            ask()
     seconds = time.perf_counter() - start
     click.echo(
         f"Compiled {len(compiled)} kernels in {seconds:.1f} s." if compiled else "Every kernel was compiled before."
     )
     return 0
+
+
+def _ours(name: str | None) -> list[str]:
+    """Numba compiles functions of its own on the way."""
+    return [name] if name is not None and name.startswith("fairpost.") else []
 
 
 @contextmanager
@@ -48,7 +52,7 @@ def said() -> Iterator[None]:
     begun = last = 0.0
     names: list[str] = []
 
-    def listener(name: str) -> None:
+    def listener(name: str | None) -> None:
         nonlocal begun, last
         now = time.perf_counter()
         begun = begun or now
@@ -56,9 +60,9 @@ def said() -> Iterator[None]:
             click.echo("compiling kernels (first use on this machine) ...", err=True)
             last = now
         elif last and now - last > EVERY and sys.stderr.isatty():
-            click.echo(f"compiling kernels: {len(names)} so far, {name.rpartition('.')[2]}", err=True)
+            click.echo(f"compiling kernels: {len(names)} so far, {names[-1].rpartition('.')[2]}", err=True)
             last = now
-        names.append(name)
+        names.extend(_ours(name))
 
-    with interrupts.told(listener):
+    with told(listener):
         yield

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 import fairpost as fp
-from fairpost.compiled import interrupts
+from fairpost.cli import interrupts
 from fairpost.errors import LedgerError, UnfinishedError
 
 COMMANDS = {

@@ -17,7 +17,7 @@ FEW = 48  # edges that are worth sorting rather than one more pass
 ROUNDS = 60  # passes at most; then the edges left are sorted
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, forceinline=True)  # else a copy of it, optimised once more, may be called: other bits
 def kept(z: Floats, t: Floats, r: float, zero: float, one: float) -> tuple[float, float]:
     """Jump: G(r) and how many are kept; call with zero = 0.0, one = 1.0."""
     wide_vectors()
