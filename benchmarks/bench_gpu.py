@@ -16,10 +16,10 @@ from fairpost.engines.montecarlo.backends.gpu.flat import SOURCES
 from fairpost.engines.montecarlo.backends.gpu.laws import Laws
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
-from fairpost.hierarchy.blocks import Block, Totals, leaf_part, upper_part
 from fairpost.hierarchy.gpu import Runner
 from fairpost.hierarchy.nation import synthetic_nation
 from fairpost.hierarchy.rules import rule_of
+from fairpost.hierarchy.simulation import Block, Totals, leaf_part, upper_part
 from fairpost.hierarchy.spec import specify
 from timing import districts, line
 
@@ -162,10 +162,10 @@ def agree(spec, device) -> None:
     blocks = [Block(0, spec.block), Block(spec.block, spec.block)]
     here, there = Totals(spec), Totals(spec)
     for block in blocks:
-        here.add(spec, leaf_part(spec, 0, block, upper_part(spec, 0, block), here.leaves))
+        here.add(leaf_part(spec, 0, block, upper_part(spec, 0, block), here.leaves))
     runner = Runner(spec, device, 0, there)
     for part in runner.run(blocks):
-        there.add(spec, part)
+        there.add(part)
     runner.fetch(there)
     scale = float(spec.spreads[-1])
     worst = max(np.abs(here.leaves[0] - there.leaves[0]).max(), np.abs(here.upper[0] - there.upper[0]).max()) / scale

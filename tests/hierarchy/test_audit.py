@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+from fairpost.engines.montecarlo.checkpoint import HEAD, fingerprint
+from fairpost.engines.montecarlo.simulation import simulate
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, Unclipped, audit_hierarchy, mean_field
-from fairpost.hierarchy.blocks import Block, Totals, run_block
-from fairpost.hierarchy.checkpoint import fingerprint
 from fairpost.hierarchy.nation import synthetic_nation
 from fairpost.hierarchy.plan import plan_split
+from fairpost.hierarchy.simulation import Block, TreeJob, run_blocks
 from fairpost.hierarchy.spec import Spec, specify
 from support.hierarchies import GEOIDS, LEAVES, MEAN_FIELD, TABLES, bushy, rhode_island, rules, seven
 
@@ -326,8 +327,7 @@ def test_the_same_bits_on_any_number_of_threads(nation, name):
 
 def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
     """The joint rule has a block of nodes per thread: as many as fit, and a word about it; the other rules share theirs."""
-    from fairpost.engines.montecarlo import executors
-    from fairpost.hierarchy import simulation
+    from fairpost.engines.montecarlo import executors, simulation
 
     tree, noise = seven()
     seen, real = [], simulation.Threads
@@ -346,14 +346,13 @@ def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
 def test_a_block_is_a_pure_function():
     tree, noise = seven()
     spec = specify(tree.sums(LEAVES), noise, TopDown(tree), None, None)
-    a, b = (run_block(spec, 3, Block(64, 64)) for _ in range(2))
+    a, b, first = run_blocks(spec, 3, [Block(64, 64), Block(64, 64), Block(0, 64)])
     assert a.leaves.tobytes() == b.leaves.tobytes()
-    totals = Totals(spec)
-    totals.add(spec, run_block(spec, 3, Block(0, 64)))
-    totals.add(spec, a)
-    whole = Simulation(runs=128, seed=3).run(spec)[0]
-    assert totals.leaves.tobytes() == whole.leaves.tobytes()
-    assert totals.upper.tobytes() == whole.upper.tobytes()
+    jobs = [TreeJob(Simulation(runs=128, seed=3), spec) for _ in range(2)]
+    for part in (first, a):
+        jobs[0].add(part)
+    simulate(jobs[1].how, jobs[1])
+    assert [array.tobytes() for array in jobs[0].state().values()] == [x.tobytes() for x in jobs[1].state().values()]
 
 
 def changed(value):
@@ -372,21 +371,24 @@ def changed(value):
 
 
 def test_a_checkpoint_belongs_to_everything_that_its_sums_depend_on():
-    """Every field of a specification that does not follow from the others, the seed, the version, the kind of machine."""
+    """Every field of a specification that does not follow from the others, and the kind of machine; seed and block for every job."""
     tree, noise = seven()
     given = tree.sums(LEAVES), noise, rules(tree)["top-down"], None, {"one": np.arange(4) < 2}
     spec = specify(*given)
-    plain = fingerprint(spec, 1, "1.0")
-    assert fingerprint(specify(*given), 1, "1.0") == plain
-    follows = {"guides", "cuts", "s2", "offset", "formula", "m", "P", "P_above", "V", "W"}
+
+    def mark(spec, device="cpu"):
+        return fingerprint(TreeJob(Simulation(backend=device), spec).about())
+
+    plain = mark(spec)
+    assert mark(specify(*given)) == plain
+    follows = {"guides", "cuts", "s2", "offset", "formula", "m", "P", "P_above", "V", "W", "block"}
     names = [f.name for f in fields(Spec) if f.name not in follows]
-    assert len(names) == 13
-    others = {name: fingerprint(replace(spec, **{name: changed(getattr(spec, name))}), 1, "1.0") for name in names}
-    others["seed"], others["version"] = fingerprint(spec, 2, "1.0"), fingerprint(spec, 1, "1.1")
-    others["machine"] = fingerprint(spec, 1, "1.0", "gpu")
+    assert len(names) == 12
+    others = {name: mark(replace(spec, **{name: changed(getattr(spec, name))})) for name in names}
+    others["machine"] = mark(spec, "gpu")
     area = replace(spec.divisions[0], names=("two",))
-    others["name"] = fingerprint(replace(spec, divisions=(area,)), 1, "1.0")
-    assert [name for name, mark in others.items() if mark == plain] == []
+    others["name"] = mark(replace(spec, divisions=(area,)))
+    assert [name for name, other in others.items() if other == plain] == []
     assert len(set(others.values())) == len(others)
 
 
@@ -410,7 +412,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path):
         kept[:-1],
         kept + b"0",
         kept[:200] + bytes([kept[200] ^ 1]) + kept[201:],
-        kept[:116] + bytes(len(kept) - 116),
+        kept[: len(HEAD) + 64] + bytes(len(kept) - len(HEAD) - 64),
     ):
         path.write_bytes(wrong)
         with pytest.raises(ParameterError, match="damaged"):

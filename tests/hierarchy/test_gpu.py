@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from fairpost.engines.montecarlo.backends.gpu import device as devices
-from fairpost.engines.montecarlo.checkpoint import MAGIC
+from fairpost.engines.montecarlo.checkpoint import HEAD
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, audit_hierarchy
-from fairpost.hierarchy.blocks import Block, Totals, run_block
 from fairpost.hierarchy.gpu import Runner, layout, runner, sources
+from fairpost.hierarchy.simulation import Block, Totals, run_blocks
 from fairpost.hierarchy.spec import specify
 from support import gpu_reference as reference
 from support.gpu_emulated import Emulated
@@ -86,7 +86,7 @@ def device(request):
 def on_cpu(spec, blocks, seed=5):
     out = Totals(spec)
     for block in blocks:
-        out.add(spec, run_block(spec, seed, block))
+        out.add(run_blocks(spec, seed, [block])[0])
     return out
 
 
@@ -95,7 +95,7 @@ def on_device(spec, device, batches, seed=5):
     there = Runner(spec, device, seed, out)
     for blocks in batches:
         for part in there.run(blocks):
-            out.add(spec, part)
+            out.add(part)
     there.fetch(out)
     return out
 
@@ -256,7 +256,7 @@ def test_a_checkpoint_goes_on_and_ctrl_c_stops_between_blocks(pretended, tmp_pat
         audit(checkpoint=file)
     rarely = dict(backend="gpu", checkpoint=tmp_path / "other.npz", checkpoint_every=1e9)
     audit(**rarely)
-    body = (tmp_path / "other.npz").read_bytes()[len(MAGIC) + 64 :]
+    body = (tmp_path / "other.npz").read_bytes()[len(HEAD) + 64 :]
     assert np.frombuffer(body, np.int64, 2).tolist() == [
         256,
         4,
@@ -295,7 +295,7 @@ def test_what_is_not_covered_is_refused_by_name(pretended):
     with pytest.raises(
         ParameterError, match=r"^a hierarchy is simulated on a cluster or on this machine's GPU, got both$"
     ):
-        Simulation(backend="gpu", cluster="tcp://here:1")
+        audit(backend="gpu", cluster="tcp://here:1")
     with pytest.raises(ParameterError, match="`backend` must be one of cpu, gpu, auto, got 'tpu'"):
         Simulation(backend="tpu")
 

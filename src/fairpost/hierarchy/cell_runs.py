@@ -11,22 +11,24 @@ threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost import cancel
-from fairpost.engines.montecarlo.executors import Cluster, Executor, Threads, within_memory
+from fairpost.engines.montecarlo.executors import Results, within_memory
+from fairpost.engines.montecarlo.simulation import Block, Job, Simulation, on, simulate
 from fairpost.errors import UnsupportedError
-from fairpost.hierarchy.audit import _areas, _groups, _Known, _levels, _student, _union_half_widths, _unions
-from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
+from fairpost.hierarchy.audit import _groups, by_simulation, estimates, note_of
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.meanfield import mean_field, tails_of
 from fairpost.hierarchy.result import HierarchyAudit
 from fairpost.hierarchy.rules import TopDown
-from fairpost.hierarchy.simulation import Simulation, _Job
+from fairpost.hierarchy.simulation import Partial, Totals, _over_runs
 from fairpost.hierarchy.spec import Cells, Division, Spec, block_runs, division_of, guides_of
 from fairpost.hierarchy.total_first import Passes, TotalFirst
 
@@ -86,18 +88,6 @@ class CellSpec:
     def many(self) -> int:
         """The number of cells."""
         return len(self.each)
-
-
-@dataclass(frozen=True, eq=False)
-class CellJob:
-    """What blocks are computed of. Picklable."""
-
-    spec: CellSpec
-    seed: int
-
-    def run(self, block: Block) -> tuple[Partial, ...]:
-        """One block: what it adds to each cell."""
-        return cell_block(self.spec, self.seed, block)
 
 
 class _Room(Passes):
@@ -225,34 +215,46 @@ def cell_block(spec: CellSpec, seed: int, block: Block) -> tuple[Partial, ...]:
     return tuple(parts)
 
 
-class _CellRuns(_Job):
-    """One simulation of cells under way."""
+def _run_cells(spec: CellSpec, seed: int, blocks: Iterable[Block]) -> list[tuple[Partial, ...]]:
+    return [cell_block(spec, seed, block) for block in blocks]
+
+
+class CellJob(Job):
+    """All cells of a tree, with totals first."""
+
+    atomic = False
 
     def __init__(self, how: Simulation, spec: CellSpec) -> None:
-        self.how, self.cells = how, spec
-        self.all = [Totals(one) for one in spec.each]
-        self.spec, self.totals, self.stopped, self.file = spec.each[0], self.all[0], False, None
+        self.how, self.spec, self.totals, self.block = how, spec, [Totals(one) for one in spec.each], spec.block
+        # Each thread has the nodes of a block of its own, nine numbers a cell (measurements, results, multipliers, sums) and some
+        # for the totals.
         self.threads, fewer = within_memory(how.threads, 8 * spec.rule.tree.nodes * (9 * spec.many + 16))
         self.fewer = fewer if how.cluster is None else None
-        """A word where memory allows fewer threads than there should be: each has the nodes of a block of its own, nine numbers a
-        cell (measurements, results, multipliers, sums) and some for the totals."""
 
-    def finish(self) -> tuple[list[Totals], bool]:
-        """The sums of every cell, and whether Ctrl-C ended them early."""
-        executor: Executor = Threads(self.threads) if self.how.cluster is None else Cluster(self.how.cluster)
-        blocks = list(self._blocks())
-        with self._interrupts(), executor.session(CellJob(self.cells, int(self.how.seed))) as results:
-            for parts in results(blocks):
-                for one, totals, part in zip(self.cells.each, self.all, parts, strict=True):
-                    totals.add(one, part)
-                if self.how.progress is not None:
-                    self.how.progress(self.totals.runs, int(self.how.runs))
-                if self._stopped():
-                    break
-        if self.stopped and self.totals.runs < 2:
-            cancel.check()
-            raise KeyboardInterrupt
-        return self.all, self.stopped and self.totals.runs < int(self.how.runs)
+    @property
+    def tally(self) -> Any:
+        """See `Job`."""
+        return self.totals[0].tally
+
+    def about(self) -> Iterable[Any]:
+        """See `Job`; the controls follow from these and the seed."""
+        rule, one = self.spec.rule, self.spec.each[0]
+        noise = [(law.kind, law.spreads) for law in (rule.cells, rule.totals)]
+        cells = [each.cells.labels for each in self.spec.each]
+        return "cells", rule.pool, one.child, one.offsets, self.spec.x, noise, cells, self.spec.divisions
+
+    def state(self) -> dict[str, Any]:
+        """See `Job`."""
+        return {f"{k} {name}": array for k, one in enumerate(self.totals) for name, array in one.state().items()}
+
+    def session(self) -> AbstractContextManager[Results]:
+        """See `Job`."""
+        return on(self.how, self.threads, _run_cells, self.spec)
+
+    def add(self, part: tuple[Partial, ...]) -> None:
+        """See `Job`."""
+        for totals, one in zip(self.totals, part, strict=True):
+            totals.add(one)
 
 
 def check_simulation(how: Simulation, method: str) -> None:
@@ -263,63 +265,29 @@ def check_simulation(how: Simulation, method: str) -> None:
         )
     if how.backend == "gpu":
         raise UnsupportedError("totals first is simulated on the CPU, not on the GPU: choose `cpu` or `auto`")
-    if how.checkpoint is not None:
-        raise UnsupportedError(
-            "a checkpoint holds one tree, and with totals first all cells run together: leave it out"
-        )
-
-
-def _estimates(one: Spec, totals: Totals, rule: TotalFirst, confidence: float) -> list[_Known]:
-    """Sums to estimates, level by level, in place; there is no formula to compare with.
-
-    Half-widths are those of `audit`: Bonferroni's t, and a term for what has not happened in the runs, in which a cell moves with its
-    own noise and with that of its total.
-    """
-    from fairpost.hierarchy.kernels.runs import finish
-
-    tree, runs = rule.tree, totals.runs
-    finish(totals.upper, one.offset[: one.inner], runs)
-    finish(totals.leaves, one.offset[one.inner :], runs)
-    out = []
-    for k in range(1, len(tree.names)):
-        bias, error, mse = totals.leaves if k == tree.depth else totals.upper[:, tree.span(k)]
-        delta, variance = (1.0 - confidence) / tree.size(k), rule.cells.variances[k]
-        moves = np.sqrt(variance + rule.totals.variances[k]) if variance > 0 else 0.0
-        rare = float(np.log(2 / delta) * moves / runs)
-        out.append(_Known(bias, error, mse, _student(delta, runs - 1), rare, None))
-    return out
 
 
 def audit_cells(
     names: list[str], rule: TotalFirst, label: str, x: Floats, groups: Any, areas: Any, how: Simulation
 ) -> dict[str, HierarchyAudit]:
     """The audit of every cell; x: a row a cell (all nodes), then the totals."""
-    tree, noise = rule.tree, rule.cells
-    spec = specify_cells(rule, x, int(how.seed), _groups(tree, groups), areas)
-    job = _CellRuns(replace(how, backend="cpu"), spec)
-    sums, interrupted = job.finish()
-    level, inner, out = 1.0 - how.confidence, int(tree.offsets[-2]), {}
-    for name, one, totals in zip(names, spec.each, sums, strict=True):
-        known = _estimates(one, totals, rule, how.confidence)
-        half = _union_half_widths(one.cells, totals, known[-1], level)
-        parts = _unions(one.cells, one.x[inner:], known[-1], half)
-        out[name] = HierarchyAudit(
-            tree=tree,
-            noise=noise,
-            postprocess=label,
-            method="monte-carlo",
-            accuracy="interval",
-            levels=_levels(noise, one.x, known, "interval"),
-            sizes=parts["size"],
-            values=parts["value"],
-            groups=parts["group"],
-            areas=_areas(one, totals, level),
-            runs=totals.runs,
-            seed=int(how.seed),
-            confidence=how.confidence,
-            interrupted=interrupted,
-            note=f"totals first, then cells under both constraints, in {totals.runs} runs"
-            + (", where it was interrupted" if interrupted else "")
-            + (f"; {job.fewer}" if job.fewer is not None else ""),
+    spec = specify_cells(rule, x, int(how.seed), _groups(rule.tree, groups), areas)
+    job = CellJob(how, spec)
+    interrupted = simulate(how, job)
+    # What has not happened in the runs moves a cell with its own noise and with that of its total.
+    own = rule.cells.variances
+    moves = np.where(own > 0, np.sqrt(own + rule.totals.variances), 0.0)
+    note = note_of("totals first, then cells under both constraints,", job.runs, interrupted, None, job.fewer)
+    return {
+        name: by_simulation(
+            rule.cells,
+            label,
+            one,
+            sums,
+            estimates(one, sums, rule.tree, how.confidence, moves),
+            how,
+            interrupted,
+            note,
         )
-    return out
+        for name, one, sums in zip(names, spec.each, job.totals, strict=True)
+    }

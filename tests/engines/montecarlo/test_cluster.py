@@ -158,7 +158,7 @@ def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(executors, "LOOK", 0.2)
     monkeypatch.setattr(
-        "fairpost.engines.montecarlo.engine.Cluster", lambda address: executors.Cluster(address, patience=1.0)
+        "fairpost.engines.montecarlo.simulation.Cluster", lambda address: executors.Cluster(address, patience=1.0)
     )
     workers: dict[str, Any] = dict(n_workers=1, threads_per_worker=1, processes=False)
     with (

@@ -24,7 +24,7 @@ from fairpost.engines.montecarlo import executors, intervals
 from fairpost.engines.montecarlo.backends.base import Asked, Block, One
 from fairpost.engines.montecarlo.backends.cpu import blocks
 from fairpost.engines.montecarlo.backends.cpu.blocks import draw, run_block, specify
-from fairpost.engines.montecarlo.checkpoint import MAGIC
+from fairpost.engines.montecarlo.checkpoint import HEAD
 from fairpost.engines.montecarlo.engine import MonteCarlo, default_block
 from fairpost.engines.montecarlo.estimates import Sampled
 from fairpost.engines.montecarlo.totals import Totals
@@ -466,7 +466,7 @@ def test_resumes_to_the_same_bits(tmp_path: Path) -> None:
 
 def tally(file: Path) -> list[int]:
     """Runs and blocks in a checkpoint: the first array behind the head."""
-    return np.frombuffer(file.read_bytes(), np.int64, 2, len(MAGIC) + 64).tolist()
+    return np.frombuffer(file.read_bytes(), np.int64, 2, len(HEAD) + 64).tolist()
 
 
 def test_a_shorter_last_block_is_not_saved(tmp_path: Path) -> None:
@@ -530,8 +530,8 @@ def test_refuses_another_jobs_checkpoint(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(ParameterError, match="belongs to another job"):
             one(engine, counts, mechanism, made(name, counts))
     with monkeypatch.context() as before:  # sums of another kind, under the same names
-        before.setattr("fairpost.engines.montecarlo.engine.LAYOUT", 5)
-        with pytest.raises(ParameterError, match="belongs to another job"):
+        before.setattr("fairpost.engines.montecarlo.checkpoint.HEAD", b"fairpost checkpoint\n")
+        with pytest.raises(ParameterError, match="was written by another version of fairpost"):
             one(MonteCarlo(640, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
     with pytest.raises(ParameterError, match="at least the 640 of the checkpoint, got 100"):
         one(MonteCarlo(100, **given), SMALL, fp.Laplace(6.0), made("pos", SMALL))
@@ -640,11 +640,11 @@ def test_partition_without_counts_groups() -> None:
 
 def test_threads_stay_within_the_memory_that_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer threads than asked for where their blocks would not fit: the same bits, and a word about it."""
-    import fairpost.engines.montecarlo.engine as engine
+    from fairpost.engines.montecarlo import simulation
 
     seen: list[int] = []
-    real = engine.Threads
-    monkeypatch.setattr(engine, "Threads", lambda count: seen.append(count) or real(count))
+    real = simulation.Threads
+    monkeypatch.setattr(simulation, "Threads", lambda count: seen.append(count) or real(count))
     found = fp.compare(SMALL, fp.Laplace(6.0), ["simplex", "nonnegative"], engine=MonteCarlo(1000, block=64, threads=5))
     assert seen == [5]
     assert "threads" not in found[0].note

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Kernel, Launch, ceil_div, gpu, packed
 from fairpost.engines.montecarlo.backends.gpu.laws import RECORD, Laws
 from fairpost.errors import UnsupportedError
-from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
 from fairpost.hierarchy.gpu.layout import Chunks, Team, inner_teams, leaf_teams
 from fairpost.hierarchy.gpu.sources import macros_of, sources_of
+from fairpost.hierarchy.simulation import Block, Partial, Totals, _over_runs
 from fairpost.hierarchy.spec import Spec
 
 Floats = NDArray[np.float64]
