@@ -11,7 +11,7 @@ from fairpost.engines.montecarlo.backends.gpu import device as devices
 from fairpost.engines.montecarlo.checkpoint import HEAD
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, audit_hierarchy
-from fairpost.hierarchy.gpu import Runner, layout, runner, sources
+from fairpost.hierarchy.gpu import layout, runner
 from fairpost.hierarchy.simulation import Block, Totals, run_blocks
 from fairpost.hierarchy.spec import specify
 from support import gpu_reference as reference
@@ -92,7 +92,7 @@ def on_cpu(spec, blocks, seed=5):
 
 def on_device(spec, device, batches, seed=5):
     out = Totals(spec)
-    there = Runner(spec, device, seed, out)
+    there = runner.TreeRunner(spec, device, seed, out)
     for blocks in batches:
         for part in there.run(blocks):
             out.add(part)
@@ -137,7 +137,7 @@ def spec_of(case, tree=TREE):
     rule = TopDown(tree, pool=pool, threshold=threshold, rounding=rounding)
     masks = areas if tree is TREE else None
     spec = specify(tree.sums(counts_of(tree, whole=whole)), noise, rule, None, masks)
-    assert sources.sources_of(spec)[-1].name == file
+    assert layout.sources_of(spec)[-1].name == file
     return spec
 
 
@@ -210,9 +210,9 @@ def test_whole_numbers_are_ints_only_where_they_fit():
     tree = tree_of((3, 4), seed=1)
     noise = LevelNoise(tree, sigmas=[0, 1.5, 1.1, 3.1])
     for x, fits in ((np.ones(7), True), (np.full(7, 0.5), False), (np.full(7, 2.0**28), False)):
-        assert sources.fits_ints(specify(tree.sums(x), noise, TopDown(tree), None, None)) == fits
+        assert layout.fits_ints(specify(tree.sums(x), noise, TopDown(tree), None, None)) == fits
     real = LevelNoise(tree, sigmas=[0, 1.5, 1.1, 3.1], kind="gaussian")
-    assert not sources.fits_ints(specify(tree.sums(np.ones(7)), real, TopDown(tree), None, None))
+    assert not layout.fits_ints(specify(tree.sums(np.ones(7)), real, TopDown(tree), None, None))
 
 
 # -- the audit ---------------------------------------------------------------------------------------------------------

@@ -276,9 +276,9 @@ class TreeJob(Job):
     def _on_gpu(self) -> Iterator[Results]:
         """Some blocks at a time."""
         from fairpost.engines.montecarlo.backends.gpu.device import gpu
-        from fairpost.hierarchy.gpu import Runner
+        from fairpost.hierarchy.gpu.runner import TreeRunner
 
-        self.runner = Runner(self.spec, gpu(), int(self.how.seed), self.totals)
+        self.runner = TreeRunner(self.spec, gpu(), int(self.how.seed), self.totals)
         self.blocks_at_once = self.runner.blocks
         yield lambda batches: (_run_later(self.runner, batch) for batch in batches)
         self.state()
@@ -291,7 +291,7 @@ def _run_later(runner: Any, blocks: tuple[Block, ...]) -> Iterator[Partial]:
 
 def _device(how: Simulation, spec: Spec) -> tuple[str, str | None]:
     """cpu or gpu, and a word on it for the note."""
-    from fairpost.hierarchy.gpu import covers
+    from fairpost.hierarchy.gpu.runner import covers
 
     if how.backend != "auto":
         return how.backend, None if how.backend == "cpu" else "on the GPU"

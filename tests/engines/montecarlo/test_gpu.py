@@ -21,7 +21,7 @@ from fairpost.engines.montecarlo.backends import Asked, Block, backend_of
 from fairpost.engines.montecarlo.backends.base import One
 from fairpost.engines.montecarlo.backends.gpu import device as devices
 from fairpost.engines.montecarlo.backends.gpu import flat, laws
-from fairpost.engines.montecarlo.backends.gpu.device import NULL, Kernel
+from fairpost.engines.montecarlo.backends.gpu.device import NULL, Kernel, Launch
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism, Stream
 from fairpost.partition import Partition
@@ -65,7 +65,7 @@ def drawn(device, mechanism, n, seed, first, runs, order=None, side_by_side=None
     where = NULL if order is None else device.put(np.asarray(order, dtype=np.int32))
     args = (records.records, np.uint64(seed), np.uint64(first), np.int32(runs), np.int64(n), where, rows)
     kernel = Kernel("draw_rows", (f"KIND={mechanism.code}",), flat.SOURCES)
-    device.launch(kernel, ((n + 511) // 512, side_by_side or runs), 256, args)
+    device.launch(Launch(kernel, ((n + 511) // 512, side_by_side or runs), 256, args))
     return device.get(rows)
 
 
