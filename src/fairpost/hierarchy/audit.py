@@ -18,7 +18,7 @@ from fairpost.hierarchy.meanfield import Field, mean_field
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
 from fairpost.hierarchy.rules import Pooling, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation, Totals, TreeJob
-from fairpost.hierarchy.spec import Cells, Division, Spec, division_of, specify
+from fairpost.hierarchy.spec import Cells, Division, Spec, Summed, division_of, specify
 from fairpost.hierarchy.tree import Hierarchy
 
 Floats = NDArray[np.float64]
@@ -157,7 +157,7 @@ def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any
 def by_simulation(
     noise: LevelNoise,
     label: str,
-    spec: Spec,
+    spec: Summed,
     totals: Totals,
     known: list[_Known],
     how: Simulation,
@@ -221,7 +221,7 @@ def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, by_
     return [replace(known, formula=formula) for known, formula in zip(out, formulas, strict=True)]
 
 
-def estimates(spec: Spec, totals: Totals, tree: Hierarchy, confidence: float, moves: Floats) -> list[_Known]:
+def estimates(spec: Summed, totals: Totals, tree: Hierarchy, confidence: float, moves: Floats) -> list[_Known]:
     """Sums to estimates, level by level, in place: the sums are used up.
 
     The half-widths of a level hold together with the confidence asked for (Bonferroni): t se + log(2/delta) s/R, the second term
@@ -302,7 +302,7 @@ def _over_areas(d: Division, *values: Floats) -> Any:
     return [(name, int(n[k]), *(float(s[k]) for s in sums)) for k, name in enumerate(d.names)]
 
 
-def _areas(spec: Spec, totals: Totals, level: float) -> tuple[Part, ...]:
+def _areas(spec: Summed, totals: Totals, level: float) -> tuple[Part, ...]:
     """Areas from their own sums run by run: leaves of a family share a threshold and err together.
 
     The mean of the plain errors e and offset + the mean of r both estimate the bias. r is better where an area cuts families, e

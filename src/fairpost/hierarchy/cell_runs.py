@@ -29,7 +29,7 @@ from fairpost.hierarchy.meanfield import mean_field, tails_of
 from fairpost.hierarchy.result import HierarchyAudit
 from fairpost.hierarchy.rules import TopDown
 from fairpost.hierarchy.simulation import Partial, Totals, _over_runs
-from fairpost.hierarchy.spec import Cells, Division, Spec, block_runs, division_of, guides_of
+from fairpost.hierarchy.spec import Cells, Division, Summed, block_runs, division_of, guides_of
 from fairpost.hierarchy.total_first import Passes, TotalFirst
 
 Floats = NDArray[np.float64]
@@ -79,7 +79,7 @@ class CellSpec:
     """The means of what is clipped there."""
     kappa: Floats
     """Coefficients: cells x 4 x nodes."""
-    each: tuple[Spec, ...]
+    each: tuple[Summed, ...]
     """What the sums of each cell are: sizes, groups, areas."""
     divisions: tuple[Division, ...]
     block: int
@@ -168,18 +168,14 @@ def specify_cells(rule: TotalFirst, x: Floats, seed: int, groups: Any, areas: An
         _means(law, tree.depth if rule.pool else law.top + 1, above, x[k], m[k], psi[k])
     kappa = _coefficients(room, seed, m, psi)
     divisions, inner = division_of(tree, areas), int(tree.offsets[-2])
-    none, zeros, draws = np.zeros(1), np.zeros(tree.nodes), Draws.of(noise)
+    divisions, inner, zeros = division_of(tree, areas), int(tree.offsets[-2]), np.zeros(tree.nodes)
+    codes, names = (None, ()) if groups is None else groups
     each = tuple(
-        Spec(
-            child=tree.child, offsets=tree.offsets, top=noise.top, x=x[k], kind=noise.code, spreads=noise.spreads,
-            guides=draws.guides, cuts=draws.cuts, s2=noise.variances, rule="total-first",
-            whole=False, taus=none, steeps=none, offset=zeros, formula=none, m=none, P=none.astype(np.float32),
-            P_above=none.astype(np.float32), V=none, W=none,
-            cells=Cells.of(x[k, inner:], None if groups is None else groups[0], () if groups is None else groups[1]),
-            divisions=divisions, block=block_runs(tree.n),
+        Summed(
+            offsets=tree.offsets, x=row, offset=zeros, cells=Cells.of(row[inner:], codes, names), divisions=divisions
         )
-        for k in range(last)
-    )  # fmt: skip
+        for row in x[:last]
+    )
     return CellSpec(rule, x, m, psi, kappa, each, divisions, block_runs(tree.n))
 
 
@@ -241,7 +237,7 @@ class CellJob(Job):
         rule, one = self.spec.rule, self.spec.each[0]
         noise = [(law.kind, law.spreads) for law in (rule.cells, rule.totals)]
         cells = [each.cells.labels for each in self.spec.each]
-        return "cells", rule.pool, one.child, one.offsets, self.spec.x, noise, cells, self.spec.divisions
+        return "cells", rule.pool, rule.tree.child, one.offsets, self.spec.x, noise, cells, self.spec.divisions
 
     def state(self) -> dict[str, Any]:
         """See `Job`."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairpost.engines.montecarlo.executors import Results, in_order, within_memory
 from fairpost.engines.montecarlo.simulation import Block, Job, Simulation, on
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.hierarchy.spec import PIECE, Spec
+from fairpost.hierarchy.spec import PIECE, Spec, Summed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,7 +49,7 @@ class Partial:
 class Totals:
     """The blocks so far."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Summed) -> None:
         self.cells = spec.cells
         self.tally = np.zeros(2, dtype=np.int64)
         self.upper = np.zeros((3, spec.inner))
