@@ -1,15 +1,13 @@
 """The audit of a hierarchy: the formula, the simulation, what both say of classes, groups and areas, and long runs."""
 
 import math
-import os
-import signal
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.montecarlo.checkpoint import HEAD, fingerprint
+from fairpost.engines.montecarlo.checkpoint import fingerprint
 from fairpost.engines.montecarlo.simulation import simulate
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, Unclipped, audit_hierarchy, mean_field
@@ -311,38 +309,6 @@ def test_a_level_of_one_node_has_no_range():
     assert found.confidence == 0.95
 
 
-@pytest.mark.parametrize("name", ["top-down", "blue-down-threshold", "joint"])
-def test_the_same_bits_on_any_number_of_threads(nation, name):
-    made, _, noise = nation
-    areas = [g.decode()[:8] for g in made.geoids]
-    runs = 80 if name != "joint" else 66
-    results = [
-        audit_hierarchy(made.counts, noise, name, runs=runs, seed=9, areas=areas, threads=threads).to_dict(
-            entities=True
-        )
-        for threads in (1, 2, 5)
-    ]
-    assert results[0] == results[1] == results[2]
-
-
-def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
-    """The joint rule has a block of nodes per thread: as many as fit, and a word about it; the other rules share theirs."""
-    from fairpost.engines.montecarlo import executors, simulation
-
-    tree, noise = seven()
-    seen, real = [], simulation.Threads
-    monkeypatch.setattr(simulation, "Threads", lambda count: seen.append(count) or real(count))
-    monkeypatch.setattr(executors, "MEMORY", 4 * 8 * 14 * tree.nodes - 1)  # not quite four
-    few = audit_hierarchy(LEAVES, noise, "joint", runs=70, seed=3, threads=9)
-    assert seen == [3]
-    assert few.note.endswith("in 70 runs; 3 of 9 threads, to stay within 0 GiB")
-    assert "threads" not in audit_hierarchy(LEAVES, noise, "top-down", runs=70, seed=3, threads=9).note
-    monkeypatch.undo()
-    whole = audit_hierarchy(LEAVES, noise, "joint", runs=70, seed=3, threads=9)
-    assert whole.note.endswith("in 70 runs")
-    assert whole.leaves.bias.tobytes() == few.leaves.bias.tobytes()
-
-
 def test_a_block_is_a_pure_function():
     tree, noise = seven()
     spec = specify(tree.sums(LEAVES), noise, TopDown(tree), None, None)
@@ -390,56 +356,6 @@ def test_a_checkpoint_belongs_to_everything_that_its_sums_depend_on():
     others["name"] = mark(replace(spec, divisions=(area,)))
     assert [name for name, other in others.items() if other == plain] == []
     assert len(set(others.values())) == len(others)
-
-
-def test_a_checkpoint_goes_on_to_the_same_bits(tmp_path):
-    _, noise = seven()
-    path = tmp_path / "state"
-    short = audit_hierarchy(LEAVES, noise, "top-down", runs=192, seed=1, checkpoint=path, checkpoint_every=0)
-    assert short.runs == 192
-    assert path.stat().st_mode & 0o777 == 0o600
-    longer = audit_hierarchy(LEAVES, noise, "top-down", runs=400, seed=1, checkpoint=path)
-    whole = audit_hierarchy(LEAVES, noise, "top-down", runs=400, seed=1)
-    assert longer.to_dict(entities=True) == whole.to_dict(entities=True)
-    for other in (dict(seed=2), dict(rule="blue-down")):
-        given = dict(rule="top-down", runs=500, seed=1, checkpoint=path) | other
-        with pytest.raises(ParameterError, match="another job"):
-            audit_hierarchy(LEAVES, noise, **given)
-    with pytest.raises(ParameterError, match="at least the 384"):
-        audit_hierarchy(LEAVES, noise, "top-down", runs=100, seed=1, checkpoint=path)
-    kept = path.read_bytes()
-    for wrong in (
-        kept[:-1],
-        kept + b"0",
-        kept[:200] + bytes([kept[200] ^ 1]) + kept[201:],
-        kept[: len(HEAD) + 64] + bytes(len(kept) - len(HEAD) - 64),
-    ):
-        path.write_bytes(wrong)
-        with pytest.raises(ParameterError, match="damaged"):
-            audit_hierarchy(LEAVES, noise, "top-down", runs=400, seed=1, checkpoint=path)
-    path.write_bytes(b"nothing")
-    with pytest.raises(ParameterError, match="not a checkpoint"):
-        audit_hierarchy(LEAVES, noise, "top-down", runs=100, seed=1, checkpoint=path)
-    assert [p.name for p in tmp_path.iterdir()] == ["state"]
-
-
-def test_an_interrupt_leaves_what_is_known():
-    _, noise = seven()
-    seen = []
-
-    def progress(done, most):
-        seen.append((done, most))
-        if done == 192:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    found = audit_hierarchy(LEAVES, noise, "top-down", runs=6400, progress=progress)
-    assert found.interrupted
-    assert found.runs == 192
-    assert seen == [(64, 6400), (128, 6400), (192, 6400)]
-    assert "interrupted" in found.note
-    whole = audit_hierarchy(LEAVES, noise, "top-down", runs=192)
-    assert found.leaves.bias.tolist() == whole.leaves.bias.tolist()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # ---------------------------------------------------------------- splits

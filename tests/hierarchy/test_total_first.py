@@ -354,28 +354,6 @@ def test_the_totals_are_audited_by_themselves_and_bits_do_not_depend_on_threads(
     assert other.cells["old"].leaves.bias.tolist() != one.cells["old"].leaves.bias.tolist()
 
 
-def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
-    from fairpost.engines.montecarlo import executors, simulation
-
-    seen, real = [], simulation.Threads
-    monkeypatch.setattr(simulation, "Threads", lambda count: seen.append(count) or real(count))
-    monkeypatch.setattr(executors, "MEMORY", 4 * 8 * CELLS.tree.nodes * (9 * len(X) + 16) - 1)  # not quite four
-    few = audit_histogram(X, CELLS, "top-down", totals=TOTALS, runs=70, seed=4, threads=7)
-    assert seen[-1] == 3
-    assert few.cells["old"].note.endswith("in 70 runs; 3 of 7 threads, to stay within 0 GiB")
-
-
-def test_a_checkpoint_of_cells_goes_on_to_the_same_bits(tmp_path):
-    def found(runs, **how):
-        audit = audit_histogram(X, CELLS, "blue-down", totals=TOTALS, runs=runs, seed=4, areas=AREAS, **how)
-        return audit.to_dict(entities=True)
-
-    how = {"checkpoint": tmp_path / "c", "checkpoint_every": 0}
-    found(128, **how)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "c.3"]
-    assert found(300, **how) == found(300)
-
-
 def test_ctrl_c_keeps_what_is_known():
     calls = []
 

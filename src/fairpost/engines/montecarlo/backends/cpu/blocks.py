@@ -152,10 +152,10 @@ def _settled(work: Floats, pairs: Floats, runs: int) -> Floats:
     The sums are returned without the centres, in the memory of `work`.
     """
     count, pieces, planes, size = work.shape
-    centre = work[:, :, planes - 1]
-    for total, squares in ((work[:, :, 0], work[:, :, 1]), (work[:, :, 2], work[:, :, 3])):
-        squares[:] = np.maximum(squares - total * (total / runs), 0.0)
-        total[:] = centre + total / runs
+    for own in work:  # one at a time, so that what is in between takes little memory
+        for total, squares in ((own[:, 0], own[:, 1]), (own[:, 2], own[:, 3])):
+            squares[:] = np.maximum(squares - total * (total / runs), 0.0)
+            total[:] = own[:, planes - 1] + total / runs
     for k in (0, 3):
         total = pairs[:, k + 1]
         pairs[:, k] += total / runs
