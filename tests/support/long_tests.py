@@ -34,7 +34,6 @@ LONG = {
         "test_same_bits_by_address",
         "test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint",
     ),
-    "hierarchy/test_cluster": ("test_the_same_bits_by_address", "test_from_the_shell"),
     # a GPU in plain Python
     "engines/montecarlo/test_gpu": (
         "test_flat_lists_by_definition[laplace-by-group]",
