@@ -1,7 +1,7 @@
 """What `make test` leaves to `make test-long`; CI runs both, so that nothing is looked at less often there.
 
-A test is long where it opens a browser (by its fixtures), starts a cluster, compiles kernels in processes of its own, plays a GPU in plain
-Python, or takes more than a second or so for another reason. All of them together take twice as long as the other 4,500. A name
+A test is long where it opens a browser (by its fixtures), starts a cluster, compiles kernels in processes of its own, plays a GPU,
+or takes more than a second or so for another reason. All of them together take twice as long as the other 4,500. A name
 stands for all its cases, a name with brackets for one, EVERY for a file.
 """
 
@@ -34,12 +34,8 @@ LONG = {
         "test_same_bits_by_address",
         "test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint",
     ),
-    # a GPU in plain Python
-    "engines/montecarlo/test_gpu": (
-        "test_flat_lists_by_definition[laplace-by-group]",
-        "test_flat_lists_by_definition[discrete-gaussian-by-group]",
-    ),
-    "hierarchy/test_gpu": (EVERY,),
+    # a GPU played by the processor
+    "engines/montecarlo/test_gpu": ("test_backends_agree_on_hierarchies",),
     # the paper, examples and commands at full size
     "golden/test_golden": ("test_what_is_shown[paper]",),
     "paper/test_reproduction": (EVERY,),

@@ -46,7 +46,7 @@ def tally(file):
     return np.frombuffer(file.read_bytes(), np.int64, 2, len(HEAD) + 64).tolist()
 
 
-def test_a_checkpoint_goes_on_to_the_same_bits(ask, tmp_path):
+def test_a_checkpoint_goes_on_to_the_same_bits(ask, tmp_path, request):
     """1,000 runs end with a shorter block, which no file holds at any moment; a resumed job begins with the next whole one."""
     file, kept = tmp_path / "state", []
     given = {"seed": 1, "checkpoint": file, "checkpoint_every": 0.0, "threads": 1}
@@ -59,6 +59,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(ask, tmp_path):
     assert bits(longer) == bits(ask(runs=300, seed=1))
     for wrong, says in (
         ({"seed": 2}, "belongs to another job"),
+        *([({"backend": "cpu"}, "belongs to another job")] if "GPU" in request.node.name else []),
         ({"runs": 100}, "`runs` must be at least the 256 of the checkpoint, got 100"),
     ):
         with pytest.raises(ParameterError, match=says):
