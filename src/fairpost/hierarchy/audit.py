@@ -206,7 +206,7 @@ def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: floa
     sizes, (runs, blocks) = np.maximum(cells.sizes, 1.0), totals.tally.tolist()
     if blocks < 2:
         return cells.sums(_cell_sums(leaves.half, cells)) / sizes
-    return student(level, blocks - 1) * (np.sqrt(totals.unions[1] / (blocks - 1) / runs) / sizes)
+    return np.asarray(student(level, blocks - 1) * (np.sqrt(totals.unions[1] / (blocks - 1) / runs) / sizes))
 
 
 def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, by_families: bool) -> list[_Known]:

@@ -113,7 +113,10 @@ class Prefixes:
 
     def bytes_of(self, level: int, some: slice = EVERY) -> NDArray[np.bytes_]:
         """The ids of a level in tree order, as a NumPy array of bytes."""
-        width, here = int(self.lengths[level - 1]), slice(*self.offsets[level : level + 2]) if self.offsets.size else EVERY
+        width, here = (
+            int(self.lengths[level - 1]),
+            slice(*self.offsets[level : level + 2]) if self.offsets.size else EVERY,
+        )
         rows = self.codes[some if level == self.lengths.size else self.starts[here][some]]
         return np.ascontiguousarray(rows[:, :width]).view(f"S{width}").reshape(-1)
 

@@ -16,6 +16,7 @@ from fairpost.noise import Law
 from fairpost.parallel import over_slices
 
 Floats = NDArray[np.float64]
+Ramps = tuple[Floats, Floats]
 GAUSSIAN = 1
 
 
@@ -93,45 +94,41 @@ def _root(x: Floats, noise: LevelNoise, pooled: Pooling | None, bias: Floats) ->
     bias[0] = psi_of(float(x[0]), kind, spread, tails, 0.0, 1.0)[0] - x[0]
 
 
-def _over_level(noise: LevelNoise, level: int, ramps: tuple[Floats, Floats], pooled: Pooling | None, work: Any) -> None:
-    """work(first, last, kind, spreads, tables, weights, tau, steep) for the families whose parents lie on one level, over all cores."""
+def _over_level(
+    kernel: Any,
+    noise: LevelNoise,
+    level: int,
+    ramps: Ramps,
+    pooled: Pooling | None,
+    given: tuple[Any, ...],
+    out: tuple[Any, ...],
+) -> None:
+    """The families whose parents lie on one level, over all cores: each is on its own."""
     tree, k = noise.tree, level + 1
-    law = noise.code, noise.spreads[k : k + 1], tails_of(noise.mechanisms[k]), np.ones(1)
+    law: tuple[Any, ...] = noise.code, noise.spreads[k : k + 1], tails_of(noise.mechanisms[k]), np.ones(1)
     if pooled is not None and k < tree.depth:
         law = GAUSSIAN, noise.spreads[k : k + 1], np.zeros((3, 2)), pooled.V
     first, ramp = int(tree.offsets[level]), (float(ramps[0][k]), float(ramps[1][k]))
 
     def some(part: slice) -> None:
-        work(first + part.start, first + part.stop, *law, *ramp)
+        kernel(tree.child, first + part.start, first + part.stop, *given, *law, *ramp, *out)
 
     over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)
 
 
-def _level(
-    x: Floats, noise: LevelNoise, level: int, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
-) -> None:
+def _level(x: Floats, noise: LevelNoise, level: int, ramps: Ramps, pooled: Pooling | None, field: Field) -> None:
     from fairpost.hierarchy.kernels.meanfield import level_field
 
     tree = noise.tree
     P, base = (field.P, int(tree.offsets[-2])) if level + 1 == tree.depth else (field.P_above, 0)
-
-    def some(first: int, last: int, *law: Any) -> None:
-        level_field(tree.child, first, last, base, x, *law, field.bias, field.thresholds, P)
-
-    _over_level(noise, level, ramps, pooled, some)
+    _over_level(level_field, noise, level, ramps, pooled, (base, x), (field.bias, field.thresholds, P))
 
 
-def _moments(
-    x: Floats, noise: LevelNoise, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
-) -> tuple[Floats, Floats]:
+def _moments(x: Floats, noise: LevelNoise, ramps: Ramps, pooled: Pooling | None, field: Field) -> tuple[Floats, Floats]:
     from fairpost.hierarchy.kernels.meanfield import spread_out
 
     variance, remainder = np.zeros(noise.tree.nodes), np.zeros(noise.tree.nodes)
     variance[0] = noise.variances[0] if pooled is None else pooled.V[0]
-
-    def some(first: int, last: int, *law: Any) -> None:
-        spread_out(noise.tree.child, first, last, x, *law, field.bias, field.thresholds, variance, remainder)
-
     for level in range(max(noise.top, 0), noise.tree.depth):
-        _over_level(noise, level, ramps, pooled, some)
+        _over_level(spread_out, noise, level, ramps, pooled, (x,), (field.bias, field.thresholds, variance, remainder))
     return variance, remainder

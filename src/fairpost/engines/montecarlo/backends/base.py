@@ -91,3 +91,6 @@ class Backend(ABC):
     @abstractmethod
     def run(self, spec: Any, seed: int, blocks: Sequence[Block]) -> list[Partial]:
         """The sums of each of some blocks of equally many runs, one after the other, for every post-processing on the same noise."""
+
+
+__all__ = ["Asked", "Backend", "Block", "Floats", "Ints", "One", "Partial"]
