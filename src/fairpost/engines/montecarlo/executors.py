@@ -12,10 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from fairpost.errors import LostError, ParameterError, UnsupportedError
 
@@ -48,13 +48,6 @@ def within_memory(wanted: int | None, each: int) -> tuple[int, str | None]:
     )
 
 
-class Executor(Protocol):
-    """Runs blocks."""
-
-    def session(self, work: Work) -> AbstractContextManager[Results]:
-        """A function from blocks to their results, in order; leaving it drops what is still under way."""
-
-
 def in_order(
     submit: Callable[[Any], Any], result: Callable[[Any, Any], Any], window: int, drop: Callable[[Any], None]
 ) -> Results:
@@ -84,7 +77,7 @@ class Threads:
 
     @contextmanager
     def session(self, work: Work) -> Iterator[Results]:
-        """See `Executor`. One thread: no pool."""
+        """A function from blocks to their results, in order; leaving it drops what is still under way. One thread: no pool."""
         if self.count == 1:
             yield lambda blocks: map(work, blocks)
             return
@@ -109,7 +102,7 @@ class Cluster:
 
     @contextmanager
     def session(self, work: Work) -> Iterator[Results]:
-        """See `Executor`. A block whose worker dies is computed again elsewhere, to the same bits.
+        """See `Threads`. A block whose worker dies is computed again elsewhere, to the same bits.
 
         A scheduler that is gone, or workers that do not come back, end the job with one line.
         """
