@@ -747,29 +747,36 @@ def audited(request):
     )  # fmt: skip
 
 
+def check_level(noise, level, k, bias, half, squares):
+    """Alpha, its pair and its interval, and the summaries, from each node's bias, half-width and mean square."""
+    here = at_level == k
+    cover = (least_squares(noise) ** 2 * noise.variances[at_level]).sum(axis=1)[here]
+    assert level._bias == pytest.approx(bias, abs=1e-8)
+    assert level._half == pytest.approx(half, abs=1e-6)
+    assert level._mse == pytest.approx(squares, abs=1e-8)
+    assert level._truth.tolist() == TRUTH[here].tolist()
+    assert level.rmse == pytest.approx(np.sqrt(squares.mean()), abs=1e-8)
+    assert level.unclipped_rmse == pytest.approx(np.sqrt(cover.mean()), abs=1e-9)
+    low, high = (bias - half).max() - (bias + half).min(), (bias + half).max() - (bias - half).min()
+    assert level.alpha.value == pytest.approx(np.ptp(bias), abs=1e-8)
+    assert level.alpha.low == pytest.approx(min(max(low, 0), np.ptp(bias)), abs=1e-6)
+    assert level.alpha.high == pytest.approx(high, abs=1e-6)
+    assert level.accuracy == level.alpha.kind
+    ids = TREE.labels.texts(k)
+    if np.ptp(bias) > 1e-6:
+        assert level.alpha_pair == (ids[int(bias.argmax())], ids[int(bias.argmin())])
+
+
 def test_levels_of_an_audit_by_hand(audited):
     a, found = audited, audited.found
-    cover = np.sqrt((least_squares(a.noise) ** 2 * a.noise.variances[at_level]).sum(axis=1))
     for k in (1, 2, 3):
         here, level = at_level == k, found.levels[k - 1]
         bias, error = a.bias[here], a.error[here]
         delta = DEGREES / here.sum()
         half = student(delta, RUNS - 1) * error + np.log(2 / delta) * np.sqrt(a.noise.variances[k]) / RUNS
-        assert level._bias == pytest.approx(bias, abs=1e-8)
+        check_level(a.noise, level, k, bias, half, a.squares[here])
         assert level._error == pytest.approx(error, abs=1e-7)
-        assert level._half == pytest.approx(half, abs=1e-6)
-        assert level._mse == pytest.approx(a.squares[here], abs=1e-8)
-        assert level._truth.tolist() == TRUTH[here].tolist()
-        assert level.rmse == pytest.approx(np.sqrt(a.squares[here].mean()), abs=1e-9)
-        assert level.unclipped_rmse == pytest.approx(np.sqrt((cover[here] ** 2).mean()), abs=1e-9)
-        assert level.alpha.value == pytest.approx(np.ptp(bias), abs=1e-8)
-        low, high = (bias - half).max() - (bias + half).min(), (bias + half).max() - (bias - half).min()
-        assert level.alpha.low == pytest.approx(min(max(low, 0), np.ptp(bias)), abs=1e-6)
-        assert level.alpha.high == pytest.approx(high, abs=1e-6)
-        assert level.accuracy == level.alpha.kind == "interval"
-        ids = TREE.labels.texts(k)
-        if np.ptp(bias) > 1e-6:
-            assert level.alpha_pair == (ids[int(bias.argmax())], ids[int(bias.argmin())])
+        assert level.accuracy == "interval"
         if a.name == "joint":
             assert level.formula_error is None
         else:
@@ -858,20 +865,11 @@ def test_an_audit_by_the_formula_by_hand(name):
     assert found.note.startswith("by the formula alone")
     assert found.postprocess == rule.label
     mse = field.variance + field.bias**2
-    cover = (least_squares(noise) ** 2 * noise.variances[at_level]).sum(axis=1)
     for k in (1, 2, 3):
         here, level = at_level == k, found.levels[k - 1]
-        bias, half = field.bias[here], 2 * np.abs(field.rest[here])
-        assert level._bias == pytest.approx(bias, abs=1e-9)
-        assert level._half == pytest.approx(half, abs=1e-8)
-        assert level._mse == pytest.approx(mse[here], abs=1e-8)
-        assert level.rmse == pytest.approx(np.sqrt(mse[here].mean()), abs=1e-8)
-        assert level.unclipped_rmse == pytest.approx(np.sqrt(cover[here].mean()), abs=1e-9)
+        check_level(noise, level, k, field.bias[here], 2 * np.abs(field.rest[here]), mse[here])
         assert level.formula_error is None
         assert level.accuracy == "expansion"
-        assert level.alpha.high == pytest.approx((bias + half).max() - (bias - half).min(), abs=1e-7)
-        low = (bias - half).max() - (bias + half).min()
-        assert level.alpha.low == pytest.approx(min(max(low, 0), np.ptp(bias)), abs=1e-7)
     x, bias, rest, mse = TRUTH[INNER:], field.bias[INNER:], field.rest[INNER:], mse[INNER:]
     groups = split_by(dict.fromkeys(GROUPS), [GROUPS[i] for i in TREE.order])
     sizes = {name: np.flatnonzero((x >= low) & (x < high)) for name, (low, high) in SIZE_CLASSES.items()}
