@@ -271,7 +271,14 @@ class TreeJob(Job):
             lambda upper: upper.cancel(),
         )
         uppers: Results = pooled if spec.rule == "pooled" else ahead
-        return lambda blocks: (map(leaves, [one]) for one in uppers(block for (block,) in blocks))
+
+        def results(batches: Iterable[tuple[Block, ...]]) -> Iterator[Iterator[Partial]]:
+            for one in uppers(block for (block,) in batches):
+                taken = [one]
+                del one  # nobody holds a block's inner nodes while those after the next one are computed
+                yield (leaves(taken.pop()) for _ in range(1))
+
+        return results
 
     def _on_gpu(self) -> Iterator[Results]:
         """Some blocks at a time."""
