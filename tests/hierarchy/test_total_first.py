@@ -13,12 +13,11 @@ from scipy import sparse
 from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
-from fairpost.hierarchy.cell_runs import cell_seed
 from fairpost.hierarchy.histogram import _area, audit_histogram
 from fairpost.hierarchy.kernels.transport import transport
 from fairpost.hierarchy.result import Part
 from fairpost.hierarchy.rules import rule_of
-from fairpost.hierarchy.total_first import TotalFirst
+from fairpost.hierarchy.total_first import TotalFirst, cell_seed
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.noise import DiscreteGaussian
 

@@ -24,12 +24,11 @@ from fairpost.counts import Counts
 from fairpost.engines.montecarlo.simulation import unless_withdrawn
 from fairpost.errors import CountsError, ParameterError
 from fairpost.hierarchy.audit import METHODS, _Known, _leaves, _levels, audit_hierarchy
-from fairpost.hierarchy.cell_runs import audit_cells, cell_seed, check_simulation
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
 from fairpost.hierarchy.rules import TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
-from fairpost.hierarchy.total_first import TotalFirst
+from fairpost.hierarchy.total_first import TotalFirst, audit_cells, cell_seed, check_simulation
 
 Floats = NDArray[np.float64]
 

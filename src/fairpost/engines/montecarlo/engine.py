@@ -76,7 +76,7 @@ class MonteCarlo(Simulation):
         order = backend.order(asked)
         asked = fitted(asked, int(self.seed), self._threads(Cpu(), asked)[0])
         job = ListJob(self, backend, replace(asked, ones=tuple(asked.ones[i] for i in order)))
-        interrupted = simulate(self, job, self.rtol, LEAST)
+        interrupted = simulate(self, job, None if self.rtol is None else job.enough)
         notes = [word for word in (where, job.fewer) if word is not None]
         found = [_answer(job.result(p, interrupted), job.asked.ones[p].pi, notes) for p in range(len(ones))]
         return unless_withdrawn(tuple(found[order.index(i)] for i in range(len(ones))), interrupted)
@@ -151,8 +151,11 @@ class ListJob(Job):
         """See `Job`."""
         self.totals.merge(part)
 
-    def close(self, rtol: float) -> bool:
-        """See `Job`."""
+    def enough(self) -> bool:
+        """Whether the interval of every alpha lies within rtol of its value."""
+        rtol = self.engine.rtol or 0.0
+        if self.runs < LEAST:
+            return False
         alphas = [self.result(p, False).alpha for p in range(len(self.asked.ones))]
         return all(max(a.high - a.value, a.value - a.low) <= rtol * a.value for a in alphas)
 

@@ -125,10 +125,6 @@ class Job(ABC):
     def add(self, part: Any) -> None:
         """The part of the next block into the sums."""
 
-    def close(self, rtol: float) -> bool:
-        """Whether the interval of every alpha lies within rtol of its value."""
-        raise NotImplementedError
-
     @property
     def runs(self) -> int:
         """Runs so far."""
@@ -146,13 +142,13 @@ def on(how: Simulation, threads: int, run: Callable[..., list[Any]], spec: Any) 
     return Threads(threads).session(work) if how.cluster is None else Cluster(how.cluster).session(work)
 
 
-def simulate(how: Simulation, job: Job, rtol: float | None = None, least: int = 0) -> bool:
-    """Runs until there are enough; whether Ctrl-C or a withdrawn question (`cancel`) ended them early, with at least two done.
+def simulate(how: Simulation, job: Job, enough: Callable[[], bool] | None = None) -> bool:
+    """Runs until all are made; whether Ctrl-C or a withdrawn question (`cancel`) ended them early, with at least two done.
 
-    With `rtol` the job is asked after 1, 2, 3, 4, 6, 8, 12, ... blocks, from `least` runs on, whether its intervals are narrow
-    enough: the end is the same whoever computes.
+    Or until the runs so far are `enough`, which is asked after 1, 2, 3, 4, 6, 8, 12, ... blocks: the end is the same whoever
+    computes.
     """
-    return _Simulating(how, job, rtol, least).run()
+    return _Simulating(how, job, enough).run()
 
 
 def unless_withdrawn(found: T, interrupted: bool) -> T:
@@ -178,8 +174,8 @@ def marks() -> Iterator[int]:
 class _Simulating:
     """One simulation under way."""
 
-    def __init__(self, how: Simulation, job: Job, rtol: float | None, least: int) -> None:
-        self.how, self.job, self.rtol, self.least = how, job, rtol, least
+    def __init__(self, how: Simulation, job: Job, enough: Callable[[], bool] | None) -> None:
+        self.how, self.job, self.enough = how, job, enough
         self.limit, self.stopped = int(how.runs), False
         self.file: Checkpoint | None = None
         if how.checkpoint is not None:
@@ -238,9 +234,7 @@ class _Simulating:
         if cancel.requested():
             self.stopped = True
             return True
-        if self.rtol is None or self.job.runs < self.least or self._mark(self.job.blocks) != self.job.blocks:
-            return False
-        return self.job.close(self.rtol)
+        return self.enough is not None and self._mark(self.job.blocks) == self.job.blocks and self.enough()
 
     @staticmethod
     def _mark(least: int) -> int:
@@ -250,7 +244,7 @@ class _Simulating:
         """The blocks up to the next look of the stop rule, or all that are left: some at a time, a shorter last one alone."""
         job, size = self.job, self.job.block
         at, last = job.blocks, -(-self.limit // size)
-        if self.rtol is not None:
+        if self.enough is not None:
             last = min(last, self._mark(at + 1))
         while at < last:
             whole = min(job.blocks_at_once, last - at, (self.limit - at * size) // size)

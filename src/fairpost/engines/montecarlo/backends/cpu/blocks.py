@@ -184,8 +184,8 @@ def _adders(spec: Spec, seed: int, work: Floats, pairs: Floats, degenerate: Ints
     if (f.codes > CODES[Simplex]).any():
         from fairpost.engines.montecarlo.backends.cpu.kernels.shares import add_shares
 
-        ends = (f.which, f.weights, f.whole, z, last[1], sums, degenerate[:many])
-        out.append(_compiled(add_shares, spec.x, f.left, f.codes, *ends))
+        more = (f.which, f.weights, f.whole, z, last[1], sums, degenerate[:many])
+        out.append(_compiled(add_shares, spec.x, f.left, f.codes, *more))
     for k, one in enumerate(spec.slow, many):
         add = _kept(spec, one, work[k], degenerate[k : k + 1])
         out.append(add or _general(spec, one, seed, work[k], degenerate[k : k + 1]))
