@@ -11,15 +11,15 @@ import time
 import numpy as np
 
 import fairpost as fp
-from fairpost.engines.montecarlo.backends.gpu.device import Kernel, ceil_div, gpu
+from fairpost.engines.montecarlo.backends.gpu.device import Kernel, Launch, ceil_div, gpu
 from fairpost.engines.montecarlo.backends.gpu.flat import SOURCES
 from fairpost.engines.montecarlo.backends.gpu.laws import Laws
 from fairpost.errors import UnsupportedError
 from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
-from fairpost.hierarchy.blocks import Block, Totals, leaf_part, upper_part
-from fairpost.hierarchy.gpu import Runner
+from fairpost.hierarchy.gpu.runner import TreeRunner
 from fairpost.hierarchy.nation import synthetic_nation
 from fairpost.hierarchy.rules import rule_of
+from fairpost.hierarchy.simulation import Block, Totals, leaf_part, upper_part
 from fairpost.hierarchy.spec import specify
 from timing import districts, line
 
@@ -48,14 +48,14 @@ def noise(device) -> None:
         laws = Laws.of(device, kind, [spread])
         kernel = Kernel("draw_only", (f"KIND={kind}",), SOURCES)
         args = (laws.records, np.uint64(1), np.uint64(0), np.int32(runs), np.int64(n), out)
-        took = seconds(device, lambda k=kernel, a=args: device.launch(k, (ceil_div(n // 2, 256), 1), 256, a))
+        took = seconds(device, lambda k=kernel, a=args: device.launch(Launch(k, (ceil_div(n // 2, 256), 1), 256, a)))
         rate = n * runs / took
         line(f"noise alone, {name}", f"{rate:.2e} draws/s", "at least 1.5e11", rate >= 1.5e11)
     rows = device.room((64, 2**21))
     laws = Laws.of(device, 0, [10.0])
     given = (laws.records, np.uint64(1), np.uint64(0), np.int32(64), np.int64(2**21), np.uint64(0), rows)
     took = seconds(
-        device, lambda: device.launch(Kernel("draw_rows", ("KIND=0",), SOURCES), (2**20 // 256, 64), 256, given)
+        device, lambda: device.launch(Launch(Kernel("draw_rows", ("KIND=0",), SOURCES), (2**20 // 256, 64), 256, given))
     )
     line("  Laplace, written to memory", f"{64 * 2**21 / took:.2e} draws/s")
 
@@ -121,7 +121,7 @@ def nation(device) -> None:
     runs = 3 * spec.block
     for name, rule in (("blue-down", "blue-down"), ("with thresholds", "blue-down-threshold")):
         other = specify(x, levels, rule_of(rule, tree), None, None)
-        third = Runner(other, device, 0, Totals(other))
+        third = TreeRunner(other, device, 0, Totals(other))
         took = seconds(device, lambda r=third: r.run(blocks), 2) / runs
         line(f"a run of {name}, all levels", f"{took * 1e3:.3f} ms")
     start = time.perf_counter()
@@ -134,7 +134,7 @@ def nation(device) -> None:
 
 
 def rates(spec, device) -> None:
-    runner = Runner(spec, device, 0, Totals(spec))
+    runner = TreeRunner(spec, device, 0, Totals(spec))
     many = runner.blocks
     blocks = [Block(k * spec.block, spec.block) for k in range(many)]
     runs = many * spec.block
@@ -162,10 +162,10 @@ def agree(spec, device) -> None:
     blocks = [Block(0, spec.block), Block(spec.block, spec.block)]
     here, there = Totals(spec), Totals(spec)
     for block in blocks:
-        here.add(spec, leaf_part(spec, 0, block, upper_part(spec, 0, block), here.leaves))
-    runner = Runner(spec, device, 0, there)
+        here.add(leaf_part(spec, 0, block, upper_part(spec, 0, block), here.leaves))
+    runner = TreeRunner(spec, device, 0, there)
     for part in runner.run(blocks):
-        there.add(spec, part)
+        there.add(part)
     runner.fetch(there)
     scale = float(spec.spreads[-1])
     worst = max(np.abs(here.leaves[0] - there.leaves[0]).max(), np.abs(here.upper[0] - there.upper[0]).max()) / scale

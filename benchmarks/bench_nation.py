@@ -17,10 +17,10 @@ import polars as pl
 from scipy import sparse
 
 from fairpost.hierarchy import Hierarchy, Joint, LevelNoise, Simulation, TopDown, audit_hierarchy, mean_field
-from fairpost.hierarchy.blocks import Block, leaf_part, upper_part
 from fairpost.hierarchy.kernels.draw import draw_nodes
 from fairpost.hierarchy.labels import Prefixes
 from fairpost.hierarchy.nation import LEVELS, synthetic_nation
+from fairpost.hierarchy.simulation import Block, leaf_part, upper_part
 from fairpost.hierarchy.spec import guides_of, specify
 from timing import cpu, line
 

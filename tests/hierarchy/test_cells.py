@@ -108,17 +108,8 @@ def test_cells_from_the_shell(tmp_path):
     (tmp_path / "b.csv").write_text(
         "id,young,old,zone\n" + "".join(f"{i},{a:.0f},{b:.0f},z{z}\n" for i, a, b, z in rows)
     )
-    words = [
-        "audit",
-        str(tmp_path / "b.csv"),
-        "--levels",
-        "county:1,group:2,block:3",
-        "--level-sigma",
-        "2,1.5,2.5",
-        "--runs",
-        "128",
-    ]
-    words += ["--postprocess", "top-down", "--cells", "young,old", "--areas", "zone"]
+    more = "--levels county:1,group:2,block:3 --level-sigma 2,1.5,2.5 --runs 128 --postprocess top-down --areas zone"
+    words = ["audit", str(tmp_path / "b.csv"), *more.split(), "--cells", "young,old"]
     done = CliRunner().invoke(main, [*words, "--seed", "3", "--json", "-"])
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)

@@ -63,43 +63,10 @@ def test_labels_give_the_tree_of_the_prefixes():
     assert by_labels.ids("leaf") == IDS
     frame = pl.DataFrame({"s": columns[0], "c": columns[1], "id": IDS})
     assert (Hierarchy.from_columns(frame, ["s", "c"], id="id").child == by_labels.child).all()
-    own = Hierarchy.from_labels([["NY", "NY", "MA"], ["1", "2", "1"]], ["state", "county"])
-    assert own.ids("county") == ["NY/1", "NY/2", "MA/1"]
-
-
-@pytest.mark.parametrize(
-    ("ids", "word"),
-    [
-        (["1100", "110"], "got '110' at position 1"),
-        (["1100", "1100"], "got '1100' at positions 0 and 1"),
-        (["2100", "1100", "2100"], "got '2100' at positions 0 and 2"),
-        ([1100, 1101], "text"),
-        (["1100", None], "text"),
-        (["110é", "1100"], "'110é' at position 0"),
-        ([], "at least one leaf"),
-        ("1100", "got the text '1100'"),
-        (np.array(["1100", "11001"], dtype="S5"), "got '11001' at position 1"),
-        (pl.Series(["1100", "11"]), "got '11' at position 1"),
-    ],
-)
-def test_bad_ids_are_named(ids, word):
-    with pytest.raises(CountsError, match=word):
-        Hierarchy.from_geoids(ids, PREFIXES)
-
-
-def test_bad_levels_and_labels_are_named():
-    with pytest.raises(ParameterError, match="must grow"):
-        Hierarchy.from_geoids(IDS, {"a": 2, "b": 2, "c": 4})
-    with pytest.raises(ParameterError, match="got 'all'"):
-        Hierarchy.from_geoids(IDS, {"all": 2, "c": 4})
-    with pytest.raises(CountsError, match="got none of 'b' at position 1"):
-        Hierarchy.from_labels([["x", "x"], ["1", None]], ["a", "b"])
-    with pytest.raises(CountsError, match=r"'x/1' at positions 0 and 2"):
-        Hierarchy.from_labels([["x", "x", "x"], ["1", "2", "1"]])
-    with pytest.raises(CountsError, match="2 leaves, 1 labels"):
-        Hierarchy.from_labels([["x", "y"], ["1"]])
     with pytest.raises(ParameterError, match="got 'nowhere'"):
         Hierarchy.from_columns({"a": ["1"]}, ["nowhere"])
+    own = Hierarchy.from_labels([["NY", "NY", "MA"], ["1", "2", "1"]], ["state", "county"])
+    assert own.ids("county") == ["NY/1", "NY/2", "MA/1"]
 
 
 def test_a_nation_has_its_shape_and_the_same_seed_the_same_people():
@@ -421,22 +388,22 @@ def test_rounding_has_no_bias():
             assert abs(z.std() - 1) < 4.5 / np.sqrt(2 * z.size)
 
 
-def test_what_a_rule_refuses():
-    tree, noise = seven()
-    other = seven()[0]
-    with pytest.raises(ParameterError, match="same hierarchy"):
-        TopDown(other).apply(np.zeros(7), noise)
-    with pytest.raises(CountsError, match="7 nodes"):
-        TopDown(tree).apply(np.zeros(6), noise)
-    with pytest.raises(CountsError, match="for node 3"):
-        TopDown(tree).apply([10, 3, 7, np.nan, 1, 1, 1], noise)
-    with pytest.raises(ParameterError, match="rounding"):
-        TopDown(tree, rounding="up")
-    with pytest.raises(ParameterError, match="threshold"):
-        TopDown(tree, threshold="worst")
-    with pytest.raises(ParameterError, match="at least 0"):
-        TopDown(tree, threshold=-1.0)
-    with pytest.raises(ParameterError, match="got 'simplex'"):
-        rule_of("simplex", tree)
-    with pytest.raises(ParameterError, match=r"whole number, got 10\.5"):
-        TopDown(tree, rounding="whole").apply([10.5, 3, 7, 0, 3, 1, 6], noise)
+REFUSED = [
+    (lambda tree, noise: TopDown(seven()[0]).apply(np.zeros(7), noise), "same hierarchy"),
+    (lambda tree, noise: TopDown(tree).apply(np.zeros(6), noise), "7 nodes"),
+    (lambda tree, noise: TopDown(tree).apply([10, 3, 7, np.nan, 1, 1, 1], noise), "for node 3"),
+    (lambda tree, noise: TopDown(tree, rounding="up"), "rounding"),
+    (lambda tree, noise: TopDown(tree, threshold="worst"), "threshold"),
+    (lambda tree, noise: TopDown(tree, threshold=-1.0), "at least 0"),
+    (lambda tree, noise: rule_of("simplex", tree), "got 'simplex'"),
+    (
+        lambda tree, noise: TopDown(tree, rounding="whole").apply([10.5, 3, 7, 0, 3, 1, 6], noise),
+        r"whole number, got 10\.5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "says"), REFUSED)
+def test_what_a_rule_refuses(asked, says):
+    with pytest.raises((CountsError, ParameterError), match=says):
+        asked(*seven())

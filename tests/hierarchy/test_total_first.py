@@ -13,12 +13,11 @@ from scipy import sparse
 from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.hierarchy import LevelNoise, Simulation, TopDown, audit_hierarchy
-from fairpost.hierarchy.cell_runs import cell_seed
 from fairpost.hierarchy.histogram import _area, audit_histogram
 from fairpost.hierarchy.kernels.transport import transport
 from fairpost.hierarchy.result import Part
 from fairpost.hierarchy.rules import rule_of
-from fairpost.hierarchy.total_first import TotalFirst
+from fairpost.hierarchy.total_first import TotalFirst, cell_seed
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.noise import DiscreteGaussian
 
@@ -354,18 +353,6 @@ def test_the_totals_are_audited_by_themselves_and_bits_do_not_depend_on_threads(
     assert other.cells["old"].leaves.bias.tolist() != one.cells["old"].leaves.bias.tolist()
 
 
-def test_threads_stay_within_the_memory_that_is_stated(monkeypatch):
-    from fairpost.engines.montecarlo import executors
-    from fairpost.hierarchy import cell_runs
-
-    seen, real = [], cell_runs.Threads
-    monkeypatch.setattr(cell_runs, "Threads", lambda count: seen.append(count) or real(count))
-    monkeypatch.setattr(executors, "MEMORY", 4 * 8 * CELLS.tree.nodes * (9 * len(X) + 16) - 1)  # not quite four
-    few = audit_histogram(X, CELLS, "top-down", totals=TOTALS, runs=70, seed=4, threads=7)
-    assert seen == [3]
-    assert few.cells["old"].note.endswith("in 70 runs; 3 of 7 threads, to stay within 0 GiB")
-
-
 def test_ctrl_c_keeps_what_is_known():
     calls = []
 
@@ -396,8 +383,6 @@ def test_what_is_not_covered_is_refused_by_name():
         audit(method="nonsense")
     with pytest.raises(UnsupportedError, match="on the CPU, not on the GPU"):
         audit(backend="gpu")
-    with pytest.raises(UnsupportedError, match="a checkpoint holds one tree"):
-        audit(checkpoint="c")
     with pytest.raises(ParameterError, match="exact cells and noisy totals on level 'county'"):
         audit(cells=LevelNoise(TREE, sigmas=[0, 1, 2]), totals=LevelNoise(TREE, sigmas=[1, 1, 2]))
     with pytest.raises(ParameterError, match="same hierarchy"):
@@ -512,11 +497,15 @@ def test_the_python_lines_of_the_page_find_the_same(blocks, tmp_path, monkeypatc
 
     monkeypatch.chdir(tmp_path)
     for more in (
-        ["--level-sigma", "2,1.5,2.5", "--total-sigma", "0,2,5"],
-        ["--level-sigma", "2,1.5,2.5"],
-        ["--rho", "2", "--split", "0.2,0.5,0.3", "--total-share", "0,0.75,0.1"],
+        "--level-sigma 2,1.5,2.5 --total-sigma 0,2,5",
+        "--level-sigma 2,1.5,2.5",
+        "--rho 2 --split 0.2,0.5,0.3 --total-share 0,0.75,0.1",
     ):
-        words = [*WORDS, *more, "--postprocess", "top-down", "--force", "--html", "o.html", "--json", "o.json"]
+        words = [
+            *WORDS,
+            *more.split(),
+            *["--postprocess", "top-down", "--force", "--html", "o.html", "--json", "o.json"],
+        ]
         done = CliRunner().invoke(main, ["audit", "b.csv", *words])
         assert done.exit_code == 0, done.output
         text = html.unescape((tmp_path / "o.html").read_text())
@@ -527,43 +516,41 @@ def test_the_python_lines_of_the_page_find_the_same(blocks, tmp_path, monkeypatc
         assert json.loads(json.dumps(names["results"][0].to_dict())) == wanted
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (["--level-sigma", "1,1,1", "--total-sigma", "1,x,1"], "--total-sigma must be numbers"),
-        (["--level-sigma", "1,1,1", "--total-sigma", "1,1"], "must have one entry for each of county, group, block"),
-        (["--level-sigma", "0,1,1", "--total-sigma", "1,1,1"], "totals must be exact where cells are"),
-        (["--level-sigma", "1,1,1", "--total-share", "0,1,1"], "--total-share goes with --split"),
-        (["--rho", "1", "--split", ".3,.3,.4", "--total-sigma", "1,1,1"], "--total-sigma goes with --level-sigma"),
-        (["--rho", "1", "--split", ".3,.3,.4", "--total-share", "0,.5,1"], "below 1, got 1"),
-        (
-            ["--rho", "1", "--split", ".3,.3,.4", "--total-share", "0,.5"],
-            "--total-share must have one entry for each of",
-        ),
-        (
-            ["--level-sigma", "1,1,1", "--total-sigma", "1,1,1", "--total-share", "0,0,0"],
-            "or by --total-share, got both",
-        ),
-    ],
-)
-def test_one_line_and_exit_code_2(blocks, more, says):
-    done = CliRunner().invoke(main, ["audit", str(blocks), *WORDS, *more])
-    assert done.exit_code == 2
-    assert says in done.stderr
+SIGMAS, RHO = "--level-sigma 1,1,1 ", "--rho 1 --split .3,.3,.4 "
+REFUSED = {
+    SIGMAS + "--total-sigma 1,x,1": "--total-sigma must be numbers",
+    SIGMAS + "--total-sigma 1,1": "must have one entry for each of county, group, block",
+    "--level-sigma 0,1,1 --total-sigma 1,1,1": "totals must be exact where cells are",
+    SIGMAS + "--total-share 0,1,1": "--total-share goes with --split",
+    RHO + "--total-sigma 1,1,1": "--total-sigma goes with --level-sigma",
+    RHO + "--total-share 0,.5,1": "below 1, got 1",
+    RHO + "--total-share 0,.5": "--total-share must have one entry for each of",
+    SIGMAS + "--total-sigma 1,1,1 --total-share 0,0,0": "or by --total-share, got both",
+    SIGMAS + "--total-sigma 1,1,1 --postprocess joint": "not joint",
+    SIGMAS + "--total-sigma 1,1,1 --method mean-field": "mean-field follows one tree per cell",
+    SIGMAS + "--total-sigma 1,1,1 --device gpu": "on the CPU, not on the GPU",
+}
+
+
+@pytest.mark.parametrize("more", REFUSED)
+def test_what_is_refused_from_the_shell_is_one_line(blocks, more):
+    done = CliRunner().invoke(main, ["audit", str(blocks), *WORDS, *more.split()])
+    assert done.exit_code == (3 if "--postprocess" in more or "--method" in more or "--device" in more else 2)
+    assert REFUSED[more] in done.stderr
     assert done.stderr.strip().count("\n") == 0
 
 
-def test_refusals_from_the_shell(blocks):
-    sigmas = ["--level-sigma", "1,1,1", "--total-sigma", "1,1,1"]
-    for more, says in (
-        (["--postprocess", "joint"], "not joint"),
-        (["--method", "mean-field"], "mean-field follows one tree per cell"),
-        (["--device", "gpu"], "on the CPU, not on the GPU"),
-    ):
-        done = CliRunner().invoke(main, ["audit", str(blocks), *WORDS, *sigmas, *more])
-        assert done.exit_code in (2, 3)
-        assert says in done.stderr
-    without = [word for word in WORDS if word not in ("--cells", "young,old")]
-    done = CliRunner().invoke(main, ["audit", str(blocks), *without, *sigmas, "--count", "old"])
+def test_totals_need_cells(blocks):
+    words = [
+        "--levels",
+        "county:1,group:2,block:3",
+        "--level-sigma",
+        "1,1,1",
+        "--total-sigma",
+        "1,1,1",
+        "--count",
+        "old",
+    ]
+    done = CliRunner().invoke(main, ["audit", str(blocks), *words])
     assert done.exit_code == 2
     assert "--total-sigma needs --cells" in done.stderr

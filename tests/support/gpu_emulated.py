@@ -110,7 +110,8 @@ class Emulated:
     def address(self, array):
         return array.ctypes.data
 
-    def launch(self, kernel, grid, block, args, room=0, together=False):
+    def launch(self, one):
+        kernel, grid, block, args, room, together = one
         self.launched.append((kernel.name, grid))
         with _ONE_AT_A_TIME:
             call = getattr(_library(kernel.macros, kernel.sources), f"run_{kernel.name}")
@@ -121,7 +122,7 @@ class Emulated:
 
     def launch_all(self, launches):
         for one in reversed(launches):  # in any order
-            self.launch(*one)
+            self.launch(one)
 
     def wait(self):
         pass

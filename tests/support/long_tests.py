@@ -1,7 +1,7 @@
 """What `make test` leaves to `make test-long`; CI runs both, so that nothing is looked at less often there.
 
-A test is long where it opens a browser (by its fixtures), starts a cluster, compiles kernels in processes of its own, plays a GPU in plain
-Python, or takes more than a second or so for another reason. All of them together take twice as long as the other 4,500. A name
+A test is long where it opens a browser (by its fixtures), starts a cluster, compiles kernels in processes of its own, plays a GPU,
+or takes more than a second or so for another reason. All of them together take twice as long as the other 4,500. A name
 stands for all its cases, a name with brackets for one, EVERY for a file.
 """
 
@@ -27,13 +27,8 @@ LONG = {
         "test_same_bits_by_address",
         "test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint",
     ),
-    "hierarchy/test_cluster": ("test_the_same_bits_by_address", "test_from_the_shell"),
-    # a GPU in plain Python
-    "engines/montecarlo/test_gpu": (
-        "test_flat_lists_by_definition[laplace-by-group]",
-        "test_flat_lists_by_definition[discrete-gaussian-by-group]",
-    ),
-    "hierarchy/test_gpu": (EVERY,),
+    # a GPU played by the processor
+    "engines/montecarlo/test_gpu": ("test_backends_agree_on_hierarchies",),
     # the paper, examples and commands at full size
     "golden/test_golden": ("test_what_is_shown[paper]",),
     "paper/test_reproduction": (EVERY,),
@@ -100,11 +95,7 @@ LONG = {
         "test_the_controls_gain_and_where_they_do_not_they_cost_little",
         "test_standard_errors_are_what_other_seeds_show",
     ),
-    "engines/montecarlo/test_estimates": (
-        "test_agrees_with_the_exact_engine[False-discrete-laplace]",
-        "test_agrees_with_the_exact_engine[True-discrete-laplace]",
-        "test_coverage_where_the_pair_is_known",
-    ),
+    "engines/montecarlo/test_estimates": ("test_coverage_where_the_pair_is_known",),
     "cli/test_options": ("test_an_option_matters[allocate---postprocess]",),
     "results/test_plan": ("test_several_targets_are_met_at_the_least_of_what_each_allows",),
     "engines/closed/test_programme_base": ("test_districts_with_a_noisy_base", "test_few_entities_whatever_the_panels"),

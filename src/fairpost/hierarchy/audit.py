@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpost import cancel
 from fairpost.accuracy import Estimate, Kind
 from fairpost.counts import Counts
-from fairpost.errors import Cancelled, CountsError, ParameterError
-from fairpost.hierarchy.blocks import Totals
+from fairpost.engines.montecarlo.intervals import student
+from fairpost.engines.montecarlo.simulation import simulate, unless_withdrawn
+from fairpost.errors import CountsError, ParameterError
 from fairpost.hierarchy.levels import LevelNoise, as_level_noise
 from fairpost.hierarchy.meanfield import Field, mean_field
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
 from fairpost.hierarchy.rules import Pooling, TreeRule, rule_of
-from fairpost.hierarchy.simulation import Simulation
-from fairpost.hierarchy.spec import Cells, Division, Spec, division_of, specify
+from fairpost.hierarchy.simulation import Simulation, Totals, TreeJob
+from fairpost.hierarchy.spec import Cells, Division, Spec, Summed, division_of, specify
 from fairpost.hierarchy.tree import Hierarchy
 
 Floats = NDArray[np.float64]
@@ -131,109 +131,112 @@ def _by_formula(
     known = [_Known(field.bias[s], next_term[s], mse[s], MARGIN, 0.0, None) for s in spans]
     inner = int(tree.offsets[-2])
     cells = Cells.of(x[inner:], None if groups is None else groups[0], () if groups is None else groups[1])
-    sums = _cell_sums(field.remainder[inner:], cells)
-    unions = MARGIN * np.abs(cells.sums(sums)) / np.maximum(cells.sizes, 1.0)
-    parts = _unions(cells, x[inner:], known[-1], unions)
+    half = MARGIN * np.abs(cells.sums(_cell_sums(field.remainder[inner:], cells))) / np.maximum(cells.sizes, 1.0)
     areas = tuple(
         Part(name, n, truth, bias, MARGIN * abs(rest), None)
         for d in divisions
         for name, n, truth, bias, rest in _over_areas(d, x[inner:], field.bias[inner:], field.remainder[inner:])
     )
-    return HierarchyAudit(
-        tree=tree,
-        noise=noise,
-        postprocess=pi.label,
-        method="mean-field",
-        accuracy="expansion",
-        levels=_levels(noise, x, known, "expansion"),
-        sizes=parts["size"],
-        values=parts["value"],
-        groups=parts["group"],
-        areas=areas,
-        confidence=how.confidence,
-        note="by the formula alone: a half-width is twice the size of its next term, not a bound; runs measure the rest",
-    )
+    note = "by the formula alone: a half-width is twice the size of its next term, not a bound; runs measure the rest"
+    about = {"method": "mean-field", "accuracy": "expansion", "confidence": how.confidence, "note": note}
+    return _found(noise, pi.label, x, known, cells, half, areas, **about)
 
 
 def _by_runs(x: Floats, noise: LevelNoise, pi: TreeRule, groups: Any, areas: Any, how: Simulation) -> HierarchyAudit:
     spec = specify(x, noise, pi, groups, areas)
-    _, where = how.where(spec)
-    totals, interrupted = how.run(spec)
-    level, runs = 1.0 - how.confidence, totals.runs
-    known = _known(spec, totals, noise, how.confidence, pi.by_families)
-    half = _union_half_widths(spec.cells, totals, known[-1], level)
-    parts = _unions(spec.cells, x[spec.inner :], known[-1], half)
-    found = HierarchyAudit(
-        tree=noise.tree,
-        noise=noise,
-        postprocess=pi.label,
-        method="monte-carlo",
-        accuracy="interval",
-        levels=_levels(noise, x, known, "interval"),
-        sizes=parts["size"],
-        values=parts["value"],
-        groups=parts["group"],
-        areas=_areas(spec, totals, level),
-        runs=runs,
-        seed=int(how.seed),
-        confidence=how.confidence,
-        interrupted=interrupted,
-        note=_note(runs, interrupted, pi.by_families, where, how.crew(spec)[1]),
-    )
-    try:
-        if interrupted:
-            cancel.check()
-    except Cancelled as error:
-        error.reaching(lambda _: found)
-        raise
-    return found
-
-
-def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: float) -> Floats:
-    """Of means over classes and groups, from sums over blocks of runs; with one block the mean of the leaves' (never too small)."""
-    sizes = np.maximum(cells.sizes, 1.0)
-    if totals.blocks < 2:
-        return cells.sums(_cell_sums(leaves.half, cells)) / sizes
-    se = np.sqrt(totals.unions[1] / (totals.blocks - 1) / totals.runs) / sizes
-    return np.asarray(_student(level, totals.blocks - 1) * se)
-
-
-def _note(runs: int, interrupted: bool, by_families: bool, where: str | None, fewer: str | None) -> str:
+    job = TreeJob(how, spec)
+    interrupted = simulate(how, job)
+    known = _known(spec, job.totals, noise, how.confidence, pi.by_families)
     formula, control = "the formula and its remainder, measured", "simulated with the unclipped estimate as control"
-    what = formula if by_families else control
+    note = note_of(formula if pi.by_families else control, job.runs, interrupted, job.where, job.fewer)
+    return unless_withdrawn(
+        by_simulation(noise, pi.label, spec, job.totals, known, how, interrupted, note), interrupted
+    )
+
+
+def by_simulation(
+    noise: LevelNoise,
+    label: str,
+    spec: Summed,
+    totals: Totals,
+    known: list[_Known],
+    how: Simulation,
+    interrupted: bool,
+    note: str,
+) -> HierarchyAudit:
+    """What the sums of some runs say about one tree."""
+    level = 1.0 - how.confidence
+    half = _union_half_widths(spec.cells, totals, known[-1], level)
+    ran = {
+        "runs": int(totals.tally[0]),
+        "seed": int(how.seed),
+        "confidence": how.confidence,
+        "interrupted": interrupted,
+    }
+    about = {"method": "monte-carlo", "accuracy": "interval", "note": note} | ran
+    return _found(noise, label, spec.x, known, spec.cells, half, _areas(spec, totals, level), **about)
+
+
+def note_of(what: str, runs: int, interrupted: bool, where: str | None, fewer: str | None) -> str:
+    """How many runs showed it, and where they were made."""
     made = "" if where is None else f" {where}"
     less = "" if fewer is None else f"; {fewer}"
     return f"{what} in {runs} runs{', where it was interrupted' if interrupted else ''}{made}{less}"
 
 
-def _student(level: float, df: int) -> float:
-    """The t with P(|T| > t) = level; infinite without a degree of freedom."""
-    from scipy.special import stdtrit
+def _found(
+    noise: LevelNoise, label: str, x: Floats, known: list[_Known], cells: Cells, half: Floats, areas: Any, **about: Any
+) -> HierarchyAudit:
+    parts = _unions(cells, x[int(noise.tree.offsets[-2]) :], known[-1], half)
+    return HierarchyAudit(
+        tree=noise.tree,
+        noise=noise,
+        postprocess=label,
+        levels=_levels(noise, x, known, about["accuracy"]),
+        sizes=parts["size"],
+        values=parts["value"],
+        groups=parts["group"],
+        areas=areas,
+        **about,
+    )
 
-    return float(-stdtrit(df, level / 2)) if df > 0 else np.inf
+
+def _union_half_widths(cells: Cells, totals: Totals, leaves: _Known, level: float) -> Floats:
+    """Of means over classes and groups, from sums over blocks of runs; with one block the mean of the leaves' (never too small)."""
+    sizes, (runs, blocks) = np.maximum(cells.sizes, 1.0), totals.tally.tolist()
+    if blocks < 2:
+        return cells.sums(_cell_sums(leaves.half, cells)) / sizes
+    return np.asarray(student(level, blocks - 1) * (np.sqrt(totals.unions[1] / (blocks - 1) / runs) / sizes))
 
 
 def _known(spec: Spec, totals: Totals, noise: LevelNoise, confidence: float, by_families: bool) -> list[_Known]:
-    """Sums to estimates, in place: the sums are used up.
+    """Sums to estimates, beside mean field where there is one."""
+    out = estimates(spec, totals, noise.tree, confidence, np.sqrt(noise.variances))
+    if not by_families:
+        return out
+    tree, formulas = noise.tree, []
+    for k in range(1, len(tree.names)):
+        here = tree.span(k)
+        formulas.append(spec.offset[here] if k == tree.depth or spec.rule == "top-down" else spec.formula[here])
+    return [replace(known, formula=formula) for known, formula in zip(out, formulas, strict=True)]
+
+
+def estimates(spec: Summed, totals: Totals, tree: Hierarchy, confidence: float, moves: Floats) -> list[_Known]:
+    """Sums to estimates, level by level, in place: the sums are used up.
 
     The half-widths of a level hold together with the confidence asked for (Bonferroni): t se + log(2/delta) s/R, the second term
-    for what has not happened in R runs (see `engines.montecarlo.intervals`).
+    for what has not happened in R runs (see `engines.montecarlo.intervals`), which moves a node of level k by s = moves[k].
     """
     from fairpost.hierarchy.kernels.runs import finish
 
-    runs, tree = totals.runs, noise.tree
+    runs, out = int(totals.tally[0]), []
     finish(totals.upper, spec.offset[: spec.inner], runs)
     finish(totals.leaves, spec.offset[spec.inner :], runs)
-    out = []
     for k in range(1, len(tree.names)):
-        here, leaves = tree.span(k), k == tree.depth
-        bias, error, mse = totals.leaves if leaves else totals.upper[:, here]
+        bias, error, mse = totals.leaves if k == tree.depth else totals.upper[:, tree.span(k)]
         delta = (1.0 - confidence) / tree.size(k)
-        formula = None
-        if by_families:
-            formula = spec.offset[here] if leaves or spec.rule == "top-down" else spec.formula[here]
-        rare = float(np.log(2 / delta) * np.sqrt(noise.variances[k]) / runs)
-        out.append(_Known(bias, error, mse, _student(delta, runs - 1), rare, formula))
+        rare = float(np.log(2 / delta) * moves[k] / runs)
+        out.append(_Known(bias, error, mse, float(student(delta, runs - 1)), rare, None))
     return out
 
 
@@ -299,14 +302,14 @@ def _over_areas(d: Division, *values: Floats) -> Any:
     return [(name, int(n[k]), *(float(s[k]) for s in sums)) for k, name in enumerate(d.names)]
 
 
-def _areas(spec: Spec, totals: Totals, level: float) -> tuple[Part, ...]:
+def _areas(spec: Summed, totals: Totals, level: float) -> tuple[Part, ...]:
     """Areas from their own sums run by run: leaves of a family share a threshold and err together.
 
     The mean of the plain errors e and offset + the mean of r both estimate the bias. r is better where an area cuts families, e
     where it is made of whole ones, whose sums are their parents'. Taken is w r + (1 - w) e with the w of least variance in the
     sample, clipped to [0, 1]; being estimated from R runs it moves the mean by an order of 1/R of a standard error.
     """
-    runs, inner = totals.runs, spec.inner
+    runs, inner = int(totals.tally[0]), spec.inner
     many = sum(len(d.names) for d in spec.divisions)
     out = []
     for d, held in zip(spec.divisions, totals.areas, strict=True):
@@ -315,7 +318,7 @@ def _areas(spec: Spec, totals: Totals, level: float) -> tuple[Part, ...]:
         spread = var_r + var_e - 2.0 * cov
         w = np.clip(np.divide(var_e - cov, spread, out=np.ones_like(spread), where=spread > 0), 0.0, 1.0)
         variance = np.maximum(w * w * var_r + (1 - w) ** 2 * var_e + 2 * w * (1 - w) * cov, 0.0) * (runs / (runs - 1))
-        half = _student(level / many, runs - 1) * np.sqrt(variance / runs)
+        half = student(level / many, runs - 1) * np.sqrt(variance / runs)
         for k, (name, n, truth, offset) in enumerate(_over_areas(d, spec.x[inner:], spec.offset[inner:])):
             bias = w[k] * (offset + r[k]) + (1.0 - w[k]) * e[k]
             out.append(Part(name, n, truth, float(bias), float(half[k]), float(np.sqrt(ee[k]))))

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost.counts import Counts
+from fairpost.engines.montecarlo.simulation import unless_withdrawn
 from fairpost.errors import CountsError, ParameterError
 from fairpost.hierarchy.audit import METHODS, _Known, _leaves, _levels, audit_hierarchy
-from fairpost.hierarchy.cell_runs import audit_cells, cell_seed, check_simulation
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.result import HierarchyAudit, LevelResult, Part
 from fairpost.hierarchy.rules import TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
-from fairpost.hierarchy.total_first import TotalFirst
+from fairpost.hierarchy.total_first import TotalFirst, audit_cells, cell_seed, check_simulation
 
 Floats = NDArray[np.float64]
 
@@ -80,15 +80,17 @@ def audit_histogram(
         return _totals_first(values, TotalFirst.of(pi, noise, totals), pi, method, groups, areas, how)
     cells = {}
     for k, (name, x) in enumerate(values.items()):
-        own = replace(
-            how,
-            seed=cell_seed(int(how.seed), k),
-            checkpoint=None if how.checkpoint is None else f"{how.checkpoint}.{k}",
-        )
+        own = _own(how, k)
         cells[name] = audit_hierarchy(x, noise, pi, method=method, groups=groups, areas=areas, simulation=own)
         if cells[name].interrupted:
             raise KeyboardInterrupt
     return HistogramAudit(_total(noise, list(cells.values()), groups), cells)
+
+
+def _own(how: Simulation, k: int) -> Simulation:
+    """The streams and the checkpoint of tree k."""
+    file = None if how.checkpoint is None else f"{how.checkpoint}.{k}"
+    return replace(how, seed=cell_seed(int(how.seed), k), checkpoint=file)
 
 
 def _totals_first(
@@ -106,7 +108,7 @@ def _totals_first(
     check_simulation(how, method)
     tree = first.tree
     x = np.array([tree.sums(part) for part in [*values.values(), np.sum(list(values.values()), axis=0)]])
-    own = replace(how, seed=cell_seed(int(how.seed), len(values)), backend="cpu")
+    own = replace(_own(how, len(values)), backend="cpu")
     leaves = tree.from_tree(x[-1, tree.span(tree.depth)])
     total = audit_hierarchy(leaves, first.totals, pi, method=method, groups=groups, areas=areas, simulation=own)
     if total.interrupted:
@@ -114,7 +116,8 @@ def _totals_first(
     cells = audit_cells(list(values), first, pi.label, x, groups, areas, how)
     interrupted = any(found.interrupted for found in cells.values())
     note = f"totals over {len(values)} cells, measured and reconciled first; {total.note}"
-    return HistogramAudit(replace(total, interrupted=interrupted, note=note), cells, total_first=True)
+    both = HistogramAudit(replace(total, interrupted=interrupted, note=note), cells, total_first=True)
+    return unless_withdrawn(both, interrupted)
 
 
 def _total(noise: LevelNoise, cells: list[HierarchyAudit], groups: Any) -> HierarchyAudit:

@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 SHORT = "; a leaf that ends on a higher level is given as an only child: pad its id to the full length"
 SHALLOW = "; a leaf that ends on a higher level is given as an only child: repeat its last label there"
 """The way out of uneven depth. An only child has what its parent has."""
+EVERY = slice(None)
 NUMBER = 18
 """Ids of at most so many digits are sorted as whole numbers."""
 
@@ -72,11 +73,9 @@ def _refuse(items: Sequence[Any], level: str, width: int) -> None:
         if not isinstance(item, str):
             raise CountsError(f"ids must be text (leading zeros count), got {item!r} at position {i}")
         if len(item) != width or not item.isascii() or "\0" in item:
-            raise CountsError(
-                f"every id must have the {width} ASCII characters of level {level!r}, got {item!r} at position {i}{SHORT}"
-                if len(item) < width
-                else f"every id must have the {width} ASCII characters of level {level!r}, got {item!r} at position {i}"
-            )
+            out = SHORT if len(item) < width else ""
+            rule = f"every id must have the {width} ASCII characters of level {level!r}"
+            raise CountsError(f"{rule}, got {item!r} at position {i}{out}")
     raise AssertionError("called only where an id is refused")
 
 
@@ -112,22 +111,23 @@ class Prefixes:
         """With the first leaf of each node."""
         return replace(self, starts=starts, offsets=offsets)
 
-    def bytes_of(self, level: int) -> NDArray[np.bytes_]:
+    def bytes_of(self, level: int, some: slice = EVERY) -> NDArray[np.bytes_]:
         """The ids of a level in tree order, as a NumPy array of bytes."""
-        width = int(self.lengths[level - 1])
-        leaves = level == self.lengths.size
-        rows = self.codes if leaves else self.codes[self.starts[self.offsets[level] : self.offsets[level + 1]]]
+        width, here = (
+            int(self.lengths[level - 1]),
+            slice(*self.offsets[level : level + 2]) if self.offsets.size else EVERY,
+        )
+        rows = self.codes[some if level == self.lengths.size else self.starts[here][some]]
         return np.ascontiguousarray(rows[:, :width]).view(f"S{width}").reshape(-1)
 
-    def texts(self, level: int) -> list[str]:
+    def texts(self, level: int, some: slice = EVERY) -> list[str]:
         """The ids of a level in tree order."""
-        whole, width = self.bytes_of(level).tobytes().decode("ascii"), int(self.lengths[level - 1])
+        whole, width = self.bytes_of(level, some).tobytes().decode("ascii"), int(self.lengths[level - 1])
         return [whole[i : i + width] for i in range(0, len(whole), width)]
 
     def text(self, level: int, place: int) -> str:
         """One id."""
-        row = self.codes[place if level == self.lengths.size else self.starts[self.offsets[level] + place]]
-        return str(row[: int(self.lengths[level - 1])].tobytes().decode("ascii"))
+        return self.texts(level, slice(place, place + 1))[0]
 
 
 def _sorted(codes: Bytes) -> Ints:
@@ -156,27 +156,24 @@ class Paths:
         """With the first leaf of each node."""
         return replace(self, starts=starts, offsets=offsets)
 
-    def texts(self, level: int) -> list[str]:
+    def texts(self, level: int, some: slice = EVERY) -> list[str]:
         """The ids of a level in tree order."""
         import polars as pl
 
-        leaves = level == len(self.columns)
+        leaves, parts = level == len(self.columns), self.columns[:level]
         where = (
-            np.arange(len(self.columns[0])) if leaves else self.starts[self.offsets[level] : self.offsets[level + 1]]
+            np.arange(len(parts[0]))[some]
+            if leaves
+            else self.starts[self.offsets[level] : self.offsets[level + 1]][some]
         )
-        parts = self.columns[:level]
-        if self.own_ids and level == len(self.columns):
+        if self.own_ids and leaves:
             parts = parts[-1:]
         frame = pl.DataFrame({str(k): part.gather(where) for k, part in enumerate(parts)})
         return list(frame.select(pl.concat_str(pl.all(), separator="/").alias("id"))["id"].to_list())
 
     def text(self, level: int, place: int) -> str:
         """One id."""
-        row = place if level == len(self.columns) else int(self.starts[self.offsets[level] + place])
-        parts = self.columns[:level]
-        if self.own_ids and level == len(self.columns):
-            parts = parts[-1:]
-        return "/".join(str(part[row]) for part in parts)
+        return self.texts(level, slice(place, place + 1))[0]
 
 
 def paths_of(

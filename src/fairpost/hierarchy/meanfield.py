@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from fairpost.noise import Law
 from fairpost.parallel import over_slices
 
 Floats = NDArray[np.float64]
+Ramps = tuple[Floats, Floats]
 GAUSSIAN = 1
 
 
@@ -92,63 +94,41 @@ def _root(x: Floats, noise: LevelNoise, pooled: Pooling | None, bias: Floats) ->
     bias[0] = psi_of(float(x[0]), kind, spread, tails, 0.0, 1.0)[0] - x[0]
 
 
-def _level(
-    x: Floats, noise: LevelNoise, level: int, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
+def _over_level(
+    kernel: Any,
+    noise: LevelNoise,
+    level: int,
+    ramps: Ramps,
+    pooled: Pooling | None,
+    given: tuple[Any, ...],
+    out: tuple[Any, ...],
 ) -> None:
     """The families whose parents lie on one level, over all cores: each is on its own."""
-    from fairpost.hierarchy.kernels import meanfield as kernel
-
     tree, k = noise.tree, level + 1
-    first, leaves = int(tree.offsets[level]), k == tree.depth
-    tau, steep = float(ramps[0][k]), float(ramps[1][k])
-    tails = tails_of(noise.mechanisms[k])
-    P, base = (field.P, int(tree.offsets[-2])) if leaves else (field.P_above, 0)
+    law: tuple[Any, ...] = noise.code, noise.spreads[k : k + 1], tails_of(noise.mechanisms[k]), np.ones(1)
+    if pooled is not None and k < tree.depth:
+        law = GAUSSIAN, noise.spreads[k : k + 1], np.zeros((3, 2)), pooled.V
+    first, ramp = int(tree.offsets[level]), (float(ramps[0][k]), float(ramps[1][k]))
 
     def some(part: slice) -> None:
-        a, b = first + part.start, first + part.stop
-        if pooled is not None and not leaves:
-            kernel.pooled_field(tree.child, a, b, x, pooled.V, tau, steep, field.bias, field.thresholds)
-        else:
-            kernel.level_field(
-                tree.child, a, b, base, x, noise.code, float(noise.spreads[k]), tails, tau, steep,
-                field.bias, field.thresholds, P,
-            )  # fmt: skip
+        kernel(tree.child, first + part.start, first + part.stop, *given, *law, *ramp, *out)
 
     over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)
 
 
-def _moments(
-    x: Floats, noise: LevelNoise, ramps: tuple[Floats, Floats], pooled: Pooling | None, field: Field
-) -> tuple[Floats, Floats]:
+def _level(x: Floats, noise: LevelNoise, level: int, ramps: Ramps, pooled: Pooling | None, field: Field) -> None:
+    from fairpost.hierarchy.kernels.meanfield import level_field
+
+    tree = noise.tree
+    P, base = (field.P, int(tree.offsets[-2])) if level + 1 == tree.depth else (field.P_above, 0)
+    _over_level(level_field, noise, level, ramps, pooled, (base, x), (field.bias, field.thresholds, P))
+
+
+def _moments(x: Floats, noise: LevelNoise, ramps: Ramps, pooled: Pooling | None, field: Field) -> tuple[Floats, Floats]:
+    from fairpost.hierarchy.kernels.meanfield import spread_out
+
     variance, remainder = np.zeros(noise.tree.nodes), np.zeros(noise.tree.nodes)
     variance[0] = noise.variances[0] if pooled is None else pooled.V[0]
     for level in range(max(noise.top, 0), noise.tree.depth):
-        _spread_level(x, noise, level, ramps, pooled, field, variance, remainder)
+        _over_level(spread_out, noise, level, ramps, pooled, (x,), (field.bias, field.thresholds, variance, remainder))
     return variance, remainder
-
-
-def _spread_level(
-    x: Floats,
-    noise: LevelNoise,
-    level: int,
-    ramps: tuple[Floats, Floats],
-    pooled: Pooling | None,
-    field: Field,
-    variance: Floats,
-    remainder: Floats,
-) -> None:
-    from fairpost.hierarchy.kernels.meanfield import spread_out
-
-    tree, k = noise.tree, level + 1
-    weights, kind, tails = np.ones(1), noise.code, tails_of(noise.mechanisms[k])
-    if pooled is not None and k < tree.depth:
-        weights, kind, tails = pooled.V, GAUSSIAN, np.zeros((3, 2))
-    first, spreads = int(tree.offsets[level]), noise.spreads[k : k + 1]
-
-    def some(part: slice) -> None:
-        spread_out(
-            tree.child, first + part.start, first + part.stop, x, kind, spreads, tails, weights,
-            float(ramps[0][k]), float(ramps[1][k]), field.bias, field.thresholds, variance, remainder,
-        )  # fmt: skip
-
-    over_slices(some, tree.size(level), None if tree.size(k) > 2**15 else 1)

@@ -126,15 +126,35 @@ def size_label(low: int, high: int | None) -> str:
     return str(low) if high == low + 1 else f"{low}-{high - 1}"
 
 
-@dataclass(frozen=True, eq=False)
-class Spec:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Summed:
+    """What is added up over runs: all nodes, cells of leaves, areas."""
+
+    offsets: Ints
+    x: Floats
+    """True counts of all nodes."""
+    offset: Floats
+    """The part of the bias that is known: B = offset + E[r], for all nodes."""
+    cells: Cells
+    divisions: tuple[Division, ...]
+
+    @property
+    def n(self) -> int:
+        """The number of leaves."""
+        return int(self.offsets[-1] - self.offsets[-2])
+
+    @property
+    def inner(self) -> int:
+        """The number of nodes above the leaves."""
+        return int(self.offsets[-2])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spec(Summed):
     """Everything that a block of runs depends on but for the seed."""
 
     child: Ints
-    offsets: Ints
     top: int
-    x: Floats
-    """True counts of all nodes."""
     kind: int
     spreads: Floats
     guides: NDArray[np.uint8]
@@ -146,8 +166,6 @@ class Spec:
     whole: bool
     taus: Floats
     steeps: Floats
-    offset: Floats
-    """The part of the bias that is known: B = offset + E[r], for all nodes."""
     formula: Floats
     """Mean field of the inner nodes; the leaves' is their offset."""
     m: Floats
@@ -155,19 +173,7 @@ class Spec:
     P_above: NDArray[np.float32]
     V: Floats
     W: Floats
-    cells: Cells
-    divisions: tuple[Division, ...]
     block: int
-
-    @property
-    def n(self) -> int:
-        """The number of leaves."""
-        return int(self.offsets[-1] - self.offsets[-2])
-
-    @property
-    def inner(self) -> int:
-        """The number of nodes above the leaves."""
-        return int(self.offsets[-2])
 
     @cached_property
     def layout(self) -> tuple[Stripe, ...]:

@@ -53,14 +53,7 @@ class Hierarchy:
         names, lengths = lengths_of(levels)
         codes = codes_of(geoids, names[-1], int(lengths[-1]))
         labels, order, same, counts = Prefixes.sort(codes, lengths)
-        offsets = np.concatenate([[0, 1], 1 + np.cumsum(counts)])
-        from fairpost.hierarchy.kernels.prefixes import link
-
-        child = np.empty(offsets[-2] + 1, dtype=np.int64)
-        starts = np.empty(offsets[-2], dtype=np.int64)
-        link(same, offsets, child, starts)
-        labels = labels.placed(starts, offsets)
-        return cls((ROOT, *names), _frozen(offsets), _frozen(child), order, labels)
+        return cls._linked(names, labels, order, same, counts)
 
     @classmethod
     def from_labels(
@@ -82,13 +75,17 @@ class Hierarchy:
         _check_names(given, len(columns))
         paths, order, same = paths_of(columns, given, own_ids=ids is not None)
         counts = [int(np.count_nonzero(same <= level)) for level in range(len(columns))]
-        offsets = np.concatenate([[0, 1], 1 + np.cumsum(counts)]).astype(np.int64)
+        return cls._linked(given, paths, order, same, counts)
+
+    @classmethod
+    def _linked(cls, names: Sequence[str], labels: Any, order: Ints | None, same: Any, counts: Any) -> Hierarchy:
+        """From the levels that neighbours share, and the nodes of each level."""
         from fairpost.hierarchy.kernels.prefixes import link
 
-        child = np.empty(offsets[-2] + 1, dtype=np.int64)
-        starts = np.empty(offsets[-2], dtype=np.int64)
+        offsets = np.concatenate([[0, 1], 1 + np.cumsum(counts)]).astype(np.int64)
+        child, starts = np.empty(offsets[-2] + 1, dtype=np.int64), np.empty(offsets[-2], dtype=np.int64)
         link(same, offsets, child, starts)
-        return cls((ROOT, *given), _frozen(offsets), _frozen(child), order, paths.placed(starts, offsets))
+        return cls((ROOT, *names), _frozen(offsets), _frozen(child), order, labels.placed(starts, offsets))
 
     @classmethod
     def from_columns(cls, table: Any, columns: Sequence[str], id: str | None = None) -> Hierarchy:
@@ -96,9 +93,7 @@ class Hierarchy:
         for column in (*columns, *(() if id is None else (id,))):
             try:
                 table[column]
-            except (KeyError, IndexError, ValueError, TypeError) as error:
-                raise ParameterError(f"a level must be a column of the table, got {column!r}") from error
-            except Exception as error:  # a data frame library's own exception
+            except Exception as error:  # among them a data frame library's own
                 raise ParameterError(f"a level must be a column of the table, got {column!r}") from error
         names = list(columns) if id is None else [*columns, id]
         return cls.from_labels([table[c] for c in columns], names, None if id is None else table[id])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 import pytest
@@ -277,32 +277,10 @@ class Own(Mechanism):
     """A mechanism that the kernels do not know: Laplace noise through the general way."""
 
     scale: float
-    name: ClassVar[str] = "own"
-    parameter: ClassVar[str] = "scale"
-    discrete: ClassVar[bool] = False
 
     @property
     def variance(self) -> float:
         return fp.Laplace(self.scale).variance
-
-    @property
-    def strip(self) -> float:
-        return fp.Laplace(self.scale).strip
-
-    def density(self, u: Any) -> Any:
-        return fp.Laplace(self.scale).density(u)
-
-    def cdf(self, u: Any) -> Any:
-        return fp.Laplace(self.scale).cdf(u)
-
-    def cgf(self, s: Any) -> Any:
-        return fp.Laplace(self.scale).cgf(s)
-
-    def upper(self, c: Any, s: Any, k: int = 0) -> Any:
-        return fp.Laplace(self.scale).upper(c, s, k)
-
-    def lower(self, c: Any, s: Any, k: int = 0) -> Any:
-        return fp.Laplace(self.scale).lower(c, s, k)
 
     def sample(self, n: int, stream: fp.Stream) -> Any:
         return fp.Laplace(self.scale).sample(n, stream)

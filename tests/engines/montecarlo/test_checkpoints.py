@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from fairpost.engines.montecarlo.checkpoint import MAGIC, Checkpoint
+from fairpost.engines.montecarlo.checkpoint import HEAD, Checkpoint
 from fairpost.engines.montecarlo.totals import Totals
 from fairpost.errors import ParameterError
 from fairpost.rules.control import Control
@@ -66,7 +66,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line_whatever_the_damage(state):
 def test_a_crafted_checkpoint_of_the_right_job_is_refused(state):
     file, held = state
     good = file.path.read_bytes()
-    start = len(MAGIC) + 64
+    start = len(HEAD) + 64
     zeros = bytes(len(good) - start)
     unkeyed = hashlib.sha256(zeros).digest()
     for crafted in (good[:start] + zeros, good[: start - 32] + unkeyed + zeros):

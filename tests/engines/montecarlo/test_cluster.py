@@ -1,88 +1,74 @@
-"""The Monte-Carlo engine on a Dask cluster: the same bits as on threads, also where a worker dies in the middle."""
+"""Simulations on a real Dask cluster of two processes: the same bits as on threads, also where a worker dies in the middle."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import fairpost as fp
+from fairpost.cli import main
 from fairpost.engines.montecarlo.engine import MonteCarlo
 from fairpost.errors import LostError, ParameterError
-from fairpost.rules.custom import Custom
 from support.engines import samples
+from support.simulations import ASKED, COUNTS, bits, ended
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (extra: cluster)")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own threads and sockets
-
-COUNTS = fp.Counts(np.floor(10 ** np.linspace(0, 3, 500)) - 1, groups=["a", "b"] * 250)
-
-
-def pis() -> list[Any]:
-    own = Custom(np.rint, name="rounded", linear=lambda noise: noise)
-    return [fp.Simplex.from_counts(COUNTS), fp.Baseline.from_counts(COUNTS), fp.PoS.from_counts(COUNTS), own]
+HERE = [name for name in ASKED if "GPU" not in name]
+LAPLACE, POS = fp.Laplace(5.0), [fp.PoS.from_counts(COUNTS)]
 
 
-def same_bits(a: Any, b: Any) -> bool:
-    arrays = ("bias", "standard_error", "half_width", "deviation", "mse", "zero", "plain", "plain_error")
-    return a.alpha == b.alpha and all(getattr(a, k).tobytes() == getattr(b, k).tobytes() for k in arrays)
-
-
-@pytest.fixture(scope="module")
-def expected() -> Any:
-    return samples(MonteCarlo(6000, seed=3, block=50, threads=1), COUNTS, fp.Laplace(5.0), pis())
-
-
-def test_same_bits_by_address(cluster: Any, expected: Any) -> None:
-    engine = MonteCarlo(6000, seed=3, block=50, cluster=cluster.scheduler_address)
-    found = samples(engine, COUNTS, fp.Laplace(5.0), pis())
-    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+@pytest.mark.parametrize("name", HERE)
+def test_same_bits_by_address(cluster: Any, name: str) -> None:
+    assert bits(ASKED[name](runs=640, seed=5, cluster=cluster.scheduler_address)) == bits(ASKED[name](runs=640, seed=5))
 
 
 @pytest.mark.long
-def test_same_bits_when_workers_are_killed(cluster: Any, expected: Any) -> None:
-    """After 1000 runs one worker process gets SIGKILL, after 3000 both."""
+@pytest.mark.parametrize("name", ["list", "top-down"])
+def test_same_bits_when_workers_are_killed(cluster: Any, name: str) -> None:
+    """After ten blocks one worker process gets SIGKILL, after thirty both; their blocks are computed again elsewhere."""
+    killed: list[int] = []
+
+    def kill(done: int, limit: int) -> None:
+        if done in (640, 1920):
+            processes = [worker.process.pid for worker in cluster.workers.values() if worker.process is not None]
+            for pid in processes[: 1 if done == 640 else 2]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
     with distributed.Client(cluster) as client:
-        killed: list[int] = []
-
-        def kill(done: int, limit: int) -> None:
-            if done in (1000, 3000):
-                processes = [worker.process.pid for worker in cluster.workers.values() if worker.process is not None]
-                for pid in processes[: 1 if done == 1000 else 2]:
-                    _kill(pid)
-                    killed.append(pid)
-
-        engine = MonteCarlo(6000, seed=3, block=50, cluster=client, progress=kill)
-        found = samples(engine, COUNTS, fp.Laplace(5.0), pis())
+        found = ASKED[name](runs=4000, seed=3, cluster=client, progress=kill)
     assert len(killed) == 3
-    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+    assert bits(found) == bits(ASKED[name](runs=4000, seed=3))
 
 
-def _kill(pid: int) -> None:
-    import os
-    import signal
-
-    os.kill(pid, signal.SIGKILL)
-
-
-def test_interrupt_and_resume_on_threads(cluster: Any, expected: Any, tmp_path: Any) -> None:
+@pytest.mark.parametrize("name", ["list", "top-down"])
+def test_interrupt_and_resume_on_threads(cluster: Any, name: str, tmp_path: Any) -> None:
     def stop(done: int, limit: int) -> None:
-        if done == 2000:
-            raise KeyboardInterrupt
+        if done == 640:
+            os.kill(os.getpid(), signal.SIGINT)
 
-    file = tmp_path / "job.npz"
-    given: dict[str, Any] = {"runs": 6000, "seed": 3, "block": 50, "checkpoint": file}
+    given: dict[str, Any] = {"runs": 2000, "seed": 3, "checkpoint": tmp_path / "state"}
     with distributed.Client(cluster) as client:
-        begun = samples(MonteCarlo(**given, cluster=client, progress=stop), COUNTS, fp.Laplace(5.0), pis())
-    assert begun[0].interrupted
-    assert begun[0].runs == 2000
-    found = samples(MonteCarlo(**given), COUNTS, fp.Laplace(5.0), pis())
-    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+        assert ended(ASKED[name](**given, cluster=client, progress=stop)) == (True, 640)
+    assert bits(ASKED[name](**given)) == bits(ASKED[name](runs=2000, seed=3))
+
+
+def test_a_hierarchy_from_the_shell(cluster: Any, tmp_path: Any) -> None:
+    rows = "".join(f"{k // 20}{k // 5:02}{k:03},{k * k % 23}\n" for k in range(60))
+    (tmp_path / "x.csv").write_text("id,count\n" + rows)
+    words = ["audit", str(tmp_path / "x.csv"), "--levels", "a:1,b:3,c:6", "--level-sigma", "0,1.9,3.1", "--runs", "128"]
+    words += ["--postprocess", "top-down", "--json", "-"]
+    here, there = (CliRunner().invoke(main, [*words, *more]) for more in ([], ["--cluster", cluster.scheduler_address]))
+    assert there.exit_code == 0, there.output
+    assert json.loads(here.stdout)["results"] == json.loads(there.stdout)["results"]
 
 
 def test_a_wrong_address_is_named() -> None:
@@ -90,7 +76,7 @@ def test_a_wrong_address_is_named() -> None:
 
     message = "`cluster` must be the address of a Dask scheduler, got 'tcp://127"
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(ParameterError, match=message):
-        samples(MonteCarlo(10, cluster="tcp://127.0.0.1:1"), COUNTS, fp.Laplace(5.0), pis()[:1])
+        samples(MonteCarlo(10, cluster="tcp://127.0.0.1:1"), COUNTS, LAPLACE, POS)
 
 
 ALONE = """
@@ -125,13 +111,12 @@ def test_a_scheduler_that_dies_ends_the_job_with_one_line_and_its_checkpoint(
         short,
         pytest.raises(LostError, match=r"scheduler of the cluster at tcp\S+ is gone, after [\d,]+ of 6,000 runs$"),
     ):
-        samples(MonteCarlo(6000, **given, cluster=address, progress=kill), COUNTS, fp.Laplace(5.0), pis())
+        samples(MonteCarlo(6000, **given, cluster=address, progress=kill), COUNTS, LAPLACE, POS)
     assert capfd.readouterr().err == ""
     done: list[int] = []
-    found = samples(MonteCarlo(6000, **given, progress=lambda d, _: done.append(d)), COUNTS, fp.Laplace(5.0), pis())
+    found = samples(MonteCarlo(6000, **given, progress=lambda d, _: done.append(d)), COUNTS, LAPLACE, POS)
     assert done[0] > 1000
-    whole = samples(MonteCarlo(6000, seed=3, block=50, threads=1), COUNTS, fp.Laplace(5.0), pis())
-    assert all(same_bits(a, b) for a, b in zip(found, whole, strict=True))
+    assert bits(found) == bits(samples(MonteCarlo(6000, seed=3, block=50), COUNTS, LAPLACE, POS))
 
 
 def test_a_client_may_notice_late_that_its_scheduler_is_gone(monkeypatch: Any) -> None:
@@ -158,7 +143,7 @@ def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(executors, "LOOK", 0.2)
     monkeypatch.setattr(
-        "fairpost.engines.montecarlo.engine.Cluster", lambda address: executors.Cluster(address, patience=1.0)
+        "fairpost.engines.montecarlo.simulation.Cluster", lambda address: executors.Cluster(address, patience=1.0)
     )
     workers: dict[str, Any] = dict(n_workers=1, threads_per_worker=1, processes=False)
     with (
@@ -169,7 +154,7 @@ def test_workers_that_do_not_come_back_end_the_job(monkeypatch: Any) -> None:
             60_000, seed=3, block=50, cluster=client, progress=lambda done, _: made.scale(0) if done == 1000 else None
         )
         with pytest.raises(LostError, match=r"has had no workers for 1 s, after [\d,]+ of 60,000 runs$"):
-            samples(engine, COUNTS, fp.Laplace(5.0), pis()[:1])
+            samples(engine, COUNTS, LAPLACE, POS)
 
 
 def test_a_lost_specification_is_handed_out_again_when_somebody_is_there_to_take_it() -> None:

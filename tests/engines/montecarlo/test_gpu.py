@@ -1,7 +1,7 @@
-"""The GPU backend: the same noise as the processor bit for bit, the same sums to rounding, one line where it cannot.
+"""A GPU: the same noise as the processor bit for bit, the same sums of lists and of trees to rounding, one line where it cannot.
 
-Three ways to every number: the processor's backend, plain NumPy (`gpu_reference`), and the CUDA source itself, on a GPU where there is
-one (skipped by name where there is none) and compiled for the processor everywhere else (`gpu_emulated`).
+The CUDA source runs on a GPU where there is one (skipped by name where there is none) and compiled for the processor everywhere else
+(`gpu_emulated`); it is compared with the processor's own kernels, and these with plain NumPy in `test_by_definition`.
 
 Tolerances. Backends add the same numbers in another order, and Newton's last step may differ by its rounding: a block of some hundred
 runs of numbers of size s differs by less than 1e3 roundings of s, 1e-13 s. Sums here are compared within 1e-11 of their largest entry,
@@ -21,10 +21,13 @@ from fairpost.engines.montecarlo.backends import Asked, Block, backend_of
 from fairpost.engines.montecarlo.backends.base import One
 from fairpost.engines.montecarlo.backends.gpu import device as devices
 from fairpost.engines.montecarlo.backends.gpu import flat, laws
-from fairpost.engines.montecarlo.backends.gpu.device import NULL, Kernel
-from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.engines.montecarlo.backends.gpu.device import NULL, Kernel, Launch
+from fairpost.errors import UnsupportedError
+from fairpost.hierarchy import Hierarchy, LevelNoise, TopDown, audit_hierarchy
+from fairpost.hierarchy.gpu import layout, runner
+from fairpost.hierarchy.simulation import Totals, run_blocks
+from fairpost.hierarchy.spec import specify as specify_tree
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Mechanism, Stream
-from fairpost.partition import Partition
 from fairpost.rules import (
     Baseline,
     Nonnegative,
@@ -36,7 +39,6 @@ from fairpost.rules import (
     SumClipped,
     Unchanged,
 )
-from support import gpu_reference as reference
 from support.gpu_emulated import Emulated
 
 NOISES = [Laplace(3.0), Gaussian(4.0), DiscreteLaplace(3.0), DiscreteGaussian(2.5), DiscreteGaussian(9.0)]
@@ -65,7 +67,7 @@ def drawn(device, mechanism, n, seed, first, runs, order=None, side_by_side=None
     where = NULL if order is None else device.put(np.asarray(order, dtype=np.int32))
     args = (records.records, np.uint64(seed), np.uint64(first), np.int32(runs), np.int64(n), where, rows)
     kernel = Kernel("draw_rows", (f"KIND={mechanism.code}",), flat.SOURCES)
-    device.launch(kernel, ((n + 511) // 512, side_by_side or runs), 256, args)
+    device.launch(Launch(kernel, ((n + 511) // 512, side_by_side or runs), 256, args))
     return device.get(rows)
 
 
@@ -79,17 +81,6 @@ def test_a_gpu_draws_the_same_bits(device, mechanism):
     order = np.random.default_rng(0).permutation(333)
     here = mechanism.sample(333, Stream(5, 9))[order]
     np.testing.assert_array_equal(drawn(device, mechanism, 333, 5, 9, 1, order)[0], here)
-
-
-@pytest.mark.parametrize("mechanism", NOISES, ids=IDS)
-def test_noise_by_definition(mechanism):
-    """NumPy's functions are right to an ulp or two, -log u to 2 ulp, Box-Muller to 2^-50: relative 1e-14."""
-    here = mechanism.sample(5001, Stream(3, 2**40 + 1))
-    there = reference.draws(mechanism.code, mechanism.spread, 5001, 3, 2**40 + 1)
-    if mechanism.discrete:
-        np.testing.assert_array_equal(here, there)
-    else:
-        np.testing.assert_allclose(here, there, rtol=1e-14)
 
 
 def test_constants_of_the_noise():
@@ -194,43 +185,6 @@ def test_rules_without_a_search_have_the_same_bits(device, name):
     np.testing.assert_array_equal(here.pairs[p], there.pairs[p])
 
 
-@pytest.mark.parametrize("by_group", [False, True], ids=["together", "by-group"])
-@pytest.mark.parametrize("mechanism", [NOISES[0], NOISES[3]], ids=[IDS[0], IDS[3]])
-def test_flat_lists_by_definition(mechanism, by_group):
-    asked, block = asked_of(60, mechanism, by_group, seed=2), Block(0, 40)
-    cpu = backend_of("cpu")
-    here = cpu.run(cpu.specify(asked), 7, [block])[0]
-    x, n = asked.counts.values, asked.counts.n
-    eta = np.stack([reference.draws(mechanism.code, mechanism.spread, n, 7, r) for r in range(40)])
-    there = {"sums": [], "odd": []}
-    for one in asked.ones:
-        out, odd = np.empty((40, n)), 0
-        parts = Partition.whole(n) if one.pi.partition is None else one.pi.partition
-        rule = getattr(one.pi, "threshold", None)
-        a = one.pi.problem.a(n) if one.pi.problem.shares else np.ones(n)
-        totals = np.atleast_1d(getattr(one.pi, "total", 0.0))
-        for r in range(40):
-            for g in range(len(parts.labels)):
-                who = parts.of_group(g)
-                found = reference.outcome(
-                    one.pi.name,
-                    (x + eta[r])[who],
-                    a[who],
-                    totals[g % totals.size],
-                    rule and rule.level,
-                    rule and rule.steepness,
-                )
-                out[r, who], odd = found[0], odd + found[1]
-        e = out - one.centre
-        d = e - one.control.coefficient * one.control.linear(eta)
-        there["sums"].append(reference.moments(d, e, out == 0))
-        there["odd"].append(odd)
-    for p, one in enumerate(asked.ones):
-        a, b = planes(here, p, n), there["sums"][p]
-        assert np.abs(a[:4] - b[:4]).max() <= 1e-10 * max(np.abs(a[:4]).max(), 1e-3), one.pi.name
-        assert here.degenerate[p] == there["odd"][p], one.pi.name
-
-
 def test_turned_and_lost_draws_are_counted(device):
     """Few counts and much noise: sums below 0 and draws without information, on both backends alike."""
     for mechanism in (Laplace(8.0), DiscreteGaussian(1.5)):
@@ -309,18 +263,246 @@ def test_a_repeat_has_the_same_bits(device):
         np.testing.assert_array_equal(once.sums, twice.sums)
 
 
+# -- trees ---------------------------------------------------------------------------------------------------------------
+
+SIZES = (
+    1, 1, 2, 3, 5, 7, 8, 15, 16, 17, 23, 24, 25, 33, 47, 60, 64, 90, 96, 120, 128, 150, 192, 200, 255, 256, 300, 600, 1100,
+)  # fmt: skip
+"""Families of leaves of every team, at both ends, one leaf and more than any team holds."""
+
+
+def tree_of(sizes, seed=3):
+    """Three states, counties of one group and of up to 20, and groups of the given sizes."""
+    rng, ids, county = np.random.default_rng(seed), [], 0
+    left = list(sizes)
+    while left:
+        many = 1 if county % 3 == 0 else int(rng.integers(2, 21))
+        for group in range(min(len(left), many)):
+            ids += [f"{county % 3}{county:02d}{group:02d}{leaf:04d}" for leaf in range(left.pop())]
+        county += 1
+    return Hierarchy.from_geoids(np.array(sorted(ids), dtype="S9"), {"state": 1, "county": 3, "group": 5, "block": 9})
+
+
+def counts_of(tree, seed=0, whole=True):
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(tree.n) < 0.4, 0.0, np.floor(rng.lognormal(2, 1, tree.n)))
+    return x if whole else x + np.where(x > 0, 0.25, 0.0)
+
+
+TREE = tree_of(SIZES * 2)
+MASKS = {"some": np.random.default_rng(1).random(TREE.n) < 0.3, "few": np.random.default_rng(2).random(TREE.n) < 0.01}
+
+
+def on_cpu(spec, blocks, seed=5):
+    out = Totals(spec)
+    for block in blocks:
+        out.add(run_blocks(spec, seed, [block])[0])
+    return out
+
+
+def on_device(spec, device, batches, seed=5):
+    out = Totals(spec)
+    there = runner.TreeRunner(spec, device, seed, out)
+    for blocks in batches:
+        for part in there.run(blocks):
+            out.add(part)
+    there.fetch(out)
+    return out
+
+
+def compare_trees(here, there):
+    for name, a in here.state().items():
+        b = there.state()[name]
+        assert np.isfinite(b).all(), name
+        assert np.abs(a - b).max() <= 1e-11 * max(np.abs(a).max(), 1.0), name
+
+
+CASES = {  # kind, noise by level, pooled, threshold, rounding, areas, whole counts -> the kernels of the leaves
+    "top-down": ("discrete-gaussian", [0, 1.5, 1.1, 3.1], False, None, None, None, True, "whole.cu"),
+    "blue-down": ("discrete-gaussian", [0, 1.5, 1.1, 3.1], True, None, None, None, True, "whole.cu"),
+    "counts that are not whole": ("discrete-gaussian", [0, 1.5, 1.1, 3.1], False, None, None, None, False, "plain.cu"),
+    "rounded, areas, wide noise": (
+        "discrete-gaussian",
+        [2.0, 7.0, 1.1, 7.5],
+        True,
+        None,
+        "whole",
+        MASKS,
+        True,
+        "whole.cu",
+    ),
+    "ramp": ("discrete-gaussian", [0, 1.5, 1.1, 3.1], False, "best", None, None, True, "ramps.cu"),
+    "pooled ramp": ("discrete-gaussian", [0, 1.5, 1.1, 3.1], True, "best", None, None, True, "ramps.cu"),
+    "laplace": ("laplace", [0, 1.5, 2.0, 3.1], False, None, None, None, True, "plain.cu"),
+    "laplace, noisy root, pooled": ("laplace", [0.5, 1.5, 1.1, 3.1, 2.0], True, None, None, None, True, "plain.cu"),
+    "jump": ("laplace", [0, 1.5, 2.0, 3.1], False, "best", None, None, True, "ramps.cu"),
+    "pooled jump, areas": ("laplace", [0, 0, 2.0, 3.1], True, 2.0, "whole", MASKS, True, "ramps.cu"),
+    "noisy root": ("laplace", [0.5, 1.5, 1.1, 3.1, 2.0], False, None, None, None, True, "plain.cu"),
+}
+
+
+def spec_of(case, tree=TREE):
+    kind, sigmas, pool, threshold, rounding, areas, whole, file = CASES[case]
+    noise = LevelNoise(tree, sigmas=sigmas, kind=kind)
+    rule = TopDown(tree, pool=pool, threshold=threshold, rounding=rounding)
+    masks = areas if tree is TREE else None
+    spec = specify_tree(tree.sums(counts_of(tree, whole=whole)), noise, rule, None, masks)
+    assert layout.sources_of(spec)[-1].name == file
+    return spec
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_backends_agree_on_hierarchies(device, case):
+    spec = spec_of(case)
+    blocks = [Block(0, spec.block), Block(spec.block, spec.block), Block(2 * spec.block, 5)]
+    there = on_device(spec, device, [blocks[:2], blocks[2:]])
+    compare_trees(on_cpu(spec, blocks), there)
+    again = on_device(spec, device, [[block] for block in blocks])
+    for name, a in there.state().items():  # however many blocks go at once, the bits are the same
+        np.testing.assert_array_equal(a, again.state()[name], err_msg=name)
+
+
+def test_teams_hold_every_family_once():
+    first, last = int(TREE.offsets[-3]), int(TREE.offsets[-2])
+    for whole in (True, False):
+        teams = layout.leaf_teams(TREE.child, first, last, whole)
+        assert sorted(np.concatenate([team.families for team in teams])) == list(range(last - first))
+        names = {team.kernel for team in teams}
+        assert {"only_children", "large_family", "leaves_4_2", "leaves_32_8"} <= names
+        assert ("crowd_128_8" in names) == whole
+        for team in teams:
+            if team.kernel.startswith(("leaves", "crowd")):
+                lanes, each = (int(k) for k in team.kernel.split("_")[1:])
+                for p in team.families + first:
+                    a, b = TREE.child[p], TREE.child[p + 1]
+                    assert b - (a - a % 2) <= lanes * each
+                    assert b - a > 1
+
+
+def test_chunks_add_every_entry_once():
+    labels = np.random.default_rng(0).integers(-1, 5, 30_000).astype(np.int32)
+    labels[labels == 3] = 4
+    chunks = layout.Chunks.of(labels)
+    assert np.diff(chunks.starts).max() <= layout.CHUNK
+    values = np.arange(30_000.0)
+    rows = np.array(
+        [[values[chunks.order[a:b]].sum() for a, b in zip(chunks.starts[:-1], chunks.starts[1:], strict=True)]]
+    )
+    wanted = [values[labels == k].sum() for k in range(5)]
+    np.testing.assert_array_equal(chunks.sums(rows, 5)[0], wanted)
+
+
+def test_memory_is_planned_and_too_little_is_one_line():
+    spec = spec_of("top-down")
+    assert runner.plan(spec, 2**40) == runner.MOST_BLOCKS
+    fewer = runner.plan(spec, 12_000_000)
+    assert 1 <= fewer < runner.MOST_BLOCKS
+    with pytest.raises(
+        UnsupportedError, match=r"^a tree of \d+ nodes needs \d+ MiB of the GPU's memory, 0 MiB are free$"
+    ):
+        runner.plan(spec, 2**18)
+    with_areas = spec_of("rounded, areas, wide noise")
+    assert runner._bytes(with_areas, 3) > 3 * runner._bytes(spec, 1)
+
+
+def test_whole_numbers_are_ints_only_where_they_fit():
+    tree = tree_of((3, 4), seed=1)
+    noise = LevelNoise(tree, sigmas=[0, 1.5, 1.1, 3.1])
+    for x, fits in ((np.ones(7), True), (np.full(7, 0.5), False), (np.full(7, 2.0**28), False)):
+        assert layout.fits_ints(specify_tree(tree.sums(x), noise, TopDown(tree), None, None)) == fits
+    real = LevelNoise(tree, sigmas=[0, 1.5, 1.1, 3.1], kind="gaussian")
+    assert not layout.fits_ints(specify_tree(tree.sums(np.ones(7)), real, TopDown(tree), None, None))
+
+
 # -- the engine ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def pretended(device, monkeypatch):
-    """What the engine takes for its GPU: the processor in its place, or a real one."""
+    """What a simulation takes for its GPU: the processor in its place, or a real one."""
     monkeypatch.setattr(devices, "gpu", lambda: device)
+    monkeypatch.setattr(runner, "gpu", lambda: device)
     return device
 
 
 COUNTS = fp.Counts([3, 0, 60, 1000, 7, 0, 15], groups=["a", "a", "b", "b", "a", "b", "b"])
 RULES = ["simplex", "pos", "baseline", "simplex-threshold", "pos-threshold"]
+SMALL = tree_of((1, 2, 3, 5, 8, 13, 21, 4, 9, 40), seed=1)
+LEVELS = LevelNoise(SMALL, sigmas=[0, 1.5, 1.1, 3.1])
+
+
+def audits(backend, runs=2000, block=256, **more):
+    engine = fp.MonteCarlo(runs=runs, block=block, backend=backend, **more)
+    return fp.compare(COUNTS, fp.Laplace(3.0), RULES, engine=engine)
+
+
+def tree_audit(backend, rule="top-down", runs=300):
+    return audit_hierarchy(counts_of(SMALL), LEVELS, rule, runs=runs, backend=backend)
+
+
+def test_the_results_are_the_same(pretended):
+    for here, there in zip(audits("cpu"), audits("gpu"), strict=True):
+        assert there.note.endswith("; simulated on the GPU")
+        assert there.note.startswith(here.note)
+        unit = 3.0 if here.problem == "release" else 1.0
+        np.testing.assert_allclose(here.bias, there.bias, rtol=0, atol=1e-9 * unit)
+        np.testing.assert_allclose(here.half_width, there.half_width, rtol=1e-9)
+        assert here.alpha.value == pytest.approx(there.alpha.value, abs=1e-9 * unit)
+    here, there = tree_audit("cpu"), tree_audit("gpu")
+    assert there.note == here.note + " on the GPU"
+    assert tree_audit("auto").note == there.note
+    for a, b in zip((*here.levels, *here.sizes), (*there.levels, *there.sizes), strict=True):
+        np.testing.assert_allclose(a.bias, b.bias, rtol=0, atol=1e-9 * 3.1)
+        np.testing.assert_allclose(a.half_width, b.half_width, rtol=1e-6, atol=1e-12)
+
+
+class Strange(Mechanism):
+    variance = 1.0
+
+    def sample(self, n, stream):
+        return np.zeros(n)
+
+
+def test_what_a_gpu_does_not_cover_is_refused_by_name(pretended):
+    other = fp.Custom(lambda rows: np.maximum(rows, 0.0), problem=fp.Proportional())
+
+    def asked(noise, rule, backend):
+        return fp.audit(COUNTS, noise, rule, engine=fp.MonteCarlo(runs=64, backend=backend))
+
+    with pytest.raises(UnsupportedError, match=r"^a GPU does not cover the post-processing '.*' here$"):
+        asked(fp.Laplace(3.0), other, "gpu")
+    with pytest.raises(UnsupportedError, match=r"^a GPU does not draw the noise 'Strange'"):
+        asked(Strange(), "simplex", "gpu")
+    with pytest.raises(UnsupportedError, match=r"^a GPU does not cover the rule 'joint'$"):
+        tree_audit("gpu", "joint")
+    assert "simulated on the CPU: a GPU does not cover" in asked(fp.Laplace(3.0), other, "auto").note
+    assert asked(fp.Laplace(3.0), "pos", "auto").note.endswith("on the GPU")
+    assert tree_audit("auto", "joint").note.endswith(" on the CPU: a GPU does not cover the rule 'joint'")
+
+
+LIST = "id,count\na,3\nb,40\nc,5\nd,60\n", "--scale 5 --postprocess simplex --method monte-carlo", "exact"
+LEVELLED = (
+    "id,count\n" + "".join(f"{k // 4}{k:02d},{k}\n" for k in range(20)),
+    "--levels group:1,leaf:3 --level-sigma 1,2 --postprocess top-down",
+    "mean-field",
+)
+
+
+@pytest.mark.parametrize(("table", "words", "formula"), [LIST, LEVELLED], ids=["list", "levels"])
+def test_the_option_device(pretended, tmp_path, monkeypatch, table, words, formula):
+    pytest.importorskip("polars")  # a machine with a GPU may lack what files need
+    from fairpost.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text(table)
+    asked = ["audit", "x.csv", *words.split(), "--runs", "500", "--json", "-", "--device"]
+    for name in ("cpu", "gpu", "auto"):
+        done = CliRunner().invoke(main, [*asked, name])
+        assert done.exit_code == 0, done.output
+        assert ("on the GPU" in done.output) == (name != "cpu")
+    assert getattr(pretended, "launched", True)
+    bad = CliRunner().invoke(main, [*asked, "gpu", "--method", formula])
+    assert (bad.exit_code, "--device is for simulation" in bad.output) == (2, True)
 
 
 def test_a_simulation_hands_blocks_over_together(pretended, monkeypatch):
@@ -345,69 +527,6 @@ def test_a_simulation_hands_blocks_over_together(pretended, monkeypatch):
     stopped = audits("gpu", threads=1, runs=3000, block=64, rtol=0.5)
     assert stopped[0].sample.runs == sum(map(sum, handed)) < 3000
     assert max(map(len, handed)) == 3
-
-
-def audits(backend, runs=2000, block=256, **more):
-    engine = fp.MonteCarlo(runs=runs, block=block, backend=backend, **more)
-    return fp.compare(COUNTS, fp.Laplace(3.0), RULES, engine=engine)
-
-
-def test_the_engine_gives_the_same_results(pretended):
-    for here, there in zip(audits("cpu"), audits("gpu"), strict=True):
-        assert there.note.endswith("; simulated on the GPU")
-        assert there.note.startswith(here.note)
-        unit = 3.0 if here.problem == "release" else 1.0
-        np.testing.assert_allclose(here.bias, there.bias, rtol=0, atol=1e-9 * unit)
-        np.testing.assert_allclose(here.half_width, there.half_width, rtol=1e-9)
-        assert here.alpha.value == pytest.approx(there.alpha.value, abs=1e-9 * unit)
-
-
-def test_a_checkpoint_goes_on_to_the_same_bits(pretended, tmp_path):
-    whole = audits("gpu")
-    file = tmp_path / "state"
-    engine = dict(block=256, backend="gpu", checkpoint=file)
-    fp.compare(COUNTS, fp.Laplace(3.0), RULES, engine=fp.MonteCarlo(runs=512, **engine))
-    resumed = fp.compare(COUNTS, fp.Laplace(3.0), RULES, engine=fp.MonteCarlo(runs=2000, **engine))
-    for a, b in zip(whole, resumed, strict=True):
-        np.testing.assert_array_equal(a.bias, b.bias)
-    with pytest.raises(ParameterError, match="belongs to another job"):
-        fp.compare(COUNTS, fp.Laplace(3.0), RULES, engine=fp.MonteCarlo(runs=2000, **engine | {"backend": "cpu"}))
-
-
-def test_ctrl_c_keeps_finished_blocks_and_progress_is_told(pretended):
-    seen = []
-
-    def progress(done, most):
-        seen.append((done, most))
-        if len(seen) == 3:
-            raise KeyboardInterrupt
-
-    results = audits("gpu", progress=progress)
-    assert seen == [(256, 2000), (512, 2000), (768, 2000)]
-    assert results[0].sample.interrupted
-    assert results[0].sample.runs == 768
-
-
-class Strange(Mechanism):
-    variance = 1.0
-
-    def sample(self, n, stream):
-        return np.zeros(n)
-
-
-def test_what_a_gpu_does_not_cover_is_refused_by_name(pretended):
-    other = fp.Custom(lambda rows: np.maximum(rows, 0.0), problem=fp.Proportional())
-    with pytest.raises(UnsupportedError, match=r"^a GPU does not cover the post-processing '.*' here$"):
-        fp.audit(COUNTS, fp.Laplace(3.0), other, engine=fp.MonteCarlo(runs=64, backend="gpu"))
-    with pytest.raises(UnsupportedError, match=r"^a GPU does not draw the noise 'Strange'"):
-        fp.audit(COUNTS, Strange(), "simplex", engine=fp.MonteCarlo(runs=64, backend="gpu"))
-    done = fp.audit(COUNTS, fp.Laplace(3.0), other, engine=fp.MonteCarlo(runs=64, backend="auto"))
-    assert "simulated on the CPU: a GPU does not cover" in done.note
-    assert fp.audit(COUNTS, fp.Laplace(3.0), "pos", engine=fp.MonteCarlo(runs=64, backend="auto")).note.endswith(
-        "on the GPU"
-    )
-    with pytest.raises(ParameterError, match="`backend` must be one of cpu, gpu, auto, got 'tpu'"):
-        fp.MonteCarlo(backend="tpu")
 
 
 def test_no_gpu_is_one_line(monkeypatch):
@@ -437,36 +556,6 @@ def test_no_gpu_is_one_line(monkeypatch):
     ):
         audits("gpu")
     devices.gpu.cache_clear()
-
-
-def test_the_option_device(pretended, tmp_path, monkeypatch):
-    pytest.importorskip("polars")  # a machine with a GPU may lack what files need
-    from fairpost.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.csv").write_text("id,count\na,3\nb,40\nc,5\nd,60\n")
-    words = [
-        "audit",
-        "x.csv",
-        "--scale",
-        "5",
-        "--postprocess",
-        "simplex",
-        "--method",
-        "monte-carlo",
-        "--runs",
-        "500",
-        "--device",
-    ]
-    seen = {name: CliRunner().invoke(main, [*words, name]) for name in ("cpu", "gpu", "auto")}
-    assert [done.exit_code for done in seen.values()] == [0, 0, 0]
-    assert "on the GPU" not in seen["cpu"].output
-    assert "simulated on the GPU" in seen["gpu"].output
-    assert "simulated on the GPU" in seen["auto"].output
-    assert getattr(pretended, "launched", True)
-    bad = CliRunner().invoke(main, [*words[:6], "--method", "exact", "--device", "gpu"])
-    assert bad.exit_code == 2
-    assert "--device is for simulation" in bad.output
 
 
 def test_every_backend_has_a_name():

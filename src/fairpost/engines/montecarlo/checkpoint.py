@@ -1,14 +1,15 @@
 """A file from which a long simulation goes on: the merged blocks, written whole or not at all.
 
-The file is written whole and owner-only (`fairpost.whole`). A fingerprint says what the state belongs to: counts,
-mechanism, post-processings, seed, size of a block and version. The file is
+The file is written whole and owner-only (`fairpost.whole`). A fingerprint says what the state belongs to: counts or a tree,
+noise, post-processings, seed and size of a block. The file is
 
-    MAGIC | H("job", fingerprint) | HMAC(fingerprint, body) | body,      H = SHA-256,
+    HEAD | H("job", fingerprint) | HMAC(fingerprint, body) | body,      H = SHA-256,
 
-with the arrays of the state, in their order, as the body. The second part tells another command's file; the third a
-damaged or a made-up one. The fingerprint itself is not in the file and is a digest of the true counts: who does not know
-these cannot make a file that is accepted. (Who knows them and may write the file can; that is not guarded against.) The
-shapes follow from the job, so the length is known before anything is read, and nothing in the file is interpreted.
+with the arrays of the state, in their order, as the body. HEAD tells another version's file, whose sums may mean something
+else; the second part another command's; the third a damaged or a made-up one. The fingerprint itself is not in the file and is
+a digest of the true counts: who does not know these cannot make a file that is accepted. (Who knows them and may write the file
+can; that is not guarded against.) The shapes follow from the job, so the length is known before anything is read, and nothing in
+the file is interpreted.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fairpost import whole
+from fairpost import __version__, whole
 from fairpost.errors import ParameterError
 
-LAYOUT = 6
+LAYOUT = 7
 """Changes with what the kernels sum and how, and with the layout of the file."""
-MAGIC = b"fairpost checkpoint\n"
+MAGIC = b"fairpost checkpoint"
+HEAD = MAGIC + f" {LAYOUT} {__version__}\n".encode()
 
 
 class Sums(Protocol):
@@ -112,20 +114,24 @@ class Checkpoint:
         return hmac.digest(self.mark.encode(), body, "sha256")
 
     def _read(self, size: int) -> bytes | None:
-        """What follows the MAGIC, with a body of `size` bytes where the file belongs to this job; None: no file."""
+        """What follows HEAD, with a body of `size` bytes where the file belongs to this job; None: no file."""
         try:
             if not stat.S_ISREG(os.stat(self.path).st_mode):
                 raise ParameterError(f"the checkpoint {self.path} must be a file, got something else")
             with open(self.path, "rb") as file:
-                data = file.read(len(MAGIC) + 64 + size + 1)
+                data = file.read(len(HEAD) + 64 + size + 1)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ParameterError(f"the checkpoint {self.path} cannot be read: {reason}") from None
-        if not data.startswith(MAGIC) or len(data) < len(MAGIC) + 32:
+        if data.startswith(MAGIC) and not data.startswith(HEAD) and len(data) > len(HEAD):
+            raise ParameterError(
+                f"the checkpoint {self.path} was written by another version of fairpost: begin a new one"
+            )
+        if not data.startswith(HEAD) or len(data) < len(HEAD) + 32:
             raise ParameterError(f"the checkpoint {self.path} is not a checkpoint of fairpost")
-        return data[len(MAGIC) :]
+        return data[len(HEAD) :]
 
     @property
     def due(self) -> bool:
@@ -138,7 +144,7 @@ class Checkpoint:
             return
         body = b"".join(array.tobytes() for array in totals.state().values())
         try:
-            whole.write(self.path, MAGIC + self._job + self._seal(body) + body)
+            whole.write(self.path, HEAD + self._job + self._seal(body) + body)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ParameterError(f"the checkpoint {self.path} cannot be written: {reason}") from None

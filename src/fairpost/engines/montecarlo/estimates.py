@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -61,32 +61,22 @@ class Sampled:
 
     def rescaled(self, part: Floats) -> Sampled:
         """The same in another unit per entity (part >= 0). All biases lie within their half-widths together still."""
-        names = ("bias", "standard_error", "half_width", "deviation", "plain", "plain_error")
-        scaled: Any = {name: np.where(part > 0, getattr(self, name), 0.0) * part for name in names}
-        squares: Any = {
-            name: np.where(part > 0, getattr(self, name), 0.0) * part**2 for name in ("mse", "mse_half_width")
-        }
-        ends = fairness.alpha(scaled["bias"])
-        alpha = fairness.alpha_interval(scaled["bias"], Accuracy("interval", scaled["half_width"]))
-        return replace(self, **scaled, **squares, alpha=alpha, pair=(ends.most, ends.least), total_off=None)
+        powers = dict.fromkeys(("bias", "standard_error", "half_width", "deviation", "plain", "plain_error"), 1)
+        powers |= {"mse": 2, "mse_half_width": 2}
+        scaled = {name: np.where(part > 0, getattr(self, name), 0.0) * part**k for name, k in powers.items()}
+        return self._with(scaled, total_off=None)
 
     def at(self, who: NDArray[np.int64]) -> Sampled:
         """The same about some entities."""
-        names = (
-            "bias",
-            "standard_error",
-            "half_width",
-            "deviation",
-            "mse",
-            "mse_half_width",
-            "zero",
-            "zero_half_width",
-            "plain",
+        return self._with(
+            {f.name: getattr(self, f.name)[who] for f in fields(self) if f.type == "Floats"}, reduction=None
         )
-        fields = {name: getattr(self, name)[who] for name in (*names, "plain_error")}
-        ends = fairness.alpha(fields["bias"])
-        alpha = fairness.alpha_interval(fields["bias"], Accuracy("interval", fields["half_width"]))
-        return replace(self, **fields, alpha=alpha, pair=(ends.most, ends.least), reduction=None)
+
+    def _with(self, entries: Any, **more: Any) -> Sampled:
+        """With other numbers for each entity, and what follows from them."""
+        ends = fairness.alpha(entries["bias"])
+        alpha = fairness.alpha_interval(entries["bias"], Accuracy("interval", entries["half_width"]))
+        return replace(self, **entries, alpha=alpha, pair=(ends.most, ends.least), **more)
 
     @property
     def resolved(self) -> bool:

@@ -12,14 +12,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
-from fairpost.engines.montecarlo.backends import Block, Partial, backend_of
 from fairpost.errors import LostError, ParameterError, UnsupportedError
 
+Work = Callable[[Any], Any]
+"""A pure function of some blocks; picklable where a cluster is to compute it."""
 Results = Callable[[Iterable[Any]], Iterator[Any]]
 MEMORY = 2 << 30
 """Bytes that the blocks under way may take together."""
@@ -33,28 +34,8 @@ LOOK = 2.0
 """Seconds between two looks whether it has any."""
 
 
-class Work(Protocol):
-    """What blocks are computed of, picklable: the runs of a list (`Job`) or of a hierarchy."""
-
-    def run(self, block: Any) -> Any:
-        """One block: a pure function of it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What blocks are computed of: a backend by its name, its specification and the seed. Picklable."""
-
-    backend: str
-    spec: Any
-    seed: int
-
-    def run(self, block: tuple[Block, ...]) -> list[Partial]:
-        """The blocks that are handed over together."""
-        return backend_of(self.backend).run(self.spec, self.seed, block)
-
-
-def _run(job: Work, block: Any) -> Any:
-    return job.run(block)
+def _run(work: Work, block: Any) -> Any:
+    return work(block)
 
 
 def within_memory(wanted: int | None, each: int) -> tuple[int, str | None]:
@@ -67,14 +48,7 @@ def within_memory(wanted: int | None, each: int) -> tuple[int, str | None]:
     )
 
 
-class Executor(Protocol):
-    """Runs blocks."""
-
-    def session(self, job: Work) -> AbstractContextManager[Results]:
-        """A function from blocks to their results, in order; leaving it drops what is still under way."""
-
-
-def _in_order(
+def in_order(
     submit: Callable[[Any], Any], result: Callable[[Any, Any], Any], window: int, drop: Callable[[Any], None]
 ) -> Results:
     """At most `window` blocks under way; the oldest is waited for."""
@@ -102,15 +76,15 @@ class Threads:
     count: int
 
     @contextmanager
-    def session(self, job: Work) -> Iterator[Results]:
-        """See `Executor`. One thread: no pool."""
+    def session(self, work: Work) -> Iterator[Results]:
+        """A function from blocks to their results, in order; leaving it drops what is still under way. One thread: no pool."""
         if self.count == 1:
-            yield lambda blocks: (job.run(block) for block in blocks)
+            yield lambda blocks: map(work, blocks)
             return
         pool = ThreadPoolExecutor(self.count, thread_name_prefix="fairpost-runs")
         try:
-            yield _in_order(
-                lambda block: pool.submit(job.run, block),
+            yield in_order(
+                lambda block: pool.submit(work, block),
                 lambda _, future: future.result(),
                 self.count + 1,
                 lambda future: future.cancel(),
@@ -127,8 +101,8 @@ class Cluster:
     patience: float = PATIENCE
 
     @contextmanager
-    def session(self, job: Work) -> Iterator[Results]:
-        """See `Executor`. A block whose worker dies is computed again elsewhere, to the same bits.
+    def session(self, work: Work) -> Iterator[Results]:
+        """See `Threads`. A block whose worker dies is computed again elsewhere, to the same bits.
 
         A scheduler that is gone, or workers that do not come back, end the job with one line.
         """
@@ -138,7 +112,7 @@ class Cluster:
             client = _connected(distributed, self.address) if own else self.address
             where = client.scheduler.address
             try:
-                yield self._results(distributed, client, job)
+                yield self._results(distributed, client, work)
             except (OSError, distributed.CancelledError):
                 if not _gone(client):
                     raise
@@ -148,11 +122,11 @@ class Cluster:
                     with contextlib.suppress(OSError, TimeoutError):
                         client.close(timeout=LOOK)
 
-    def _results(self, distributed: Any, client: Any, job: Work) -> Results:
+    def _results(self, distributed: Any, client: Any, work: Work) -> Results:
         threads = sum(client.nthreads().values())
         if threads == 0:
             raise UnsupportedError(f"a cluster must have workers, the one at {client.scheduler.address} has none")
-        shared = [client.scatter(job, broadcast=True, hash=False)]
+        shared = [client.scatter(work, broadcast=True, hash=False)]
 
         def submit(block: Any) -> Any:
             return client.submit(_run, shared[0], block, pure=False, retries=ATTEMPTS)
@@ -164,7 +138,7 @@ class Cluster:
                 except (distributed.CancelledError, distributed.KilledWorker):
                     # The specification went with the last worker that held it: hand it out again.
                     self._peopled(client)
-                    shared[0] = client.scatter(job, broadcast=True, hash=False)
+                    shared[0] = client.scatter(work, broadcast=True, hash=False)
                     future = submit(block)
             return self._waited(client, future)
 
@@ -172,7 +146,7 @@ class Cluster:
             if client.status == "running":
                 future.cancel()
 
-        return _in_order(submit, result, 2 * threads + 1, drop)
+        return in_order(submit, result, 2 * threads + 1, drop)
 
     def _waited(self, client: Any, future: Any) -> Any:
         """A block's result; while it takes long, whether anybody is there to compute it."""

@@ -17,6 +17,7 @@ Blocks sum e and e - beta L with their squares. With beta = 1 and beta = 1/2, e 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from fairpost import cancel
 from fairpost.engines.montecarlo.backends import Asked, Block
 from fairpost.engines.montecarlo.backends.base import Floats, Ints
 from fairpost.engines.montecarlo.backends.cpu import Cpu
-from fairpost.engines.montecarlo.executors import Job, Threads
+from fairpost.engines.montecarlo.executors import Threads
 from fairpost.engines.montecarlo.totals import Totals
 
 BLOCK, LATER = 16, 2**62
@@ -59,10 +60,10 @@ def _seen(asked: Asked, order: list[int], beta: float, planes: tuple[int, ...], 
     n = asked.counts.n
     controls = [replace(asked.ones[i].control, coefficient=np.full(n, beta)) for i in order]
     ones = tuple(replace(asked.ones[i], control=control) for i, control in zip(order, controls, strict=True))
-    job = Job(Cpu.name, Cpu().specify(replace(asked, ones=ones)), seed)
+    work = partial(Cpu().run, Cpu().specify(replace(asked, ones=ones)), seed)
     found = np.empty((len(order), len(planes), 2, n))
     runs = size(n)
-    with Threads(threads).session(job) as results:
+    with Threads(threads).session(work) as results:
         parts = iter(results((Block(LATER + k, BLOCK),) for k in range(0, runs, BLOCK)))
         for half in (0, 1):
             totals = Totals(n, controls)

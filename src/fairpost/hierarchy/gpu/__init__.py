@@ -1,5 +1,1 @@
 """The hierarchy's simulation on a GPU: the same noise words, controls and moments as the processor, agreement to rounding."""
-
-from fairpost.hierarchy.gpu.runner import Runner, covers, refusal
-
-__all__ = ["Runner", "covers", "refusal"]

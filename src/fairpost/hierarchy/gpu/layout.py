@@ -1,13 +1,26 @@
-"""Which team works on which family, and in which order sums by class are added: both follow from the tree alone."""
+"""What follows from the specification alone: which kernels a simulation takes, which team works on which family, and in which order
+sums by class are added.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.engines.montecarlo.backends.gpu.device import HERE as NOISE
+from fairpost.engines.montecarlo.backends.gpu.laws import GUIDED
+from fairpost.hierarchy.spec import Spec
+from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
+
 Ints = NDArray[np.int64]
+HERE = Path(__file__).parent / "cuda"
+SHARED = (NOISE / "noise.cu", NOISE / "teams.cu", HERE / "tree.cu", HERE / "leaves.cu")
+REACH = 45.0
+"""No noise is further out than so many times its parameter: see `noise.kernels.streams`."""
+LARGEST = 2**29
 TEAMS = ((4, 2), (4, 4), (4, 6), (8, 4), (8, 6), (16, 4), (16, 6), (32, 4), (32, 6), (32, 8))
 """(lanes, leaves a lane): a team holds lanes x leaves in registers (`cuda/plain.cu`)."""
 CROWDS = ((128, 4), (128, 8))
@@ -16,6 +29,31 @@ SMALL = 16
 """Families of at most so many inner nodes have four lanes, the others a warp."""
 CHUNK = 4096
 """Entries of a class that one block of threads adds up."""
+
+
+def sources_of(spec: Spec) -> tuple[Path, ...]:
+    """The files, the leaves' own last."""
+    if spec.steeps[-1] != 1.0:
+        return (*SHARED, HERE / "ramps.cu")
+    return (*SHARED, HERE / ("whole.cu" if fits_ints(spec) else "plain.cu"))
+
+
+def macros_of(spec: Spec) -> tuple[str, ...]:
+    """KIND; whether the leaves' noise has a table; whether there is rounding or an area to follow."""
+    guided = spec.kind == DISCRETE_GAUSSIAN and spec.spreads[-1] <= GUIDED
+    extra = spec.whole or bool(spec.divisions)
+    return (f"KIND={spec.kind}", f"GUIDED={int(guided)}", f"EXTRA={int(extra)}")
+
+
+def fits_ints(spec: Spec) -> bool:
+    """Whether the leaves are whole numbers with whole-number noise, and a family's sum of measurements is an int for sure."""
+    if spec.kind not in (DISCRETE_LAPLACE, DISCRETE_GAUSSIAN):
+        return False
+    x = spec.x[spec.inner :]
+    first = int(spec.offsets[-3])
+    sizes = np.diff(spec.child[first : spec.inner + 1])
+    most = float((spec.x[first : spec.inner] + sizes * (REACH * spec.spreads[-1] + 1.0)).max())
+    return most < LARGEST and bool((x == np.floor(x)).all())
 
 
 @dataclass(frozen=True, eq=False)

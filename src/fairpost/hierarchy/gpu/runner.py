@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Kernel, Launch, ceil_div, gpu, packed
+from fairpost.engines.montecarlo.backends.gpu.device import NULL, Device, Runner, ceil_div, gpu, packed
 from fairpost.engines.montecarlo.backends.gpu.laws import RECORD, Laws
 from fairpost.errors import UnsupportedError
-from fairpost.hierarchy.blocks import Block, Partial, Totals, _over_runs
-from fairpost.hierarchy.gpu.layout import Chunks, Team, inner_teams, leaf_teams
-from fairpost.hierarchy.gpu.sources import macros_of, sources_of
+from fairpost.hierarchy.gpu.layout import Chunks, Team, inner_teams, leaf_teams, macros_of, sources_of
+from fairpost.hierarchy.simulation import Block, Partial, Totals, _over_runs
 from fairpost.hierarchy.spec import Spec
 
 Floats = NDArray[np.float64]
@@ -81,17 +80,17 @@ class _Level:
     """(lanes, how many, which parents)."""
 
 
-class Runner:
+class TreeRunner(Runner):
     """The arrays of one simulation on a device, and its blocks."""
 
     def __init__(self, spec: Spec, device: Device, seed: int, totals: Totals) -> None:
         why = refusal(spec)
         if why is not None:
             raise UnsupportedError(why)
-        self.spec, self.device, self.seed = spec, device, np.uint64(seed)
+        super().__init__(device, macros_of(spec), sources_of(spec))
+        self.spec, self.seed = spec, np.uint64(seed)
         self.first, self.inner, self.n = int(spec.offsets[-3]), spec.inner, spec.n
         self.pooled, self.last = spec.rule == "pooled", spec.offsets.size - 3
-        self.sources, self.macros = sources_of(spec), macros_of(spec)
         self.blocks = plan(spec, device.free())
         self.upper, self.leaves = device.put(totals.upper), device.put(totals.leaves)
         self._put()
@@ -127,10 +126,6 @@ class Runner:
         teams = [(lanes, which.size, self.device.put(which)) for lanes, which in inner_teams(self.spec.child, a, b)]
         return _Level(k, a, b - a, teams)
 
-    def _launch(self, name: str, threads: int, args: tuple[Any, ...], rows: int = 1, block: int = THREADS) -> None:
-        kernel = Kernel(name, self.macros, self.sources)
-        self.device.launch(kernel, (ceil_div(threads, block), rows), block, args)
-
     def run(self, blocks: list[Block]) -> list[Partial]:
         """Some blocks of equal length, one after the other; waits for them."""
         runs, each = sum(block.runs for block in blocks), blocks[0].runs
@@ -156,13 +151,13 @@ class Runner:
         count = (np.int32(runs),)
         rows = min(runs, 65535)
         args = (self.tree, self.laws.records, self.seed, np.uint64(first), *count, y)
-        self._launch("measure", ceil_div(self.inner, 2), args, rows)
+        self.each("measure", ceil_div(self.inner, 2), args, rows)
         low = y
         if self.pooled:
             low, S = room((runs, self.inner)), room((runs, self.inner))
             self._pool(first, runs, y, low, S)
         start = 1 if spec.top < 0 else int(spec.offsets[spec.top + 1])
-        self._launch("begin", start, (self.tree, *count, np.int32(self.pooled), low, v, lin, r), rows)
+        self.each("begin", start, (self.tree, *count, np.int32(self.pooled), low, v, lin, r), rows)
         for level in self.levels:
             k = level.number
             numbers = (np.float64(spec.taus[k + 1]), np.float64(spec.steeps[k + 1]))
@@ -170,32 +165,24 @@ class Runner:
                 head = (self.tree, which, np.int64(many), *count)
                 if self.pooled:
                     clip = np.int32(k >= max(spec.top, 0))
-                    self._launch(f"pooled_down_{lanes}", many * runs * lanes, (*head, clip, *numbers, low, S, v, lin))
+                    self.each(f"pooled_down_{lanes}", many * runs * lanes, (*head, clip, *numbers, low, S, v, lin))
                 elif k >= max(spec.top, 0):
-                    self._launch(f"down_{lanes}", many * runs * lanes, (*head, *numbers, y, v, lin, r))
-        self._launch("add_inner", self.inner, (self.tree, *count, np.int32(self.pooled), v, lin, r, self.upper))
+                    self.each(f"down_{lanes}", many * runs * lanes, (*head, *numbers, y, v, lin, r))
+        self.each("add_inner", self.inner, (self.tree, *count, np.int32(self.pooled), v, lin, r, self.upper))
         return v, lin, [y, r, low]
 
     def _pool(self, first: int, runs: int, y: Any, z: Any, S: Any) -> None:
         """Pooled estimates from the leaves up."""
         record = self._record(1, runs, y, y, NULL, NULL)
         for lanes, many, which in self.summed:
-            args = (
-                record,
-                self.leaf_law,
-                which,
-                np.int64(many),
-                self.seed,
-                np.uint64(first),
-                np.int32(runs),
-                S.reshape(-1)[self.first :],
-            )
-            self._launch(f"leaf_totals_{lanes}", many * lanes, args)
+            out = S.reshape(-1)[self.first :]
+            args = (record, self.leaf_law, which, np.int64(many), self.seed, np.uint64(first), np.int32(runs), out)
+            self.each(f"leaf_totals_{lanes}", many * lanes, args)
         for k in range(self.last, -1, -1):
             a, b = int(self.spec.offsets[k]), int(self.spec.offsets[k + 1])
             lanes = 4 if k == self.last or self.spec.offsets[k + 2] - b <= 16 * (b - a) else 32
             more = (self.tree, np.int64(a), np.int64(b - a), np.int32(runs), np.int32(k == self.last), y, z, S)
-            self._launch(f"pool_{lanes}", (b - a) * runs * lanes, more)
+            self.each(f"pool_{lanes}", (b - a) * runs * lanes, more)
 
     def _record(self, blocks: int, runs: int, v: Any, lin: Any, sums: Any, kept: Any) -> Any:
         """`Leaves` of the kernels."""
@@ -213,13 +200,7 @@ class Runner:
         x, offset, P = (at(a) for a in self.of_leaves)
         arrays = (at(self.child), x, offset, at(self.held[4]), P, at(v) + 8 * self.first, at(lin) + 8 * self.first)
         ends = (self.inner, at(self.leaves), *where)
-        return packed(
-            self.device,
-            *(np.uint64(a) for a in head),
-            *numbers,
-            *(np.uint64(a) for a in arrays),
-            *(np.uint64(a) for a in ends),
-        )
+        return packed(self.device, *map(np.uint64, head), *numbers, *map(np.uint64, (*arrays, *ends)))
 
     def _leaves(self, first: int, blocks: int, runs: int, v: Any, lin: Any, sums: Any, kept: Any) -> None:
         """The families of leaves, those of each size side by side, the largest first."""
@@ -227,28 +208,23 @@ class Runner:
         for team, which in reversed(self.teams):
             many = int(team.families.size)
             args = (record, self.leaf_law, which, np.int64(many), self.seed, np.uint64(first))
-            kernel = Kernel(team.kernel, self.macros, self.sources)
             if team.kernel == "large_family":
-                launches.append(Launch(kernel, (many, 1), 512, (*args, self.room), together=True))
+                launches.append(self.of(team.kernel, (many, 1), 512, (*args, self.room), together=True))
             elif team.lanes == THREADS:
-                launches.append(Launch(kernel, (many, 1), THREADS, args, together=True))
+                launches.append(self.of(team.kernel, (many, 1), THREADS, args, together=True))
             else:
-                launches.append(Launch(kernel, (ceil_div(many * team.lanes, THREADS), 1), THREADS, args))
+                launches.append(self.of(team.kernel, (ceil_div(many * team.lanes, THREADS), 1), THREADS, args))
         self.device.launch_all(launches)
 
     def _by_class(self, k: int, values: Any, rows: int, many: int) -> Floats:
         """Sums by class of each row of some values of leaves."""
         (order, starts), chunks = self.ordered[k], self.chunks[k]
         out = self.device.room((rows, chunks.owner.size))
-        kernel = Kernel("add_chunks", self.macros, self.sources)
         args = (values, np.int64(self.n), order, starts, np.int32(chunks.owner.size), out)
-        self.device.launch(kernel, (chunks.owner.size, rows), 256, args, together=True)
+        self.device.launch(self.of("add_chunks", (chunks.owner.size, rows), 256, args, together=True))
         return chunks.sums(self.device.get(out), many)
 
     def fetch(self, totals: Totals) -> None:
         """The sums so far, into the totals here."""
         totals.upper[...] = self.device.get(self.upper)
         totals.leaves[...] = self.device.get(self.leaves)
-
-
-__all__ = ["Runner", "covers", "plan", "refusal"]

@@ -41,15 +41,9 @@ def draw(kind: int, out: Floats, start: int, spread: float, guide: Guides, cuts:
 
 @kernel
 def draw_nodes(
-    kind: int,
-    spreads: Floats,
-    guides: Guides,
-    cuts: Floats,
-    offsets: NDArray[np.int64],
-    seed: Any,
-    run: Any,
+    kind: int, spreads: Floats, guides: Guides, cuts: Floats, offsets: NDArray[np.int64], seed: Any, run: Any,
     out: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """The noise of every node, level by level."""
     for level in range(spreads.size):
         first = offsets[level]

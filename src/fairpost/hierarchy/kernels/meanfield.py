@@ -122,16 +122,8 @@ def square_of(a: float, kind: int, spread: float, tails: Floats, tau: float, ste
 
 @kernel(error_model="numpy")
 def solve(
-    x: Floats,
-    V: Floats,
-    target: float,
-    kind: int,
-    spreads: Floats,
-    tails: Floats,
-    tau: float,
-    steep: float,
-    guess: float,
-) -> float:
+    x: Floats, V: Floats, target: float, kind: int, spreads: Floats, tails: Floats, tau: float, steep: float, guess: float
+) -> float:  # fmt: skip
     """m with sum psi(x_c - m V_c) = target; V and spreads have one entry, or one a child. Infinite for a target of 0."""
     if target <= 0.0:
         return np.inf
@@ -168,51 +160,32 @@ def solve(
 
 @kernel(error_model="numpy")
 def level_field(
-    child: Ints, first: int, last: int, base: int, x: Floats, kind: int, spread: float, tails: Floats, tau: float, steep: float,
-    bias: Floats, m: Floats, P: NDArray[np.float32],
+    child: Ints, first: int, last: int, base: int, x: Floats, kind: int, spreads: Floats, tails: Floats, weights: Floats, tau: float,
+    steep: float, bias: Floats, m: Floats, P: NDArray[np.float32],
 ) -> None:  # fmt: skip
-    """Biases, thresholds and P of one level with equal variances, parents first <= p < last.
+    """Biases, thresholds and P of one level, parents first <= p < last.
 
-    Arrays are indexed by node, P of the children from `base` on.
+    weights has one entry (1: equal variances, noise spreads[0]) or one a node: pooled variances V, noise sqrt V, and no P. Arrays are
+    indexed by node, P of the children from `base` on.
     """
-    one, own = np.ones(1), np.full(1, spread)
+    many = weights.size > 1
     for p in range(first, last):
         a, b = child[p], child[p + 1]
-        part, B, chance = x[a:b], bias[a:b], P[a - base : b - base]
-        if part.size == 1:
-            B[0], m[p], chance[0] = bias[p], np.inf, 1.0
+        if b - a == 1:
+            bias[a], m[p] = bias[p], np.inf
             continue
-        threshold = solve(part, one, x[p] + bias[p], kind, own, tails, tau, steep, 0.0)
+        V = weights[a:b] if many else weights
+        own = np.sqrt(V) if many else spreads
+        threshold = solve(x[a:b], V, x[p] + bias[p], kind, own, tails, tau, steep, 0.0)
         m[p] = threshold
-        for i in range(part.size):
-            if threshold == np.inf:
-                B[i], chance[i] = -part[i], 0.0
-            else:
-                value, slope = psi_of(part[i] - threshold, kind, spread, tails, tau, steep)
-                B[i], chance[i] = value - part[i], slope
-
-
-@kernel(error_model="numpy")
-def pooled_field(
-    child: Ints, first: int, last: int, x: Floats, V: Floats, tau: float, steep: float, bias: Floats, m: Floats
-) -> None:
-    """The same for pooled estimates: Gaussian noise of variance V_c, weights V_c."""
-    nothing = np.zeros((3, 2))
-    for p in range(first, last):
-        a, b = child[p], child[p + 1]
-        part, B, weight = x[a:b], bias[a:b], V[a:b]
-        if part.size == 1:
-            B[0], m[p] = bias[p], np.inf
-            continue
-        spreads = np.sqrt(weight)
-        threshold = solve(part, weight, x[p] + bias[p], GAUSSIAN, spreads, nothing, tau, steep, 0.0)
-        m[p] = threshold
-        for i in range(part.size):
-            if threshold == np.inf:
-                B[i] = -part[i]
-            else:
-                value, _ = psi_of(part[i] - threshold * weight[i], GAUSSIAN, spreads[i], nothing, tau, steep)
-                B[i] = value - part[i]
+        for i in range(b - a):
+            value, slope = 0.0, 0.0
+            if threshold < np.inf:
+                weight, spread = (V[i], own[i]) if many else (1.0, spreads[0])
+                value, slope = psi_of(x[a + i] - threshold * weight, kind, spread, tails, tau, steep)
+            bias[a + i] = value - x[a + i]
+            if not many:
+                P[a + i - base] = slope
 
 
 @kernel(error_model="numpy")
@@ -222,8 +195,8 @@ def spread_out(
 ) -> None:  # fmt: skip
     """Variances and the next term of the expansion of one level; arrays are indexed by node.
 
-    weights has one entry (1: equal variances, noise spreads[0]) or one a node: pooled variances V, noise sqrt V. Then
-    v = kept(z - m V), K = sum P V, and each formula above has V_c beside P_c.
+    weights as in `level_field`; where they are pooled variances v = kept(z - m V), K = sum P V, and each formula above has V_c beside
+    P_c.
     """
     many = weights.size > 1
     for p in range(first, last):

@@ -49,19 +49,9 @@ def _both(y: Any, x: Any, P: Any, M: Any, m: Any, q: Any, zero: Any) -> Any:
 
 @kernel(error_model="numpy")
 def _moments(
-    work: Floats,
-    i: Any,
-    x: Floats,
-    P: Singles,
-    a: Any,
-    n: Any,
-    M0: float,
-    M1: float,
-    m: float,
-    q0: float,
-    q1: float,
+    work: Floats, i: Any, x: Floats, P: Singles, a: Any, n: Any, M0: float, M1: float, m: float, q0: float, q1: float,
     zero: float,
-) -> None:
+) -> None:  # fmt: skip
     """The sums of one family in two runs at once, which halves the traffic.
 
     Places are unsigned offsets (family at i in `work`, at a among the leaves): a slice costs a count of references each, and a

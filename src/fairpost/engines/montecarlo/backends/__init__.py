@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from fairpost.engines.montecarlo.backends.base import Asked, Backend, Block, Partial
 from fairpost.engines.montecarlo.backends.cpu import Cpu
+from fairpost.engines.montecarlo.simulation import DEVICES
 from fairpost.errors import ParameterError, UnsupportedError
 
 
@@ -24,13 +25,12 @@ def _gpu() -> Backend:
 
 
 BACKENDS: dict[str, Callable[[], Backend]] = {"cpu": Cpu, "gpu": _gpu}
-NAMES = (*BACKENDS, "auto")
 
 
 def backend_of(name: str) -> Backend:
     """A backend by its name."""
     if name not in BACKENDS:
-        raise ParameterError(f"`backend` must be one of {', '.join(NAMES)}, got {name!r}")
+        raise ParameterError(f"`backend` must be one of {', '.join(DEVICES)}, got {name!r}")
     return BACKENDS[name]()
 
 
@@ -46,4 +46,4 @@ def chosen(name: str, asked: Asked) -> tuple[Backend, str | None]:
     return backend, "simulated on the GPU"
 
 
-__all__ = ["BACKENDS", "NAMES", "Asked", "Backend", "Block", "Partial", "backend_of", "chosen"]
+__all__ = ["BACKENDS", "Asked", "Backend", "Block", "Partial", "backend_of", "chosen"]

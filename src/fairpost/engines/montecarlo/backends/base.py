@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
+from fairpost.engines.montecarlo.simulation import Block
 from fairpost.noise import Mechanism
 from fairpost.rules import PostProcessing
 from fairpost.rules.control import Control
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class Block(NamedTuple):
-    """Runs first, ..., first + runs - 1."""
-
-    first: int
-    runs: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,22 +59,38 @@ class Asked:
     ones: tuple[One, ...]
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """Runs blocks."""
 
     name: str
 
     def order(self, asked: Asked) -> list[int]:
-        """The post-processings in the order in which this backend lays them out."""
+        """The post-processings in the order in which they are laid out: first those on all entities together that are compiled."""
+        from fairpost.engines.montecarlo.backends.cpu.blocks import compiled
 
+        return sorted(range(len(asked.ones)), key=lambda i: not compiled(asked.ones[i].pi, asked))
+
+    def followed(self, spec: Any, p: int) -> tuple[int, int] | None:
+        """Two entities whose difference a block follows run by run for post-processing p; None where it follows none.
+
+        An entity of the smallest and one of the largest count, for the first ones in `order`.
+        """
+        fast = spec.fast
+        if p >= fast.codes.size or fast.who.size == 0:
+            return None
+        return int(fast.who[0]), int(fast.who[fast.split])
+
+    def at_once(self, spec: Any, runs: int) -> int:
+        """How many blocks of so many runs are best handed over together. A thread of the processor has enough to do with one."""
+        return 1
+
+    @abstractmethod
     def specify(self, asked: Asked) -> Any:
         """Everything a block needs, for post-processings in `order`."""
 
-    def followed(self, spec: Any, p: int) -> tuple[int, int] | None:
-        """Two entities whose difference a block follows run by run for post-processing p; None where it follows none."""
-
-    def at_once(self, spec: Any, runs: int) -> int:
-        """How many blocks of so many runs are best handed over together."""
-
+    @abstractmethod
     def run(self, spec: Any, seed: int, blocks: Sequence[Block]) -> list[Partial]:
         """The sums of each of some blocks of equally many runs, one after the other, for every post-processing on the same noise."""
+
+
+__all__ = ["Asked", "Backend", "Block", "Floats", "Ints", "One", "Partial"]

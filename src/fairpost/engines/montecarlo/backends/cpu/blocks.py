@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
@@ -152,10 +153,10 @@ def _settled(work: Floats, pairs: Floats, runs: int) -> Floats:
     The sums are returned without the centres, in the memory of `work`.
     """
     count, pieces, planes, size = work.shape
-    centre = work[:, :, planes - 1]
-    for total, squares in ((work[:, :, 0], work[:, :, 1]), (work[:, :, 2], work[:, :, 3])):
-        squares[:] = np.maximum(squares - total * (total / runs), 0.0)
-        total[:] = centre + total / runs
+    for own in work:  # one at a time, so that what is in between takes little memory
+        for total, squares in ((own[:, 0], own[:, 1]), (own[:, 2], own[:, 3])):
+            squares[:] = np.maximum(squares - total * (total / runs), 0.0)
+            total[:] = own[:, planes - 1] + total / runs
     for k in (0, 3):
         total = pairs[:, k + 1]
         pairs[:, k] += total / runs
@@ -173,51 +174,26 @@ Adder = Callable[[bool, int, int, Floats], None]
 
 def _adders(spec: Spec, seed: int, work: Floats, pairs: Floats, degenerate: Ints) -> list[Adder]:
     """What takes rows of noise into the sums: releases, shares, each threshold mechanism, any other map."""
-    many = spec.fast.codes.size
-    out = [_releases(spec, work[:many], pairs[:many])] if (spec.fast.codes <= CODES[Simplex]).any() else []
-    out += [_shares(spec, work[:many], degenerate[:many])] if (spec.fast.codes > CODES[Simplex]).any() else []
+    f, many, out = spec.fast, spec.fast.codes.size, list[Adder]()
+    z, last, sums = np.empty(spec.x.size), (_none_before(spec), _none_before(spec)), work[:many]
+    if (f.codes <= CODES[Simplex]).any():
+        from fairpost.engines.montecarlo.backends.cpu.kernels.releases import add_releases
+
+        ends = (f.who, f.split, f.weights[0], z, last[0], sums, pairs[:many])
+        out.append(_compiled(add_releases, spec.x, f.left, f.codes, f.shifts, f.targets, *ends))
+    if (f.codes > CODES[Simplex]).any():
+        from fairpost.engines.montecarlo.backends.cpu.kernels.shares import add_shares
+
+        more = (f.which, f.weights, f.whole, z, last[1], sums, degenerate[:many])
+        out.append(_compiled(add_shares, spec.x, f.left, f.codes, *more))
     for k, one in enumerate(spec.slow, many):
         add = _kept(spec, one, work[k], degenerate[k : k + 1])
         out.append(add or _general(spec, one, seed, work[k], degenerate[k : k + 1]))
     return out
 
 
-def _releases(spec: Spec, work: Floats, pairs: Floats) -> Adder:
-    from fairpost.engines.montecarlo.backends.cpu.kernels.releases import add_releases
-
-    f, z, last = spec.fast, np.empty(spec.x.size), _none_before(spec)
-
-    def add(first: bool, run: int, runs: int, rows: Floats) -> None:
-        add_releases(
-            first,
-            runs,
-            rows,
-            spec.x,
-            f.left,
-            f.codes,
-            f.shifts,
-            f.targets,
-            f.who,
-            f.split,
-            f.weights[0],
-            z,
-            last,
-            work,
-            pairs,
-        )
-
-    return add
-
-
-def _shares(spec: Spec, work: Floats, degenerate: Ints) -> Adder:
-    from fairpost.engines.montecarlo.backends.cpu.kernels.shares import add_shares
-
-    f, z, last = spec.fast, np.empty(spec.x.size), _none_before(spec)
-
-    def add(first: bool, run: int, runs: int, rows: Floats) -> None:
-        add_shares(first, runs, rows, spec.x, f.left, f.codes, f.which, f.weights, f.whole, z, last, work, degenerate)
-
-    return add
+def _compiled(kernel: Any, *fixed: Any) -> Adder:
+    return lambda first, run, runs, rows: kernel(first, runs, rows, *fixed)
 
 
 def _none_before(spec: Spec) -> Floats:

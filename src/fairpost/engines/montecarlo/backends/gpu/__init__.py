@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairpost.engines.montecarlo.backends.base import Asked, Block, Partial
-from fairpost.engines.montecarlo.backends.cpu.blocks import compiled
+from fairpost.engines.montecarlo.backends.base import Asked, Backend, Block, Partial
 from fairpost.engines.montecarlo.backends.gpu import device
 from fairpost.engines.montecarlo.backends.gpu.flat import (
     Spec,
@@ -17,14 +16,10 @@ from fairpost.engines.montecarlo.backends.gpu.flat import (
 )
 
 
-class Gpu:
+class Gpu(Backend):
     """The rules of all entities together first; then those by group and with a threshold."""
 
     name = "gpu"
-
-    def order(self, asked: Asked) -> list[int]:
-        """Those on all entities together first."""
-        return sorted(range(len(asked.ones)), key=lambda i: not compiled(asked.ones[i].pi, asked))
 
     def specify(self, asked: Asked) -> Spec:
         """See `Backend`; an error where there is no GPU, or it does not cover what is asked."""
@@ -32,13 +27,6 @@ class Gpu:
         groups = max((one.starts.size - 1 for one in spec.grouped), default=0)
         rows_at_once(asked.counts.n, 4, there.free(), spec.count, groups)
         return spec
-
-    def followed(self, spec: Spec, p: int) -> tuple[int, int] | None:
-        """An entity of the smallest and one of the largest count, for rules on all entities together."""
-        fast = spec.fast
-        if p >= fast.codes.size or fast.who.size == 0:
-            return None
-        return int(fast.who[0]), int(fast.who[fast.split])
 
     def at_once(self, spec: Spec, runs: int) -> int:
         """See `Backend`: handing over a small block takes longer than the block."""

@@ -1,8 +1,8 @@
-"""The GPU as four verbs: put an array there, make room, launch a kernel, take an array back.
+"""The GPU as four verbs: put an array there, make room, launch a kernel, take an array back; and what runs a job on it.
 
 This is the only module that imports CuPy, and only when a GPU is asked for. The kernels are CUDA C++ in the folders `cuda`,
 compiled for the device at hand by NVRTC when first used (CuPy keeps the result on disk). Who wants to run them elsewhere gives
-another `Device`: the tests compile the same source for the processor, one thread a team.
+another class with the methods of `Device`: the tests compile the same source for the processor, one thread a team.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,47 +29,6 @@ OPTIONS = ("--std=c++17", "--fmad=false")
 """Nothing is fused but where the source says so: the bits of the noise are those of the processor."""
 
 
-class Device(Protocol):
-    """Something that runs the kernels."""
-
-    name: str
-
-    def free(self) -> int:
-        """Bytes of memory that can still be had."""
-
-    def put(self, array: NDArray[Any], *, wait: bool = True) -> Any:
-        """A copy of an array, there; without `wait` for this thread's own kernels alone."""
-
-    def room(self, shape: tuple[int, ...], dtype: Any = np.float64, *, zero: bool = False) -> Any:
-        """An array there, with zeros or with anything."""
-
-    def get(self, array: Any) -> NDArray[Any]:
-        """A copy of an array, here. Waits for what was launched before."""
-
-    def address(self, array: Any) -> int:
-        """Where an array is, for a structure that holds a pointer to it."""
-
-    def launch(
-        self,
-        kernel: Kernel,
-        grid: tuple[int, int],
-        block: int,
-        args: tuple[Any, ...],
-        room: int = 0,
-        together: bool = False,
-    ) -> None:
-        """Grid x block threads of a kernel, after all that was launched before.
-
-        `room`: bytes that the threads of a block share; `together`: whether these add up together.
-        """
-
-    def launch_all(self, launches: list[Launch]) -> None:
-        """Launches that do not need each other, side by side: no one waits for the last threads of another."""
-
-    def wait(self) -> None:
-        """Until everything launched so far is done."""
-
-
 class Kernel:
     """A kernel by its name, of some sources compiled with some macros (KIND=0: for Laplace noise)."""
 
@@ -83,17 +42,19 @@ class Kernel:
 
 
 class Launch(NamedTuple):
-    """The arguments of `Device.launch`."""
+    """Grid x block threads of a kernel."""
 
     kernel: Kernel
     grid: tuple[int, int]
     block: int
     args: tuple[Any, ...]
     room: int = 0
+    """Bytes that the threads of a block share."""
     together: bool = False
+    """Whether these add up together."""
 
 
-class CupyDevice:
+class Device:
     """A CUDA device by CuPy; every thread of this process works in a stream of its own."""
 
     def __init__(self, cupy: Any) -> None:
@@ -111,11 +72,11 @@ class CupyDevice:
         return self._mine.stream
 
     def free(self) -> int:
-        """What the driver has left, and what CuPy holds unused."""
+        """Bytes of memory that can still be had: what the driver has left, and what CuPy holds unused."""
         return int(self.cupy.cuda.runtime.memGetInfo()[0]) + int(self.cupy.get_default_memory_pool().free_bytes())
 
     def put(self, array: NDArray[Any], *, wait: bool = True) -> Any:
-        """See `Device`. Who waits may hand the array to every stream."""
+        """A copy of an array, there; without `wait` for this thread's own kernels alone. Who waits may hand it to every stream."""
         with self.stream, _clear(self):
             out = self.cupy.asarray(array)
             if wait:
@@ -123,12 +84,12 @@ class CupyDevice:
         return out
 
     def room(self, shape: tuple[int, ...], dtype: Any = np.float64, *, zero: bool = False) -> Any:
-        """See `Device`."""
+        """An array there, with zeros or with anything."""
         with self.stream, _clear(self):
             return (self.cupy.zeros if zero else self.cupy.empty)(shape, dtype)
 
     def get(self, array: Any) -> NDArray[Any]:
-        """See `Device`."""
+        """A copy of an array, here. Waits for what was launched before."""
         with self.stream:
             if array.nbytes < PINNED:
                 return np.asarray(array.get())
@@ -137,24 +98,19 @@ class CupyDevice:
             return out
 
     def address(self, array: Any) -> int:
-        """See `Device`."""
+        """Where an array is, for a structure that holds a pointer to it."""
         return int(array.data.ptr)
 
-    def launch(
-        self,
-        kernel: Kernel,
-        grid: tuple[int, int],
-        block: int,
-        args: tuple[Any, ...],
-        room: int = 0,
-        together: bool = False,
-    ) -> None:
-        """See `Device`."""
+    def launch(self, one: Launch) -> None:
+        """Grid x block threads of a kernel, after all that was launched before."""
         with self.stream:
-            self._function(kernel)((*grid, 1), (block, 1, 1), args, shared_mem=room)
+            self._started(one)
 
     def launch_all(self, launches: list[Launch]) -> None:
-        """See `Device`: in some streams beside this thread's own, which goes on when all are done."""
+        """Launches that do not need each other, side by side: no one waits for the last threads of another.
+
+        They are in some streams beside this thread's own, which goes on when all are done.
+        """
         if not hasattr(self._mine, "beside"):
             self._mine.beside = [self.cupy.cuda.Stream(non_blocking=True) for _ in range(BESIDE)]
         beside, begun = self._mine.beside[: len(launches)], self.stream.record()
@@ -162,13 +118,16 @@ class CupyDevice:
             stream.wait_event(begun)
         for k, one in enumerate(launches):
             with beside[k % len(beside)]:
-                self._function(one.kernel)((*one.grid, 1), (one.block, 1, 1), one.args, shared_mem=one.room)
+                self._started(one)
         for stream in beside:
             self.stream.wait_event(stream.record())
 
     def wait(self) -> None:
-        """See `Device`."""
+        """Until everything launched so far is done."""
         self.stream.synchronize()
+
+    def _started(self, one: Launch) -> None:
+        self._function(one.kernel)((*one.grid, 1), (one.block, 1, 1), one.args, shared_mem=one.room)
 
     def _function(self, kernel: Kernel) -> Any:
         key = (kernel.name, kernel.macros, kernel.sources)
@@ -182,10 +141,27 @@ class CupyDevice:
             return self._functions[key]
 
 
+class Runner:
+    """A job on a device: kernels of some sources, compiled with some macros."""
+
+    def __init__(self, device: Device, macros: tuple[str, ...], sources: tuple[Path, ...]) -> None:
+        self.device, self.macros, self.sources = device, macros, sources
+
+    def of(
+        self, name: str, grid: tuple[int, int], block: int, args: tuple[Any, ...], room: int = 0, together: bool = False
+    ) -> Launch:
+        """A launch of a kernel by its name."""
+        return Launch(Kernel(name, self.macros, self.sources), grid, block, args, room, together)
+
+    def each(self, name: str, threads: int, args: tuple[Any, ...], rows: int = 1, block: int = 128) -> None:
+        """At least so many threads of a kernel, for each of some rows."""
+        self.device.launch(self.of(name, (ceil_div(threads, block), rows), block, args))
+
+
 class _clear:
     """An allocation that fails as one line."""
 
-    def __init__(self, device: CupyDevice) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
 
     def __enter__(self) -> None:
@@ -211,7 +187,7 @@ def gpu() -> Device:
         raise UnsupportedError(f"no GPU can be used: {_line(error)}") from None
     if count == 0:
         raise UnsupportedError("no GPU can be used: CUDA finds none")
-    return CupyDevice(cupy)
+    return Device(cupy)
 
 
 def _line(error: Exception) -> str:

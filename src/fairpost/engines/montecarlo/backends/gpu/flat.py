@@ -17,7 +17,7 @@ import numpy as np
 
 from fairpost.engines.montecarlo.backends.base import Asked, Block, Floats, Partial
 from fairpost.engines.montecarlo.backends.cpu.blocks import Fast, _fast, compiled
-from fairpost.engines.montecarlo.backends.gpu.device import HERE, NULL, Device, Kernel, Launch, ceil_div
+from fairpost.engines.montecarlo.backends.gpu.device import HERE, NULL, Device, Runner, ceil_div
 from fairpost.engines.montecarlo.backends.gpu.grouped import Grouped, grouped, put_groups
 from fairpost.engines.montecarlo.backends.gpu.laws import Laws
 from fairpost.errors import UnsupportedError
@@ -133,11 +133,12 @@ def blocks_at_once(spec: Spec, runs: int, free: int) -> int:
     return max(1, min(fit, TOGETHER // (8 * int(spec.x.size))) // runs)
 
 
-class _Run:
+class _Run(Runner):
     """Some blocks of equally many runs, one after the other, under way; several only where all their rows fit."""
 
     def __init__(self, spec: Spec, device: Device, seed: int, blocks: Sequence[Block]) -> None:
-        self.spec, self.device, self.seed = spec, device, np.uint64(seed)
+        super().__init__(device, (f"KIND={spec.kind}",), SOURCES)
+        self.spec, self.seed = spec, np.uint64(seed)
         self.first, self.runs, self.blocks = blocks[0].first, blocks[0].runs, len(blocks)
         self.held, self.n = _held(spec, device), int(spec.x.size)
         self.pieces = ceil_div(self.n, PIECE)
@@ -145,9 +146,6 @@ class _Run:
         self.odd = np.zeros((self.blocks, spec.count), dtype=np.int64)
         self.pairs: list[list[Floats]] = [[] for _ in range(spec.count)]
         self.waiting: list[tuple[int, str, Any]] = []
-
-    def kernel(self, name: str) -> Kernel:
-        return Kernel(name, (f"KIND={self.spec.kind}",), SOURCES)
 
     def run(self) -> list[Partial]:
         groups = max((one.count for one in self.held.groups), default=0)
@@ -159,7 +157,7 @@ class _Run:
         out = self.device.room((self.blocks, self.spec.count, self.pieces, PLANES * PIECE))
         many = self.blocks * self.spec.count * self.pieces
         args = (np.int64(many), np.int32(self.runs), self.work, out)
-        self.device.launch(self.kernel("finish"), (ceil_div(many * PIECE, 256), 1), 256, args)
+        self.each("finish", many * PIECE, args, block=256)
         sums, pairs = self.device.get(out), self.followed()
         return [Partial(self.runs, sums[b], pairs[b], self.odd[b]) for b in range(self.blocks)]
 
@@ -177,11 +175,10 @@ class _Run:
 
     def rows(self, begin: int, runs: int, order: Any) -> Any:
         rows = self.device.room((runs, self.n))
-        grid = (ceil_div(ceil_div(self.n, 2), 256), min(runs, 65535))
         args = (
             self.held.laws.records, self.seed, np.uint64(self.first + begin), np.int32(runs), np.int64(self.n), order, rows,
         )  # fmt: skip
-        self.device.launch(self.kernel("draw_rows"), grid, 256, args)
+        self.each("draw_rows", ceil_div(self.n, 2), args, min(runs, 65535), 256)
         return rows
 
     def together(self, begin: int, runs: int, rows: Any) -> None:
@@ -189,10 +186,8 @@ class _Run:
         f, n, device = self.spec.fast, np.int64(self.n), self.device
         many, lanes, held = int(f.codes.size), 1024 if self.n >= WIDE else 64, self.held
         par, odd = device.room((many, runs, NUMBERS)), device.room((many, runs), np.int32)
-        device.launch(
-            self.kernel("solve_flat"), (runs, many), min(lanes, 512), (held.rules, np.int32(lanes), n, held.x, rows, par, odd), 16 * lanes,
-            together=True,
-        )  # fmt: skip
+        found = (held.rules, np.int32(lanes), n, held.x, rows, par, odd)
+        device.launch(self.of("solve_flat", (runs, many), min(lanes, 512), found, 16 * lanes, together=True))
         size = np.int64(self.pieces * WORK_PLANES * PIECE)
         ends = (
             np.int32(self.blocks),
@@ -200,16 +195,15 @@ class _Run:
             n,
             np.int32(begin == 0),
             np.int32(self.spec.count),
-            size,
         )
-        args = (held.rules, *ends, held.x, rows, par, self.work)
-        device.launch(self.kernel("moments_flat"), (2 * ceil_div(self.n, 64), many * self.blocks), 64, args)
+        args = (held.rules, *ends, size, held.x, rows, par, self.work)
+        device.launch(self.of("moments_flat", (2 * ceil_div(self.n, 64), many * self.blocks), 64, args))
         self.waiting += [(p, "odd", odd[p]) for p in range(many) if f.codes[p] > SIMPLEX]
         if f.who.size and (f.codes <= SIMPLEX).any():
             pair = device.room((many, runs, 2))
             two = (held.who, np.int32(f.who.size), np.int32(f.split))
             more = (held.rules, np.int32(runs), n, held.x, rows, par, *two, pair)
-            device.launch(self.kernel("pair_flat"), (ceil_div(runs, 64), many), 64, more)
+            self.each("pair_flat", runs, more, many, 64)
             self.waiting += [(p, "pair", pair[p]) for p in range(many) if f.codes[p] <= SIMPLEX]
 
     def by_group(self, p: int, begin: int, runs: int, rows: Any) -> None:
@@ -217,13 +211,13 @@ class _Run:
         there, device = self.held.groups[p - int(self.spec.fast.codes.size)], self.device
         par, odd = device.room((runs, there.count, PLACES)), device.room((runs, there.count), np.int32)
         args = (there.record, rows, par, odd)
-        device.launch(self.kernel("solve_groups"), (runs * there.count, 1), there.threads, args, together=True)
+        device.launch(self.of("solve_groups", (runs * there.count, 1), there.threads, args, together=True))
         per, launches = runs // self.blocks, []
         for b in range(self.blocks):
             mine = slice(b * per, (b + 1) * per)
             more = (there.record, np.int32(per), rows[mine], par[mine], np.int32(begin == 0), self.work[b, p])
-            launches.append(Launch(self.kernel("moments_groups"), (ceil_div(self.n, 64), 1), 64, more))
-        device.launch_all(launches) if len(launches) > 1 else device.launch(*launches[0])
+            launches.append(self.of("moments_groups", (ceil_div(self.n, 64), 1), 64, more))
+        device.launch_all(launches) if len(launches) > 1 else device.launch(launches[0])
         self.waiting.append((p, "odd", odd))
 
     def collect(self) -> None:

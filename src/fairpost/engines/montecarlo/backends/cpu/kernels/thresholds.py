@@ -45,18 +45,9 @@ def _outcome(
 
 @kernel
 def _add(
-    eta: Floats,
-    out: Floats,
-    factor: float,
-    slope: float,
-    lift: float,
-    one: float,
-    base: Floats,
-    w: Floats,
-    g: Floats,
-    dust: float,
-    piece: Floats,
-) -> None:
+    eta: Floats, out: Floats, factor: float, slope: float, lift: float, one: float, base: Floats, w: Floats,
+    g: Floats, dust: float, piece: Floats,
+) -> None:  # fmt: skip
     """One run's d and e of one piece of entities, less the centre, into its sums; `one` is 1, not known to LLVM."""
     wide_vectors()
     for i in range(base.size):
@@ -73,16 +64,9 @@ def _add(
 
 @kernel
 def _centre(
-    eta: Floats,
-    out: Floats,
-    factor: float,
-    common: float,
-    share: bool,
-    base: Floats,
-    w: Floats,
-    g: Floats,
+    eta: Floats, out: Floats, factor: float, common: float, share: bool, base: Floats, w: Floats, g: Floats,
     sums: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """The first run's d as the centre."""
     for j in range(base.size):
         linear = w[j] * eta[j] - base[j] * common if share else eta[j] - common
