@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.errors import BudgetError, InputError, LedgerError, ParameterError, UnsupportedError
-from fairpost.noise.conversion import rho_of
+from fairpost.noise.calibration import rho_of
 from fairpost.release import store
 from fairpost.release.amounts import amount, rounded, text
 from fairpost.release.chain import Entry, Findings, canonical, check_chain, digest, hash_of

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fairpost.noise.conversion import epsilon_of
+from fairpost.noise.calibration import epsilon_of
 from fairpost.release import tree_rules
 from fairpost.release.amounts import decimal_of, text
 from fairpost.release.chain import Entry
