@@ -87,7 +87,7 @@ LONG = {
     "engines/test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
     # slow oracles: enumeration, brute force, coverage over many seeds; quick cases of the same stay
     "rules/test_affine": ("test_feasible_and_infeasible_systems_are_told_apart_as_by_linear_programming",),
-    "engines/test_bounds": tuple(
+    "bounds/test_bounds": tuple(
         f"test_tails_of_few_discrete_laplace_noises_far_out[{n}-1000.0]" for n in (3, 4, 12, 39)
     ),
     "results/test_estimate": (
