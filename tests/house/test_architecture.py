@@ -264,7 +264,7 @@ ASKED = {
     ("engines/montecarlo/backends/gpu/grouped.py", "KeepsTotal"): "where its totals come from",
     ("engines/montecarlo/backends/gpu/grouped.py", "Allocating"): "where its weights come from",
     ("audit.py", "Paying"): "a programme needs a rule that pays by it",
-    ("rules/programme/base.py", "DiscreteLaplace"): "the repairs invert this noise and no other",
+    ("rules/programme/paying.py", "DiscreteLaplace"): "the repairs invert this noise and no other",
 }
 """Who asks for a concrete class outside its room, and why."""
 

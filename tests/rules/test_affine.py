@@ -14,8 +14,7 @@ from scipy.optimize import linprog
 
 import fairpost as fp
 from fairpost import errors
-from fairpost.rules.affine import dual as _dual
-from fairpost.rules.affine import farkas as _farkas
+from fairpost.rules.affine import system as _system
 from fairpost.rules.affine.projection import Affine, AffineNonnegative
 from fairpost.rules.affine.tree import Tree, tree_constraints
 from support.oracles import definitions
@@ -454,8 +453,8 @@ def test_feasible_and_infeasible_systems_are_told_apart_as_by_linear_programming
 def test_a_proof_is_a_farkas_vector_of_the_matrix_that_was_given():
     A = random_sparse(np.random.default_rng(4), 12, 30)
     b = A @ np.where(np.arange(30) % 3, 5.0, -5.0)
-    system = _dual.analyse(sparse.csr_array(A), b)
-    z = system.original(_farkas._refute(system))
+    system = _system.analyse(sparse.csr_array(A), b)
+    z = system.original(_system._refute(system))
     assert (A.T @ z).min() >= -1e-12 * np.abs(z).max()
     assert b @ z <= -1e-3 * np.abs(b * z).sum()
 

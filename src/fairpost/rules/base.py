@@ -18,8 +18,7 @@ from fairpost.noise.base import Mechanism
 from fairpost.noise.threshold import Threshold
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem
-from fairpost.rules.control import Control
-from fairpost.rules.probe import reach
+from fairpost.rules.control import Control, reach
 
 Floats = NDArray[np.float64]
 

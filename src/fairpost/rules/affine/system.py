@@ -1,15 +1,19 @@
-"""A v = b made ready for the kernels: scaled, ordered, analysed."""
+"""A v = b made ready for the kernels (scaled, ordered, analysed), and whether it has a solution at all.
+
+A proof that it has none, of any sign or with v >= 0, is a weight for each row, z: the weighted rows have coefficients A' z = 0
+(v of any sign) or A' z >= 0 (v >= 0, Farkas), and their right sides add up to b' z < 0, which no such v can meet.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.errors import InfeasibleError
+from fairpost.errors import InfeasibleError, ToleranceError
 
 if TYPE_CHECKING:
     from fairpost.rules.affine.kernels.ldl import Factor, Matrix
@@ -19,6 +23,9 @@ Ints = NDArray[np.int64]
 
 ACCEPTED, KKT = 1e-11, 1e-9  # what a solution may leave in A v = b, and in v = (y - A' mu)_+
 STEPS = 3000  # of Newton's method, at most; a handful is usual
+
+CONSISTENT = 1e-10  # b may contradict itself by this part of what a row adds up: public totals carry rounding
+FIRST = 60  # Newton's steps before a proof is looked for
 
 
 class Solution(NamedTuple):
@@ -207,3 +214,86 @@ def _matrix(A: Any, first: Ints, kept: Ints) -> Matrix:
         is_kept,
         kept.astype(np.int64),
     )
+
+
+# ------------------------------------------------------------------ proofs that there is no solution
+
+
+def consistent(system: System, n: int) -> System:
+    """The system, where some v of any sign solves it; an `InfeasibleError` where none does.
+
+    The least v in norm is (P) at y = 0. What it leaves, r = b - A v, is the least-squares residual: A' r = 0
+    and b' r = |r|^2, so z = -r is a proof unless r is 0. An r of rounding size is taken out of b.
+    """
+    from fairpost.rules.affine.kernels import ldl
+
+    v, error = system.equality(np.zeros(n))
+    if error <= 1e-14:
+        return system
+    r = ldl.residual(system.matrix, system.b, v[system.columns])
+    if error <= CONSISTENT:
+        return replace(system, b=system.b - r)
+    z = _clear(system, -r, np.diff(system.matrix.first).astype(np.float64), system.whole)
+    if not _proves(system, z, signed=True):
+        raise ToleranceError(f"rows of A are too nearly dependent: A v = b leaves {error:.1e} of what a row adds up")
+    raise InfeasibleError(_message(system, z, "no v satisfies", "coefficients 0"))
+
+
+def feasible(system: System, n: int) -> None:
+    """An `InfeasibleError` where no v >= 0 solves a consistent system.
+
+    A solution of (P_+) shows that there is one. Where Newton's method runs away, or ends far beyond the least
+    v of any sign, a proof decides.
+    """
+    least, _ = system.equality(np.zeros(n))
+    found = system.nonnegative(least, FIRST)
+    if found.accurate and found.values.max() <= 1e3 * np.abs(least).max():
+        return
+    z = _refute(system)
+    if z is not None:
+        raise InfeasibleError(_message(system, z, "no v >= 0 satisfies", "coefficients >= 0"))
+    if not system.nonnegative(least).accurate:
+        raise ToleranceError("neither a v >= 0 with A v = b nor a proof that there is none was found")
+
+
+def _refute(system: System) -> Floats | None:
+    """A proof that no v >= 0 solves the system, or None: min b' z subject to A' z >= 0 and |z_i| <= 1, by HiGHS."""
+    from scipy.optimize import linprog
+
+    A = system.sparse()
+    found = linprog(system.b, A_ub=-A.T, b_ub=np.zeros(A.shape[1]), bounds=(-1.0, 1.0), method="highs-ds")
+    if found.x is None:
+        return None
+    z = np.asarray(found.x)
+    return z if _proves(system, z, signed=False) else None
+
+
+def _clear(system: System, z: Floats, weight: Floats, factor: Factor) -> Floats:
+    """Takes from z its part in the range of A_F, and entries that are rounding."""
+    from fairpost.rules.affine.kernels import ldl
+
+    A = system.sparse()
+    for _ in range(4):
+        z = z - ldl.solve(factor, A @ (weight * (A.T @ z)))
+    return np.where(np.abs(z) > 1e-14 * np.abs(z).max(), z, 0.0)
+
+
+def _proves(system: System, z: Floats, signed: bool) -> bool:
+    """Whether A' z >= 0 (`signed`: = 0) up to rounding in the sums, and b' z < 0 well beyond it."""
+    A, b = system.sparse(), system.b
+    image, size = A.T @ z, abs(A).T @ np.abs(z)
+    wrong = np.abs(image) if signed else np.maximum(-image, 0.0)
+    small = bool((wrong <= 1e-12 * size + 1e-13 * size.max()).all())
+    return small and bool(b @ z < -1e-9 * (np.abs(b) @ np.abs(z)))
+
+
+def _message(system: System, z: Floats, claim: str, left: str) -> str:
+    """The proof in one line: the rows with the largest weights, and what all of them add up to."""
+    weights = system.original(z)
+    weights /= np.abs(weights).max()
+    weights[np.abs(weights) < 1e-9] = 0.0
+    rows = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
+    names = " + ".join(f"{weights[i]:.4g} x row {i}" for i in np.sort(rows[:4]))
+    more = f" + {rows.size - 4} more rows" if rows.size > 4 else ""
+    right = weights[system.order] @ (system.b / system.scale)
+    return f"{claim} A v = b: {names}{more} gives {left} on the left and {right:.6g} on the right"
