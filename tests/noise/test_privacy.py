@@ -238,11 +238,6 @@ def test_zcdp_is_rounded_up():
     assert (calibration.gaussian_sigma_zcdp(0.5), calibration.gaussian_rho(1.0)) == (1.0, 0.5)
 
 
-def test_pure_dp_from_rho():
-    assert calibration.pure_from_rho(0.5) == 1.0
-    assert calibration.pure_from_rho(2.0) == 2.0
-
-
 def test_the_default_sensitivity_of_the_rules_is_1():
     for rule, given in [
         (calibration.laplace_scale, (0.4,)),
