@@ -52,6 +52,9 @@ class _OnAffineSet(PostProcessing):
         object.__setattr__(self, "b", b)
         object.__setattr__(self, "_system", consistent(analyse(A, b), self.n))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.A, self.b)  # a factor cannot be handed to another process
+
     @property
     def problem(self) -> Release:
         """The counts themselves."""
