@@ -69,13 +69,6 @@ def test_it_agrees_with_the_tables_where_both_serve() -> None:
             assert found == pytest.approx(sum_lattice.tail_of_entry(u, n, noise, k), rel=1e-10)
 
 
-def test_where_copies_matter_it_steps_back() -> None:
-    u = np.array([0.0, 5.0])
-    assert sum_law.whole_tail(u, 3, fp.DiscreteLaplace(20.0), 0) is None  # (20 pi)^-4 at the second peak
-    assert sum_law.whole_tail(u, 4000, fp.DiscreteGaussian(20.0), 0) is None  # e^{-sigma^2 pi^2 / 2n}
-    assert sum_law.whole_tail(u, 10, fp.DiscreteLaplace(2.0), 0) is None
-
-
 @pytest.mark.parametrize("noise", [fp.DiscreteGaussian(1e4), fp.DiscreteLaplace(1e4)])
 def test_a_large_scale_is_close_to_continuous_noise(noise: fp.noise.Law) -> None:
     """1/12 of the squared lattice spacing against the variance: 1e-9 of it here."""

@@ -123,7 +123,7 @@ LONG = {
         "test_ranges_hold_at_every_corner_and_inside[True-both]",
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),
-    "problems/test_sharing": ("test_floors_on_districts[both]", "test_floors_by_mean_field_and_by_simulation"),
+    "problems/test_sharing": ("test_floors_by_mean_field_and_by_simulation",),
     "results/test_schemas": ("test_real_documents_pass_and_have_no_key_that_is_not_published[plan]",),
     "rules/test_threshold": ("test_both_forms_are_what_the_definition_says",),
 }
