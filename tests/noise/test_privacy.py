@@ -507,10 +507,10 @@ def test_a_search_that_ends_at_0_goes_on_until_the_promise_is_shown(monkeypatch)
     """With delta a hair below the total variation the root may be 0 by rounding, from where steps in proportion lead nowhere."""
     monkeypatch.setattr(calibration, "root", lambda *given, **more: 0.0)
     ratio = math.nextafter(0.5, math.inf)
-    for delta in (math.exp(calibration._log_delta(0.0, ratio)) * (1 - 1e-14), 1e-5):
+    for delta in (math.exp(calibration._gaussian_log_delta(0.0, ratio)) * (1 - 1e-14), 1e-5):
         found = calibration.gaussian_epsilon(2.0, delta)
         assert found > 0
-        assert calibration._log_delta(found, ratio) <= math.log(delta)
+        assert calibration._gaussian_log_delta(found, ratio) <= math.log(delta)
 
 
 def log_delta(epsilon, ratio):
@@ -528,13 +528,13 @@ def test_the_margin_of_a_gaussian_promise_is_its_rounding(epsilon, ratio):
     """What is added is 8 eps (4 + v^2); the arithmetic itself has moved it by less than 1 of the 8."""
     exact, _, v = log_delta(epsilon, ratio)
     unit = 2.0**-52 * float(4 + v * v)
-    margin = float(mp.mpf(calibration._log_delta(epsilon, ratio)) - exact) / unit
+    margin = float(mp.mpf(calibration._gaussian_log_delta(epsilon, ratio)) - exact) / unit
     assert 6 < margin < 9
 
 
 @pytest.mark.parametrize(("epsilon", "ratio"), [(1.0, 80.0), (1.0, 1e3), (1e-3, 1e200), (5.0, 1e308)])
 def test_a_noise_that_hides_nothing_has_delta_1(epsilon, ratio):
-    assert calibration._log_delta(epsilon, ratio) == 0.0
+    assert calibration._gaussian_log_delta(epsilon, ratio) == 0.0
 
 
 @pytest.mark.parametrize(("epsilon", "ratio"), [(1.0, 1e-9), (3.0, 1e-10)])
@@ -542,7 +542,7 @@ def test_a_delta_beyond_the_reach_of_doubles_is_bounded(epsilon, ratio):
     """phi(u) R(u) in the place of phi(u) (R(u) - R(v)): larger by some log(u^2) = 42."""
     exact, u, v = log_delta(epsilon, ratio)
     rounding = 8 * 2.0**-52 * float(4 + v * v)
-    found = mp.mpf(calibration._log_delta(epsilon, ratio)) - exact
+    found = mp.mpf(calibration._gaussian_log_delta(epsilon, ratio)) - exact
     assert 0.9 * rounding < found < 1.1 * rounding + 2 * float(mp.log(u)) + 50
 
 

@@ -265,7 +265,16 @@ class Gaussian(ConcentratedNoise):
         return Threshold(BEST * self.sigma)
 
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Floats:
-        """E[(eta - c)^k e^{s (eta - c)}; eta > c].
+        """E[(eta - c)^k e^{s (eta - c)}; eta > c]."""
+        return self.uppers_to(c, s, k)[k]
+
+    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """`upper` for k = 0, 1 and 2."""
+        zeroth, one, two = self.uppers_to(c, s, 2)
+        return zeroth, one, two
+
+    def uppers_to(self, c: ArrayLike, s: ArrayLike, last: int) -> list[Floats]:
+        """`upper` for k = 0 to `last`.
 
         With t = c/sigma and q = t - s sigma it is sigma^k e^{-t^2/2} I_k(q) / sqrt(2 pi), where
         I_k(q) = int_0^inf v^k e^{-v^2/2 - q v} dv. For q < 0 it is the transform of the whole line, E[(N - q)^k] with the
@@ -275,11 +284,13 @@ class Gaussian(ConcentratedNoise):
         cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s, dtype=np.float64))
         t = cut / sigma
         q = t - s * sigma
-        flip = q < 0
-        part = np.exp(-t * t / 2) / np.sqrt(2 * np.pi) * _tail(np.abs(q), k)
-        exponent = np.where(flip, (s * sigma) ** 2 / 2 - s * cut, 0.0)
-        whole = np.exp(exponent) * (1.0, -q, q * q + 1)[k]
-        return np.asarray(sigma**k * np.where(flip, whole - (-1) ** k * part, part))
+        flip, density = q < 0, np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+        line = np.exp(np.where(flip, (s * sigma) ** 2 / 2 - s * cut, 0.0))
+        out = []
+        for k, tail in enumerate(_tails(np.abs(q), last)):
+            part, whole = density * tail, line * (1.0, -q, q * q + 1)[k]
+            out.append(np.asarray(sigma**k * np.where(flip, whole - (-1) ** k * part, part)))
+        return out
 
     def sample(self, n: int, stream: Stream) -> Floats:
         """N draws for simulation."""
@@ -288,8 +299,8 @@ class Gaussian(ConcentratedNoise):
         return streams.gaussian(n, self.sigma, stream.seed, stream.run)
 
 
-def _tail(q: Floats, k: int) -> Floats:
-    """I_k(q) = int_0^inf v^k e^{-v^2/2 - q v} dv for q >= 0.
+def _tails(q: Floats, last: int) -> list[Floats]:
+    """I_k(q) = int_0^inf v^k e^{-v^2/2 - q v} dv for q >= 0 and k = 0 to `last`.
 
     By parts k I_{k-1} = I_{k+1} + q I_k, so that r_k = I_k / I_{k-1} = k / (q + r_{k+1}): taken from r_80 = 0 downwards nothing
     cancels, and from q = 3 on what is cut off is below 1e-16 (1e-11 at q = 2 from r_60). Below 3, I_1 = 1 - q I_0 and
@@ -298,14 +309,14 @@ def _tail(q: Floats, k: int) -> Floats:
     from scipy.special import erfcx
 
     zeroth = np.sqrt(np.pi / 2) * erfcx(q / np.sqrt(2))
-    if k == 0:
-        return np.asarray(zeroth)
+    if last == 0:
+        return [zeroth]
     large = np.maximum(q, 3.0)
     second, ratio = np.zeros_like(q), np.zeros_like(q)
     for j in range(80, 0, -1):
         second, ratio = ratio, j / (large + ratio)
     first = np.where(q < 3, 1 - q * zeroth, zeroth * ratio)
-    return np.asarray(first if k == 1 else np.where(q < 3, zeroth - q * first, first * second))
+    return [zeroth, first, np.where(q < 3, zeroth - q * first, first * second)][: last + 1]
 
 
 def _growth(z: Floats, head: Floats, tail: Floats, k: int) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import comb
 from typing import ClassVar, final
 
 import numpy as np
@@ -17,6 +18,8 @@ from fairpost.noise.threshold import Threshold
 
 SMOOTH = 16.0
 """From this sigma on the discrete Gaussian's best ramp is the Gaussian's threshold, centred."""
+LISTED = 4096.0
+"""Up to this sigma sums without a tilt are kept in a list."""
 MAX_TABLE = 2**25
 """The longest table of masses: a sigma of 1.1e6."""
 LARGE = 4.0
@@ -193,7 +196,7 @@ class DiscreteGaussian(ConcentratedNoise):
         """P(eta <= u): by symmetry P(eta >= -m) for m = floor u < 0, else 1 - P(eta >= m + 1)."""
         m = np.floor(np.asarray(u, dtype=np.float64))
         start = np.abs(m + (m >= 0))
-        tail = partial_sums(self.sigma, self._log_norm(), start.ravel(), np.zeros(m.size))[0].reshape(m.shape)
+        tail = self._sums(start, np.zeros(m.shape), 0)[0]
         return np.asarray(np.where(m < 0, tail, 1.0 - tail))
 
     def cgf(self, s: ArrayLike) -> Numbers:
@@ -248,18 +251,29 @@ class DiscreteGaussian(ConcentratedNoise):
 
     def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Floats:
         """E[(eta - c)^k e^{s (eta - c)}; eta > c]."""
-        return self.uppers(c, s)[k]
+        return self._uppers_to(c, s, k)[k]
 
     def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """`upper` for k = 0, 1 and 2, which have their sums in common. Below -15 sigma there is no mass to speak of (e^-112)."""
+        """`upper` for k = 0, 1 and 2, which have their sums in common."""
+        zeroth, one, two = self._uppers_to(c, s, 2)
+        return zeroth, one, two
+
+    def _uppers_to(self, c: ArrayLike, s: ArrayLike, last: int) -> list[Floats]:
+        """For k = 0 to `last`. Below -15 sigma there is no mass to speak of (e^-112)."""
         cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s, dtype=np.float64))
-        lowest = -np.ceil(15 * self.sigma + 1)
-        first = np.maximum(np.floor(cut) + 1, lowest)
-        gap = first - cut
-        found = partial_sums(self.sigma, self._log_norm(), first.ravel(), s.ravel())
-        zeroth, one, two = (part.reshape(cut.shape) for part in found)
+        first = np.maximum(np.floor(cut) + 1, -np.ceil(15 * self.sigma + 1))
+        sums, gap = self._sums(first, s, last), first - cut
         lift = np.exp(s * gap)
-        return lift * zeroth, lift * (one + gap * zeroth), lift * (two + gap * (2 * one + gap * zeroth))
+        return [lift * sum(comb(k, j) * gap ** (k - j) * sums[j] for j in range(k + 1)) for k in range(last + 1)]
+
+    def _sums(self, first: Floats, s: Floats, last: int) -> list[Floats]:
+        """sum_{l >= 0} l^j e^{sl} P(eta = first + l) for j = 0 to `last`; without a tilt from a list, where one is short."""
+        if self.sigma <= LISTED and not np.any(s):
+            reach, sums = _untilted(self.sigma, self._log_norm())
+            place = np.minimum(first + reach, sums.shape[1] - 1).astype(np.int64)
+            return [sums[j][place] for j in range(last + 1)]
+        found = partial_sums(self.sigma, self._log_norm(), first.ravel(), s.ravel(), last)
+        return [part.reshape(first.shape) for part in found]
 
     def sample(self, n: int, stream: Stream) -> Floats:
         """N draws for simulation, as floats that are whole numbers."""
@@ -282,6 +296,24 @@ def _least_range(sigma: float) -> float:
     best = float(levels[np.argmin([cost(level) for level in levels])])
     found = minimize_scalar(cost, bounds=(max(best - 0.05, 0.0), best + 0.05), method="bounded")
     return float(found.x) if found.fun < cost(best) else best
+
+
+@lru_cache(maxsize=4)
+def _untilted(sigma: float, log_norm: float) -> tuple[int, Floats]:
+    """S_j(m) = sum_{i >= m} (i - m)^j P(eta = i) for j = 0, 1, 2 and m = -reach, ..., reach + 1, where they are 0.
+
+    S_1(m) = (S_1 + S_0)(m + 1) and S_2(m) = (S_2 + 2 S_1 + S_0)(m + 1): positive terms only, added from the smallest up.
+    """
+    mass, reach = _gaussian_masses(sigma, log_norm)
+
+    def added(terms: Floats) -> Floats:
+        return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
+
+    zeroth = added(mass)
+    one = added(zeroth[1:])
+    sums = np.stack([zeroth, one, added((2 * one + zeroth)[1:])])
+    sums.flags.writeable = False
+    return reach, sums
 
 
 @lru_cache(maxsize=4)
@@ -317,44 +349,46 @@ def _gaussian_masses(sigma: float, log_norm: float) -> tuple[Floats, int]:
 # of it, which makes up for (|alpha|/2 pi)^{2R} (at sigma = 4, alpha = -2: 1e-24), and from alpha sigma = -FAR on the end adds nothing.
 
 
-def partial_sums(sigma: float, log_norm: float, m: Floats, s: Floats) -> list[Floats]:
-    """S_0, S_1 and S_2 for each whole m and s; log_norm = log sum_k e^{-k^2/2 sigma^2}."""
+def partial_sums(sigma: float, log_norm: float, m: Floats, s: Floats, last: int = 2) -> list[Floats]:
+    """S_0 to S_last for each whole m and s; log_norm = log sum_k e^{-k^2/2 sigma^2}."""
     alpha = m / sigma**2 - s
     first = np.exp(-((m / sigma) ** 2) / 2 - log_norm)
-    out = [np.empty(m.shape) for _ in range(3)]
+    out = [np.empty(m.shape) for _ in range(last + 1)]
     summed = (alpha > STEEP) if sigma >= LARGE else np.ones(m.shape, dtype=bool)
     for where, form in ((summed, _by_terms), (~summed, _by_ends)):
         if where.any():
-            for whole, part in zip(
-                out, form(sigma, log_norm, m[where], s[where], alpha[where], first[where]), strict=True
-            ):
+            found = form(sigma, log_norm, m[where], s[where], alpha[where], first[where], last)
+            for whole, part in zip(out, found, strict=True):
                 whole[where] = part
     return out
 
 
-def _by_terms(sigma: float, log_norm: float, m: Floats, s: Floats, alpha: Floats, first: Floats) -> list[Floats]:
+def _by_terms(
+    sigma: float, log_norm: float, m: Floats, s: Floats, alpha: Floats, first: Floats, last: int
+) -> list[Floats]:
     """All terms, two products each: w(l + 1)/w(l) = e^{-alpha - (2l + 1)/2v} falls by e^{-1/v} from one to the next."""
-    last = LONGEST if sigma >= LARGE else int(np.ceil(15 * sigma + max(0.0, -float(np.min(alpha)) * sigma**2))) + 1
+    many = LONGEST if sigma >= LARGE else int(np.ceil(15 * sigma + max(0.0, -float(np.min(alpha)) * sigma**2))) + 1
     term, ratio, fall = first.copy(), np.exp(-alpha - 0.5 / sigma**2), float(np.exp(-1 / sigma**2))
-    zeroth, one, two = term.copy(), np.zeros_like(term), np.zeros_like(term)
-    for l in range(1, last + 1):
+    sums = [term.copy(), *(np.zeros_like(term) for _ in range(last))]
+    for l in range(1, many + 1):
         term *= ratio
         ratio *= fall
-        zeroth += term
-        one += l * term
-        two += (l * l) * term
-    return [zeroth, one, two]
+        for j in range(last + 1):
+            sums[j] += l**j * term
+    return sums
 
 
-def _by_ends(sigma: float, log_norm: float, m: Floats, s: Floats, alpha: Floats, first: Floats) -> list[Floats]:
+def _by_ends(
+    sigma: float, log_norm: float, m: Floats, s: Floats, alpha: Floats, first: Floats, last: int
+) -> list[Floats]:
     """The integral and its end."""
     scale = sigma * np.sqrt(2 * np.pi) * np.exp(-log_norm)
     end = np.where(alpha * sigma < -FAR, 0.0, first)
     taylor = _taylor(sigma, np.maximum(alpha, -FAR / sigma))
     out = []
-    for j in range(3):
+    for j, integral in enumerate(Gaussian(sigma).uppers_to(m, s, last)):
         add = sum(b / (2 * r) * taylor[2 * r - 1 - j] for r, b in enumerate(BERNOULLI, start=1) if 2 * r - 1 >= j)
-        out.append(scale * Gaussian(sigma).upper(m, s, j) + end * ((0.5 if j == 0 else 0.0) - add))
+        out.append(scale * integral + end * ((0.5 if j == 0 else 0.0) - add))
     return out
 
 
