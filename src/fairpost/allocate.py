@@ -21,7 +21,7 @@ from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.allocation import Allocating
 from fairpost.rules.base import finite_rows
 from fairpost.rules.programme import Paying
-from fairpost.rules.programme.base import SAME
+from fairpost.rules.programme.paying import SAME
 
 Floats = NDArray[np.float64]
 ALLOCATIONS = tuple(name for name, kind in POSTPROCESSINGS.items() if issubclass(kind, Allocating))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import exploring, main, warming
 from fairpost.paper import figures
-from fairpost.paper.districts import Runs
+from fairpost.paper.tables import Runs
 from support.helps import EVERY, help_of
 from support.releases import with_selftest
 from support.workbooks import saipe_text

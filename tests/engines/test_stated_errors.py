@@ -19,7 +19,7 @@ import pytest
 import fairpost as fp
 from fairpost.bounds import sum_law as sumlaw
 from fairpost.bounds import theorems as bounds
-from fairpost.rules.affine import dual as _dual
+from fairpost.rules.affine import system as _dual
 from fairpost.rules.affine.projection import Affine, AffineNonnegative
 from support.oracles.brute import brute_baseline, brute_pos, three, two_deficit
 from support.oracles.unclipped import expanded_shares, gaussian_shares, moments_of

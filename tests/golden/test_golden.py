@@ -263,9 +263,9 @@ def fresh(tmp_path, monkeypatch):
 def small_paper(monkeypatch):
     """The paper from few runs; of its pictures what is drawn, not how it is painted."""
     importlib.import_module("fairpost.paper.reproduce")
-    from fairpost.paper import districts, figures
+    from fairpost.paper import figures, tables
 
-    monkeypatch.setattr(sys.modules["fairpost.paper.reproduce"], "QUICK", districts.Runs(1000, 200))
+    monkeypatch.setattr(sys.modules["fairpost.paper.reproduce"], "QUICK", tables.Runs(1000, 200))
     monkeypatch.setattr(
         figures.Drawing, "files", lambda self: {f"{self.name}.{e}": drawn(self).encode() for e in ("png", "pdf")}
     )

@@ -70,6 +70,59 @@ def test_a_module_imports_only_from_the_layers_above_it():
                 assert not below, f"{path.relative_to(ROOT)} imports {module}, which is below it"
 
 
+KNOWN_RINGS = {
+    "fairpost.hierarchy": "audit blocks checkpoint gpu levels meanfield result rules simulation spec",
+    "fairpost.release": "invariants ledger request source tree_source",
+}
+"""Packages whose members import each other in a ring, and who they are. No ring grows, and one that is gone is struck off."""
+
+
+def runtime_imports(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of ours that a module imports when it is loaded or a function of it is called; not what only type checkers read."""
+    found, waiting = set(), [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom):  # `from package import module` means the module
+            inside = {f"{node.module}.{a.name}": node.module for a in node.names}
+            found |= {name if {name, f"{name}.__init__"} & set(known) else module for name, module in inside.items()}
+        waiting += ast.iter_child_nodes(node)
+    return {name if name in known else f"{name}.__init__" for name in found} & set(known)
+
+
+def rings(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The largest sets of nodes of which each reaches each."""
+    reach = {node: set(others) for node, others in graph.items()}
+    for middle in graph:
+        for node in graph:
+            if middle in reach[node]:
+                reach[node] |= reach[middle]
+    found = [frozenset(b for b in reach[a] if a in reach[b]) for a in graph if a in reach[a]]
+    return [set(ring) for ring in dict.fromkeys(found)]
+
+
+def test_packages_form_a_graph_without_rings_at_any_depth():
+    """For every package: its modules, its subpackages (each with all that is in it) and its own `__init__`, as one graph."""
+    known = {".".join(("fairpost", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
+    modules = {name: runtime_imports(path, known) for name, path in known.items()}
+    for package in (name.removesuffix(".__init__") for name in known if name.endswith(".__init__")):
+        members = {name.removeprefix(f"{package}.").split(".")[0] for name in known if name.startswith(f"{package}.")}
+        graph = {member: set() for member in members}
+        for name, asked in modules.items():
+            if name.startswith(f"{package}."):
+                member = name.removeprefix(f"{package}.").split(".")[0]
+                inside = (m.removeprefix(f"{package}.").split(".")[0] for m in asked if m.startswith(f"{package}."))
+                graph[member] |= set(inside) - {member}
+        allowed = set(KNOWN_RINGS.get(package, "").split())
+        for ring in rings(graph):
+            assert ring <= allowed, f"{package}: {', '.join(sorted(ring))} import each other in a ring"
+        assert bool(rings(graph)) == bool(allowed), f"{package} has no ring any more: strike it off KNOWN_RINGS"
+
+
 def test_the_page_lists_the_layers_in_their_order():
     page = (places.ROOT / "ARCHITECTURE.md").read_text()
     table = page.partition("| layer | what |")[2].partition("\n\n")[0]
@@ -211,7 +264,7 @@ ASKED = {
     ("engines/montecarlo/backends/gpu/grouped.py", "KeepsTotal"): "where its totals come from",
     ("engines/montecarlo/backends/gpu/grouped.py", "Allocating"): "where its weights come from",
     ("audit.py", "Paying"): "a programme needs a rule that pays by it",
-    ("rules/programme/base.py", "DiscreteLaplace"): "the repairs invert this noise and no other",
+    ("rules/programme/paying.py", "DiscreteLaplace"): "the repairs invert this noise and no other",
 }
 """Who asks for a concrete class outside its room, and why."""
 

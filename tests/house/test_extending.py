@@ -1,4 +1,7 @@
-"""From outside the package, in a few lines: a mechanism, a post-processing, a method."""
+"""From outside the package, in a few lines: a method, an engine, a problem, and results of ones own.
+
+Mechanisms and rules of ones own have tests beside those of the package (`tests/noise`, `tests/rules`).
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -39,53 +42,6 @@ class Suppress(PostProcessing):
 
     def _apply(self, rows):
         return Outcome(np.where(rows < self.floor, 0.0, rows), 0)
-
-
-def clipped_bias(x, width):
-    """E[(x + eta)_+] - x for eta uniform on [-w, w] and 0 <= x <= w: the integral of (-x - u) over [-w, -x] / 2w."""
-    return np.where(x < width, (width - x) ** 2 / (4 * width), 0.0)
-
-
-def suppressed_bias(x, width, floor=2.0):
-    """-E[x + eta; x + eta < floor], by the integral of a line."""
-    top = np.clip(floor - x, -width, width)
-    return -(x * (top + width) + (top**2 - width**2) / 2) / (2 * width)
-
-
-def test_a_mechanism_of_ones_own_is_simulated():
-    found = fp.audit(X, Uniform(6.0), "nonnegative", runs=20_000, confidence=0.9999)
-    assert found.method == "monte-carlo"
-    assert found.mechanism.name == "Uniform"
-    # all four intervals hold together but for a chance of 1e-4
-    assert (np.abs(found.bias - clipped_bias(X.values, 6.0)) <= found.half_width + 1e-12).all()
-    assert found.alpha.low <= clipped_bias(0.5, 6.0) <= found.alpha.high
-    assert "simulated, because" in found.note
-    assert "Uniform" in found.note
-
-
-@pytest.mark.parametrize("rule", ["simplex", "sum", "pos", "baseline"])
-def test_the_rules_of_the_package_take_a_mechanism_of_ones_own(rule):
-    found = fp.audit(X, Uniform(6.0), rule, runs=2000)
-    assert np.isfinite(found.bias).all()
-    assert abs(found.bias.sum()) <= found.half_width.sum()  # each of these keeps its total
-
-
-def test_a_post_processing_of_ones_own_is_simulated_under_known_noise_and_under_ones_own():
-    found = fp.audit(X, Uniform(6.0), Suppress(), runs=20_000, confidence=0.9999)
-    assert (np.abs(found.bias - suppressed_bias(X.values, 6.0)) <= found.half_width + 1e-12).all()
-    assert found.task == "release"
-    both = fp.compare(X, fp.Laplace(3.0), [Suppress(), "simplex"], runs=2000)
-    assert [r.method for r in both] == ["monte-carlo", "exact"]
-    assert both.to_frame().columns[4] == "suppress_bias"
-
-
-def test_what_a_mechanism_of_ones_own_cannot_do_is_said_in_one_line():
-    with pytest.raises(fp.UnsupportedError, match="the law of Uniform noise is not known"):
-        fp.audit(X, Uniform(6.0), "nonnegative", engine="exact")
-    with pytest.raises(fp.UnsupportedError, match="no threshold is known for the noise 'Uniform'"):
-        fp.audit(X, Uniform(6.0), "simplex-threshold")
-    with pytest.raises(fp.UnsupportedError, match="no integral for the post-processing 'suppress'"):
-        fp.audit(X, fp.Laplace(3.0), Suppress(), engine="exact")
 
 
 def test_a_result_of_ones_own_is_read_back():
@@ -171,13 +127,3 @@ def test_a_problem_of_ones_own():
     assert again[0].problem.name == "squares"
     assert again[0].truth.tolist() == found.truth.tolist()
     assert again.to_dict(entities=True) == fp.Comparison.of([found]).to_dict(entities=True)
-
-
-def test_a_rule_that_counts_do_not_make_says_so():
-    class Half(PostProcessing):
-        """Not registered, and built by whoever asks."""
-
-    with pytest.raises(fp.UnsupportedError, match="Half is not built from counts alone; give the object itself"):
-        Half.from_counts(fp.Counts([1, 2]))
-    with pytest.raises(fp.UnsupportedError, match="Custom is not built from counts alone"):
-        fp.Custom.from_counts(fp.Counts([1, 2]), 3.0, by_group=True)

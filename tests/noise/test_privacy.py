@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import fairpost as fp
 from fairpost.cli import main
 from fairpost.errors import ParameterError
-from fairpost.noise import Neighbours, calibration, conversion, mechanism_of
+from fairpost.noise import Neighbours, calibration, mechanism_of
 
 SQRT2 = math.sqrt(2)
 SENSITIVITIES = [1.0, 2.0, SQRT2]
@@ -236,11 +236,6 @@ def test_zcdp_is_rounded_up():
         assert Fraction(d) ** 2 <= 2 * Fraction(calibration.gaussian_rho(sigma, d)) * Fraction(sigma) ** 2
         assert sigma == near(d / math.sqrt(2 * rho), rel=4e-16)
     assert (calibration.gaussian_sigma_zcdp(0.5), calibration.gaussian_rho(1.0)) == (1.0, 0.5)
-
-
-def test_pure_dp_from_rho():
-    assert calibration.pure_from_rho(0.5) == 1.0
-    assert calibration.pure_from_rho(2.0) == 2.0
 
 
 def test_the_default_sensitivity_of_the_rules_is_1():
@@ -512,10 +507,10 @@ def test_a_search_that_ends_at_0_goes_on_until_the_promise_is_shown(monkeypatch)
     """With delta a hair below the total variation the root may be 0 by rounding, from where steps in proportion lead nowhere."""
     monkeypatch.setattr(calibration, "root", lambda *given, **more: 0.0)
     ratio = math.nextafter(0.5, math.inf)
-    for delta in (math.exp(calibration._log_delta(0.0, ratio)) * (1 - 1e-14), 1e-5):
+    for delta in (math.exp(calibration._gaussian_log_delta(0.0, ratio)) * (1 - 1e-14), 1e-5):
         found = calibration.gaussian_epsilon(2.0, delta)
         assert found > 0
-        assert calibration._log_delta(found, ratio) <= math.log(delta)
+        assert calibration._gaussian_log_delta(found, ratio) <= math.log(delta)
 
 
 def log_delta(epsilon, ratio):
@@ -533,13 +528,13 @@ def test_the_margin_of_a_gaussian_promise_is_its_rounding(epsilon, ratio):
     """What is added is 8 eps (4 + v^2); the arithmetic itself has moved it by less than 1 of the 8."""
     exact, _, v = log_delta(epsilon, ratio)
     unit = 2.0**-52 * float(4 + v * v)
-    margin = float(mp.mpf(calibration._log_delta(epsilon, ratio)) - exact) / unit
+    margin = float(mp.mpf(calibration._gaussian_log_delta(epsilon, ratio)) - exact) / unit
     assert 6 < margin < 9
 
 
 @pytest.mark.parametrize(("epsilon", "ratio"), [(1.0, 80.0), (1.0, 1e3), (1e-3, 1e200), (5.0, 1e308)])
 def test_a_noise_that_hides_nothing_has_delta_1(epsilon, ratio):
-    assert calibration._log_delta(epsilon, ratio) == 0.0
+    assert calibration._gaussian_log_delta(epsilon, ratio) == 0.0
 
 
 @pytest.mark.parametrize(("epsilon", "ratio"), [(1.0, 1e-9), (3.0, 1e-10)])
@@ -547,7 +542,7 @@ def test_a_delta_beyond_the_reach_of_doubles_is_bounded(epsilon, ratio):
     """phi(u) R(u) in the place of phi(u) (R(u) - R(v)): larger by some log(u^2) = 42."""
     exact, u, v = log_delta(epsilon, ratio)
     rounding = 8 * 2.0**-52 * float(4 + v * v)
-    found = mp.mpf(calibration._log_delta(epsilon, ratio)) - exact
+    found = mp.mpf(calibration._gaussian_log_delta(epsilon, ratio)) - exact
     assert 0.9 * rounding < found < 1.1 * rounding + 2 * float(mp.log(u)) + 50
 
 
@@ -561,18 +556,9 @@ def test_the_classic_rule_ends_at_1(epsilon):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-10), (7.0, 0.01), (30.0, 1e-3)])
 def test_converted_numbers_are_the_nearest_doubles_on_the_safe_side(epsilon, delta):
-    exact = conversion.rho_of(Fraction(epsilon), Fraction(delta))
+    exact = calibration.rho_of(Fraction(epsilon), Fraction(delta))
     rho = calibration.rho_from_epsilon(epsilon, delta)
     assert Fraction(rho) <= exact < Fraction(math.nextafter(rho, math.inf))
-    exact = conversion.epsilon_of(Fraction(rho), Fraction(delta))
+    exact = calibration.epsilon_of(Fraction(rho), Fraction(delta))
     found = calibration.epsilon_from_rho(rho, delta)
     assert Fraction(math.nextafter(found, 0.0)) < exact <= Fraction(found)
-
-
-def test_masses_that_are_kept_cannot_be_changed():
-    from fairpost.noise.discrete import _gaussian_masses
-
-    mass, reach = _gaussian_masses(2.5, 0.0)
-    assert mass.size == 2 * reach + 1
-    with pytest.raises(ValueError, match="read-only"):
-        mass[0] = 1.0

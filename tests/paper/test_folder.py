@@ -12,7 +12,7 @@ import pytest
 
 import fairpost as fp
 from fairpost.accuracy import Estimate
-from fairpost.paper import districts, folder, published
+from fairpost.paper import folder, published, tables
 from fairpost.paper.published import Comparison, Computed, Published
 
 # -- Table 2 ------------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ FAR = share(((20.0, 21.0, 22.0), (8.0, 8.5, 9.0)), ((1.0, 1.5, 2.0), (3.0, 4.0, 
 
 
 def test_districts_statements_of_the_text():
-    found = districts._statements(FAR)
+    found = tables._statements(FAR)
     assert {key: c for key, c in found.items() if isinstance(c.value, bool)} == {
         "table2.pos_fairer": Computed(True),
         "table2.pos_cheaper": Computed(True),
@@ -56,14 +56,14 @@ def test_districts_statements_of_the_text():
 def changed(epsilon, which, **given):
     other = dict(FAR)
     other[epsilon, which] = SimpleNamespace(**{**vars(FAR[epsilon, which]), **given})
-    return districts._statements(other)
+    return tables._statements(other)
 
 
 def costs(low, high):
     return SimpleNamespace(share=Estimate(low, low, high))
 
 
-@pytest.mark.parametrize("epsilon", districts.EPSILONS)
+@pytest.mark.parametrize("epsilon", tables.EPSILONS)
 def test_districts_statements_can_fail_at_every_budget(epsilon):
     assert not changed(epsilon, "baseline", alpha=Estimate(9.0, 2.0, 9.0))["table2.pos_fairer"].value
     assert changed(epsilon, "baseline", alpha=Estimate(9.0, 2.01, 9.0))["table2.pos_fairer"].value
@@ -75,9 +75,9 @@ def test_districts_statements_can_fail_at_every_budget(epsilon):
     near_by = {key: SimpleNamespace(**{**vars(r), "alpha": Estimate(2.0, 2.0, 2.0)}) for key, r in FAR.items()}
     near_by[epsilon, "baseline"].alpha = Estimate(30.0, 20.0, 40.0)
     near_by[epsilon, "pos"].alpha = Estimate(1.0, 1.0, 2.0)
-    assert districts._statements(near_by)["table2.order_of_magnitude"].value
+    assert tables._statements(near_by)["table2.order_of_magnitude"].value
     near_by[epsilon, "pos"].alpha = Estimate(1.0, 1.0, 2.01)
-    assert not districts._statements(near_by)["table2.order_of_magnitude"].value
+    assert not tables._statements(near_by)["table2.order_of_magnitude"].value
 
 
 def test_districts_statements_look_at_bl_and_0_01():
@@ -87,7 +87,7 @@ def test_districts_statements_look_at_bl_and_0_01():
     assert moved["text.los_angeles"].error == pytest.approx(2e-8 * 6.5e9)
     for place in ((0.1, "baseline"), (0.001, "baseline"), (0.01, "pos")):
         same = changed(*place, bias=np.array([-1.0, 0.0, 0.0, 0.0]), counts=SimpleNamespace(n=1))
-        assert same["text.los_angeles"] == districts._statements(FAR)["text.los_angeles"]
+        assert same["text.los_angeles"] == tables._statements(FAR)["text.los_angeles"]
         assert same["text.districts"].value
 
 
@@ -243,6 +243,3 @@ def test_folder_of_before_comes_back(tmp_path, monkeypatch):
     with pytest.raises(fp.InputError, match=r"out: cannot be written: No space left on device$"):
         folder.write(place, {"a": b"3", "about.json": ABOUT}, force=True)
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-
-
-# -- all of it ----------------------------------------------------------------------------------------------------------

@@ -14,17 +14,17 @@ import pytest
 import fairpost as fp
 from fairpost.accuracy import Estimate
 from fairpost.datasets import synthetic_districts
-from fairpost.paper import districts, figures, folder, hawaii, reproduce
+from fairpost.paper import figures, folder, reproduce, tables
 from fairpost.paper import reproduce as command
 from fairpost.paper.page import ours, pretty
-from fairpost.paper.published import Comparison, Computed, Published, compare_all, published
+from fairpost.paper.published import compare_all, published
 from fairpost.paper.reproduce import Data, compute, district_data, drawings
-from fairpost.paper.table import show
+from fairpost.paper.tables import Runs, show
 from fairpost.paper.theorems import STATEMENTS, theorems
 from support.data import rows_or_skip
 from support.mechanisms import saipe
 
-RUNS = districts.Runs(hawaii=20_000, shares=256)
+RUNS = Runs(hawaii=20_000, shares=256)
 
 
 @pytest.fixture(scope="module")
@@ -75,27 +75,29 @@ def as_recorded(comparisons):
 
 def test_embedded_data_agree_and_differ_as_recorded(found):
     as_recorded(found.comparisons)
+    with pytest.raises(KeyError, match="hawaii"):  # a value that nobody computed
+        compare_all({})
     assert {c.status for c in found.comparisons} == {"agrees", "differs"}
 
 
 @pytest.fixture(scope="module")
 def rest(found):
-    """What does not depend on the districts."""
+    """What does not depend on the tables."""
     return {c.published.key: c.computed for c in found.comparisons}
 
 
 def exact_cells(counts):
     cells = {}
-    for epsilon in districts.EPSILONS:
+    for epsilon in tables.EPSILONS:
         for which in ("baseline", "pos"):
-            result = fp.audit(counts, fp.Laplace.from_epsilon(epsilon), which, engine="exact", budget=districts.BUDGET)
-            cells[epsilon, which] = districts.Allocation(epsilon, result, None, result)
+            result = fp.audit(counts, fp.Laplace.from_epsilon(epsilon), which, engine="exact", budget=tables.BUDGET)
+            cells[epsilon, which] = tables.Allocation(epsilon, result, None, result)
     return cells
 
 
 @pytest.mark.parametrize("column", ["poor_5_17", "pop_5_17"])
 def test_saipe_2019_agrees_and_differs_as_recorded(rest, column):
-    as_recorded(compare_all(rest | districts.values(exact_cells(saipe(column)))))
+    as_recorded(compare_all(rest | tables.values2(exact_cells(saipe(column)))))
 
 
 def title1(column: str, without: tuple[str, ...] = ()) -> fp.Counts:
@@ -105,7 +107,7 @@ def title1(column: str, without: tuple[str, ...] = ()) -> fp.Counts:
 
 @pytest.mark.parametrize("column", ["poor_5_17", "pop_5_17"])
 def test_saipe_2011_with_expenditures_agrees_and_differs_as_recorded(rest, column):
-    as_recorded(compare_all(rest | districts.values(exact_cells(title1(column)))))
+    as_recorded(compare_all(rest | tables.values2(exact_cells(title1(column)))))
 
 
 def test_one_county_at_risk_fixes_the_ratios(found):
@@ -113,20 +115,6 @@ def test_one_county_at_risk_fixes_the_ratios(found):
         e = row.exactly()
         assert e["alpha"].value == pytest.approx(1.25 * e["lower"].value, rel=1e-8)
         assert e["upper"].value == pytest.approx(2 * e["lower"].value, rel=1e-12)
-
-
-def test_agreement_is_rounding_plus_our_own_error():
-    def record(value, half):
-        return Published("k", {"section": "s", "item": "i"}, "q", "u", "p", value, half, "agrees", None)
-
-    assert Comparison(record(0.0245, 5e-5), Computed(0.02454)).agrees
-    assert not Comparison(record(0.0245, 5e-5), Computed(0.02456)).agrees
-    assert Comparison(record(0.0245, 5e-5), Computed(0.02456, 2e-5)).agrees
-    assert not Comparison(record(True, 0.0), Computed(False)).agrees
-    assert Comparison(record((0.0, 1.8), 0.0), Computed((0.0, 1.8 + 1e-15))).agrees
-    assert not Comparison(record((0.0, 1.8), 0.0), Computed((0.0, 1.8, 0.0))).agrees
-    with pytest.raises(KeyError, match="hawaii"):
-        compare_all({})
 
 
 # -- the tables ---------------------------------------------------------------------------------------------------------
@@ -144,9 +132,9 @@ def test_the_plain_estimate_of_table_1_cannot_resolve_it(found):
     """With the paper's 1,000,000 runs its interval is wider than the bracket of Theorem 1."""
     for row in found.counties:
         e = row.exactly()
-        assert hawaii.plain_half_width(row.mechanism, hawaii.RUNS) > e["upper"].value - e["lower"].value
+        assert tables.plain_half_width(row.mechanism, tables.RUNS[0]) > e["upper"].value - e["lower"].value
         for plain in row.plainly().values():
-            assert plain.high - plain.value == pytest.approx(hawaii.plain_half_width(row.mechanism, RUNS.hawaii))
+            assert plain.high - plain.value == pytest.approx(tables.plain_half_width(row.mechanism, RUNS.hawaii))
 
 
 def test_computed_values_of_table_2_lie_in_the_simultaneous_intervals(found):
@@ -164,7 +152,7 @@ def test_the_price_is_the_results_own(found):
         assert row[4] == float(np.sqrt(np.sum(c.computed.mse)))
         assert row[8] == pytest.approx(c.computed.zero[np.argmin(c.computed.truth)], rel=1e-12)
     zeros = dict(zip(found.cells, table.column("P(0) at smallest"), strict=True))
-    assert all(zeros[e, "pos-threshold"] > zeros[e, "pos"] for e in districts.EPSILONS)
+    assert all(zeros[e, "pos-threshold"] > zeros[e, "pos"] for e in tables.EPSILONS)
 
 
 def test_numbers_are_shown_to_what_their_interval_allows():
@@ -184,13 +172,13 @@ def test_numbers_are_shown_to_what_their_interval_allows():
 
 
 def test_counts_that_the_engines_refuse_are_simulated(monkeypatch):
-    monkeypatch.setattr(districts, "_computed", lambda *asked: (None, "refused"))
+    monkeypatch.setattr(tables, "_computed", lambda *asked: (None, "refused"))
     counts = fp.Counts(np.linspace(0, 5e3, 8), weights=np.geomspace(1, 1e4, 8))
-    cells = districts.allocations(counts, districts.Runs(2, 64), 0, lambda done: None)
+    cells = tables.allocations(counts, Runs(2, 64), 0, lambda done: None)
     refused = [c for c in cells.values() if c.computed is None]
     assert refused
     assert all(c.refusal and c.best is c.simulated for c in refused)
-    assert None in districts.table2(cells, "eight").column("computed")
+    assert None in tables.table2(cells, "eight").column("computed")
 
 
 def test_the_data_are_named(tmp_path):
@@ -352,13 +340,6 @@ def test_names_of_the_users_cannot_become_markup(found, drawn, monkeypatch):
     assert "<script" not in page(evil, drawn, pictures)
 
 
-def test_a_folder_is_written_whole(tmp_path):
-    place = folder.check(tmp_path / "deep" / "out", force=False)
-    folder.write(place, {"index.html": b"a", "tables/t.csv": b"b"}, force=False)
-    assert (place / "tables" / "t.csv").read_bytes() == b"b"
-    assert [p.name for p in place.parent.iterdir()] == ["out"]
-
-
 def test_a_failed_write_leaves_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(fp.InputError, match="cannot be written"):
@@ -366,25 +347,6 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     with pytest.raises(fp.InputError, match="cannot be written"):
         folder.write(tmp_path / "out", {"a": b"1", "a/b": b"2"}, force=False)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_folder_that_is_not_empty_is_refused_and_only_our_own_is_replaced(tmp_path):
-    place = tmp_path / "out"
-    first = {
-        "index.html": b"1",
-        "about.json": json.dumps({"made_by": "fairpost paper", "files": ["index.html", "about.json"]}).encode(),
-    }
-    folder.write(folder.check(place, force=False), first, force=False)
-    with pytest.raises(fp.InputError, match="must be empty"):
-        folder.check(place, force=False)
-    folder.write(folder.check(place, force=True), {**first, "index.html": b"2"}, force=True)
-    assert (place / "index.html").read_bytes() == b"2"
-    (place / "thesis.tex").write_text("mine")
-    with pytest.raises(fp.InputError, match=r"thesis\.tex"):
-        folder.check(place, force=True)
-    assert (place / "thesis.tex").read_text() == "mine"
-    with pytest.raises(fp.InputError, match="something else"):
-        folder.check(place / "thesis.tex", force=True)
 
 
 @pytest.fixture
@@ -395,7 +357,7 @@ def unpainted(monkeypatch):
 
 
 def test_reproduce_in_one_call(tmp_path, monkeypatch, unpainted):
-    monkeypatch.setattr(sys.modules[command.__module__], "QUICK", districts.Runs(2_000, 64))
+    monkeypatch.setattr(sys.modules[command.__module__], "QUICK", Runs(2_000, 64))
     seen = []
     small = fp.Counts(synthetic_districts().values[::40])
     done = reproduce(tmp_path / "out", saipe=small, quick=True, progress=lambda step, part: seen.append((step, part)))
@@ -416,7 +378,7 @@ def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch, unpainted):
 
     place = sys.modules[command.__module__]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(place, "QUICK", districts.Runs(2_000, 64))
+    monkeypatch.setattr(place, "QUICK", Runs(2_000, 64))
     rows = "".join(f"{k}\t{int(v)}\t2\n" for k, v in enumerate(synthetic_districts().values[::60]))
     (tmp_path / "my data.old").write_text("key\tpoor\tw\n" + rows)  # a name that does not tell: the format must be said
     asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "tsv"}
@@ -434,6 +396,6 @@ def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch, unpainted):
     exec(shown[1].replace("seed=7", "seed=7, force=True"), {})
     for label, runs, given in seen:
         assert label == done.findings.data.label
-        assert runs == districts.Runs(2_000, 64)
+        assert runs == Runs(2_000, 64)
         assert (given["quick"], given["seed"], given["device"]) == (True, 7, "cpu")
     assert len(seen) == 2

@@ -413,31 +413,6 @@ def test_allocate_by_group_under_a_law_on_the_command_line(run):
     assert "by what the law pays" in json.loads(one.stdout)["group_budgets"]["rule"]
 
 
-def test_allocate_under_a_law_hands_on_how_sure_and_from_which_seed(run):
-    """Confidence, simultaneity, replicates and seed: every column as the library says, and another one with every option."""
-    words = [*FILE, "--programme", "held.toml", "--scale", 2, "--budget", 1e6, "--json", "-"]
-    law, last = from_text(Path("held.toml").read_text()), run.last * 8e5 / 1e6
-    options = {"confidence": 0.8, "simultaneous": True, "replicates": 3, "seed": 4}
-    found = []
-    for leave in (None, *options):
-        asked = {"replicates": 2} | {k: v for k, v in options.items() if k != leave}
-        typed = [f"--{k}" if v is True else f"--{k}={v}" for k, v in asked.items()]
-        data = json.loads(run("allocate", *words, *typed).stdout)
-        known = by_law(rows_of(run.counts), law, "as-written", fp.Laplace(2.0), budget=1e6, last=last, **asked)
-        columns = {
-            "true_share_low": known.interval.low, "true_share_high": known.interval.high,
-            "as_written_estimated_bias_error": known.bias.error,
-            "as_written_estimated_standard_deviation": known.bias.deviation,
-        }  # fmt: skip
-        for name, values in columns.items():
-            np.testing.assert_allclose([e[name] for e in data["entities"]], values, rtol=1e-12)
-        assert data["interval"]["confidence"] == asked.get("confidence", 0.95)
-        assert data["interval"]["simultaneous"] == asked.get("simultaneous", False)
-        assert data["bias"]["replicates"] == asked["replicates"]
-        found.append(tuple(np.sum(values) for values in columns.values()))
-    assert len(set(found)) == 5
-
-
 def test_allocate_with_hold_harmless_and_with_a_least_count_on_the_command_line(run):
     words = [*FILE, "--scale", 2, "--replicates", 2, "--budget", 1e6, "--json", "-"]
     done = run("allocate", *words, "--programme", "held.toml")
@@ -453,77 +428,6 @@ def test_allocate_with_hold_harmless_and_with_a_least_count_on_the_command_line(
     for e in least:
         assert (e["as_written_share"] == 0) == (e["noisy_count"] < 25)
     assert "--budget" in run("allocate", *FILE, "--programme", "held.toml").stderr
-
-
-def test_noise_on_the_base_on_the_command_line(run):
-    words = [*FILE, "--programme", "title1-targeted", "--scale", 3]
-    for said, noise in (("same", fp.Laplace(3.0)), ("9", fp.Laplace(9.0))):
-        done = run("audit", *words, "--base-noise", said, "--json", "-")
-        assert done.exit_code == 0, done.stderr
-        data = json.loads(done.stdout)["results"][0]
-        counts = run.counts
-        found = fp.audit(counts, fp.Laplace(3.0), "as-written", programme="title1-targeted", base_noise=noise)
-        assert data["alpha"]["value"] == pytest.approx(found.alpha.value, rel=1e-9)
-        assert data["base_noise"] == noise.describe()
-        assert data["wrong"] == pytest.approx(found.wrong)
-    screen = run("audit", *words, "--base-noise", 9, "--html", "a.html")
-    said = "The base populations carry noise too (laplace, scale 9)"
-    assert said in screen.stdout
-    assert said in Path("a.html").read_text()
-    sweep = json.loads(
-        run(
-            "sweep",
-            *FILE,
-            "--programme",
-            "title1-targeted",
-            "--spreads",
-            3,
-            9,
-            "--points",
-            2,
-            "--base-noise",
-            "same",
-            "--json",
-            "-",
-        ).stdout
-    )
-    assert sweep["points"][1]["alpha"]["value"] == pytest.approx(
-        fp.audit(run.counts, fp.Laplace(9.0), "as-written", programme="title1-targeted", base_noise="same").alpha.value,
-        rel=1e-9,
-    )
-    plan = run(
-        "plan",
-        *FILE,
-        "--programme",
-        "title1-targeted",
-        "--spreads",
-        1,
-        9,
-        "--points",
-        3,
-        "--max-alpha",
-        1e-3,
-        "--base-noise",
-        "same",
-        "--json",
-        "-",
-    )
-    assert plan.exit_code == 0, plan.stderr
-    given = json.loads(run("allocate", *words, "--base-noise", "same", "--replicates", 2, "--json", "-").stdout)
-    public = json.loads(run("allocate", *words, "--replicates", 2, "--json", "-").stdout)
-    wider = [
-        a["true_share_high"] - a["true_share_low"] - b["true_share_high"] + b["true_share_low"]
-        for a, b in zip(given["entities"], public["entities"], strict=True)
-    ]
-    assert min(wider) >= -1e-15
-    assert max(wider) > 0.001
-    for bad, rule in (("near", "a number or same"), ("-3", "> 0")):
-        done = run("audit", *words, "--base-noise", bad)
-        assert done.exit_code == 2
-        assert rule in done.stderr
-    done = run("audit", *FILE[:3], "--programme", "house-seats", "--scale", 3, "--base-noise", "same")
-    assert done.exit_code == 2
-    assert "--base" in done.stderr
 
 
 def lines_of(page):

@@ -11,7 +11,6 @@ from fairpost.partition import Partition
 from fairpost.problems.programme import builtin_text, from_text, to_text
 from fairpost.problems.programme.sharing import settle
 from fairpost.rules import PAYING
-from support.title1 import districts, last_year
 
 HELD = 'hold_harmless = { last = "last_year", rate = [["0 %", 0.85], ["15 %", 0.90], ["30 %", 0.95]] }\n'
 LEAST = "minimum = { percent = 3, average = 150 }\n"
@@ -198,20 +197,3 @@ def test_which_groups_are_at_their_minimum(which):
     assert 0 < found.any < 1
     with pytest.raises(fp.InputError, match="no minimum"):
         minimum_changes(counts, noise, from_text(PLAIN).on(counts))
-
-
-@pytest.mark.parametrize("which", ["minimum", "both"])
-def test_floors_on_districts(which):
-    """The bars of hold-harmless for its neighbours: mean field within 4 standard errors, median variance reduction above 1e4."""
-    text = builtin_text("title1-targeted").replace("# minimum", "minimum")
-    law = from_text(text.replace("# hold_harmless", "hold_harmless") if which == "both" else text)
-    counts, noise = districts(), fp.Laplace(10.0)
-    asked = {"programme": law, "last": last_year(law) if which == "both" else None}
-    run = fp.audit(counts, noise, "as-written", engine="monte-carlo", runs=192, **asked)
-    field = PAYING["as-written"].from_counts(counts, **asked).for_mechanism(noise).mean_field(counts.values, noise)
-    most, least = (counts.ids.index(label) for label in run.alpha_pair)
-    error = np.hypot(run.standard_error[most], run.standard_error[least])
-    assert abs(run.alpha.value - (field.bias[most] - field.bias[least])) < 4 * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reduction = (run.sample.plain_error / run.standard_error) ** 2
-    assert np.nanmedian(reduction[run.truth > 0]) > 1e4

@@ -9,7 +9,7 @@ import mpmath
 import pytest
 
 from fairpost.errors import ParameterError
-from fairpost.noise import conversion
+from fairpost.noise import calibration as conversion
 from fairpost.release import amounts
 
 GOOD = {

@@ -154,23 +154,6 @@ def test_simulation_agrees_with_the_integral(how, noise):
     assert run.wrong["out"] == pytest.approx(exact.wrong["out"], abs=0.05)
 
 
-def test_z_scores_of_districts_have_deviation_one():
-    """4,000 runs of every sixth district; where the event is seen, the plain z-scores have deviation 1 within 5 %."""
-    whole = districts()
-    who = slice(0, None, 6)
-    counts = fp.Counts(whole.values[who], weights=whole.weights[who], base=whole.base[who])
-    noise = fp.Laplace(10.0)
-    exact, run = (
-        fp.audit(counts, noise, "as-written", programme="title1-concentration", engine=e)
-        for e in ("exact", fp.MonteCarlo(runs=4000, seed=2))
-    )
-    seen = 4000 * np.minimum(exact.zero, 1 - exact.zero) >= 20
-    seen |= (exact.zero < 1e-9) & (exact.truth > 0)
-    z = (run.sample.plain - exact.bias)[seen] / run.sample.plain_error[seen]
-    assert seen.sum() > 800
-    assert 0.95 < z.std() < 1.05
-
-
 BARS = [(name, b) for name in ("basic", "concentration", "targeted") for b in (1, 10, 100)]
 LEVELLED = {  # alpha, cost; the design's own for one bend, ours for brackets (deficits of every bend are carried on)
     ("basic", 10): (1.52359935e-5, 5.83658274e-4),

@@ -75,7 +75,7 @@ LONG = {
     "engines/test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
     # slow oracles: enumeration, brute force, coverage over many seeds; quick cases of the same stay
     "rules/test_affine": ("test_feasible_and_infeasible_systems_are_told_apart_as_by_linear_programming",),
-    "engines/test_bounds": tuple(
+    "bounds/test_bounds": tuple(
         f"test_tails_of_few_discrete_laplace_noises_far_out[{n}-1000.0]" for n in (3, 4, 12, 39)
     ),
     "results/test_estimate": (
@@ -107,7 +107,7 @@ LONG = {
         "test_ranges_hold_at_every_corner_and_inside[True-both]",
         "test_ranges_hold_at_every_corner_and_inside[False-both]",
     ),
-    "problems/test_sharing": ("test_floors_on_districts[both]", "test_floors_by_mean_field_and_by_simulation"),
+    "problems/test_sharing": ("test_floors_by_mean_field_and_by_simulation",),
     "results/test_schemas": ("test_real_documents_pass_and_have_no_key_that_is_not_published[plan]",),
     "rules/test_threshold": ("test_both_forms_are_what_the_definition_says",),
 }

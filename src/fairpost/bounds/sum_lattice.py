@@ -1,4 +1,4 @@
-"""The law of one entry of pi_S under discrete noise (the companion of sumlaw.py).
+"""The law of one entry of pi_S under discrete noise (the companion of `sum_law`).
 
 Split nu = beta eta_i - G with beta = 1 - 1/n and G = S/n, S the sum of the other n - 1 noises, a whole number. Given
 eta_i = j the entry is v - G, v = u + beta j, and

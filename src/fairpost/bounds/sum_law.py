@@ -11,18 +11,31 @@ Only u >= 0 is needed: symmetry gives u < 0. All terms below are positive, so de
 
 from __future__ import annotations
 
-from functools import singledispatch
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairpost import cancel
-from fairpost.bounds import sum_lattice, sum_smooth
+from fairpost.bounds import sum_lattice
 from fairpost.errors import UnsupportedError
-from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law
+from fairpost.noise import Gaussian, Law
+from fairpost.noise.base import GAUSSIAN, LAPLACE
 
 Floats = NDArray[np.float64]
+BENT, STRAIGHT = 0.4142, 0.0
+"""The lean of the path: to the right where the transform has poles on the real axis, upright under Gaussian tails."""
+STEP, BLOCK, LONGEST = 1.0 / 16.0, 24, 480
+"""Between nodes; how many at a time, as most u are done after a few blocks; how many at most."""
+MANY = 10
+"""From so many entities on the small argument of K is small."""
+ALONE = 41.5
+"""What the poles beyond the first one add is left out below e^-ALONE (1e-18) of what the first one gives."""
+LARGE = 8.0
+"""The least scale of whole-number noise for which a contour is tried."""
+GONE = 38.0
+"""What lies beyond the first peak is below e^-GONE of it."""
 
 
 def variance(mechanism: Law, n: int) -> float:
@@ -41,23 +54,20 @@ def clipped(u: ArrayLike, n: int, mechanism: Law, k: int = 1) -> Floats:
     return np.where(mean < 0, whole - tail if k == 2 else whole + tail, tail)
 
 
-@singledispatch
-def tail_of_entry(mechanism: Law, u: Floats, n: int, k: int) -> Floats:
+def tail_of_entry(noise: Law, u: Floats, n: int, k: int) -> Floats:
     """E[(u + nu)_-^k] for u >= 0 and n >= 2; each noise has its own way."""
-    raise UnsupportedError(f"the law of an entry of pi_S is not known for {mechanism.name} noise")
-
-
-@tail_of_entry.register
-def _gaussian(mechanism: Gaussian, u: Floats, n: int, k: int) -> Floats:
-    """nu is normal."""
-    return np.asarray(Gaussian(mechanism.sigma * np.sqrt((n - 1) / n)).upper(u, 0.0, k))
-
-
-@tail_of_entry.register(DiscreteLaplace)
-@tail_of_entry.register(DiscreteGaussian)
-def _lattice(mechanism: Law, u: Floats, n: int, k: int) -> Floats:
-    found = sum_smooth.tail_of_entry(u, n, mechanism, k)
-    return sum_lattice.tail_of_entry(u, n, mechanism, k) if found is None else found
+    if noise.code == GAUSSIAN:  # nu is normal
+        return np.asarray(Gaussian(noise.spread * np.sqrt((n - 1) / n)).upper(u, 0.0, k))
+    if noise.code == LAPLACE:
+        out, beyond = first_pole(noise, u, n, k)
+        rest = beyond > -ALONE
+        if rest.any():
+            out[rest] = by_contour(noise, u[rest], n, k)
+        return out
+    if noise.code is None:
+        raise UnsupportedError(f"the law of an entry of pi_S is not known for {noise.name} noise")
+    found = whole_tail(u, n, noise, k)
+    return sum_lattice.tail_of_entry(u, n, noise, k) if found is None else found
 
 
 def at_zero(u: ArrayLike, n: int, mechanism: Law) -> Floats:
@@ -67,30 +77,78 @@ def at_zero(u: ArrayLike, n: int, mechanism: Law) -> Floats:
         return np.asarray(size == 0, dtype=np.float64)
     if not mechanism.discrete:
         return np.zeros_like(size)
-    found = sum_smooth.tail_of_entry(size.ravel(), n, mechanism, -1)
+    found = whole_tail(size.ravel(), n, mechanism, -1)
     found = sum_lattice.mass_at_zero(size.ravel(), n, mechanism) if found is None else found
     return found.reshape(size.shape)
 
 
-# -- Laplace ---------------------------------------------------------------------------------------------------
+# -- by a contour ----------------------------------------------------------------------------------------------
 # With W = -u - nu, E[W_+^k] = (k!/2 pi i) int e^{-u s + K_nu(s)} s^{-k-1} ds along any line 0 < Re s < s0, where
-# s0 = n / (b (n - 1)) is the nearest pole. The line is put through the saddle point c (the integrand is smallest there on
-# the real axis and largest there on the line, so the integral has the size of its largest value: nothing cancels) and
-# bent to the right, s(t) = c + i r sinh t + 0.41 r (cosh t - 1): every other singularity is on the real axis. In t
+# s0 = n / (b (n - 1)) is the nearest pole (none under Gaussian tails). The line is put through the saddle point c (the integrand
+# is smallest there on the real axis and largest there on the line, so the integral has the size of its largest value: nothing
+# cancels) and bent to the right, s(t) = c + i r sinh t + 0.41 r (cosh t - 1): every other singularity is on the real axis. In t
 # the integrand decays exponentially and is analytic in a strip of half-width pi/8 at least (the bend is pi/8: e^{-us}
 # decays on one side of it, the near-Gaussian transform on the other), so the trapezoidal rule with step h has an error of
 # about e^{-2 pi (pi/8) / h}: 1e-17 for h = 1/16.
+#
+# Under whole-number noise N = n nu = (n - 1) eta_i - (the sum of the others) is whole, log E[e^{pN}] = K((n - 1) p) + (n - 1) K(p),
+# and with w = n u, m0 the first whole number above w and g = m0 - w
+#
+#     E[(u + nu)_-^k] = n^-k E[(N - w)_+^k] = n^-k (1/2 pi i) int_{|Im p| <= pi} e^{K_N(p) - p m0} sum_{l >= 0} (l + g)^k e^{-pl} dp:
+#
+# the same integral (s = n p) with k!/s^{k+1} replaced by a closed sum. K((n - 1) p) has the period 2 pi/(n - 1): the integrand has
+# a copy of its peak at every multiple of it, which (n - 1) K(p) damps. Where that leaves less than e^-GONE of the peak from
+# Im p = pi/(n - 1) on, the first peak is all, and its cost depends neither on the scale nor on the count.
 
-BEND, STEP = 0.4142, 1.0 / 16.0
+
+def by_contour(noise: Law, u: Floats, n: int, k: int, gap: Floats | None = None) -> Floats | None:
+    """The integral for each u; k = -1 is P(u + nu = 0). `gap`: g, for whole-number noise; None where its copies matter."""
+    centre, width = _saddle(u, n, noise, k + 1)
+    if gap is not None and _copies(centre, width, n, noise, k + 1) > -GONE:
+        return None
+    lean = STRAIGHT if np.isinf(noise.strip) else BENT
+
+    def power(s: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(_cgf(s, n, noise) - u[:, None] * s - ((k + 1) * np.log(s) if k >= 0 else 0.0))
+
+    level = power(centre[:, None] + 0j).real
+    total, top = np.zeros_like(u), np.zeros_like(u)
+    for start in range(0, LONGEST, BLOCK):
+        cancel.check()
+        t = STEP * np.arange(start, start + BLOCK)
+        s = centre[:, None] + width[:, None] * (1j * np.sinh(t) + lean * (np.cosh(t) - 1))
+        log = power(s) - level
+        values = np.exp(np.where(log.real > -745, log, -800.0)) * (
+            width[:, None] * (1j * np.cosh(t) + lean * np.sinh(t))
+        )
+        if gap is not None:
+            values *= _sums(s / n, gap[:, None], k)
+        if start == 0:
+            values[:, 0] /= 2
+        total += np.sum(values.imag, axis=1)
+        size = np.abs(values)
+        top = np.maximum(top, size[:, 0])
+        if gap is not None and np.any((s.imag > np.pi * n / (n - 1)) & (size > 1e-17 * top[:, None])):
+            return None  # still alive where the copies begin
+        if np.all(size[:, -1] < 1e-19 * top):
+            break
+    else:
+        if gap is not None:
+            return None
+    factor = (1.0, 1.0, 2.0)[k] if gap is None else 1 / n if k < 0 else 1.0
+    found = factor * np.exp(level[:, 0]) * total * STEP / np.pi
+    return np.asarray(found if gap is None else np.maximum(found, 0.0))
 
 
-def _cgf(s: NDArray[Any], n: int, mechanism: Laplace) -> NDArray[Any]:
+def _cgf(s: NDArray[Any], n: int, noise: Law) -> NDArray[Any]:
     """K((n - 1) s / n) + (n - 1) K(s / n), complex s.
 
-    K(s) = -log(1 - t^2), t = bs. Among many entities t^2 is small and its logarithm is taken n times: log|1 + z| is then
+    Laplace: K(s) = -log(1 - t^2), t = bs. Among many entities t^2 is small and its logarithm is taken n times: log|1 + z| is then
     log1p(2 Re z + |z|^2)/2, which keeps the digits that 1 + z loses. Near the pole of the first term (1 - t)(1 + t) keeps them.
     """
-    t = mechanism.scale * s / n
+    if noise.code != LAPLACE:
+        return np.asarray(noise.cgf(s * ((n - 1) / n)) + (n - 1) * noise.cgf(s / n))
+    t = noise.spread * s / n
     own = (n - 1) * t
     one = -np.log((1 - own) * (1 + own))
     if n < MANY:
@@ -100,25 +158,35 @@ def _cgf(s: NDArray[Any], n: int, mechanism: Laplace) -> NDArray[Any]:
     return np.asarray(one - (n - 1) * rest)
 
 
-MANY = 10
-"""From so many entities on the small argument of K is small."""
-BLOCK = 24
-"""Nodes at a time: most u are done after a few blocks."""
-ALONE = 41.5
-"""What the poles beyond the first one add is left out below e^-ALONE (1e-18) of what the first one gives."""
+def _saddle(u: Floats, n: int, noise: Law, power: int) -> tuple[Floats, Floats]:
+    """The minimum c of K_nu(s) - us - power log s, and the width (second derivative)^{-1/2}; the noise taken as continuous.
+
+    Any c inside the strip is right; a step of 1e-18 of it serves every u.
+    """
+    if np.isinf(noise.strip):
+        v = noise.spread**2 * (n - 1) / n
+        c = (u + np.sqrt(u * u + 4 * power * v)) / (2 * v)
+        return c, 1 / np.sqrt(v + (power / c**2 if power else np.zeros_like(c)))
+    b = noise.spread
+
+    def slopes(s: Floats) -> tuple[Floats, Floats]:
+        first, second = -u - power / s, power / s**2
+        for beta, times in ((b * (n - 1) / n, 1), (b / n, n - 1)):
+            left, right = 1 / (1 / beta - s), 1 / (1 / beta + s)  # the two poles of the transform
+            first = first + times * (left - right)
+            second = second + times * (left**2 + right**2)
+        return first, second
+
+    low, high = np.zeros_like(u), np.full_like(u, n / (n - 1) / b)
+    c = high / 2
+    for _ in range(60):
+        left = slopes(c)[0] < 0
+        low, high = np.where(left, c, low), np.where(left, high, c)
+        c = (low + high) / 2
+    return c, 1 / np.sqrt(slopes(c)[1])
 
 
-@tail_of_entry.register
-def _laplace(mechanism: Laplace, u: Floats, n: int, k: int) -> Floats:
-    """The first pole alone where that is enough, else the integral."""
-    out, beyond = first_pole(mechanism, u, n, k)
-    rest = beyond > -ALONE
-    if rest.any():
-        out[rest] = by_contour(mechanism, u[rest], n, k)
-    return out
-
-
-def first_pole(mechanism: Laplace, u: Floats, n: int, k: int) -> tuple[Floats, Floats]:
+def first_pole(noise: Law, u: Floats, n: int, k: int) -> tuple[Floats, Floats]:
     """The residue at s0, and the logarithm of a bound on what the poles at n / b add to it, relative to it.
 
     With M_G(s) = (1 - (s b / n)^2)^{-(n-1)} and beta = b (n - 1)/n = 1/s0 the integrand is e^{-us} M_G(s) s^{-k-1} / (1 - (s beta)^2).
@@ -132,55 +200,60 @@ def first_pole(mechanism: Laplace, u: Floats, n: int, k: int) -> tuple[Floats, F
     """
     if n == 2:  # s0 = n / b: no line lies between
         return np.zeros_like(u), np.full_like(u, np.inf)
-    b, m = mechanism.scale, n - 1
+    b, m = noise.spread, n - 1
     s0, q = n / (b * m), b / n
-    spread = m * mechanism.cgf(s0 / n)
+    spread = m * noise.cgf(s0 / n)
     value = 0.5 * (1.0, 1.0, 2.0)[k] * s0**-k * np.exp(spread - u * s0)
     # u = (n - 1) 2 q^2 c / (1 - q^2 c^2), with the root of a quadratic equation that does not cancel
     c = u / (m * q * q + q * np.sqrt((m * q) ** 2 + u * u))
     inside = (c > 1.05 * s0) & (q * c < 1 - 1e-12)
     c = np.where(inside, c, 1.05 * s0)
-    bound = -u * (c - s0) + m * mechanism.cgf(c / n) - spread - np.log(c / s0 - 1) - (k + 1) * np.log(c / s0)
+    bound = -u * (c - s0) + m * noise.cgf(c / n) - spread - np.log(c / s0 - 1) - (k + 1) * np.log(c / s0)
     return value, np.where(inside, bound, np.inf)
 
 
-def by_contour(mechanism: Laplace, u: Floats, n: int, k: int, step: float = STEP) -> Floats:
-    """The integral for each u; it ends where the integrand is 1e-20 of its largest value for every u."""
-    edge = mechanism.strip * n / (n - 1)
-    centre, radius = _saddle(u, n, mechanism, k, edge)
-    level = -u * centre + _cgf(centre + 0j, n, mechanism).real - (k + 1) * np.log(centre)
-    total = np.zeros_like(u)
-    for start in range(0, int(30 / step), BLOCK):
-        cancel.check()
-        t = step * np.arange(start, start + BLOCK)
-        s = centre[:, None] + radius[:, None] * (1j * np.sinh(t) + BEND * (np.cosh(t) - 1))
-        speed = radius[:, None] * (1j * np.cosh(t) + BEND * np.sinh(t))
-        power = -u[:, None] * s + _cgf(s, n, mechanism) - (k + 1) * np.log(s) - level[:, None]
-        values = np.exp(np.where(power.real > -745, power, -800.0)) * speed
-        if start == 0:
-            values[:, 0] /= 2
-        total += np.sum(values.imag, axis=1)
-        if np.max(np.abs(values[:, -1]) / radius) < 1e-20:
-            break
-    return np.asarray((1.0, 1.0, 2.0)[k] * np.exp(level) * total * step / np.pi)
+def whole_tail(u: Floats, n: int, noise: Law, k: int) -> Floats | None:
+    """E[(u + nu)_-^k] under whole-number noise of a large scale, for u >= 0 and n >= 2; for k = -1 P(u + nu = 0).
+
+    None where the scale is small or the copies of the peak matter.
+    """
+    if noise.spread < LARGE:
+        return None
+    w = n * u
+    near = np.round(w)
+    w = np.where(np.abs(w - near) < 1e-9 * np.maximum(1.0, w), near, w)
+    gap = np.floor(w) + 1 - w
+    inside = u < (39 if np.isinf(noise.strip) else 700) * noise.spread  # beyond it e^-700: 0 in doubles
+    if k < 0:
+        inside = inside & (w == near)
+    out = np.zeros_like(u)
+    if inside.any():
+        found = by_contour(noise, w[inside] / n, n, k, gap[inside])
+        if found is None:
+            return None
+        out[inside] = found
+    return out
 
 
-def _saddle(u: Floats, n: int, mechanism: Laplace, k: int, edge: float) -> tuple[Floats, Floats]:
-    """The minimum c of -u s + K_nu(s) - (k+1) log s on (0, edge), and the width (second derivative)^{-1/2}."""
-    b, m = mechanism.scale, n - 1
+def _sums(p: NDArray[Any], gap: Floats, k: int) -> NDArray[Any]:
+    """p^{k+1} e^{-p gap} sum_{l >= 0} (l + gap)^k e^{-pl}, which is k! for p = 0."""
+    if k < 0:
+        return np.ones_like(p)
+    stem, ratio = p / -np.expm1(-p), np.exp(-p)
+    zeroth, first = stem, stem**2 * ratio
+    if k == 0:
+        found = zeroth
+    elif k == 1:
+        found = first + gap * p * zeroth
+    else:
+        found = stem**3 * ratio * (1 + ratio) + 2 * gap * p * first + (gap * p) ** 2 * zeroth
+    return np.asarray(found * np.exp(-p * gap))
 
-    def slopes(s: Floats) -> tuple[Floats, Floats]:
-        first, second = -u - (k + 1) / s, (k + 1) / s**2
-        for beta, times in ((b * m / n, 1), (b / n, m)):
-            left, right = 1 / (1 / beta - s), 1 / (1 / beta + s)  # the two poles of the transform
-            first = first + times * (left - right)
-            second = second + times * (left**2 + right**2)
-        return first, second
 
-    low, high = np.zeros_like(u), np.full_like(u, edge)
-    c = high / 2
-    for _ in range(40):  # any c in (0, edge) is right; a step of 1e-12 of the edge serves u up to 1e12 scales
-        left = slopes(c)[0] < 0
-        low, high = np.where(left, c, low), np.where(left, high, c)
-        c = (low + high) / 2
-    return c, 1 / np.sqrt(slopes(c)[1])
+def _copies(c: Floats, width: Floats, n: int, noise: Law, power: int) -> float:
+    """The logarithm of what the integrand is at most from Im p = pi/(n - 1) on, over its value at c, at the worst u."""
+    edge = np.pi / (n - 1) if n > 2 else np.pi
+    many = n - 1 if n > 2 else 2
+    here, there = noise.cgf(c / n + 0j).real, noise.cgf(c / n + 1j * edge).real
+    drop = many * (there - here) + power * (np.log(np.maximum(c / n, 1e-300)) - math.log(edge))
+    return float(np.max(drop + np.log(np.pi * n / width)))

@@ -61,9 +61,10 @@ class Bounds:
 
 
 def orders_counts(counts: Counts, mechanism: Mechanism) -> bool:
-    """Whether the noise has the property that the proofs need, for these counts."""
+    """Whether the noise is known to have the property that the proofs need, for these counts: the four of the package have it."""
     x = counts.values
-    return isinstance(mechanism, Law) and (not mechanism.discrete or bool((x - x[0] == np.round(x - x[0])).all()))
+    known = isinstance(mechanism, Law) and mechanism.code is not None
+    return known and (not mechanism.discrete or bool((x - x[0] == np.round(x - x[0])).all()))
 
 
 def theorem1(
@@ -71,7 +72,7 @@ def theorem1(
 ) -> Bounds:
     """Theorem 1's bounds for these counts; `expected_T` = E[T] sharpens the upper one (Lemma 3)."""
     (x, _, times, _), mechanism = counts.distinct, as_mechanism(mechanism)
-    if not isinstance(mechanism, Law):
+    if not isinstance(mechanism, Law) or mechanism.code is None:
         raise UnsupportedError(f"Theorem 1 needs noise whose law is known, got {mechanism.name}")
     if not orders_counts(counts, mechanism):
         raise UnsupportedError("Theorem 1 under discrete noise needs counts that differ by whole numbers")

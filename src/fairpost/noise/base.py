@@ -1,15 +1,16 @@
 """M: what a noise mechanism knows. A mechanism is data; engines evaluate it.
 
-Every mechanism adds independent noise eta_i, symmetric about 0, to each count: X_i = x_i + eta_i. Simulation needs a
-sampler and the variance, and no more (`Mechanism`). Exact evaluation needs the law of the noise (`Law`), above all
-its *partial transforms*
+Every mechanism adds independent noise eta_i, symmetric about 0, to each count: X_i = x_i + eta_i. There are two steps:
 
-    upper(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta > c]
-    lower(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta <= c]
+`Mechanism` can be simulated. A frozen dataclass with `variance` and `sample` is one.
+`Law` can be integrated as well. It adds `density`, `cdf` and its *partial transforms*
 
-(k = 0, 1, 2; s complex): clipping at the point c leaves the excess eta - c on one side and nothing on
-the other, and every quantity of the paper is an integral of products of these two. `upper` is bounded
-for Re s <= 0, `lower` for Re s >= 0, which is where the engines use them.
+    upper(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta > c]        k = 0, 1, 2;  s <= 0 or small beside the tails
+    lower(c, s, k) = E[(eta - c)^k e^{s (eta - c)} ; eta <= c]       the mirror image of `upper`
+
+since clipping at the point c leaves the excess eta - c on one side and nothing on the other, and every quantity of the
+paper is an integral of products of these two. That is enough for rules of one count each; rules that share a total or a
+budget ask for the law of a sum too, `strip`, `cgf` and `cumulants`, which the four noises of the package have.
 """
 
 from __future__ import annotations
@@ -121,28 +122,7 @@ class Promise:
 
 
 class Law(Mechanism):
-    """Noise whose law is known: what exact engines evaluate. Subclasses are frozen dataclasses and final."""
-
-    def scaled(self, spread: float) -> Self:
-        """Noise of the same kind with another parameter."""
-        return type(self)(spread)  # type: ignore[call-arg]
-
-    @classmethod
-    @abstractmethod
-    def from_promise(
-        cls,
-        *,
-        epsilon: float | None = None,
-        rho: float | None = None,
-        delta: float | None = None,
-        sensitivity: float = 1.0,
-    ) -> Self:
-        """The least noise that keeps a promise: epsilon (with a delta, for the Gaussian pair) or rho."""
-
-    @property
-    @abstractmethod
-    def strip(self) -> float:
-        """E[e^{s eta}] is finite for |Re s| < strip (infinity for the Gaussian pair)."""
+    """Noise whose law is known: what exact engines evaluate. Subclasses are frozen dataclasses with one number, and final."""
 
     @abstractmethod
     def density(self, u: ArrayLike) -> Floats:
@@ -152,37 +132,68 @@ class Law(Mechanism):
     def cdf(self, u: ArrayLike) -> Floats:
         """P(eta <= u), with full relative accuracy in the left tail."""
 
+    @abstractmethod
+    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Floats:
+        """E[(eta - c)^k e^{s (eta - c)}; eta > c] for k = 0, 1, 2 and real s <= 0."""
+
     def sf(self, u: ArrayLike) -> Floats:
         """P(eta > u), with full relative accuracy in the right tail."""
         point = np.asarray(u, dtype=np.float64)
         return self.cdf(np.ceil(-point) - 1 if self.discrete else -point)
 
-    @abstractmethod
+    def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Floats:
+        """E[(eta - c)^k e^{s (eta - c)}; eta <= c] for k = 0, 1, 2 and real s >= 0.
+
+        The mirror image of `upper`: eta <= c becomes -eta >= -c, so an atom at c itself is added (it matters for k = 0 only).
+        """
+        cut = np.asarray(c, dtype=np.float64)
+        mirrored = self.upper(-cut, -np.asarray(s), k)
+        return np.asarray((-1) ** k * mirrored + (self.density(cut) if self.discrete and k == 0 else 0.0))
+
+    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """`upper` for k = 0, 1 and 2."""
+        return self.upper(c, s, 0), self.upper(c, s, 1), self.upper(c, s, 2)
+
+    def lowers(self, c: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """`lower` for k = 0, 1 and 2."""
+        cut = np.asarray(c, dtype=np.float64)
+        zeroth, one, two = self.uppers(-cut, -np.asarray(s))
+        return zeroth + self.density(cut) if self.discrete else zeroth, -one, two
+
+    @property
+    def strip(self) -> float:
+        """E[e^{s eta}] is finite for |Re s| < strip (infinity for the Gaussian pair)."""
+        raise self._unknown("exponential moments")
+
     def cgf(self, s: ArrayLike) -> Numbers:
         """Log E[e^{s eta}], real or complex s inside the strip."""
+        raise self._unknown("exponential moments")
 
-    @abstractmethod
     def cumulants(self, s: Floats) -> tuple[Floats, Floats, Floats]:
         """K(s) = cgf(s), K'(s) and K''(s) for real s: the mean and the variance of the noise tilted by e^{s eta}.
 
         K' vanishes at 0 and keeps its relative accuracy there.
         """
+        raise self._unknown("exponential moments")
 
-    @abstractmethod
-    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
-        """E[(eta - c)^k e^{s (eta - c)}; eta > c] for k = 0, 1, 2 and Re s <= 0."""
+    def scaled(self, spread: float) -> Self:
+        """Noise of the same kind with another parameter."""
+        return type(self)(spread)  # type: ignore[call-arg]
 
-    @abstractmethod
-    def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
-        """E[(eta - c)^k e^{s (eta - c)}; eta <= c] for k = 0, 1, 2 and Re s >= 0."""
+    @classmethod
+    def from_promise(
+        cls,
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        delta: float | None = None,
+        sensitivity: float = 1.0,
+    ) -> Self:
+        """The least noise that keeps a promise: epsilon (with a delta, for the Gaussian pair) or rho."""
+        raise UnsupportedError(f"how much {cls.name} noise a promise needs is not known; give its {cls.parameter}")
 
-    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
-        """`upper` for k = 0, 1 and 2."""
-        return self.upper(c, s, 0), self.upper(c, s, 1), self.upper(c, s, 2)
-
-    def lowers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
-        """`lower` for k = 0, 1 and 2."""
-        return self.lower(c, s, 0), self.lower(c, s, 1), self.lower(c, s, 2)
+    def _unknown(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"the {what} of {self.name} noise are not known; it can be simulated")
 
 
 def as_mechanism(given: object, what: str = "`mechanism`") -> Mechanism:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 from fairpost.errors import ParameterError
@@ -25,6 +26,11 @@ from fairpost.roots import root
 
 EPS = 2.0**-52
 ROOT = math.sqrt(math.pi / 2)
+DIGITS = 12
+"""Significant digits of a conversion."""
+PRECISE = Context(prec=50)
+SLACK = Decimal("1e-40")
+"""Far above the rounding of a dozen operations with 50 digits (each below 1e-49, exponents below 1e6), far below 1."""
 
 
 def _probability(name: str, value: float) -> float:
@@ -56,7 +62,7 @@ def gaussian_sigma_classic(epsilon: float, delta: float, sensitivity: float = 1.
     return positive("sensitivity", sensitivity) * math.sqrt(2 * math.log(1.25 / d)) / eps
 
 
-def _log_delta(epsilon: float, ratio: float) -> float:
+def _gaussian_log_delta(epsilon: float, ratio: float) -> float:
     """An upper bound, by rounding only, on the log of Balle and Wang's delta(epsilon), m = D2/sigma = ratio.
 
     delta = Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m) cancels where m is small. With u = eps/m - m/2 and v = u + m,
@@ -101,12 +107,12 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     """
     eps, target = positive("epsilon", epsilon), math.log(_probability("delta", delta))
     low, high = -1.0, 1.0
-    while _log_delta(eps, math.exp(low)) > target:
+    while _gaussian_log_delta(eps, math.exp(low)) > target:
         low *= 2
-    while _log_delta(eps, math.exp(high)) < target:
+    while _gaussian_log_delta(eps, math.exp(high)) < target:
         high *= 2
-    found = root(lambda v: _log_delta(eps, math.exp(v)) - target, low, high, xtol=1e-14, rtol=1e-14)
-    ratio = _settled(math.exp(found), 0.0, lambda m: _log_delta(eps, m) <= target)
+    found = root(lambda v: _gaussian_log_delta(eps, math.exp(v)) - target, low, high, xtol=1e-14, rtol=1e-14)
+    ratio = _settled(math.exp(found), 0.0, lambda m: _gaussian_log_delta(eps, m) <= target)
     return math.nextafter(positive("sensitivity", sensitivity) / ratio, math.inf)
 
 
@@ -114,13 +120,13 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     """The smallest epsilon >= 0 for which noise of this sigma is (epsilon, delta)-DP (Balle and Wang 2018), rounded up."""
     ratio = math.nextafter(positive("sensitivity", sensitivity) / positive("sigma", sigma), math.inf)
     target = math.log(_probability("delta", delta))
-    if _log_delta(0.0, ratio) <= target:
+    if _gaussian_log_delta(0.0, ratio) <= target:
         return 0.0
     high = 1.0
-    while _log_delta(high, ratio) > target:
+    while _gaussian_log_delta(high, ratio) > target:
         high *= 2
-    found = root(lambda e: _log_delta(e, ratio) - target, 0.0, high, xtol=1e-15, rtol=1e-14)
-    return _settled(max(found, 1e-300), math.inf, lambda e: _log_delta(e, ratio) <= target)
+    found = root(lambda e: _gaussian_log_delta(e, ratio) - target, 0.0, high, xtol=1e-15, rtol=1e-14)
+    return _settled(max(found, 1e-300), math.inf, lambda e: _gaussian_log_delta(e, ratio) <= target)
 
 
 def gaussian_sigma_zcdp(rho: float, sensitivity: float = 1.0) -> float:
@@ -146,17 +152,102 @@ def _upwards(start: float, holds: Callable[[float], bool]) -> float:
     return found
 
 
-def epsilon_from_rho(rho: float, delta: float) -> float:
-    """rho-zCDP implies (epsilon, delta)-DP: Canonne, Kamath and Steinke 2020, Prop. 12 (`conversion`), rounded up."""
-    from fairpost.noise.conversion import epsilon_of
+# ------------------------------------------------------------------ between zCDP and (epsilon, delta)
+# Canonne, Kamath and Steinke (2020, Proposition 12 with the Rényi divergence alpha rho of rho-zCDP): for every alpha > 1,
+# rho-zCDP implies (epsilon, delta)-DP with
+#
+#     delta = exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1).
+#
+# Any alpha gives a valid delta, so alpha is searched for in floats and the bound is then checked once in decimals of 50
+# digits: the answer is a proof, however rough the search. `rho_of` rounds down and `epsilon_of` up.
 
+
+def _zcdp_log_delta(rho: float, epsilon: float, alpha: float) -> float:
+    """Log of the bound, in floats."""
+    return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+
+
+def least(f: Callable[[float], float], highest: float) -> float:
+    """The alpha in (1, highest) where f is least: golden-section search over log(alpha - 1), where f has one valley."""
+    low, high = math.log(1e-6), math.log(highest)
+    golden = (math.sqrt(5) - 1) / 2
+    for _ in range(90):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if f(1 + math.exp(left)) < f(1 + math.exp(right)):
+            high = right
+        else:
+            low = left
+    return 1 + math.exp((low + high) / 2)
+
+
+def best_alpha(rho: float, epsilon: float) -> float:
+    """About the best alpha for these two."""
+    return least(lambda alpha: _zcdp_log_delta(rho, epsilon, alpha), max(1e3, 10 * (1 + epsilon) / rho))
+
+
+def holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether rho-zCDP is shown to imply (epsilon, delta)-DP."""
+    if float(rho) == 0:
+        return False
+    with localcontext(PRECISE):
+        alpha = Decimal(best_alpha(float(rho), float(epsilon)))
+        r, e, d = (Decimal(v.numerator) / Decimal(v.denominator) for v in (rho, epsilon, delta))
+        exponent = (alpha - 1) * (alpha * r - e) + alpha * (1 - 1 / alpha).ln() - (alpha - 1).ln()
+        return exponent + abs(exponent) * SLACK + SLACK <= d.ln()
+
+
+def _rest(delta: float, alpha: float) -> float:
+    """What the bound adds to alpha rho: epsilon = alpha rho + rest, the formula for delta solved for epsilon."""
+    return math.log(alpha - 1) - (alpha * math.log(alpha) + math.log(delta)) / (alpha - 1)
+
+
+def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """About the largest rho, with 12 digits, that implies (epsilon, delta)-DP; never above it."""
+    if not 0 < delta < 1:
+        raise ParameterError(f"`delta` must be above 0 and below 1, got {delta}")
+    e, d = float(epsilon), float(delta)
+    # Bun and Steinke's simpler conversion gives a rho that certainly holds, and the best alpha is about
+    # 1 + sqrt(log(1/delta) / rho): for every delta above 1e-308 it is below the end of the search
+    simple = _simple(e, d)
+    alpha = least(lambda a: (_rest(d, a) - e) / a, max(1e3, 10 / simple))
+    rho, step = _down(max(simple, (e - _rest(d, alpha)) / alpha))
+    while not holds(rho, epsilon, delta):
+        rho -= step
+    return rho
+
+
+def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
+    """About the smallest epsilon, with 12 digits, that rho-zCDP gives at this delta; never below it."""
+    r, d = float(rho), float(delta)
+    simple = r + 2 * math.sqrt(r * math.log(1 / d))
+    alpha = least(lambda a: a * r + _rest(d, a), max(1e3, 10 / r))
+    found = min(simple, alpha * r + _rest(d, alpha))
+    if holds(rho, Fraction(0), delta):
+        return Fraction(0)
+    epsilon, step = _down(max(found, 1e-9 * simple))
+    while not holds(rho, epsilon, delta):
+        epsilon += step
+    return epsilon
+
+
+def _simple(epsilon: float, delta: float) -> float:
+    log = math.log(1 / delta)
+    return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2
+
+
+def _down(number: float) -> tuple[Fraction, Fraction]:
+    """A float cut to 12 significant digits, and one unit of the last of them."""
+    step = Fraction(10) ** (math.floor(math.log10(number)) + 1 - DIGITS)
+    return Fraction(number) // step * step, step
+
+
+def epsilon_from_rho(rho: float, delta: float) -> float:
+    """The epsilon that rho-zCDP gives at this delta, as a float: rounded up."""
     exact = epsilon_of(Fraction(positive("rho", rho)), Fraction(_probability("delta", delta)))
     return _upwards(float(exact), lambda e: Fraction(e) >= exact)
 
 
 def rho_from_epsilon(epsilon: float, delta: float) -> float:
-    """The largest rho that gives (epsilon, delta)-DP by the same proposition, rounded down."""
-    from fairpost.noise.conversion import rho_of
-
+    """The largest rho that gives (epsilon, delta)-DP, as a float: rounded down."""
     exact = rho_of(Fraction(positive("epsilon", epsilon)), Fraction(_probability("delta", delta)))
     return -_upwards(-float(exact) * (1 + 8 * EPS), lambda r: Fraction(-r) <= exact)

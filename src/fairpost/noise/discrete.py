@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import comb
 from typing import ClassVar, final
 
 import numpy as np
@@ -11,52 +12,29 @@ from numpy.typing import ArrayLike
 
 from fairpost.errors import UnsupportedError
 from fairpost.noise import calibration
-from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Floats, Law, Numbers, Stream, positive
-from fairpost.noise.continuous import BEST
-from fairpost.noise.families import ConcentratedNoise, PureNoise
-from fairpost.noise.partial_theta import partial_sums
+from fairpost.noise.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Floats, Numbers, Stream, positive
+from fairpost.noise.continuous import BEST, ConcentratedNoise, Gaussian, PureNoise
 from fairpost.noise.threshold import Threshold
 
 SMOOTH = 16.0
 """From this sigma on the discrete Gaussian's best ramp is the Gaussian's threshold, centred."""
+LISTED = 4096.0
+"""Up to this sigma sums without a tilt are kept in a list."""
 MAX_TABLE = 2**25
-"""The longest table of masses: a scale of 1.6e5 (discrete Laplace) or a sigma of 1.1e6 (discrete Gaussian)."""
+"""The longest table of masses: a sigma of 1.1e6."""
+LARGE = 4.0
+STEEP = 0.9
+LONGEST = 45
+"""e^{-45 * 0.9} = 3e-18."""
+FAR = 9.5
+"""e^{-9.5^2/2} = 3e-20."""
+BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
+)  # fmt: skip
+"""B_2, B_4, ..., B_20."""
 
 
-def _table(reach: float, name: str) -> int:
-    if 2 * reach + 1 > MAX_TABLE:
-        raise UnsupportedError(
-            f"{name}: sums over its masses need a table of {2 * reach:.3g} entries, the limit is {MAX_TABLE}"
-        )
-    return int(np.ceil(reach))
-
-
-def _partial(mass: Floats, reach: int, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
-    """`upper` from masses at -reach..reach, by sums from the top.
-
-    With S_j(m) = sum_{i >= m} (i - m)^j e^{s (i - m)} p(i) the recurrence S_0(m) = p(m) + e^s S_0(m + 1),
-    S_1(m) = e^s (S_1 + S_0)(m + 1), S_2(m) = e^s (S_2 + 2 S_1 + S_0)(m + 1) adds positive terms only (s real). The
-    first whole number above c is m0; the offset m0 - c is put back binomially.
-    """
-    from fairpost.noise.kernels import lattice
-
-    cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s))
-    out = np.zeros(cut.shape, dtype=np.complex128 if np.iscomplexobj(s) else np.float64)
-    first = np.floor(cut) + 1
-    place = np.clip(first, -reach, reach + 1)
-    offset = np.maximum(place - cut, 0.0)  # beyond the table the sums are 0
-    for value in np.unique(s):
-        here = s == value
-        sums = lattice.partial_sums(mass, value)
-        at = (place[here] + reach).astype(np.int64)
-        gap = offset[here]
-        binomial = ((1.0,), (1.0, 1.0), (1.0, 2.0, 1.0))[k]
-        total = sum(binomial[j] * gap ** (k - j) * sums[j][at] for j in range(k + 1))
-        out[here] = np.exp(value * gap) * total
-    return out
-
-
-def _geometric(rate: float, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
+def _geometric(rate: float, c: ArrayLike, s: ArrayLike, k: int) -> Floats:
     """`upper` of discrete Laplace noise with masses t q^{|i|}, q = e^{-rate}, t = tanh(rate/2), by closed geometric sums.
 
     The first whole number above c is m0, i = m0 + l and gap = m0 - c: (i - c)^k e^{s(i-c)} = e^{s gap} (l + gap)^k e^{sl}.
@@ -64,7 +42,7 @@ def _geometric(rate: float, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
     m0 = -N < 0 the tail starts at l = N (expanded in l - N), and before it there are N terms t q^N e^{(s + rate) l}, l < N.
     The sum exists for s < rate.
     """
-    cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s))
+    cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s, dtype=np.float64))
     first = np.floor(cut) + 1
     gap, below = first - cut, np.maximum(-first, 0.0)
     w, rest = np.exp(s - rate), -np.expm1(s - rate)
@@ -77,16 +55,16 @@ def _geometric(rate: float, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
     return np.asarray(np.tanh(rate / 2) * np.exp(s * gap) * total)
 
 
-def _finite(n: Floats, s: Numbers, rate: float) -> list[Numbers]:
+def _finite(n: Floats, s: Floats, rate: float) -> list[Floats]:
     """q^n sum_{l < n} l^j z^l for j = 0, 1, 2, with z = e^{s + rate}; n whole and >= 0.
 
-    By doubling along the binary digits of n, which adds positive terms only (s real), where the closed form cancels
+    By doubling along the binary digits of n, which adds positive terms only, where the closed form cancels
     near z = 1: sum_{l < 2m} = sum_{l < m} + z^m sum_{l < m} (l + m)^j z^l, and one more term is m^j z^m. Every sum up to m
     carries the factor e^{-(m-1) log z}, where z > 1, so that nothing overflows: it is put back with q^n.
     """
     log = s + rate
-    grows = log.real > 0
-    h0, h1, h2 = (np.zeros(log.shape, dtype=log.dtype) for _ in range(3))
+    grows = log > 0
+    h0, h1, h2 = (np.zeros(log.shape) for _ in range(3))
     m = np.zeros(n.shape)
     for place in reversed(range(int(np.max(n)).bit_length())):
         # what the two halves are multiplied by: z^m for the later one, or z^-m for the earlier one
@@ -158,13 +136,9 @@ class DiscreteLaplace(PureNoise):
         """A ramp from q / (1 - q) on, q = e^{-1/b}: optimal in the same sense as for Laplace noise."""
         return Threshold.ramp(float(np.exp(-1 / self.scale) / -np.expm1(-1 / self.scale)))
 
-    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
+    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Floats:
         """E[(eta - c)^k e^{s (eta - c)}; eta > c]."""
         return _geometric(1 / self.scale, c, s, k)
-
-    def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
-        """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper` (with the point c itself)."""
-        return _mirror(self, c, s, k)
 
     def sample(self, n: int, stream: Stream) -> Floats:
         """N draws for simulation, as floats that are whole numbers."""
@@ -201,10 +175,8 @@ class DiscreteGaussian(ConcentratedNoise):
 
     @property
     def variance(self) -> float:
-        """Sum k^2 p(k)."""
-        mass, reach = self._masses()
-        k = np.arange(-reach, reach + 1, dtype=np.float64)
-        return float(np.sum(mass * k * k))
+        """K''(0)."""
+        return float(self.cumulants(np.zeros(1))[2][0])
 
     def density(self, u: ArrayLike) -> Floats:
         """The mass at u (0 off the whole numbers)."""
@@ -221,11 +193,10 @@ class DiscreteGaussian(ConcentratedNoise):
         return float(np.log(self.sigma * np.sqrt(2 * np.pi)) + np.log1p(dual))
 
     def cdf(self, u: ArrayLike) -> Floats:
-        """P(eta <= u)."""
-        below = _gaussian_below(self.sigma, self._log_norm())
-        reach = below.size - 2
+        """P(eta <= u): by symmetry P(eta >= -m) for m = floor u < 0, else 1 - P(eta >= m + 1)."""
         m = np.floor(np.asarray(u, dtype=np.float64))
-        tail = below[np.clip(reach + 1 - np.abs(m + (m >= 0)), 0, reach + 1).astype(np.int64)]
+        start = np.abs(m + (m >= 0))
+        tail = self._sums(start, np.zeros(m.shape), 0)[0]
         return np.asarray(np.where(m < 0, tail, 1.0 - tail))
 
     def cgf(self, s: ArrayLike) -> Numbers:
@@ -278,42 +249,37 @@ class DiscreteGaussian(ConcentratedNoise):
     def _masses(self) -> tuple[Floats, int]:
         return _gaussian_masses(self.sigma, self._log_norm())
 
-    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
-        """E[(eta - c)^k e^{s (eta - c)}; eta > c]: many real s at once without a table, else from one."""
-        tilt = np.asarray(s)
-        return self.uppers(c, tilt)[k] if _many(tilt) else _partial(*self._masses(), c, s, k)
+    def upper(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Floats:
+        """E[(eta - c)^k e^{s (eta - c)}; eta > c]."""
+        return self._uppers_to(c, s, k)[k]
 
-    def lower(self, c: ArrayLike, s: ArrayLike, k: int = 0) -> Numbers:
-        """E[(eta - c)^k e^{s (eta - c)}; eta <= c], the mirror of `upper` (with the point c itself)."""
-        return _mirror(self, c, s, k)
+    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """`upper` for k = 0, 1 and 2, which have their sums in common."""
+        zeroth, one, two = self._uppers_to(c, s, 2)
+        return zeroth, one, two
 
-    def uppers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
-        """`upper` for k = 0, 1 and 2, by `partial_theta` where there are many s. Below -15 sigma there is no mass to speak of (e^-112)."""
-        if not _many(np.asarray(s)):
-            return super().uppers(c, s)
+    def _uppers_to(self, c: ArrayLike, s: ArrayLike, last: int) -> list[Floats]:
+        """For k = 0 to `last`. Below -15 sigma there is no mass to speak of (e^-112)."""
         cut, s = np.broadcast_arrays(np.asarray(c, dtype=np.float64), np.asarray(s, dtype=np.float64))
         first = np.maximum(np.floor(cut) + 1, -np.ceil(15 * self.sigma + 1))
-        gap = first - cut
-        zeroth, one, two = partial_sums(self.sigma, self._log_norm(), first, s)
+        sums, gap = self._sums(first, s, last), first - cut
         lift = np.exp(s * gap)
-        return lift * zeroth, lift * (one + gap * zeroth), lift * (two + gap * (2 * one + gap * zeroth))
+        return [lift * sum(comb(k, j) * gap ** (k - j) * sums[j] for j in range(k + 1)) for k in range(last + 1)]
 
-    def lowers(self, c: ArrayLike, s: ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
-        """`lower` for k = 0, 1 and 2, the mirror of `uppers`."""
-        cut = np.asarray(c, dtype=np.float64)
-        zeroth, one, two = self.uppers(-cut, -np.asarray(s))
-        return zeroth + self.density(cut), -one, two
+    def _sums(self, first: Floats, s: Floats, last: int) -> list[Floats]:
+        """sum_{l >= 0} l^j e^{sl} P(eta = first + l) for j = 0 to `last`; without a tilt from a list, where one is short."""
+        if self.sigma <= LISTED and not np.any(s):
+            reach, sums = _untilted(self.sigma, self._log_norm())
+            place = np.minimum(first + reach, sums.shape[1] - 1).astype(np.int64)
+            return [sums[j][place] for j in range(last + 1)]
+        found = partial_sums(self.sigma, self._log_norm(), first.ravel(), s.ravel(), last)
+        return [part.reshape(first.shape) for part in found]
 
     def sample(self, n: int, stream: Stream) -> Floats:
         """N draws for simulation, as floats that are whole numbers."""
         from fairpost.noise.kernels import streams
 
         return streams.discrete_gaussian(n, self.sigma, stream.seed, stream.run)
-
-
-def _many(s: Numbers) -> bool:
-    """Whether there are so many real s that a table for each would cost more than `partial_theta`."""
-    return s.size > 32 and not np.iscomplexobj(s)
 
 
 @lru_cache(maxsize=64)
@@ -332,27 +298,102 @@ def _least_range(sigma: float) -> float:
     return float(found.x) if found.fun < cost(best) else best
 
 
-def _mirror(mechanism: Law, c: ArrayLike, s: ArrayLike, k: int) -> Numbers:
-    """`lower` by symmetry; eta <= c becomes -eta >= -c, so an atom at c itself is added (it matters for k = 0 only)."""
-    cut = np.asarray(c, dtype=np.float64)
-    value = mechanism.upper(-cut, -np.asarray(s), k)
-    return np.asarray((-1) ** k * value + (mechanism.density(cut) if k == 0 else 0.0))
+@lru_cache(maxsize=4)
+def _untilted(sigma: float, log_norm: float) -> tuple[int, Floats]:
+    """S_j(m) = sum_{i >= m} (i - m)^j P(eta = i) for j = 0, 1, 2 and m = -reach, ..., reach + 1, where they are 0.
+
+    S_1(m) = (S_1 + S_0)(m + 1) and S_2(m) = (S_2 + 2 S_1 + S_0)(m + 1): positive terms only, added from the smallest up.
+    """
+    mass, reach = _gaussian_masses(sigma, log_norm)
+
+    def added(terms: Floats) -> Floats:
+        return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
+
+    zeroth = added(mass)
+    one = added(zeroth[1:])
+    sums = np.stack([zeroth, one, added((2 * one + zeroth)[1:])])
+    sums.flags.writeable = False
+    return reach, sums
 
 
 @lru_cache(maxsize=4)
 def _gaussian_masses(sigma: float, log_norm: float) -> tuple[Floats, int]:
     """The masses out to e^-112 of the centre's (15 sigma)."""
-    reach = _table(15 * sigma + 1, "discrete-gaussian")
+    reach = int(np.ceil(15 * sigma + 1))
+    if 2 * reach + 1 > MAX_TABLE:
+        raise UnsupportedError(
+            f"discrete-gaussian: sums over its masses need a table of {2 * reach:.3g} entries, the limit is {MAX_TABLE}"
+        )
     k = np.arange(-reach, reach + 1)
     mass = np.exp(-((k / sigma) ** 2) / 2 - log_norm)
     mass.flags.writeable = False
     return mass, reach
 
 
-@lru_cache(maxsize=4)
-def _gaussian_below(sigma: float, log_norm: float) -> Floats:
-    """P(eta < i - reach) for i = 0, 1, ..., to the centre."""
-    mass, reach = _gaussian_masses(sigma, log_norm)
-    below = np.concatenate([[0.0], np.cumsum(mass[: reach + 1])])
-    below.flags.writeable = False
-    return below
+# ------------------------------------------------------------------ partial transforms of discrete Gaussian noise
+# S_j = sum_{l >= 0} l^j e^{sl} P(eta = m + l) for j = 0, 1, 2, without a table.
+#
+# With v = sigma^2 and alpha = m/v - s the terms are P(eta = m) l^j w(l), w(l) = e^{-alpha l - l^2/2v}, and there are two ways.
+#
+# **A sum of few terms.** Where alpha > STEEP each term is below e^-STEEP of the one before: l up to LONGEST is all. Likewise for sigma below
+# LARGE, where l runs to 15 sigma past the peak.
+#
+# **Euler and Maclaurin.** Elsewhere the sum is the integral with what its end adds,
+#
+#     S_j = c E[(eta' - m)^j e^{s (eta' - m)}; eta' > m] + P(eta = m) (1{j = 0}/2 - sum_{r=1}^{R} B_{2r}/(2r) w_{2r-1-j}),
+#
+# eta' normal, c = sigma sqrt(2 pi) / sum_k e^{-k^2/2v}, B the Bernoulli numbers, and w_k the Taylor coefficients of w:
+# (k + 1) w_{k+1} = -alpha w_k - w_{k-1}/v, since the (2r-1)-th derivative of l^j w at 0 is (2r-1)! w_{2r-1-j}. What is left out is about
+# 2 (|alpha|/2 pi)^{2R} P(eta = m) for large |alpha| sigma and 2 sqrt((2R)!) (2 pi sigma)^{-2R} P(eta = m) for small: with R = 10,
+# |alpha| <= STEEP and sigma >= LARGE at most 1e-17. alpha below -STEEP has the peak above m: there P(eta = m) is e^{-(alpha sigma)^2/2}
+# of it, which makes up for (|alpha|/2 pi)^{2R} (at sigma = 4, alpha = -2: 1e-24), and from alpha sigma = -FAR on the end adds nothing.
+
+
+def partial_sums(sigma: float, log_norm: float, m: Floats, s: Floats, last: int = 2) -> list[Floats]:
+    """S_0 to S_last for each whole m and s; log_norm = log sum_k e^{-k^2/2 sigma^2}."""
+    alpha = m / sigma**2 - s
+    first = np.exp(-((m / sigma) ** 2) / 2 - log_norm)
+    out = [np.empty(m.shape) for _ in range(last + 1)]
+    summed = (alpha > STEEP) if sigma >= LARGE else np.ones(m.shape, dtype=bool)
+    for where, form in ((summed, _by_terms), (~summed, _by_ends)):
+        if where.any():
+            found = form(sigma, log_norm, m[where], s[where], alpha[where], first[where], last)
+            for whole, part in zip(out, found, strict=True):
+                whole[where] = part
+    return out
+
+
+def _by_terms(
+    sigma: float, log_norm: float, m: Floats, s: Floats, alpha: Floats, first: Floats, last: int
+) -> list[Floats]:
+    """All terms, two products each: w(l + 1)/w(l) = e^{-alpha - (2l + 1)/2v} falls by e^{-1/v} from one to the next."""
+    many = LONGEST if sigma >= LARGE else int(np.ceil(15 * sigma + max(0.0, -float(np.min(alpha)) * sigma**2))) + 1
+    term, ratio, fall = first.copy(), np.exp(-alpha - 0.5 / sigma**2), float(np.exp(-1 / sigma**2))
+    sums = [term.copy(), *(np.zeros_like(term) for _ in range(last))]
+    for l in range(1, many + 1):
+        term *= ratio
+        ratio *= fall
+        for j in range(last + 1):
+            sums[j] += l**j * term
+    return sums
+
+
+def _by_ends(
+    sigma: float, log_norm: float, m: Floats, s: Floats, alpha: Floats, first: Floats, last: int
+) -> list[Floats]:
+    """The integral and its end."""
+    scale = sigma * np.sqrt(2 * np.pi) * np.exp(-log_norm)
+    end = np.where(alpha * sigma < -FAR, 0.0, first)
+    taylor = _taylor(sigma, np.maximum(alpha, -FAR / sigma))
+    out = []
+    for j, integral in enumerate(Gaussian(sigma).uppers_to(m, s, last)):
+        add = sum(b / (2 * r) * taylor[2 * r - 1 - j] for r, b in enumerate(BERNOULLI, start=1) if 2 * r - 1 >= j)
+        out.append(scale * integral + end * ((0.5 if j == 0 else 0.0) - add))
+    return out
+
+
+def _taylor(sigma: float, alpha: Floats) -> list[Floats]:
+    found = [np.ones_like(alpha), -alpha]
+    for k in range(1, 2 * len(BERNOULLI) - 1):
+        found.append(-(alpha * found[k] + found[k - 1] / sigma**2) / (k + 1))
+    return found

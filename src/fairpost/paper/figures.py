@@ -15,9 +15,10 @@ from fairpost.audit import audit
 from fairpost.counts import Counts
 from fairpost.errors import UnsupportedError
 from fairpost.noise import Laplace
-from fairpost.paper.districts import EPSILONS, NAMES
-from fairpost.paper.geometry import TRIANGLES, Geometry, geometry
+from fairpost.paper.published import Computed
+from fairpost.paper.tables import EPSILONS, NAMES
 from fairpost.results.audit import Audit
+from fairpost.rules import Simplex, Sum, SumClipped
 
 COLOURS = {name: palette.look(name).light for name in ("baseline", "pos", "pos-threshold")}
 BARS, DOTS, INK, FAINT = "#B8C4CE", palette.look("simplex").light, "#1A1A1A", "#8A8A8A"
@@ -135,13 +136,61 @@ def figure1_right(result: Audit, data: str) -> Drawing:
     return Drawing("figure1-right", "Figure 1, right (fig:bias_of_post_processing)", caption, figure)
 
 
+TRIANGLES: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
+    "figure2": ((0.7, 0.3), (-0.5, 3.5)),
+    "figure5": ((1.0, 0.8), (0.7, 3.7)),
+}
+"""The true point and the noisy point of the paper's two drawings."""
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The projections in two dimensions: the points of a drawing, computed by the package."""
+
+    truth: tuple[float, float]
+    noisy: tuple[float, float]
+    on_line: tuple[float, float]
+    """pi_S(X)."""
+    clipped: tuple[float, float]
+    """(pi_S(X))_+."""
+    shifted: tuple[float, float]
+    """pi_S(X) - T 1."""
+    projected: tuple[float, float]
+    """pi_S+(X)."""
+    T: float
+
+    @classmethod
+    def of(cls, name: str) -> Triangle:
+        """The points of Figure 2 or Figure 5 from the true and the noisy one."""
+        truth, noisy = TRIANGLES[name]
+        total = sum(truth)
+        y, T = Sum(total)(noisy), float(Simplex(total).T(noisy)[0])
+        found = (y, SumClipped(total)(noisy), y - T, Simplex(total)(noisy))
+        points = [(float(p[0]), float(p[1])) for p in found]
+        return cls(truth, noisy, points[0], points[1], points[2], points[3], T)
+
+
+def triangle_values() -> dict[str, Computed]:
+    """The points that the paper's two drawings show."""
+    two, five = Triangle.of("figure2"), Triangle.of("figure5")
+    return {
+        "figure2.pi_s": Computed(two.on_line),
+        "figure2.pi_s_plus": Computed(two.projected),
+        "figure2.T": Computed(two.T),
+        "figure5.pi_s": Computed(five.on_line),
+        "figure5.clipped": Computed(five.clipped),
+        "figure5.shifted": Computed(five.shifted),
+        "figure5.pi_s_plus": Computed(five.projected),
+    }
+
+
 def figure2() -> Drawing:
     """The geometry of pi_S, pi_S+ and T: the paper's Figure 2 and its complete version, Figure 5."""
     with styled():
         figure = _figure(8.0, 3.35)
         for k, name in enumerate(TRIANGLES):
             axes = figure.add_subplot(1, 2, k + 1)
-            _triangle(axes, geometry(name), complete=name == "figure5")
+            _triangle(axes, Triangle.of(name), complete=name == "figure5")
             axes.set_title(("Figure 2", "Figure 5, complete")[k], loc="left")
     caption = (
         "The projections in two dimensions, at the paper's points. The solid line is v1 + v2 = C, thick where both are at least 0. "
@@ -150,7 +199,7 @@ def figure2() -> Drawing:
     return Drawing("figure2-5", "Figure 2 (fig:err_sum_0) and Figure 5 (fig:full)", caption, figure)
 
 
-def _triangle(axes: Any, g: Geometry, *, complete: bool) -> None:
+def _triangle(axes: Any, g: Triangle, *, complete: bool) -> None:
     total = sum(g.truth)
     for line in (axes.axhline, axes.axvline):
         line(0, color=FAINT, lw=0.7, zorder=0)
@@ -177,7 +226,7 @@ def _triangle(axes: Any, g: Geometry, *, complete: bool) -> None:
     axes.spines["right"].set_visible(False)
 
 
-def _brace(axes: Any, g: Geometry) -> None:
+def _brace(axes: Any, g: Triangle) -> None:
     """T, as the height between pi_S and pi_S - T 1."""
     at = g.shifted[0] - 0.25
     axes.annotate("", (at, g.on_line[1]), (at, g.shifted[1]), arrowprops={"arrowstyle": "<->", "color": INK, "lw": 0.8})

@@ -8,19 +8,16 @@ from pathlib import Path
 
 from fairpost.counts import Counts
 from fairpost.datasets import synthetic_districts
-from fairpost.paper import districts, examples, figures, folder, geometry, hawaii
-from fairpost.paper.demonstration import Demonstration
-from fairpost.paper.districts import Cells, Runs
-from fairpost.paper.hawaii import County
+from fairpost.paper import figures, folder, tables
+from fairpost.paper.page import Recipe
 from fairpost.paper.published import Comparison, compare_all
-from fairpost.paper.recipe import Recipe
-from fairpost.paper.table import Table
-from fairpost.paper.theorems import theorems
+from fairpost.paper.tables import Cells, County, Runs, Table
+from fairpost.paper.theorems import Demonstration, example_values, examples, theorems
 from fairpost.results.audit import CONFIDENTIAL
 
 Progress = Callable[[str, float], None]
-FULL = Runs(hawaii.RUNS, districts.RUNS)
-QUICK = Runs(hawaii.RUNS, 2_000)
+FULL = Runs(*tables.RUNS)
+QUICK = Runs(tables.RUNS[0], 2_000)
 STEPS = (("Hawaii", 0.1), ("school districts", 0.75), ("theorems", 0.1), ("figures and page", 0.05))
 """What is done in which order, and about which part of the time it takes."""
 
@@ -115,15 +112,10 @@ def compute(
 ) -> Findings:
     """Everything but the files."""
     report = _silent if progress is None else progress
-    rows = hawaii.counties(runs.hawaii, seed, _within(report, "Hawaii"), device)
-    cells = districts.allocations(data.counts, runs, seed, _within(report, "school districts"), device)
-    numbered = examples.examples(rows)
-    computed = {
-        **hawaii.values(rows),
-        **districts.values(cells),
-        **geometry.values(),
-        **examples.values(numbered),
-    }
+    rows = tables.counties(runs.hawaii, seed, _within(report, "Hawaii"), device)
+    cells = tables.allocations(data.counts, runs, seed, _within(report, "school districts"), device)
+    numbered = examples(rows)
+    computed = tables.values1(rows) | tables.values2(cells) | figures.triangle_values() | example_values(numbered)
     return Findings(
         data,
         runs,
@@ -131,7 +123,7 @@ def compute(
         quick,
         rows,
         cells,
-        (hawaii.table1(rows), districts.table2(cells, data.label), districts.price(cells, data.label)),
+        (tables.table1(rows), tables.table2(cells, data.label), tables.price(cells, data.label)),
         compare_all(computed),
         numbered,
         theorems(_within(report, "theorems")),

@@ -1,8 +1,9 @@
-"""P: what the counts are used for, and so what a post-processed output is compared with."""
+"""P: what the counts are used for, and so what a post-processed output is compared with.
 
-from fairpost.problems.base import Problem
+`base` has the counts themselves and shares in proportion, `programme` laws. Knows noise only as what a base is published with.
+"""
+
+from fairpost.problems.base import Problem, Proportional, Release
 from fairpost.problems.programme import Programme
-from fairpost.problems.proportional import Proportional
-from fairpost.problems.release import Release
 
 __all__ = ["Problem", "Programme", "Proportional", "Release"]

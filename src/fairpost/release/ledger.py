@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from fairpost.errors import BudgetError, FairpostError, InputError, LedgerError, ParameterError, UnsupportedError
-from fairpost.noise.conversion import rho_of
+from fairpost.noise.calibration import rho_of
 from fairpost.release.amounts import amount, rounded
 from fairpost.release.chain import (
     BROKEN,

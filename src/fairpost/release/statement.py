@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairpost.documents import json_of
 from fairpost.errors import InputError, ParameterError
-from fairpost.noise.conversion import epsilon_of
+from fairpost.noise.calibration import epsilon_of
 from fairpost.release import rules
 from fairpost.release.amounts import amount, decimal_of, share
 from fairpost.release.chain import TABLE, Entry, digest

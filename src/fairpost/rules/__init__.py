@@ -1,4 +1,7 @@
-"""pi: the post-processings. Those that need nothing but counts have a name; the affine ones need A and b."""
+"""pi: the post-processings. Those that need nothing but counts have a name; the affine ones need A and b, the paying ones a law.
+
+`base` says what a rule is, `control` what simulation may subtract. May import noise, problems and bounds, never an engine.
+"""
 
 from fairpost.rules.affine.projection import Affine, AffineNonnegative
 from fairpost.rules.affine.tree import Tree, tree_constraints

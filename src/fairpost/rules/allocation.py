@@ -143,25 +143,11 @@ def without_information(z: Floats, sums: Floats, partition: Partition) -> NDArra
     return np.asarray(sizes <= NOTHING * partition.sums(np.maximum(z, 0.0)))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PoS(Allocating):
-    """PoS (Definition 4): the projection of P^F(X) onto the probability simplex.
+class Projecting(Allocating):
+    """What the projections of P^F(X) share: with S = sum_j a_j X_j they keep z = a X to the sum |S|, and divide by it.
 
-    Theorem 2: the unique minimiser of the range of v - P^F(X) over the simplex. With S = sum_j a_j X_j > 0 it is the
-    projection of z = a X onto {v >= 0, sum v = S}, divided by S, which needs no division by a small S before the end.
+    That needs no division by a small S before the end.
     """
-
-    name: ClassVar[str] = "pos"
-    title: ClassVar[str] = "share first, then project the shares"
-    jump: ClassVar[float] = CLIPS
-
-    def _given_up(self, z: Floats, change: float, most: Floats, partition: Partition) -> Floats:
-        """The same r of everybody who has as much: z less its projection onto the sum that is left."""
-        kept = np.empty((1, z.size))
-        left = np.maximum(partition.sums(z) - change * most, 0.0)
-        thresholds_of_rows(z[None], partition.starts, left[None], kept)
-        return np.asarray(z - kept[0])
 
     def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
         sums = partition.sums(z)
@@ -170,6 +156,32 @@ class PoS(Allocating):
         if turned.any():
             z = z * partition.spread(np.where(turned, -1.0, 1.0))
         size = np.where(lost, 1.0, np.abs(sums))
+        return self._kept(z, partition, size) / partition.spread(size), lost, turned
+
+    @abstractmethod
+    def _kept(self, z: Floats, partition: Partition, targets: Floats) -> Floats:
+        """What is kept of z, in gathered order, of the sum targets[row, g] in each group."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PoS(Projecting):
+    """PoS (Definition 4): the projection of P^F(X) onto the probability simplex.
+
+    Theorem 2: the unique minimiser of the range of v - P^F(X) over the simplex. With S > 0 it is the projection of z = a X onto
+    {v >= 0, sum v = S}, divided by S.
+    """
+
+    name: ClassVar[str] = "pos"
+    title: ClassVar[str] = "share first, then project the shares"
+    jump: ClassVar[float] = CLIPS
+
+    def _given_up(self, z: Floats, change: float, most: Floats, partition: Partition) -> Floats:
+        """The same r of everybody who has as much: z less its projection onto the sum that is left."""
+        left = np.maximum(partition.sums(z) - change * most, 0.0)
+        return np.asarray(z - self._kept(z[None], partition, left[None])[0])
+
+    def _kept(self, z: Floats, partition: Partition, targets: Floats) -> Floats:
         out = np.empty_like(z)
-        thresholds_of_rows(z, partition.starts, size, out)
-        return out / partition.spread(size), lost, turned
+        thresholds_of_rows(z, partition.starts, targets, out)
+        return out

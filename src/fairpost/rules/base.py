@@ -18,8 +18,7 @@ from fairpost.noise.base import Mechanism
 from fairpost.noise.threshold import Threshold
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem
-from fairpost.rules.control import Control
-from fairpost.rules.probe import reach
+from fairpost.rules.control import Control, reach
 
 Floats = NDArray[np.float64]
 
@@ -37,9 +36,11 @@ class Outcome:
 class PostProcessing(ABC):
     """A map from noisy counts to an output, on one vector or on the rows of a matrix.
 
-    Subclasses are frozen dataclasses that hold what the map needs (a total, weights, a matrix) and implement `problem` and
-    `_apply` on validated rows: that is enough to simulate them. They never see the true counts at call time. The other
-    methods say what theory knows about the map; an engine that can evaluate it exactly is registered beside its derivation.
+    A subclass is a frozen dataclass that holds what the map needs (a total, weights, a matrix) and has `name`, `problem` and
+    `_apply`, on validated rows: that is enough to simulate it (or a plain function, see `Custom`). It never sees the true
+    counts at call time. Everything else has a default and says more where more is known: how it is built (`from_counts`), how
+    it is tuned (`for_mechanism`) and taken apart by group (`alone`, `of_groups`), and what theory says about it (`control`,
+    `extremes`, `total_off`, `bounds`). An engine that can evaluate it exactly is registered beside its derivation.
     """
 
     name: ClassVar[str]

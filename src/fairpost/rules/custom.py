@@ -14,8 +14,7 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism
 from fairpost.problems import Problem, Release
 from fairpost.rules.base import Outcome, PostProcessing
-from fairpost.rules.control import Control
-from fairpost.rules.probe import reach
+from fairpost.rules.control import Control, reach
 
 Floats = NDArray[np.float64]
 NEAR = 1e-9

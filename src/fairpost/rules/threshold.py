@@ -20,7 +20,7 @@ from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism, Threshold
 from fairpost.parallel import over_slices
 from fairpost.partition import Partition
-from fairpost.rules.allocation import Allocating, without_information
+from fairpost.rules.allocation import Projecting
 from fairpost.rules.base import PostProcessing
 from fairpost.rules.release import KeepsTotal
 from fairpost.rules.simplex import thresholds_of_rows
@@ -28,7 +28,6 @@ from fairpost.rules.simplex import thresholds_of_rows
 DUST = 1e-13
 """Of the sum of all outputs: what rounding leaves of 0."""
 Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 
 class _WithThreshold(PostProcessing):
@@ -61,29 +60,27 @@ class _WithThreshold(PostProcessing):
         """What all outputs sum to."""
 
 
-def _shifts_of_rows(
-    z: Floats, threshold: Threshold, a: Floats, starts: NDArray[np.int64], targets: Floats, out: Floats
-) -> Floats:
-    """Keep each row (in it each segment g, to the sum targets[row, g]) into `out`; the shifts r likewise."""
+def _kept_of_rows(z: Floats, threshold: Threshold, a: Floats, starts: NDArray[np.int64], targets: Floats) -> Floats:
+    """Keep each row (in it each segment g) to the sum targets[row, g]."""
     from fairpost.rules.kernels import threshold as kernel
 
     levels = threshold.level * (a[:1] if (a == a[0]).all() else a)
-    targets = np.ascontiguousarray(targets)
+    out, targets = np.empty_like(z), np.ascontiguousarray(targets)
     shifts = np.empty(targets.shape)
 
     def some(part: slice) -> None:
         kernel.keep_rows(z[part], levels, threshold.steepness, starts, targets[part], out[part], shifts[part])
 
     over_slices(some, len(z), None if z.size >= 2**16 else 1)
-    return shifts
+    return out
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class PosThreshold(_WithThreshold, Allocating):
+class PosThreshold(_WithThreshold, Projecting):
     """Shares from z = a X: with S = sum z keep z_i - r where z_i > r + a_i tau, of sum S, and divide by S.
 
-    S < 0 and S = 0 are handled, and counted as degenerate, as for PoS. In a jump the entity at the edge gets
+    In a jump the entity at the edge gets
     the remainder; entities at the same edge each get the same fraction of their a_i tau.
     """
 
@@ -104,17 +101,9 @@ class PosThreshold(_WithThreshold, Allocating):
             partition.spread(thresholds_of_rows(held, partition.starts, left[None], np.empty_like(held))[0])
         )
 
-    def _on_groups(self, z: Floats, partition: Partition) -> tuple[Floats, Booleans, Booleans]:
-        a = np.ones(z.shape[1]) if self.weights is None else partition.gather(np.asarray(self.weights))
-        sums = partition.sums(z)
-        lost = without_information(z, sums, partition)
-        turned = (sums < 0) & ~lost
-        if turned.any():
-            z = z * partition.spread(np.where(turned, -1.0, 1.0))
-        size = np.where(lost, 1.0, np.abs(sums))
-        out = np.empty_like(z)
-        _shifts_of_rows(z, self.rule, a, partition.starts, size, out)
-        return out / partition.spread(size), lost, turned
+    def _kept(self, z: Floats, partition: Partition, targets: Floats) -> Floats:
+        a = np.ones(1) if self.weights is None else partition.gather(np.asarray(self.weights))
+        return _kept_of_rows(z, self.rule, a, partition.starts, targets)
 
 
 @final
@@ -131,7 +120,5 @@ class SimplexThreshold(_WithThreshold, KeepsTotal):
         return float(np.sum(self.total))  # type: ignore[arg-type]
 
     def _on_groups(self, rows: Floats, partition: Partition, totals: Floats) -> Floats:
-        out = np.empty_like(rows)
         targets = np.broadcast_to(totals, (len(rows), totals.size))
-        _shifts_of_rows(rows, self.rule, np.ones(1), partition.starts, targets, out)
-        return out
+        return _kept_of_rows(rows, self.rule, np.ones(1), partition.starts, targets)

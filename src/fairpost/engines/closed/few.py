@@ -86,6 +86,8 @@ def _asked(part: Part) -> Rare | str:
     law = part.mechanism
     if not isinstance(law, Law):
         return f"the law of {law.name} noise is not known; it can be simulated"
+    if law.code is None:
+        return f"the law of a sum of {law.name} noises is not known; it can be simulated"
     if not law.variance > 0:
         return "counts and noise are too far apart for floats"
     weights, total, rule = next(READ[kind] for kind in type(part.pi).__mro__ if kind in READ)(part.pi, part.x.size)

@@ -26,6 +26,8 @@ PREPARE: dict[type[PostProcessing], Callable[[Any, Part, Law], Work | str]] = {
     Paying: payments,
 }
 """For each kind of rule the work, or the reason why there is none."""
+ALONE = (Unchanged, Nonnegative)
+"""Each count by itself: any law will do."""
 
 
 @dataclass(frozen=True)
@@ -52,5 +54,7 @@ class Closed:
     def _work(self, part: Part) -> Work | str:
         if not isinstance(part.mechanism, Law):
             return f"the law of {part.mechanism.name} noise is not known; it can be simulated"
-        prepare = next(PREPARE[kind] for kind in type(part.pi).__mro__ if kind in PREPARE)
-        return prepare(part.pi, part, part.mechanism)
+        kind = next(kind for kind in type(part.pi).__mro__ if kind in PREPARE)
+        if part.mechanism.code is None and kind not in ALONE:
+            return f"the law of a sum of {part.mechanism.name} noises is not known; it can be simulated"
+        return PREPARE[kind](part.pi, part, part.mechanism)

@@ -6,7 +6,7 @@ Half-width. With se the standard error of a mean over R runs and delta the chanc
 
 The second term is for events not seen yet. An entity whose count is clipped in one run of a million has d = 0 in all of
 a few thousand runs, so se = 0, and yet its bias is not 0. Where an event of probability p, of mean size at most s (a
-change of the noise in the output (`rules.control.change_of`), or what a user's map was seen to do: `rules.probe`), has not occurred in R runs,
+change of the noise in the output (`rules.control.change_of`), or what a user's map was seen to do: `reach`), has not occurred in R runs,
 p <= log(2/delta) / R but for a chance of delta/2, and p s is the second term; with events seen it has the form of
 Bernstein's inequality. It falls as 1/R, the first term as 1/sqrt(R), so it costs nothing where events are many. Where p is known to be at most
 the chance that whole-number noise is not 0 everywhere, and that is less (`Control.chance`), it stands in the place of log(2/delta) / R.

@@ -1,6 +1,8 @@
 """Laws as problems: eligibility thresholds, weighted brackets, pro-rata cuts, hold-harmless."""
 
-from fairpost.problems.programme.conditions import (
+from fairpost.problems.programme.law import Kinks, Programme
+from fairpost.problems.programme.words import (
+    NAMES,
     Amount,
     Brackets,
     Condition,
@@ -8,10 +10,10 @@ from fairpost.problems.programme.conditions import (
     HoldHarmless,
     Minimum,
     Nest,
+    builtin_text,
 )
-from fairpost.problems.programme.kinks import Kinks
-from fairpost.problems.programme.law import Programme
-from fairpost.problems.programme.text import NAMES, builtin, builtin_text, from_text, to_text
+
+builtin, from_text, to_text = Programme.named, Programme.from_toml, Programme.to_toml
 
 __all__ = [
     "NAMES",

@@ -1,4 +1,4 @@
-"""P for money that follows a law: who is eligible, for how much, and how an appropriation is shared."""
+"""P for money that follows a law: who is eligible, for how much, and how an appropriation is shared; and the law compiled to kinks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,69 @@ from fairpost.errors import CountsError
 from fairpost.noise import Mechanism
 from fairpost.partition import Partition
 from fairpost.problems.base import Problem, Unit
-from fairpost.problems.programme.conditions import Entitlement, HoldHarmless, Minimum, Nest
-from fairpost.problems.programme.kinks import Kinks
 from fairpost.problems.programme.sharing import Shared, share_out
+from fairpost.problems.programme.words import Entitlement, HoldHarmless, Minimum, Nest, builtin_text, read, write
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Kinks:
+    """A programme compiled: for each entity a function of its count that is linear between kinks, with jumps.
+
+    g(z) = 0 below the first kink, then value_k + slope_k (z - at_k) from at_k up to the next kink. A first kink at minus
+    infinity (slope 0) is a payment below all others, which only signed payments have. Entity i has the kinks from start[i]
+    to start[i + 1].
+    """
+
+    start: Ints
+    at: Floats
+    value: Floats
+    slope: Floats
+
+    @property
+    def n(self) -> int:
+        """The number of entities."""
+        return int(self.start.size - 1)
+
+    @property
+    def owner(self) -> Ints:
+        """The entity of each kink."""
+        return np.repeat(np.arange(self.n), np.diff(self.start))
+
+    def __call__(self, z: Floats) -> Floats:
+        """g of one vector (one entry per entity), or of the rows of a matrix."""
+        from fairpost.problems.programme.kernels.kinks import evaluate
+
+        rows = np.ascontiguousarray(np.atleast_2d(z), dtype=np.float64)
+        out = np.empty_like(rows)
+        evaluate(rows, self.start, self.at, self.value, self.slope, out)
+        return out if np.ndim(z) == 2 else out[0]
+
+    def of(self, who: Ints) -> Kinks:
+        """The kinks of some entities."""
+        many = np.diff(self.start)[who]
+        start = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+        place = np.arange(start[-1]) - np.repeat(start[:-1], many) + np.repeat(self.start[:-1][who], many)
+        return Kinks(start, self.at[place], self.value[place], self.slope[place])
+
+    def scaled(self, factor: Floats) -> Kinks:
+        """factor_i g_i."""
+        by = factor[self.owner]
+        return Kinks(self.start, self.at, self.value * by, self.slope * by)
+
+    def from_noise(self, x: Floats, discrete: bool) -> Floats:
+        """For each kink the least noise eta with x + eta >= at; on the lattice x + Z a whole number.
+
+        A kink that excludes its own place lies one ulp above it. The difference at - x would round that ulp away, so the
+        whole part of x is taken off after rounding up.
+        """
+        own = x[self.owner]
+        if not discrete:
+            return np.asarray(self.at - own)
+        whole = np.floor(own)
+        return np.asarray(np.ceil(self.at - (own - whole)) - whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +112,17 @@ class Programme(Problem):
 
     @classmethod
     def named(cls, name: str) -> Programme:
-        """A law that comes with the package: title1-basic, title1-concentration, title1-targeted, section-203."""
-        from fairpost.problems.programme.text import builtin
-
-        return builtin(name)
+        """A law that comes with the package: title1-basic, title1-concentration, title1-targeted, section-203, house-seats."""
+        return cls.from_toml(builtin_text(name), f"{name}.toml")
 
     @classmethod
     def from_toml(cls, text: str, where: str = "programme") -> Programme:
         """A law from its TOML (`fairpost programmes NAME` prints one to start from); `where` is its name in errors."""
-        from fairpost.problems.programme.text import from_text
-
-        return from_text(text, where)
+        return cls(**read(text, where))
 
     def to_toml(self) -> str:
         """The TOML of the law; reading it gives the same law."""
-        from fairpost.problems.programme.text import to_text
-
-        return to_text(self)
+        return write(self)
 
     @property
     def task(self) -> Literal["release", "allocation"]:  # type: ignore[override]

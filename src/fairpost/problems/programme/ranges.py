@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.partition import Partition
-from fairpost.problems.programme.conditions import Brackets
 from fairpost.problems.programme.sharing import raising, settle, settled
+from fairpost.problems.programme.words import Brackets
 
 if TYPE_CHECKING:
     from fairpost.problems.programme.law import Programme

@@ -54,12 +54,10 @@ def share_out(law: Programme, rows: Floats, G: Floats, base: Floats) -> Shared:
     lost_rows = sums <= 0
     a = law.a(G.shape[1])
     shares = np.where(lost_rows, a / a.sum(), G / np.where(lost_rows, 1.0, sums))
-    if law.hold_harmless is not None and law.minimum is not None:
-        shares = kept_and_raised(law, rows, G, base, shares)
-    elif law.hold_harmless is not None:
-        shares = held(law, rows, G, base, shares)
-    elif law.minimum is not None:
-        shares = raised(law, rows, shares)
+    if law.hold_harmless is not None or law.minimum is not None:
+        some = np.flatnonzero(~lost_rows)
+        parts, mine, kept, found = settled(law, rows[some], G[some], base if base.ndim == 1 else base[some])
+        shares[some] = parts.scatter(found.cut * np.maximum(kept, parts.spread(found.factor) * mine))
     return Shared(shares, int(np.count_nonzero(lost_rows)))
 
 
@@ -71,15 +69,6 @@ def floors(law: Programme, rows: Floats, base: Floats) -> Floats:
     return np.where(rows >= law.threshold(flat).reshape(rows.shape), last * parts, 0.0)
 
 
-def held(law: Programme, rows: Floats, G: Floats, base: Floats, shares: Floats) -> Floats:
-    """Hold-harmless."""
-    from fairpost.problems.programme.kernels.sharing import hold
-
-    out = shares.copy()
-    hold(np.ascontiguousarray(G), floors(law, rows, base), out)
-    return out
-
-
 def minima(law: Programme, rows: Floats) -> Floats:
     """The minimum of each group, row by row: the lesser of m and (m + average % of the mean payment of the group) / 2."""
     assert law.minimum is not None
@@ -89,21 +78,6 @@ def minima(law: Programme, rows: Floats) -> Floats:
     m = law.minimum.percent / 100
     whole = np.maximum(counted.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return np.asarray(np.minimum(m, (m + law.minimum.average / 100 * groups / whole) / 2))
-
-
-def raised(law: Programme, rows: Floats, shares: Floats) -> Floats:
-    """The group minimum."""
-    from fairpost.problems.programme.kernels.sharing import hold
-
-    parts = law.states
-    assert parts is not None
-    gathered = parts.gather(shares)
-    sums = parts.sums(gathered)
-    floor = np.where(sums > 0, minima(law, rows), 0.0)
-    paid = sums.copy()
-    hold(np.ascontiguousarray(sums), np.ascontiguousarray(floor), paid)
-    factor = np.divide(paid, sums, out=np.zeros_like(sums), where=sums > 0)
-    return parts.scatter(np.asarray(gathered * parts.spread(factor)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,16 +126,6 @@ def raising(G: Floats, H: Floats, target: Floats) -> Floats:
         if not (later < mu).any():
             return np.asarray(mu[:, 0])
         mu = np.minimum(mu, later)
-
-
-def kept_and_raised(law: Programme, rows: Floats, G: Floats, base: Floats, shares: Floats) -> Floats:
-    """Hold-harmless and the group minimum in one law."""
-    parts = law.states
-    assert parts is not None
-    out, some = shares.copy(), np.flatnonzero(G.sum(axis=1) > 0)
-    _, g, h, found = settled(law, rows[some], G[some], base if base.ndim == 1 else base[some])
-    out[some] = parts.scatter(found.cut * np.maximum(h, parts.spread(found.factor) * g))
-    return out
 
 
 def settled(law: Programme, rows: Floats, G: Floats, base: Floats) -> tuple[Partition, Floats, Floats, Settled]:

@@ -13,8 +13,7 @@ from fairpost.errors import CountsError, ParameterError, ToleranceError
 from fairpost.noise import Mechanism
 from fairpost.parallel import over_slices
 from fairpost.problems import Release
-from fairpost.rules.affine import farkas as _farkas
-from fairpost.rules.affine.dual import ACCEPTED, Solution, System, analyse
+from fairpost.rules.affine.system import ACCEPTED, Solution, System, analyse, consistent, feasible
 from fairpost.rules.affine.tree import Tree
 from fairpost.rules.base import Outcome, PostProcessing, finite_rows, nonnegative_total, same_length
 from fairpost.rules.control import CLIPS, Control, change_of
@@ -51,7 +50,10 @@ class _OnAffineSet(PostProcessing):
         A, b = _checked(self.A, self.b)
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
-        object.__setattr__(self, "_system", _farkas.consistent(analyse(A, b), self.n))
+        object.__setattr__(self, "_system", consistent(analyse(A, b), self.n))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.A, self.b)  # a factor cannot be handed to another process
 
     @property
     def problem(self) -> Release:
@@ -153,7 +155,7 @@ class AffineNonnegative(_OnAffineSet):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _farkas.feasible(self._system, self.n)
+        feasible(self._system, self.n)
 
     def solve(self, noisy: ArrayLike) -> Solution:
         """One vector's solution with its multipliers and the errors of the optimality conditions."""

@@ -1,6 +1,5 @@
 """Post-processings that put noisy counts into a law."""
 
-from fairpost.rules.programme.base import Paying
-from fairpost.rules.programme.rules import AsWritten, Levelled, NoLoss, Signed
+from fairpost.rules.programme.paying import AsWritten, Levelled, NoLoss, Paying, Signed
 
 __all__ = ["AsWritten", "Levelled", "NoLoss", "Paying", "Signed"]

@@ -31,7 +31,7 @@ from fairpost.roots import root
 from fairpost.rules.control import JUMPS, Control
 
 if TYPE_CHECKING:
-    from fairpost.rules.programme.base import Paying
+    from fairpost.rules.programme.paying import Paying
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

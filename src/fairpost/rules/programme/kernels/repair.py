@@ -1,4 +1,4 @@
-"""Payments that invert two-sided geometric noise, as kinks on whole numbers. The derivations stand in `rules.programme.rules`.
+"""Payments that invert two-sided geometric noise, as kinks on whole numbers. The derivations stand in `rules.programme.paying`.
 
 Each kernel writes at most as many kinks as there is room for and returns how many there are.
 """

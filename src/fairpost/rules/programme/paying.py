@@ -2,13 +2,32 @@
 
 What the four share: a programme applied to entities, its kinks, and how its payments are shared. They differ in the payment
 f_i(z) that a noisy count z earns; as written it is the law's own g_i(z).
+
+Let g be the law's payment on whole counts, q = e^{-1/b} and c = q/(1 - q)^2. The noise has mass (1 - q)/(1 + q) q^{|k|}, and
+q^{|k|} solves u - c D^2 u = (a multiple of) the unit mass at 0, D^2 u(z) = u(z + 1) - 2 u(z) + u(z - 1). So for any bounded-growth
+function m the payment f = m - c D^2 m has E f(x + eta) = m(x).
+
+Signed. f = g - c D^2 g is unbiased; known for Laplace noise as f - b^2 f'' (Calmon et al., FORC 2025) and for discrete
+noise (Hillebrand, Imola, Pagh and Sejer, arXiv 2605.06502). Counts are not negative, so m below 0 is free: with
+m(z) = m(0) q^{-z} + (whatever keeps m on x >= 0) the payment for all z <= 0 is (g(0) - q g(1))/(1 - q), and max(z, 0) being complete
+and sufficient this is the unbiased payment of least variance (Lehmann and Scheffe). Payments go down to -c J at a jump J.
+
+No-loss. A payment f >= 0 attains m = E f(. + eta) exactly where m - c D^2 m >= 0 (m is excessive). The least excessive m >= g is
+the Snell envelope: since A q^z + B q^{-z} are the functions with m = c D^2 m, it is q^z times the concave hull of q^{-z} g against
+q^{-2z}, the origin included (z to minus infinity). f = m - c D^2 m vanishes off the contact set {m = g}. Nobody expects less than
+the law gives, and no cheaper payment f >= 0 does that, for any entity at any count.
+
+Levelled. At a jump nothing non-negative is fairer than the law as written (docs/programmes.md, the wall), so the jump stays. The bends
+are de-biased: c times the second difference of what remains is taken off, the bend at the threshold included (whoever is
+eligible because the noise was up earns too much), as far as payments stay >= 0; what cannot be taken off at z is taken off at z + 1
+times q, which leaves the expectation at every larger count as it should be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,10 +118,8 @@ class Paying(PostProcessing):
 
     @property
     def kinks(self) -> Kinks:
-        """The payments, which the noise may have to be known for."""
-        if self.paid is None:
-            raise ParameterError(f"{self.name} needs the noise: for_mechanism(mechanism), got none")
-        return self.paid
+        """The payments: the law's own, unless they are made for a noise."""
+        return self.programme.compile() if self.paid is None else self.paid
 
     def total_off(self, counts: Counts) -> Floats | None:
         """An appropriation is shared out whole, and every seat is given to somebody; what is not shared has no total to keep."""
@@ -167,6 +184,8 @@ class Geometric(Paying):
     """What the three repairs share: they invert two-sided geometric noise on whole numbers, and no other."""
 
     needs_noise: ClassVar[bool] = True
+    kernel: ClassVar[str]
+    """The function of `kernels.repair` that makes the payments."""
 
     def _payments(self, mechanism: Mechanism) -> Kinks:
         if not isinstance(mechanism, DiscreteLaplace):
@@ -181,12 +200,66 @@ class Geometric(Paying):
             raise UnsupportedError(
                 f"{self.name} is for payments that follow one count each, got the seats of {self.programme.name}"
             )
-        return self._repaired(float(mechanism.scale))
+        from fairpost.rules.programme.kernels import repair
 
-    def _repaired(self, scale: float) -> Kinks:
-        raise NotImplementedError
+        law, make = self.programme.compile(), getattr(repair, self.kernel)
+        room = 12 * law.at.size + 8 * law.n
+        while True:  # the kernel says how many kinks there are, and is called again where the room was short
+            start = np.empty(law.n + 1, dtype=np.int64)
+            at, value, slope = np.empty(room), np.empty(room), np.empty(room)
+            used = make(law.start, law.at, law.value, law.slope, float(mechanism.scale), start, at, value, slope)
+            if used <= room:
+                return Kinks(start, at[:used].copy(), value[:used].copy(), slope[:used].copy())
+            room = used
+
+    @property
+    def kinks(self) -> Kinks:
+        """The payments, which the noise has to be known for."""
+        if self.paid is None:
+            raise ParameterError(f"{self.name} needs the noise: for_mechanism(mechanism), got none")
+        return self.paid
 
     def _check_rows(self, rows: Floats) -> None:
         if (rows != np.floor(rows)).any():
             place = tuple(int(i) for i in np.argwhere(rows != np.floor(rows))[0])
             raise ParameterError(f"{self.name} is for whole noisy counts, got {rows[place]:g} at position {place[-1]}")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AsWritten(Paying):
+    """The law with noisy counts in place of the true ones, under any noise."""
+
+    name: ClassVar[str] = "as-written"
+    title: ClassVar[str] = "noisy counts put into the law as it is written"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Levelled(Geometric):
+    """Bends de-biased, jumps as written, never negative."""
+
+    name: ClassVar[str] = "levelled"
+    title: ClassVar[str] = "the law with its bends de-biased and its jumps as written"
+    kernel: ClassVar[str] = "levelled"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Signed(Geometric):
+    """Unbiased before the appropriation is shared; payments can be negative."""
+
+    name: ClassVar[str] = "signed"
+    title: ClassVar[str] = "the unbiased payment, which can be negative"
+    signed: ClassVar[bool] = True
+    kernel: ClassVar[str] = "signed"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NoLoss(Geometric):
+    """The cheapest payment by which nobody expects less than the law gives (before the appropriation is shared)."""
+
+    name: ClassVar[str] = "no-loss"
+    title: ClassVar[str] = "the cheapest payment by which nobody expects less than the law gives"
+    kernel: ClassVar[str] = "no_loss"

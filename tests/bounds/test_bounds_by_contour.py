@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.bounds import sum_lattice, sum_law, sum_smooth
+from fairpost.bounds import sum_lattice, sum_law
 
 
 @cache
@@ -39,7 +39,7 @@ def convolved(u: float, n: int, noise: fp.noise.Law, k: int) -> float:
 @pytest.mark.parametrize("k", [-1, 0, 1, 2])
 def test_convolved_masses(noise: fp.noise.Law, n: int, k: int) -> None:
     u = np.array([0.0, 1 / n, 7.0 + 1 / (2 * n), 25.0, 60.0])
-    found = sum_smooth.tail_of_entry(u, n, noise, k)
+    found = sum_law.whole_tail(u, n, noise, k)
     assert found is not None
     for one, value in zip(u, found, strict=True):
         known = convolved(float(one), n, noise, k)
@@ -64,16 +64,9 @@ def test_it_agrees_with_the_tables_where_both_serve() -> None:
     u = np.array([0.0, 3.0, 40.0, 200.0])
     for noise, n in ((fp.DiscreteLaplace(40.0), 50), (fp.DiscreteGaussian(40.0), 7)):
         for k in (0, 1, 2):
-            found = sum_smooth.tail_of_entry(u, n, noise, k)
+            found = sum_law.whole_tail(u, n, noise, k)
             assert found is not None
             assert found == pytest.approx(sum_lattice.tail_of_entry(u, n, noise, k), rel=1e-10)
-
-
-def test_where_copies_matter_it_steps_back() -> None:
-    u = np.array([0.0, 5.0])
-    assert sum_smooth.tail_of_entry(u, 3, fp.DiscreteLaplace(20.0), 0) is None  # (20 pi)^-4 at the second peak
-    assert sum_smooth.tail_of_entry(u, 4000, fp.DiscreteGaussian(20.0), 0) is None  # e^{-sigma^2 pi^2 / 2n}
-    assert sum_smooth.tail_of_entry(u, 10, fp.DiscreteLaplace(2.0), 0) is None
 
 
 @pytest.mark.parametrize("noise", [fp.DiscreteGaussian(1e4), fp.DiscreteLaplace(1e4)])
