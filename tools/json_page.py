@@ -1,22 +1,20 @@
-"""docs/json.md from the schemas that the package ships: `python tools/json_page.py` writes it, a test compares it."""
+"""docs/json.md from the types of the documents: `python tools/json_page.py` writes it, a test compares it."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-SCHEMAS = ROOT / "src" / "fairpost" / "results" / "schemas"
-PAGE = ROOT / "docs" / "json.md"
-COMMANDS = ("audit", "sweep", "plan", "project", "allocate", "check")
+from fairpost.results.documents import DOCUMENTS, schema
+
+PAGE = Path(__file__).parents[1] / "docs" / "json.md"
 HEAD = """# JSON
 
 What the commands write with `--json`, key by key. Each document names its schema under `schema`, such as `fairpost/audit/1`. The
 number grows when a key changes its meaning or goes away; new keys may come under the same number, so a reader should ignore those
 that it does not know. Numbers have all their digits, and there is no NaN and no infinity.
 
-The schemas are shipped with the package (JSON Schema, draft 2020-12), and the tests hold every command to them:
+The types that write and read the documents give their schemas (JSON Schema, draft 2020-12); the tests hold every command to them:
 
 ```python
 >>> from fairpost.results import schema
@@ -77,8 +75,8 @@ def rows(s: dict[str, Any], path: str = "") -> list[str]:
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
-    for command in COMMANDS:
-        s = json.loads((SCHEMAS / f"{command}.json").read_text(encoding="utf-8"))
+    for command in DOCUMENTS:
+        s = schema(command)
         tables = [(f"## {command}", s)]
         tables += [(f"### {command} {name.replace('_', ' ')}", part) for name, part in s["$defs"].items()]
         for title, part in tables:

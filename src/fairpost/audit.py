@@ -16,7 +16,7 @@ from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Mechanism, as_mechanism
 from fairpost.problems.programme import Programme
-from fairpost.results.audit import Audit
+from fairpost.results.audit import Audit, audit_of
 from fairpost.results.comparison import Comparison
 from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
@@ -294,4 +294,4 @@ def _result(
     truth = question.truths[i]
     if budgets is not None:
         answer, truth = answer.rescaled(budgets.part), truth * budgets.part
-    return Audit.of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets, targets)
+    return audit_of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets, targets)

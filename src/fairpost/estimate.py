@@ -157,7 +157,7 @@ def plug_in(
     def estimate(noisy: Floats, finder: str | Engine) -> tuple[Floats, Floats, str]:
         counts = Counts(_plugged(noisy, within), weights=a, groups=labels)
         result = audit(counts, mechanism, how, engine=finder, by_group=within is not None)
-        return result.bias, result.deviation, result.method
+        return result.bias, result.moments.deviation, result.method
 
     bias, deviation, method = estimate(y, engine)
     rough = engine_of("auto", rtol=REPLICATED) if engine == "auto" else engine
@@ -313,7 +313,7 @@ def law_plug_in(
         if floors:
             return _by_mean_field(x, pi, mechanism), np.empty(0), "mean-field"
         result = audit(Counts(x, weights=law.weights, base=base), mechanism, pi)
-        return result.bias, result.deviation, result.method
+        return result.bias, result.moments.deviation, result.method
 
     bases = base if noise is None or base is None else cut(base, noise)
     bias, deviation, method = estimate(y, bases)

@@ -128,7 +128,7 @@ def test_an_audit_writes_all_its_files_and_says_that_it_is_confidential(table, t
     rows = rows_of(out[1])
     result = fp.audit(HAWAII, fp.Laplace(10.0), "pos")
     assert [float(r["pos_bias"]) for r in rows] == result.bias.tolist()
-    assert [float(r["pos_money"]) for r in rows] == (result.bias * 1e6).tolist()
+    assert [float(r["pos_bias_money"]) for r in rows] == (result.bias * 1e6).tolist()
     for path in out:
         assert "computed from true counts" in path.read_text()
     assert "Hawaii &lt;b&gt;" in out[2].read_text()

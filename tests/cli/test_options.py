@@ -459,10 +459,10 @@ def budget(run, command):
         intervals = {"share_interval": known(share), "amount_interval": known(amount)}
         assert cost == {"share": share.value, "amount": amount.value} | intervals
         if command == "audit":
-            assert done.numbers("baseline_money") == (result.bias * b).tolist()
+            assert done.numbers("baseline_bias_money") == (result.bias * b).tolist()
         else:
-            assert first(done, command)["largest_loss"]["value"] == result.largest_loss[0].value * b
-            assert done.numbers("cost_amount")[0] == result.cost_of_privacy.amount.value
+            assert first(done, command)["largest_loss"]["value"] == result.loc.largest_loss[0].value * b
+            assert done.numbers("cost_money")[0] == result.cost_of_privacy.amount.value
     assert pair[0].screen != pair[1].screen
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
     line = refused(run, command, base(command, "--budget", 1000))
@@ -757,7 +757,7 @@ def spreads(run, command):
     words = ["--points", 3, "--postprocess", "nonnegative", *(["--max-alpha", 1e9] if command == "plan" else [])]
     for ends in ((5, 20), (4, 36)):
         want = [ends[0], np.sqrt(ends[0] * ends[1]), ends[1]]
-        assert run(command, [*words, "--spreads", *ends]).numbers("spread") == pytest.approx(want, rel=1e-12)
+        assert run(command, [*words, "--spreads", *ends]).numbers("scale") == pytest.approx(want, rel=1e-12)
 
 
 def points(run, command):
@@ -889,7 +889,7 @@ def csv_groups(run, command):
     assert [row["group"] for row in rows] == ["n", "s"]
     for row, of in zip(rows, ("n", "s"), strict=True):
         mine = np.array([g == of for g in r.counts.groups])
-        assert float(row["baseline_money"]) == pytest.approx(1000 * r.bias[mine].sum(), rel=1e-12)
+        assert float(row["baseline_bias_money"]) == pytest.approx(1000 * r.bias[mine].sum(), rel=1e-12)
         assert float(row["baseline_relative_bias"]) == pytest.approx(
             r.bias[mine].sum() / r.truth[mine].sum(), rel=1e-12
         )
@@ -1135,7 +1135,8 @@ def test_budgets_by_group_with_names(run, command):
     plain, named = run(command, words), run(command, [*words, "--label", "name"])
     if command in ("audit", "allocate"):
         assert named.column("name") == [r["name"] for r in ROWS]
-        assert named.column("baseline_money") == plain.column("baseline_money")
+        paid = "baseline_bias_money" if command == "audit" else "baseline_money"
+        assert named.column(paid) == plain.column(paid)
     else:
         point = first(named, command)
         assert point["names"] == {i: i.upper() for i in {*point["alpha_pair"], point["largest_relative_loss"]["id"]}}

@@ -24,6 +24,7 @@ from fairpost.accuracy import Accuracy
 from fairpost.errors import CountsError, FairpostError, InputError, ParameterError
 from fairpost.io import check_free, entities_csv, files, guarded, read_counts, read_rows, source, write_whole
 from fairpost.problems import Release
+from fairpost.results import Moments
 from support.data import path_or_skip
 
 IDS = ["0100", "02", "ä b"]
@@ -743,9 +744,9 @@ def result_of(counts, postprocess, task, seed, budget=None):
     bias, error, spread, mse, zero = numbers
     mse = bias**2 + spread**2
     problem = Release() if task == "release" else fp.Proportional(counts.weights)
+    moments = Moments(mse, Accuracy("bound", 0 * mse), zero, Accuracy("bound", 0 * zero), np.abs(spread))
     return fp.Audit(
-        counts, fp.Laplace(scale=2.0), postprocess, problem, "exact", truth, bias, Accuracy("bound", error),
-        mse, Accuracy("bound", 0 * mse), zero, Accuracy("bound", 0 * zero),
+        counts, fp.Laplace(scale=2.0), postprocess, problem, "exact", truth, bias, Accuracy("bound", error), moments,
         alpha=fp.Estimate(1.0, 1.0, 1.0), alpha_pair=(counts.ids[0], counts.ids[1]), budget=budget,
     )  # fmt: skip
 
@@ -758,7 +759,7 @@ def test_the_table_of_an_audit():
     head = ["id", "count", "weight", "group", "true_count", "true_share"]
     parts = ["bias", "half_width", "accuracy", "standard_deviation", "zero"]
     due = ["relative_bias", "relative_half_width"]
-    tail = [f"simplex_{p}" for p in [*parts, *due]] + [f"pos_{p}" for p in [*parts, "money", *due]]
+    tail = [f"simplex_{p}" for p in [*parts, *due]] + [f"pos_{p}" for p in [*parts, "bias_money", *due]]
     tail += [f"pos_threshold_{p}" for p in [*parts, *due]]
     assert list(rows[0]) == [*head, *tail, "confidential"]
     assert [row["id"] for row in rows] == list(counts.ids)
@@ -767,10 +768,10 @@ def test_the_table_of_an_audit():
     assert {row["confidential"] for row in rows} == {"computed from true counts"}
     for name, result in zip(("simplex", "pos", "pos_threshold"), results, strict=True):
         assert {row[f"{name}_accuracy"] for row in rows} == {"bound"}
-        numbers = {"bias": result.bias, "half_width": result.half_width, "standard_deviation": result.deviation}
-        for part, values in (numbers | {"zero": result.zero}).items():
+        numbers = {"bias": result.bias, "half_width": result.half_width, "standard_deviation": result.moments.deviation}
+        for part, values in (numbers | {"zero": result.moments.zero}).items():
             assert [float(row[f"{name}_{part}"]) for row in rows] == values.tolist()
-    assert [float(row["pos_money"]) for row in rows] == results[1].money.tolist()
+    assert [float(row["pos_bias_money"]) for row in rows] == results[1].money.tolist()
     assert [float(row["true_share"]) for row in rows] == results[1].truth.tolist()
     assert [float(row["count"]) for row in rows] == counts.values.tolist()
 

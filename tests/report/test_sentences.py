@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +47,7 @@ from support.results_by_hand import (
     SIMPLEX,
     THRESHOLD,
     numbers_of,
+    replace,
     simulated,
     vector,
 )
@@ -202,7 +202,7 @@ def test_where_gains_end_and_losses_begin():
         truth=size / size.sum(),
         alpha_pair=("8", "11"),
         accuracy=Accuracy("bound", np.full(23, 2e-8)),
-        **{k: np.full(23, 2e-8) for k in ("spread", "mse", "zero")},
+        **{k: np.full(23, 2e-8) for k in ("deviation", "mse", "zero")},
     )
     assert text(sentences.crossing(view(many))) == (
         "All 9 districts that gain have at most 81 pupils, all 12 that lose have at least 144."
@@ -269,7 +269,7 @@ def test_of_many_groups_the_largest_sums_are_listed():
     n = 302
     counts = fp.Counts(np.ones(n), groups=[f"g{k}" for k in range(n)])
     bias = np.where(np.arange(n) % 2, 1.0, -1.0) * (1 + (np.arange(n) * 7 % n))
-    fields = {k: np.full(n, 1e-9) for k in ("spread", "mse", "zero", "truth")}
+    fields = {k: np.full(n, 1e-9) for k in ("deviation", "mse", "zero", "truth")}
     fields["accuracy"] = Accuracy("bound", np.full(n, 1e-9))
     rows, left = tables.groups(view(replace(SIMPLEX, counts=counts, bias=bias, alpha_pair=("0", "1"), **fields)))
     small = {f"g{k}" for k in range(n) if abs(bias[k]) <= 2}
@@ -342,15 +342,16 @@ def test_the_payload_of_an_audit():
 
 def test_equals_travel_once_and_numbers_that_differ_never_do():
     counts = fp.Counts([7, 31, 7, 7, 31], weights=[1.3, 0.7, 1.3, 1.3, 0.7], ids=IDS)
-    fields, two = ("truth", "bias", "spread", "mse", "zero"), [0, 1, 0, 0, 1]
-    same = replace(BASELINE, counts=counts, **{k: getattr(BASELINE, k)[two] for k in fields})
+    fields, two = vars(BASELINE.moments) | {"truth": BASELINE.truth, "bias": BASELINE.bias}, [0, 1, 0, 0, 1]
+    fields = {k: fields[k] for k in ("truth", "bias", "deviation", "mse", "zero")}
+    same = replace(BASELINE, counts=counts, **{k: values[two] for k, values in fields.items()})
     same = replace(same, accuracy=BASELINE.accuracy.at(two))
     data = audit_data([view(same)])
     assert (data["points"], data["example"]) == (2, ["Ash", "Birch"])
     assert unpacked(data["of"], "i4") == [0, 1, 0, 0, 1]
     assert unpacked(data["times"], "i4") == [3, 2]
-    for field in ("truth", "bias", "spread", "zero"):
-        moved = getattr(same, field).copy()
+    for field in ("truth", "bias", "deviation", "zero"):
+        moved = getattr(same if field in ("truth", "bias") else same.moments, field).copy()
         moved[2] += 1e-7
         assert audit_data([view(replace(same, **{field: moved}))])["points"] == 5, field
     wider = same.half_width.copy()

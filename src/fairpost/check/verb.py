@@ -21,7 +21,8 @@ from fairpost.counts import Counts, index_of
 from fairpost.errors import CountsError, ParameterError
 from fairpost.noise import Law, Mechanism, as_mechanism
 from fairpost.results.base import noise_words
-from fairpost.results.check import HYPOTHESIS, READING, Check, NoiseTest, Part
+from fairpost.results.check import HYPOTHESIS, READING, Check
+from fairpost.results.documents import NoiseTest, Part
 
 Floats = NDArray[np.float64]
 KEPT = 1e-12

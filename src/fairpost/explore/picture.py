@@ -61,8 +61,8 @@ def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | No
     return _picture(data, choices, shown, found, kept, have) | {
         "interpolated": False,
         "findings": [{"head": f.head, "html": str(f.text)} for group in alike.values() for f in findings(group)],
-        "notes": [clean(f"{r.postprocess}: {r.note}") for r in results if r.note],
-        "interrupted": any(r.interrupted for r in results),
+        "notes": [clean(f"{r.postprocess}: {r.engine.note}") for r in results if r.engine.note],
+        "interrupted": any(r.engine.interrupted for r in results),
     }
 
 
@@ -85,8 +85,8 @@ def interpolated(
 
 def _of_view(view: View, rows: NDArray[np.int64]) -> Shown:
     r = view.result
-    error = r.half_width if r.standard_error is None else r.standard_error
-    return Shown(view, r.bias[rows], r.deviation[rows], r.zero[rows], r.truth[rows], error[rows])
+    error = r.half_width if r.engine.standard_error is None else r.engine.standard_error
+    return Shown(view, r.bias[rows], r.moments.deviation[rows], r.moments.zero[rows], r.truth[rows], error[rows])
 
 
 def _picture(
@@ -141,9 +141,9 @@ def _result(s: Shown, rows: NDArray[np.int64]) -> dict[str, Any]:
     return {
         "name": clean(s.view.name),
         "place": s.view.place,
-        "task": r.task,
-        "measured": r.unit,
-        "simulated": r.simulated and not none,
+        "task": r.problem.task,
+        "measured": r.overall.unit,
+        "simulated": r.accuracy.kind == "interval" and not none,
         "kind": "bound" if none else s.view.kind,
         "interpolated": none,
         "unit": s.view.unit.data(),
@@ -152,7 +152,7 @@ def _result(s: Shown, rows: NDArray[np.int64]) -> dict[str, Any]:
         "truth": pack(s.truth, "f8"),
         "bias": pack(s.bias, "f8"),
         "error": pack(raised(error), "f4"),
-        "half": pack(raised(r.half_width[rows]), "f4") if r.simulated and not none else None,
+        "half": pack(raised(r.half_width[rows]), "f4") if r.accuracy.kind == "interval" and not none else None,
         "deviation": pack(s.deviation, "f4"),
         "zero": pack(s.zero, "f4"),
     }
@@ -171,9 +171,9 @@ def figures(
     zero = float(np.sum(times * s.zero) / np.sum(times))
     alpha = float(s.bias[high] - s.bias[low])
     error = 0.0 if s.error is None else float(np.max(s.error))
-    off = view.result.total_off
+    off = view.result.loc.total_off
     if s.error is None:
-        off = Estimate.around(float(np.sum(times * s.bias)) if view.result.kept is None else off.value, 0.0)
+        off = Estimate.around(float(np.sum(times * s.bias)) if view.result.rule.kept is None else off.value, 0.0)
     total = Unit() if view.about == "decision" else view.shown
 
     def amount(value: float, signed: bool = True) -> str:
@@ -191,7 +191,7 @@ def figures(
         "rule": clean(view.name),
         "title": clean(view.title),
         "place": view.place,
-        "task": view.result.task,
+        "task": view.result.problem.task,
         "method": method,
         "loss": {"text": amount(min(float(s.bias[low]), 0.0)), "value": -float(s.bias[low]) * per, **who(low)},
         "gain": {"text": amount(max(float(s.bias[high]), 0.0)), "value": float(s.bias[high]) * per, **who(high)},
@@ -210,8 +210,8 @@ def _verdict(s: Shown, choices: Choices, reached: dict[str, float]) -> str | Non
     wanted = Targets.of(choices.targets)
     if not wanted:
         return None
-    if s.error is not None and s.view.result.verdicts:
-        outcomes = {v.outcome for v in s.view.result.verdicts}
+    if s.error is not None and s.view.result.overall.verdicts:
+        outcomes = {v.outcome for v in s.view.result.overall.verdicts}
         return "fails" if "fails" in outcomes else "unsure" if "unsure" in outcomes else "passes"
     known = [reached[name] <= limit for name, limit in wanted.limits.items() if name in reached]
     return ("passes" if all(known) else "fails") if known else None

@@ -94,9 +94,9 @@ def _plain(result: Audit) -> dict[str, Estimate]:
     """From plain means: the biases lie within z times their standard errors together (Bonferroni, 95 %)."""
     from scipy.special import ndtri
 
-    assert result.sample is not None
-    mean = result.sample.plain
-    known = Accuracy("interval", result.sample.plain_error * -float(ndtri(0.025 / result.counts.n)))
+    assert result.engine.sample is not None
+    mean = result.engine.sample.plain
+    known = Accuracy("interval", result.engine.sample.plain_error * -float(ndtri(0.025 / result.counts.n)))
     return {"alpha": fairness.alpha_interval(mean, known), "cost of privacy": fairness.cost_interval(mean, known)}
 
 
@@ -121,7 +121,7 @@ def table2(cells: Cells, data: str) -> Table:
                     None if record is None else record.printed,
                     None if computed is None else of(computed),
                     of(cell.simulated),
-                    cell.simulated.runs,
+                    cell.simulated.engine.runs,
                     plain[name],
                 )
             )
@@ -162,20 +162,20 @@ def price(cells: Cells, data: str) -> Table:
 def _price(cell: Allocation) -> tuple[Cell, ...]:
     best, sim = cell.best, cell.simulated
     small: NDArray[np.bool_] = best.truth == best.truth.min()
-    p, runs = float(sim.zero[small].mean()), sim.runs or 1
+    p, runs = float(sim.moments.zero[small].mean()), sim.engine.runs or 1
     half = 1.96 * np.sqrt(max(p * (1 - p), 1 / runs) / runs)
     return (
         f"{cell.epsilon:g}",
         NAMES[cell.which],
         best.alpha.value,
         _cost(best).value,
-        float(np.sqrt(np.sum(best.mse))),
-        float(np.sqrt(np.sum(sim.mse))),
-        float(best.deviation[small].mean()),
-        float(sim.deviation[small].mean()),
-        float(best.zero[small].mean()),
+        float(np.sqrt(np.sum(best.moments.mse))),
+        float(np.sqrt(np.sum(sim.moments.mse))),
+        float(best.moments.deviation[small].mean()),
+        float(sim.moments.deviation[small].mean()),
+        float(best.moments.zero[small].mean()),
         Estimate(p, max(p - half, 0.0), min(p + half, 1.0)),
-        float(np.sum(best.zero)),
+        float(np.sum(best.moments.zero)),
     )
 
 

@@ -52,7 +52,7 @@ class County:
         Upper = lower + sum_i E[(y_i)_-], and E[(y_i)_-] is the bias of (pi_S)_+ (at least 0): the ends of the
         interval add up the ends of its parts.
         """
-        lower, sample = self.clipped.alpha, self.clipped.sample
+        lower, sample = self.clipped.alpha, self.clipped.engine.sample
         assert sample is not None
         parts = [np.sum(np.maximum(sample.bias + s * sample.half_width, 0.0)) for s in (-1.0, 0.0, 1.0)]
         ends = (lower.low + parts[0], lower.value + parts[1], lower.high + parts[2])
@@ -65,7 +65,7 @@ class County:
         The error of such a difference is that of eta_1 - eta_n, sqrt(2/R) times the noise's standard deviation;
         clipping changes it in the fourth digit. The sum of all biases of (pi_S)_+ has no such error.
         """
-        plain, clipped = self.simulated.sample, self.clipped.sample
+        plain, clipped = self.simulated.engine.sample, self.clipped.engine.sample
         assert plain is not None
         assert clipped is not None
         ends = [int(np.argmin(self.exact.counts.values)), int(np.argmax(self.exact.counts.values))]
@@ -97,7 +97,7 @@ def counties(runs: int, seed: int, tick: Callable[[float], None], device: str = 
 
 def table1(rows: tuple[County, ...]) -> Table:
     """Table 1 with our columns."""
-    runs = rows[0].simulated.runs
+    runs = rows[0].simulated.engine.runs
     caption = (
         "Households; pi_S+ on 5 counties. The counts are a stand-in (ACS 2013-2017, total 455,502): no release found has the paper's "
         f"total 453,558. Exact: quadrature with its error bound. Simulated: {runs:,} runs with control variates, 95 % interval. "

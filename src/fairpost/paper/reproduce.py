@@ -16,7 +16,7 @@ from fairpost.paper.published import Comparison, compare_all
 from fairpost.paper.recipe import Recipe
 from fairpost.paper.table import Table
 from fairpost.paper.theorems import theorems
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.base import CONFIDENTIAL
 
 Progress = Callable[[str, float], None]
 FULL = Runs(hawaii.RUNS, districts.RUNS)

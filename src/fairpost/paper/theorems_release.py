@@ -80,7 +80,7 @@ def lemma3() -> Demonstration:
     for noise in NOISES:
         result, part = _exact(noise), clipped(FIVE.values, FIVE.n, noise)
         T, error = (
-            0.0 if result.expected_T is None else result.expected_T.value,
+            0.0 if result.rule.expected_T is None else result.rule.expected_T.value,
             2 * float(result.half_width.max()) + 1e-11,
         )
         pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]

@@ -20,8 +20,8 @@ from fairpost.report.text import clean, clean_lines
 from fairpost.report.tradeoff import tradeoff_data
 from fairpost.report.verdicts import verdict_lines
 from fairpost.report.views import View, Words, by_unit
-from fairpost.results.audit import Audit
-from fairpost.results.comparison import Comparison, warnings_of
+from fairpost.results.audit import Audit, warnings_of
+from fairpost.results.comparison import Comparison
 
 
 def audit_page(
@@ -83,7 +83,7 @@ def audit_page(
         total=count(counts.total),
         lead=lead(views, None if source is None else clean(source)),
         findings=findings,
-        verdicts=[(v.result.outcome, verdict_lines(v.result, v.words.currency)) for v in views if v.result.outcome],
+        verdicts=[(v.result.overall.outcome, verdict_lines(v.result, v.words.currency)) for v in views if v.result.overall.outcome],
         warnings=[clean(w) for w in warnings_of(counts)],
         tradeoff=tradeoff,
         lines=None if lines is None else clean_lines(lines),
@@ -101,7 +101,7 @@ def limits(view: View) -> list[dict[str, Any]]:
     """The targets that are about one entity's loss, as lines of the picture: in the unit shown, or relative."""
     kinds = {"loss": "money" if view.cash else "plain", "relative_loss": "relative"}
     found = []
-    for v in view.result.verdicts:
+    for v in view.result.overall.verdicts:
         if v.target in kinds:
             amount = verdicts.typed(verdicts.limit_unit(v, view.result, view.words.currency), v.limit)
             value = v.limit / 100 if v.target == "relative_loss" else v.limit

@@ -13,7 +13,8 @@ from fairpost.report.numbers import Html, Unit, html, joined, name, tagged
 from fairpost.report.text import clean
 from fairpost.results import Check
 from fairpost.results.base import number
-from fairpost.results.check import Part, chance, parts_table
+from fairpost.results.check import chance, parts_table
+from fairpost.results.documents import Part
 
 COUNTS = Unit(digits=5)
 

@@ -24,7 +24,6 @@ from fairpost.results.audit import Audit
 Ints = NDArray[np.int64]
 MOST = 20_000
 """At most so many points and so many entities travel; of more, the most affected."""
-FIELDS = ("bias", "half_width", "standard_error", "deviation", "zero")
 
 
 def pack(values: NDArray[Any], kind: str) -> str:
@@ -58,7 +57,11 @@ def classes(counts: Counts, results: Sequence[Audit]) -> Classes:
     _, _, times, of = counts.distinct
     first = np.empty(times.size, dtype=np.int64)
     first[of[::-1]] = np.arange(counts.n)[::-1]
-    vectors = (getattr(r, field) for r in results for field in (*FIELDS, "truth"))
+    vectors = (
+        v
+        for r in results
+        for v in (r.bias, r.half_width, r.engine.standard_error, r.moments.deviation, r.moments.zero, r.truth)
+    )
     if all(v is None or np.array_equal(v[first][of], v) for v in vectors):
         return Classes(first, times, of)
     everyone = np.arange(counts.n)
@@ -136,18 +139,18 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
     return {
         "name": clean(view.name),
         "place": view.place,
-        "task": r.task,
-        "measured": r.unit,
+        "task": r.problem.task,
+        "measured": r.overall.unit,
         "about": view.about,
         "simulated": view.simulated,
-        "kind": "half" if view.kind == "interval" and r.standard_error is None else view.kind,
+        "kind": "half" if view.kind == "interval" and r.engine.standard_error is None else view.kind,
         "unit": view.unit.data(),
         "money": None if view.cash is None else view.cash.data(),
         "budget": r.budget if view.cash else None,
         "truth": pack(r.truth[rows], "f8"),
         "bias": pack(r.bias[rows], "f8"),
-        "error": pack(raised(r.half_width[rows] if r.standard_error is None else r.standard_error[rows]), "f4"),
+        "error": pack(raised(r.half_width[rows] if r.engine.standard_error is None else r.engine.standard_error[rows]), "f4"),
         "half": pack(raised(r.half_width[rows]), "f4") if view.simulated else None,
-        "deviation": pack(r.deviation[rows], "f4"),
-        "zero": pack(r.zero[rows], "f4"),
+        "deviation": pack(r.moments.deviation[rows], "f4"),
+        "zero": pack(r.moments.zero[rows], "f4"),
     }

@@ -20,7 +20,7 @@ def programme_lines(result: Audit, currency: str, noun: str = "entities") -> lis
         lines.append(
             "Nobody's payment is negative; what the bends pay too much is taken off the first payments above them."
         )
-    if result.signed:
+    if result.rule.signed:
         lines.append("Payments can be negative, so this serves as a yardstick or where money can be taken back.")
     return [line for line in lines if line]
 
@@ -32,7 +32,7 @@ def whole(number: float) -> str:
 
 def decisions(result: Audit, noun: str) -> str:
     """How many the noise is expected to leave out and to let in."""
-    wrong = result.wrong
+    wrong = result.loc.wrong
     assert wrong is not None
     due = int(np.count_nonzero(result.truth != 0))
     out = "is" if whole(wrong["out"]) == "1" else "are"
@@ -46,7 +46,7 @@ def losses(result: Audit, currency: str) -> str:
     """The largest expected loss, in money where there is some and in percent of what is due, and the largest in percent."""
     if not result.problem.shares:
         return ""
-    estimate, who = result.largest_loss
+    estimate, who = result.loc.largest_loss
     at = result.counts.ids.index(who)
     if estimate.value <= 0 or result.truth[at] <= 0:
         return "Nobody expects less than their due."
@@ -68,7 +68,7 @@ def losses(result: Audit, currency: str) -> str:
 
 def base(result: Audit) -> str:
     """That base populations are noisy too."""
-    noise = result.base_noise
+    noise = result.rule.base_noise
     if noise is None:
         return ""
     return f"The base populations carry noise too ({noise.name}, {noise.parameter} {noise.spread:g})."

@@ -54,16 +54,16 @@ def opening(views: list[View]) -> Html:
     )
     if view_is_law(first):
         return _law(first, noise)
-    if r.task == "release":
+    if r.problem.task == "release":
         return html(
             "The counts of {n} {noun} are published with {noise} and then post-processed.",
             n=n,
             noun=w.noun,
             noise=noise,
         )
-    if first.grouped and r.budgets is not None and first.cash and r.budget is not None:
+    if first.grouped and r.rule.budgets is not None and first.cash and r.budget is not None:
         what: Html | str = html(
-            "{x}, group by group ({words}),", x=tagged(first.cash, r.budget, brief=True), words=r.budgets.words
+            "{x}, group by group ({words}),", x=tagged(first.cash, r.budget, brief=True), words=r.rule.budgets.words
         )
     elif first.grouped:
         what = "the budgets of their groups"
@@ -118,7 +118,7 @@ def movement(view: View) -> Html:
             "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
             "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
         }[view.direction],
-        pp=code(view), thing=thing, noun=view.words.noun, draws=view.result.draws or "", where=_where(view),
+        pp=code(view), thing=thing, noun=view.words.noun, draws=view.result.engine.draws(view.result.method) or "", where=_where(view),
     )  # fmt: skip
 
 
@@ -297,7 +297,7 @@ def sureness(view: View) -> Html:
     if not view.resolved:
         return html(
             '<a class="term" href="#g-unresolved">not resolved</a> at {draws}: 0 to {high} with {sure} confidence',
-            draws=view.result.draws, sure=view.confidence,
+            draws=view.result.engine.draws(view.result.method), sure=view.confidence,
             high=view.amount(view.result.alpha.high, view.result.alpha.high / 10, toward=1),
         )  # fmt: skip
     return html(

@@ -14,8 +14,8 @@ from fairpost.results.points import Point
 def tradeoff_data(views: list[View], frontier: Frontier | None) -> dict[str, Any] | None:
     """For the script: the rules of one unit; None where there is nothing to compare."""
     path = [] if frontier is None else list(frontier.path)
-    unit = path[0].point.unit if path else views[-1].result.unit
-    some = [v for v in views if v.result.unit == unit and v.resolved]
+    unit = path[0].point.unit if path else views[-1].result.overall.unit
+    some = [v for v in views if v.result.overall.unit == unit and v.resolved]
     if not some or len(some) + len(path) < 2:
         return None
     first = some[0]
