@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ With `--entities` an audit can be read back, to the last bit, as the result that
 """
 
 
+def words_of(name: str) -> str:
+    """The name of a type in words."""
+    return re.sub(r"(?<!^)([A-Z])", r" \1", name).lower()
+
+
 def kind(s: dict[str, Any]) -> str:
     """The type of a value in words."""
     if "const" in s:
@@ -48,7 +54,7 @@ def kind(s: dict[str, Any]) -> str:
         return " or ".join("null" if v is None else f"`{v}`" for v in s["enum"])
     if "$ref" in s:
         name = s["$ref"].rpartition("/")[2]
-        return f"[{name}](#{{command}}-{name.replace('_', '-')})"
+        return f"[{words_of(name)}](#{{command}}-{words_of(name).replace(' ', '-')})"
     if "anyOf" in s:
         return " or ".join(kind(some) for some in s["anyOf"])
     if s.get("type") == "array":
@@ -78,7 +84,7 @@ def page() -> str:
     for command in DOCUMENTS:
         s = schema(command)
         tables = [(f"## {command}", s)]
-        tables += [(f"### {command} {name.replace('_', ' ')}", part) for name, part in s["$defs"].items()]
+        tables += [(f"### {command} {words_of(name)}", part) for name, part in s["$defs"].items()]
         for title, part in tables:
             words = part.get("description", f"{s['title']}.")
             table = "\n".join(["| key | type | meaning |", "|---|---|---|", *rows(part)])

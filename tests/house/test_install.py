@@ -59,7 +59,8 @@ for result in (exact[:4], exact[0], plan, curve, clean, shares):
         try:
             getattr(result, way)()
         except fp.UnsupportedError as error:
-            assert str(error) == f"{way}() needs {library}, which is not installed (pip install {library})", error
+            get = "'fairpost[plots]'" if way == "plot" else library
+            assert str(error) == f"{way}() needs {library}, which is not installed (pip install {get})", error
         else:
             raise AssertionError(f"{way} was to be refused")
 loaded = {name.partition(".")[0] for name in sys.modules}

@@ -804,9 +804,9 @@ def test_a_bound_is_not_called_a_standard_error():
         "simplex_accuracy": {"interval"},
     }
     assert [k for k in rows[0] if k.endswith("_standard_error")] == ["simplex_standard_error"]
-    assert [float(row["simplex_standard_error"]) for row in rows] == drawn.sample.standard_error.tolist()
-    assert [float(row["simplex_half_width"]) for row in rows] == drawn.sample.half_width.tolist()
-    assert drawn.sample.half_width.max() > 2 * drawn.sample.standard_error.max()
+    assert [float(row["simplex_standard_error"]) for row in rows] == drawn.engine.sample.standard_error.tolist()
+    assert [float(row["simplex_half_width"]) for row in rows] == drawn.engine.sample.half_width.tolist()
+    assert drawn.engine.sample.half_width.max() > 2 * drawn.engine.sample.standard_error.max()
     entities = [r.to_dict(entities=True)["entities"][3] for r in (exact[1], drawn)]
     assert [e["accuracy"] for e in entities] == ["expansion", "interval"]
     assert (entities[0]["standard_error"], entities[0]["half_width"]) == (None, exact[1].half_width[3])

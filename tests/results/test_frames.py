@@ -135,8 +135,8 @@ def test_the_json_of_a_comparison(found):
             assert (mine is None and theirs is None) or mine.tolist() == theirs.tolist(), name
         assert other.alpha == one.alpha
         assert other.bounds == one.bounds
-        assert other.expected_T == one.expected_T
-        assert other.by_group() == one.by_group()
+        assert other.rule.expected_T == one.rule.expected_T
+        assert other.loc.by_group() == one.loc.by_group()
         assert repr(other) == repr(one)
         assert other.problem.truth(again[0].counts).tolist() == one.truth.tolist()
 
