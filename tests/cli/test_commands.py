@@ -445,7 +445,7 @@ def test_one_output_goes_to_stdout_and_nothing_else_does(table, tmp_path, comman
     if kind == "csv":
         assert piped.stdout == place.read_text()
     assert filed.returncode == 0
-    begin = {"csv": ("id,", "postprocess,"), "html": "<!DOCTYPE html>", "json": "{"}[kind]
+    begin = {"csv": ("id,", "rule,"), "html": "<!DOCTYPE html>", "json": "{"}[kind]
     assert piped.stdout.startswith(begin)
     assert abs(len(piped.stdout) - len(place.read_text())) < 300  # the command that is printed inside differs
 

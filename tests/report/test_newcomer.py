@@ -671,7 +671,7 @@ def test_the_lines_of_an_audit_find_its_numbers(folder, monkeypatch, capsys):
     found = run_lines(page, folder, monkeypatch)["results"]
     wanted = json.loads((folder / "r.json").read_text())["results"]
     assert [r.alpha.value for r in found] == [r["alpha"]["value"] for r in wanted]
-    assert [r.outcome for r in found] == [r["outcome"] for r in wanted]
+    assert [r.overall.outcome for r in found] == [r["outcome"] for r in wanted]
     assert found[0].counts.names[3] == "Great Harbour"
     assert len(payload(page)["map"]["paths"]) == 200
     assert (folder / "r.html").stat().st_mode & 0o077 == 0  # confidential: for its owner alone

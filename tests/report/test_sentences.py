@@ -187,7 +187,7 @@ def test_the_fairest_is_never_one_that_goes_below_zero():
     assert "simplex-threshold is the fairest" in text(sentences.price(made))
     assert text(sentences.price(views(SIMPLEX, free))) == ""
     # against the most accurate of the others, not the first
-    rough = replace(SIMPLEX, postprocess="nonnegative", mse=SIMPLEX.mse * 4)
+    rough = replace(SIMPLEX, postprocess="nonnegative", mse=SIMPLEX.moments.mse * 4)
     assert text(sentences.price(views(rough, SIMPLEX, THRESHOLD))).endswith("14.3 pupils and 6.89 % under simplex.")
 
 
@@ -313,14 +313,14 @@ def test_the_payload_of_an_audit():
     cash = {"factor": 1.0, "prefix": "€", "suffix": "", "digits": 3, "whole": True}
     places = {"simplex": 0, "pos": 0, "baseline": 1, "simplex-threshold": 2}  # blue, vermilion, green
     for sent, r in zip(data["results"], (SIMPLEX, THRESHOLD, BASELINE, POS), strict=True):
-        drawn, share = r.simulated, r.task == "allocation"
+        drawn, share = r.accuracy.kind == "interval", r.problem.task == "allocation"
         words = ("name", "task", "about", "measured", "kind")
         assert {k: v for k, v in sent.items() if not isinstance(v, str) or k in words} == {
             "name": r.postprocess,
             "place": places[r.postprocess],
-            "task": r.task,
-            "measured": r.unit,
-            "about": r.task,
+            "task": r.problem.task,
+            "measured": r.overall.unit,
+            "about": r.problem.task,
             "kind": r.accuracy.kind,
             "simulated": drawn,
             "unit": percent if share else people,
@@ -331,8 +331,8 @@ def test_the_payload_of_an_audit():
         assert set(packed) == {"truth", "bias", "error", "deviation", "zero"} | ({"half"} if drawn else set())
         assert unpacked(sent["truth"], "f8") == r.truth.tolist()
         assert unpacked(sent["bias"], "f8") == r.bias.tolist()
-        error = r.standard_error if drawn else r.half_width
-        near = {"error": error, "deviation": r.deviation, "zero": r.zero} | ({"half": r.half_width} if drawn else {})
+        error = r.engine.standard_error if drawn else r.half_width
+        near = {"error": error, "deviation": r.moments.deviation, "zero": r.moments.zero} | ({"half": r.half_width} if drawn else {})
         for key, wanted in near.items():
             found = np.array(unpacked(sent[key], "f4"))
             assert found == pytest.approx(wanted, rel=2.0**-22), key

@@ -38,7 +38,6 @@ from fairpost.results.base import (
     number,
     or_none,
     reason,
-    whole_numbers,
     with_kept,
 )  # fmt: skip
 from fairpost.results.documents import made, rows, told
