@@ -274,13 +274,24 @@ def test_a_document_of_a_stranger_is_refused_in_one_line_that_names_the_place(do
 @pytest.mark.parametrize("name", ["audit", "plan"])
 def test_what_the_last_version_saved_is_read(name):
     """Written by 0.1.0 before the documents had types: the same numbers come back, and the same document goes out."""
-    data = json.loads((ROOT / "tests" / "results" / "saved" / f"{name}.json").read_text())
-    read = (fp.Comparison if name == "audit" else fp.Plans).from_dict(data)
+    path = ROOT / "tests" / "results" / "saved" / f"{name}.json"
+    read, data = (fp.Comparison if name == "audit" else fp.Plans).read(path), json.loads(path.read_text())
     again = json.loads(json.dumps(read.to_dict(entities=True) if name == "audit" else read.to_dict()))
-    del data["command"]
-    assert again == data
+    assert again == {key: value for key, value in data.items() if key != "command"}
     with pytest.raises(InputError, match=rf"must say schema 'fairpost/{name}/\d', got 'fairpost/{name}/0'"):
         type(read).from_dict(data | {"schema": f"fairpost/{name}/0"})
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 5000, "{}", "NaN", "\x00", "\udcff", '{"schema": "fairpost/audit/1"}', "{", None]
+)
+def test_a_file_that_is_no_document_is_refused_in_one_line(tmp_path, text):
+    path = tmp_path / "a.json"
+    if text is not None:
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(InputError, match=re.escape(str(path))) as told:
+        fp.Comparison.read(path)
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(

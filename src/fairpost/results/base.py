@@ -24,7 +24,7 @@ from html import escape
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from fairpost import whole
 from fairpost.accuracy import Estimate
 from fairpost.counts import Counts
-from fairpost.errors import ParameterError, UnsupportedError, value
+from fairpost.documents import json_of
+from fairpost.errors import InputError, ParameterError, UnsupportedError, value
 from fairpost.noise import Mechanism
 
 if TYPE_CHECKING:
@@ -151,6 +152,25 @@ class Result(ABC):
         table = "" if grid is None else _table(grid, most)
         mark = "" if self.mark is None else f"<p><strong>{_safe(self.mark)}</strong></p>"
         return f"<div><p>{_safe(self._head())}</p><table><tbody>{facts}</tbody></table>{table}{mark}</div>"
+
+
+class Saved:
+    """A result whose JSON can be read back."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        raise NotImplementedError
+
+    @classmethod
+    def read(cls, path: Name) -> Self:
+        """The result of a file that `--json` has written."""
+        try:
+            return cls.from_dict(json_of(Path(path).read_bytes()))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except ValueError as error:  # of the JSON, or what `from_dict` does not take
+            raise InputError(f"{path}: {error}") from None
 
 
 class Entities:

@@ -20,6 +20,7 @@ from fairpost.results.base import (
     Columns,
     Grid,
     Result,
+    Saved,
     about,
     label,
     noise_words,
@@ -40,7 +41,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result, Sequence[Audit]):
+class Comparison(Saved, Result, Sequence[Audit]):
     """Audits of several post-processings under the same mechanism, in the order asked for.
 
     It is a sequence: `len`, indices, iteration; a slice is a comparison of some of them.

@@ -11,7 +11,7 @@ from fairpost.counts import Counts
 from fairpost.errors import ParameterError
 from fairpost.results import documents
 from fairpost.results.audit import warnings_of
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, noise_words, number
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, Saved, noise_words, number
 from fairpost.results.documents import one_line, told
 from fairpost.results.figures import Series, drawn
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
@@ -62,7 +62,7 @@ class Basis:
 
 
 @dataclass(frozen=True, repr=False)
-class Curve(Result):
+class Curve(Saved, Result):
     """The harm against the noise: what a sweep found, and where the engine refused."""
 
     points: tuple[Point, ...]
@@ -138,7 +138,7 @@ class Tradeoff:
 
 
 @dataclass(frozen=True, repr=False)
-class Frontier(Result):
+class Frontier(Saved, Result):
     """The path from no threshold to the best one, and the named rules beside it; all in one unit."""
 
     rule: str

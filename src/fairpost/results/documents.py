@@ -54,7 +54,6 @@ Warnings = Annotated[
 ]
 Budget = Annotated[Real | None, said("money to share, in all")]
 Pair = Annotated[list[str], Meta(min_length=2, max_length=2), said("the id that gains most and the id that loses most")]
-OffTotal = "what all outputs add up to in expectation, less what everybody is due"
 NAME = said("with `--label`: what people call it")
 
 
@@ -70,9 +69,7 @@ class Number(Document, kw_only=True, frozen=True):
 
     value: Annotated[Real, said("the number")]
     low: Annotated[Real, said("the lower end of its interval")]
-    high: Annotated[
-        Real | None, said("the upper end; null where nobody knows it, as of a simulation in one block of runs")
-    ]
+    high: Annotated[Real | None, said("the upper end; null where nobody knows it, as of one block of runs")]
     kind: Annotated[
         Kind,
         said(
@@ -111,10 +108,7 @@ class Noise(Document, kw_only=True, frozen=True, forbid_unknown_fields=False):
 class Promised(Noise, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """The noise, and what it promises."""
 
-    epsilon: Annotated[
-        Real | None,
-        said("what one release promises; null where nothing is known, as for the Gaussian pair without a delta"),
-    ]
+    epsilon: Annotated[Real | None, said("of one release; null where nobody knows it (Gaussian pair without a delta)")]
     delta: Annotated[Real | None, said("0 for a pure promise")]
     rho: Annotated[Real | None, said("zero-concentrated privacy loss, of the Gaussian pair")]
     sensitivity: Annotated[NonNegative, said("how much one person changes the counts")]
@@ -141,14 +135,12 @@ class Targets(Document, kw_only=True, frozen=True):
 
     max_alpha: Annotated[Positive | UnsetType, said("on alpha")] = UNSET
     max_loss: Annotated[Positive | UnsetType, said("on the largest expected loss")] = UNSET
-    max_relative_loss: Annotated[
-        Positive | UnsetType, said("on the largest loss relative to what is due, in percent")
-    ] = UNSET
+    max_relative_loss: Annotated[Positive | UnsetType, said("on the same in percent of what is due")] = UNSET
     max_cost: Annotated[Positive | UnsetType, said("on the cost of privacy")] = UNSET
     max_rmse: Annotated[Positive | UnsetType, said("on the root mean squared error")] = UNSET
-    max_relative_rmse: Annotated[
-        Positive | UnsetType, said("on the root mean squared error relative to the mean of what is due, in percent")
-    ] = UNSET
+    max_relative_rmse: Annotated[Positive | UnsetType, said("on the same in percent of the mean of what is due")] = (
+        UNSET
+    )
 
 
 class Verdict(Document, kw_only=True, frozen=True):
@@ -160,10 +152,7 @@ class Verdict(Document, kw_only=True, frozen=True):
         Literal["people", "share", "money", "decision", "seats", "percent"],
         said("of the limit and of what was reached; `percent` is of what is due"),
     ]
-    outcome: Annotated[
-        Outcome,
-        said("`passes` where the upper end is within the limit, `fails` where the lower end is not, else `unsure`"),
-    ]
+    outcome: Annotated[Outcome, said("`passes`: the upper end keeps to it; `fails`: the lower does not; else `unsure`")]
     reached: Annotated[Number, said("what was reached")]
     id: Annotated[str | None, said("the entity that attains it, where one does")]
 
@@ -198,19 +187,16 @@ class Point(Document, kw_only=True, frozen=True):
     unit: Annotated[Unit, said("what alpha, total_off, largest_loss and rmse are in: money where there is a budget")]
     alpha: Annotated[Number, said("the largest difference between two entities' biases")]
     alpha_pair: Pair
-    total_off: Annotated[
-        Number | UnsetType | None, said(f"{OffTotal}, in `unit`; null in a document that does not say")
-    ] = UNSET
+    total_off: Annotated[Number | UnsetType | None, said("as in an audit, in `unit`; null where it is not said")] = (
+        UNSET
+    )
     loss: Annotated[Attained, said("the largest expected loss")] = field(name="largest_loss")
     relative_loss: Annotated[Attained, said("the largest loss relative to what the entity is due: 0.01 is 1 %")] = (
         field(name="largest_relative_loss")
     )
     cost: Annotated[CostOfPrivacy | None, said("for allocations")] = field(name="cost_of_privacy")
     rmse: Annotated[Number, said("root mean squared error, per entity")]
-    relative_rmse: Annotated[
-        Number | UnsetType | None,
-        said("the same relative to the mean of what is due: 0.01 is 1 %; null where nobody is due anything"),
-    ] = UNSET
+    relative_rmse: Annotated[Number | UnsetType | None, said("the same relative to the mean of what is due")] = UNSET
     zero: Annotated[Number, said("the mean chance of receiving 0")]
     note: Annotated[str | None, said("why this method, and what the runs have shown")]
     names: Annotated[dict[str, str], said("what people call the entities that are named here, by id")]
@@ -248,12 +234,7 @@ class PlanEntry(Document, kw_only=True, frozen=True):
 
     postprocess: Annotated[str, said("the name of the post-processing")]
     found: Annotated[Point | None, said("the most noise that meets the targets; null where none in the range does")]
-    stated: Annotated[
-        Point | None,
-        said(
-            "the same with epsilon rounded up to a short number (without one: noise rounded down) that meets the targets too"
-        ),
-    ]
+    stated: Annotated[Point | None, said("the same with epsilon rounded up (else noise rounded down) to few digits")]
     ending: Annotated[
         Literal["found", "none", "all", "edge", "refused"],
         said(
@@ -262,17 +243,10 @@ class PlanEntry(Document, kw_only=True, frozen=True):
         ),
     ]
     again: Annotated[bool, said("whether more noise meets the targets again further on, which is left aside")]
-    binding: Annotated[
-        Target | None,
-        said(
-            "the target that stops the noise from growing; where none meets the targets, the one that the least noise exceeds most"
-        ),
-    ]
+    binding: Annotated[Target | None, said("the target that stops the noise, or that the least noise exceeds most")]
     verdicts: Annotated[list[Verdict], said("what is reached at the point that was found")]
     message: Annotated[str, said("one sentence")]
-    plain: Annotated[
-        bool, said("whether the sentence says no more than that the target is met here and not with more noise")
-    ]
+    plain: Annotated[bool, said("whether the sentence says only that targets are met here and not with more noise")]
     curve: Annotated[list[Point], said("from little noise to much")]
     refused: Annotated[list[Refused], said("where the engine refused")]
 
@@ -282,8 +256,7 @@ class Plan(Basis, kw_only=True, frozen=True):
 
     targets: Annotated[Targets, said("the limits, all of which must hold")]
     assumed: Annotated[
-        list[str] | UnsetType,
-        said("targets that nobody gave, by name: a plan without a limit on the error takes a usual one"),
+        list[str] | UnsetType, said("targets that nobody gave: without a limit on the error a usual one")
     ] = UNSET
     verdict: Annotated[str, said("the answer in one sentence: epsilons rounded up, which meet the targets")]
     plans: Annotated[list[PlanEntry], Meta(min_length=1), said("one entry per post-processing")]
@@ -352,13 +325,8 @@ class Bias(Document, kw_only=True, frozen=True):
     id: Annotated[str, said("of the entity")]
     due: Annotated[Real, said("P(x): what it is due")]
     bias: Annotated[Real, said("what it gains in expectation beyond that")]
-    half_width: Annotated[
-        NonNegative,
-        said("every bias lies within bias +- half_width; simulated: all together, with the confidence"),
-    ]
-    relative_bias: Annotated[
-        Real | None, said("the bias relative to what is due: 0.01 is 1 %; null where nothing is due")
-    ]
+    half_width: Annotated[NonNegative, said("the bias lies within bias +- half_width; simulated: all of them together")]
+    relative_bias: Annotated[Real | None, said("as a part of what is due: 0.01 is 1 %; null where nothing is due")]
     relative_half_width: Annotated[NonNegative | None, said("how well that is known; null where nothing is due")]
     accuracy: Annotated[Kind, said("what the half-width is")]
     standard_error: Annotated[Real | None, said("of the bias; simulation only")]
@@ -384,8 +352,7 @@ class TotalOff(Number, kw_only=True, frozen=True):
     kept: Annotated[
         list[Real] | None,
         said(
-            "where it is known by construction, without any error: its value, by group where each group has its own problem; "
-            "0 of a rule that keeps the true totals"
+            "where it is known by construction: its value, by group where each has its own problem; 0 where totals are kept"
         ),
     ]
 
@@ -413,8 +380,7 @@ class Result(Document, kw_only=True, frozen=True):
     signed: Annotated[bool, said("whether outputs can be below 0")]
     problem: Annotated[str, said("what the output is compared with: `release`, `proportional`, or a name of one's own")]
     base_noise: Annotated[
-        Mechanism | UnsetType | None,
-        said("programmes: the noise that base populations carry too; null: they are public, or there are none"),
+        Mechanism | UnsetType | None, said("programmes: of base populations that carry noise too")
     ] = UNSET
     task: Annotated[Task, said("whether the output is counts or shares of a budget")]
     by_group: Annotated[bool, said("whether each group keeps its own total, or shares its own budget")]
@@ -428,20 +394,17 @@ class Result(Document, kw_only=True, frozen=True):
     interrupted: Annotated[bool, said("whether Ctrl-C ended the simulation")]
     alpha: Annotated[Number, said("the largest difference between two entities' biases")]
     alpha_pair: Pair
-    total_off: Annotated[TotalOff | UnsetType, said(f"{OffTotal}: the sum of the biases")] = UNSET
+    total_off: Annotated[
+        TotalOff | UnsetType, said("what all outputs add up to, less what everybody is due: the sum of the biases")
+    ] = UNSET
     bounds: Annotated[Bounds | None, said("Theorem 1, where it applies (`simplex`)")]
     cost_of_privacy: Annotated[CostOfPrivacy | None, said("for allocations")]
     wrong: Annotated[Wrong | None, said("programmes: expected numbers of entities that noise leaves out and lets in")]
     price: Annotated[Price, said("what fairness costs in accuracy")]
     rmse: Annotated[Number, said("the root mean squared error per entity, with its interval")]
-    relative_rmse: Annotated[
-        Number | UnsetType | None,
-        said("the same relative to the mean of what is due: 0.01 is 1 %; null where nobody is due anything"),
-    ] = UNSET
+    relative_rmse: Annotated[Number | UnsetType | None, said("the same relative to the mean of what is due")] = UNSET
     largest_loss: Annotated[NamedAttained, said("the largest expected loss, in counts or shares")]
-    largest_relative_loss: Annotated[
-        NamedAttained, said("the largest loss relative to what the entity is due: 0.01 is 1 %")
-    ]
+    largest_relative_loss: Annotated[NamedAttained, said("the largest relative to what is due: 0.01 is 1 %")]
     outcome: Annotated[Outcome | None, said("all targets together; null without targets")]
     verdicts: Annotated[list[Verdict], said("one entry per target")]
     expected_T: Annotated[Number | None, said("E[T] of Lemma 2 (`simplex`, exact)")]
@@ -456,10 +419,9 @@ class Result(Document, kw_only=True, frozen=True):
     note: Annotated[str | None, said("why this method, and what the runs have shown")]
     groups: Annotated[list[Group] | None, said("every group, where the counts have groups")]
     mark: Mark
-    entities: Annotated[
-        list[Bias] | UnsetType,
-        said("with `--entities`: every entity, in the order of the top-level `entities`"),
-    ] = UNSET
+    entities: Annotated[list[Bias] | UnsetType, said("with `--entities`: in the order of the top-level `entities`")] = (
+        UNSET
+    )
 
 
 class Entity(Document, kw_only=True, frozen=True):
@@ -546,8 +508,7 @@ class Project(Head, kw_only=True, frozen=True):
     postprocess: Annotated[str, said("the name of the post-processing")]
     counts: Annotated[NoisyCounts, said("the noisy counts")]
     totals: Annotated[
-        dict[str, NonNegative] | None,
-        said("the totals that are kept, by group (`all`: of all entities); null where none is"),
+        dict[str, NonNegative] | None, said("that are kept, by group (`all`: of all entities); null: none")
     ]
     changes: Annotated[Changes, said("what was changed")]
     rounding: Annotated[Rounding | None, said("with `--round`: the seed, and how far counts were moved")]
@@ -611,10 +572,7 @@ class Allocate(Head, kw_only=True, frozen=True):
     mechanism: Annotated[Promised | None, said("the noise, where it was given")]
     budget: Budget
     by_group: Annotated[
-        bool,
-        said(
-            "whether every group shares a budget of its own; shares are then of the whole budget, without one of the group's"
-        ),
+        bool, said("whether every group shares its own; shares are of the whole budget, where there is one")
     ]
     group_budgets: Annotated[GroupBudgets | None, said("with shares by group and a budget")]
     interval: Annotated[Interval | None, said("how surely the intervals cover, where the noise is known")]
@@ -636,10 +594,7 @@ class NoiseTest(Document, kw_only=True, frozen=True):
     expected: Annotated[NonNegative, said("what noise alone gives on average")]
     observed: Annotated[NonNegative, said("in the releases")]
     explained: Annotated[Chance, said("expected over observed, at most 1: the share that noise of this size explains")]
-    p_value: Annotated[
-        Chance,
-        said("of the two-sided test; from a Fourier transform (whole-number noise) no less than 1e-9"),
-    ]
+    p_value: Annotated[Chance, said("of the two-sided test; of whole-number noise no less than 1e-9")]
     level: Annotated[Chance, said("a p-value below this speaks against noise alone")]
     hypothesis: Annotated[str, said("the null hypothesis")]
     reading: Annotated[str, said("how to read the p-value")]
@@ -662,20 +617,11 @@ class Part(Document, kw_only=True, frozen=True):
     released: Annotated[Real, said("the sum of their released values, the mean over the releases")]
     difference: Annotated[Real, said("released less true")]
     relative: Annotated[Real | None, said("the difference as a part of the true sum; null where that is 0")]
-    noise: Annotated[
-        NonNegative | None,
-        said("the standard deviation that noise alone gives the difference; null where no noise is stated"),
-    ]
-    p_value: Annotated[
-        Chance | None, said("the chance that noise alone gives a difference of this size or a larger one")
-    ]
+    noise: Annotated[NonNegative | None, said("the standard deviation that noise alone gives it; null: none stated")]
+    p_value: Annotated[Chance | None, said("the chance that noise alone gives such a difference or a larger one")]
     p_adjusted: Annotated[Chance | None, said("the same for all rows of the table together (Bonferroni)")]
     half_width: Annotated[
-        NonNegative | None,
-        said(
-            "several releases: the bias lies within difference +- half_width, in all rows of the table together; null where no "
-            "spread was seen"
-        ),
+        NonNegative | None, said("several releases: of the bias, all rows together; null: no spread seen")
     ]
     kept: Annotated[Whole, said("the number of releases in which their sum is the true one")]
 
@@ -700,20 +646,9 @@ class Difference(Document, kw_only=True, frozen=True):
     released: Annotated[Real, said("its released value, the mean over the releases")]
     difference: Annotated[Real, said("released less true; of several releases an estimate of the bias")]
     relative: Annotated[Real | None, said("the difference as a part of the true count; null where that is 0")]
-    p_value: Annotated[
-        Chance | None,
-        said(
-            "the chance that noise alone gives a difference of this size or a larger one; null where no noise is stated"
-        ),
-    ]
+    p_value: Annotated[Chance | None, said("the chance that noise alone gives such a difference or a larger one")]
     p_adjusted: Annotated[Chance | None, said("the same for all entities together (Bonferroni)")]
-    half_width: Annotated[
-        NonNegative | None,
-        said(
-            "several releases: the bias lies within difference +- half_width, for all entities together; null where no spread "
-            "was seen or there is one release"
-        ),
-    ]
+    half_width: Annotated[NonNegative | None, said("several releases: of the bias, all entities together; else null")]
 
 
 class Released(Document, kw_only=True, frozen=True):
@@ -739,12 +674,7 @@ class Check(Head, kw_only=True, frozen=True):
     mechanism: Annotated[Mechanism | None, said("the noise that was stated; null where none was")]
     confidence: Annotated[Chance, said("of the intervals, and 1 less the level of the tests")]
     noise: Annotated[NoiseTest | None, said("whether noise of the stated size explains the differences")]
-    unexplained: Annotated[
-        list[str] | None,
-        said(
-            "the ids whose difference noise alone does not explain, for all entities together; null where no noise is stated"
-        ),
-    ]
+    unexplained: Annotated[list[str] | None, said("the ids that noise alone does not explain; null: none stated")]
     sum_kept: Annotated[bool, said("whether every release has the true sum")]
     negative: Annotated[Negative, said("values below 0")]
     fractional: Annotated[Whole, said("released values that are no whole numbers, in all releases")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from fairpost.accuracy import Estimate
 from fairpost.errors import ParameterError
 from fairpost.results import documents
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words, number
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, Saved, known, label, noise_words, number
 from fairpost.results.curves import Basis, figure
 from fairpost.results.documents import made, one_line, told
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
@@ -34,7 +34,7 @@ def rounded(value: float, digits: int, *, up: bool) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Result):
+class Plan(Saved, Result):
     """The most noise at which one post-processing meets all targets, with the curve that shows it."""
 
     targets: Targets
@@ -160,7 +160,7 @@ class Plan(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Plans(Result, Sequence[Plan]):
+class Plans(Saved, Result, Sequence[Plan]):
     """Plans of several post-processings for the same targets: a sequence, in the order asked for."""
 
     plans: tuple[Plan, ...]
