@@ -45,16 +45,12 @@ Method = Literal["exact", "expansion", "conditional", "mean-field", "monte-carlo
 Unit = Literal["people", "share", "money", "decision", "seats"]
 Target = Literal["alpha", "loss", "relative_loss", "cost", "rmse", "relative_rmse"]
 Outcome = Literal["passes", "fails", "unsure"]
-Kept = Annotated[
-    dict[str, str | Real | bool | None] | UnsetType, said("with `--keep`: the columns that are carried along")
-]
 Mark = Annotated[str, said("what the numbers were computed from, so that nobody publishes them by mistake")]
 Warnings = Annotated[
     list[str], said("what about the counts is probably not meant, such as a row that is the total of the others")
 ]
 Budget = Annotated[Real | None, said("money to share, in all")]
 Pair = Annotated[list[str], Meta(min_length=2, max_length=2), said("the id that gains most and the id that loses most")]
-NAME = said("with `--label`: what people call it")
 
 
 class Document(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -155,6 +151,17 @@ class Verdict(Document, kw_only=True, frozen=True):
     outcome: Annotated[Outcome, said("`passes`: the upper end keeps to it; `fails`: the lower does not; else `unsure`")]
     reached: Annotated[Number, said("what was reached")]
     id: Annotated[str | None, said("the entity that attains it, where one does")]
+
+
+class Labelled(Document, kw_only=True, frozen=True):
+    """Whose numbers these are."""
+
+    id: Annotated[str, said("of the entity, unique")]
+    group: Annotated[str | UnsetType, said("its group")] = UNSET
+    name: Annotated[str | UnsetType, said("with `--label`: what people call it")] = UNSET
+    kept: Annotated[dict[str, str | Real | bool | None] | UnsetType, said("with `--keep`: columns carried along")] = (
+        UNSET
+    )
 
 
 class Counted(Document, kw_only=True, frozen=True):
@@ -424,16 +431,12 @@ class Result(Document, kw_only=True, frozen=True):
     )
 
 
-class Entity(Document, kw_only=True, frozen=True):
+class Entity(Labelled, kw_only=True, frozen=True):
     """One entity."""
 
-    id: Annotated[str, said("text, unique")]
     count: Annotated[NonNegative, said("the true count")]
     weight: Annotated[Positive, said("the formula's factor")]
-    group: Annotated[str | UnsetType, said("its group")] = UNSET
-    name: Annotated[str | UnsetType, NAME] = UNSET
     base: Annotated[NonNegative | UnsetType, said("the population that the count is a part of")] = UNSET
-    kept: Kept = UNSET
 
 
 class Audit(Head, kw_only=True, frozen=True):
@@ -455,15 +458,11 @@ class Audit(Head, kw_only=True, frozen=True):
 # ---- from noisy counts --------------------------------------------------------------------------------------------
 
 
-class Projected(Document, kw_only=True, frozen=True):
+class Projected(Labelled, kw_only=True, frozen=True):
     """One entity."""
 
-    id: Annotated[str, said("of the entity")]
-    group: Annotated[str | UnsetType, said("its group")] = UNSET
-    name: Annotated[str | UnsetType, NAME] = UNSET
     noisy_count: Annotated[Real, said("as it came")]
     count: Annotated[Real, said("as it is now")]
-    kept: Kept = UNSET
 
 
 class Moved(Document, kw_only=True, frozen=True):
@@ -525,15 +524,11 @@ class ByRule(Document, kw_only=True, frozen=True):
     estimated_standard_deviation: Annotated[NonNegative | UnsetType, said("of the share")] = UNSET
 
 
-class Allocated(Document, kw_only=True, frozen=True):
+class Allocated(Labelled, kw_only=True, frozen=True):
     """One entity, with the keys of each rule (RULE is such as `baseline`, `pos` or `pos_threshold`)."""
 
-    id: Annotated[str, said("of the entity")]
     noisy_count: Annotated[Real, said("as it came")]
     weight: Annotated[Positive, said("the formula's factor")]
-    group: Annotated[str | UnsetType, said("its group")] = UNSET
-    name: Annotated[str | UnsetType, NAME] = UNSET
-    kept: Kept = UNSET
     true_share_low: Annotated[Chance | UnsetType, said("the lower end of the interval of the true share")] = UNSET
     true_share_high: Annotated[Chance | UnsetType, said("its upper end")] = UNSET
     true_money_low: Annotated[NonNegative | UnsetType, said("the same in money")] = UNSET
