@@ -332,7 +332,9 @@ def test_the_payload_of_an_audit():
         assert unpacked(sent["truth"], "f8") == r.truth.tolist()
         assert unpacked(sent["bias"], "f8") == r.bias.tolist()
         error = r.engine.standard_error if drawn else r.half_width
-        near = {"error": error, "deviation": r.moments.deviation, "zero": r.moments.zero} | ({"half": r.half_width} if drawn else {})
+        near = {"error": error, "deviation": r.moments.deviation, "zero": r.moments.zero} | (
+            {"half": r.half_width} if drawn else {}
+        )
         for key, wanted in near.items():
             found = np.array(unpacked(sent[key], "f4"))
             assert found == pytest.approx(wanted, rel=2.0**-22), key

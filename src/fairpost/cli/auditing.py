@@ -255,7 +255,9 @@ def _minimum(r: Audit) -> list[str]:
     from fairpost.engines.montecarlo.floors import minimum_changes
     from fairpost.report.numbers import PERCENT
 
-    found = minimum_changes(r.counts, r.mechanism, r.problem, runs=min(r.engine.runs or 1000, 1000), seed=r.engine.seed or 0)
+    found = minimum_changes(
+        r.counts, r.mechanism, r.problem, runs=min(r.engine.runs or 1000, 1000), seed=r.engine.seed or 0
+    )
     worst = int(found.changed.argmax())
     most = f", most of all for {found.labels[worst]} ({PERCENT.show(float(found.changed[worst]))})" if found.any else ""
     return [

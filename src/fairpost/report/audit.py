@@ -83,7 +83,11 @@ def audit_page(
         total=count(counts.total),
         lead=lead(views, None if source is None else clean(source)),
         findings=findings,
-        verdicts=[(v.result.overall.outcome, verdict_lines(v.result, v.words.currency)) for v in views if v.result.overall.outcome],
+        verdicts=[
+            (v.result.overall.outcome, verdict_lines(v.result, v.words.currency))
+            for v in views
+            if v.result.overall.outcome
+        ],
         warnings=[clean(w) for w in warnings_of(counts)],
         tradeoff=tradeoff,
         lines=None if lines is None else clean_lines(lines),

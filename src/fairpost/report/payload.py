@@ -149,7 +149,9 @@ def _result(view: View, rows: Ints) -> dict[str, Any]:
         "budget": r.budget if view.cash else None,
         "truth": pack(r.truth[rows], "f8"),
         "bias": pack(r.bias[rows], "f8"),
-        "error": pack(raised(r.half_width[rows] if r.engine.standard_error is None else r.engine.standard_error[rows]), "f4"),
+        "error": pack(
+            raised(r.half_width[rows] if r.engine.standard_error is None else r.engine.standard_error[rows]), "f4"
+        ),
         "half": pack(raised(r.half_width[rows]), "f4") if view.simulated else None,
         "deviation": pack(r.moments.deviation[rows], "f4"),
         "zero": pack(r.moments.zero[rows], "f4"),

@@ -57,7 +57,9 @@ def against_due(result: Audit, label: str, currency: str = "$", *, who: str | No
         nothing = "its true count is 0" if result.problem.task == "release" else "it is due nothing"
         return f"{start} ({nothing})"
     due = unit.brief(float(result.truth[i]) * factor)
-    whole = f"its count of {count(float(result.truth[i]))}" if result.problem.task == "release" else f"the {due} it is due"
+    whole = (
+        f"its count of {count(float(result.truth[i]))}" if result.problem.task == "release" else f"the {due} it is due"
+    )
     return f"{start}, {part(Estimate(abs(relative.value), *_ends(relative), relative.kind))} of {whole}"
 
 
