@@ -216,7 +216,7 @@ def answered(asked: Asked, engine: str) -> Answered:
     half = result.alpha.half_width
     ratio = half / max(1e-3 * result.alpha.value, 1e-12 * unit)
     return Answered(
-        result.method, result.alpha.kind, counts.n, result.alpha.value, half, ratio, took, result.note or ""
+        result.method, result.alpha.kind, counts.n, result.alpha.value, half, ratio, took, result.engine.note or ""
     )
 
 

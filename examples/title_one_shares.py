@@ -13,7 +13,7 @@ districts = synthetic_districts(2000)
 noise = fp.Laplace.from_epsilon(0.01)
 
 for result in fp.compare(districts, noise, ["baseline", "pos"], budget=BUDGET):
-    loss, who = result.largest_loss
+    loss, who = result.loc.largest_loss
     print(f"{result.postprocess}: district {who} expects to lose ${loss.value * BUDGET:,.0f} a year;")
     print(f"    the cost of privacy is ${result.cost_of_privacy.amount.value:,.0f}")
 

@@ -157,17 +157,17 @@ def outside(rng: np.random.Generator, result, counts, M, pi) -> str:
     size = np.maximum(np.abs(truth), np.abs(counts.values).max() if not pi.problem.shares else 0.0)
     asked = {
         "bias": (result.bias, result.accuracy, *bias, reach * UNSEEN / runs + 1e-13 * size),
-        "mse": (result.mse, result.mse_accuracy, *mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
+        "mse": (result.moments.mse, result.moments.mse_accuracy, *mse, reach**2 * UNSEEN / runs + 1e-12 * size**2),
         "P(0)": (
-            result.zero,
-            result.zero_accuracy,
-            np.clip(result.zero, zero[0], perhaps[0]),
+            result.moments.zero,
+            result.moments.zero_accuracy,
+            np.clip(result.moments.zero, zero[0], perhaps[0]),
             np.maximum(zero[1], perhaps[1]),
             UNSEEN / runs,
         ),
     }
-    if result.expected_T is not None and pi.name == "simplex" and pi.partition is None:
-        t, width = result.expected_T.value, result.expected_T.half_width
+    if result.rule.expected_T is not None and pi.name == "simplex" and pi.partition is None:
+        t, width = result.rule.expected_T.value, result.rule.expected_T.half_width
         if not abs(t - lift) <= width + ALARM * lift_error + (reach + abs(lift)) * UNSEEN / runs + 1e-13 * float(
             size.max()
         ):

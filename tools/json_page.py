@@ -1,22 +1,21 @@
-"""docs/json.md from the schemas that the package ships: `python tools/json_page.py` writes it, a test compares it."""
+"""docs/json.md from the types of the documents: `python tools/json_page.py` writes it, a test compares it."""
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-SCHEMAS = ROOT / "src" / "fairpost" / "results" / "schemas"
-PAGE = ROOT / "docs" / "json.md"
-COMMANDS = ("audit", "sweep", "plan", "project", "allocate", "check")
+from fairpost.results.documents import DOCUMENTS, schema
+
+PAGE = Path(__file__).parents[1] / "docs" / "json.md"
 HEAD = """# JSON
 
 What the commands write with `--json`, key by key. Each document names its schema under `schema`, such as `fairpost/audit/1`. The
 number grows when a key changes its meaning or goes away; new keys may come under the same number, so a reader should ignore those
 that it does not know. Numbers have all their digits, and there is no NaN and no infinity.
 
-The schemas are shipped with the package (JSON Schema, draft 2020-12), and the tests hold every command to them:
+The types that write and read the documents give their schemas (JSON Schema, draft 2020-12); the tests hold every command to them:
 
 ```python
 >>> from fairpost.results import schema
@@ -42,6 +41,11 @@ With `--entities` an audit can be read back, to the last bit, as the result that
 """
 
 
+def words_of(name: str) -> str:
+    """The name of a type in words."""
+    return re.sub(r"(?<!^)([A-Z])", r" \1", name).lower()
+
+
 def kind(s: dict[str, Any]) -> str:
     """The type of a value in words."""
     if "const" in s:
@@ -50,7 +54,7 @@ def kind(s: dict[str, Any]) -> str:
         return " or ".join("null" if v is None else f"`{v}`" for v in s["enum"])
     if "$ref" in s:
         name = s["$ref"].rpartition("/")[2]
-        return f"[{name}](#{{command}}-{name.replace('_', '-')})"
+        return f"[{words_of(name)}](#{{command}}-{words_of(name).replace(' ', '-')})"
     if "anyOf" in s:
         return " or ".join(kind(some) for some in s["anyOf"])
     if s.get("type") == "array":
@@ -77,10 +81,10 @@ def rows(s: dict[str, Any], path: str = "") -> list[str]:
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
-    for command in COMMANDS:
-        s = json.loads((SCHEMAS / f"{command}.json").read_text(encoding="utf-8"))
+    for command in DOCUMENTS:
+        s = schema(command)
         tables = [(f"## {command}", s)]
-        tables += [(f"### {command} {name.replace('_', ' ')}", part) for name, part in s["$defs"].items()]
+        tables += [(f"### {command} {words_of(name)}", part) for name, part in s["$defs"].items()]
         for title, part in tables:
             words = part.get("description", f"{s['title']}.")
             table = "\n".join(["| key | type | meaning |", "|---|---|---|", *rows(part)])

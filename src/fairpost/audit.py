@@ -16,7 +16,7 @@ from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Mechanism, as_mechanism
 from fairpost.problems.programme import Programme
-from fairpost.results.audit import Audit
+from fairpost.results.audit import Audit, audit_of
 from fairpost.results.comparison import Comparison
 from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS, Custom, PostProcessing
@@ -81,7 +81,7 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
     engine
         "exact"; "expansion"; "conditional"; "monte-carlo"; "auto": exact where that covers the case and reaches its tolerance,
         else an expansion where there is one that is narrow enough, else conditional means, else simulation, each group by itself
-        with `by_group`, and `result.note` says which and why; or an engine object such as Exact(rtol=1e-8) or
+        with `by_group`, and `result.engine.note` says which and why; or an engine object such as Exact(rtol=1e-8) or
         MonteCarlo(runs=10**6), which has its own settings.
     runs, seed, confidence
         For simulation: how many runs (with `rtol`: at most; 10,000 by default). For simulation and conditional means: from
@@ -105,7 +105,7 @@ def audit(counts: Any, mechanism: Any, postprocess: Any, **asked: Any) -> Any:  
     base_noise
         The noise that `counts.base` is published with, a mechanism or "same" as the counts; default: the base is public.
     targets
-        What must not be exceeded, a `Targets` or a mapping such as {"max_loss": 500}; `result.verdicts` says whether it is.
+        What must not be exceeded, a `Targets` or a mapping such as {"max_loss": 500}; `result.overall.verdicts` says whether it is.
 
     """
     if hasattr(mechanism, "audit"):  # noise on every level of a hierarchy
@@ -294,4 +294,4 @@ def _result(
     truth = question.truths[i]
     if budgets is not None:
         answer, truth = answer.rescaled(budgets.part), truth * budgets.part
-    return Audit.of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets, targets)
+    return audit_of(question.counts, question.mechanism, question.pis[i], answer, truth, budget, budgets, targets)

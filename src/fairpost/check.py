@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,7 +45,8 @@ from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.noise import Law, Mechanism, as_mechanism
 from fairpost.partition import Partition
 from fairpost.results.base import noise_words
-from fairpost.results.check import HYPOTHESIS, READING, Check, NoiseTest, Part
+from fairpost.results.check import HYPOTHESIS, READING, Check
+from fairpost.results.documents import NoiseTest, Part
 
 Floats = NDArray[np.float64]
 KEPT = 1e-12
@@ -54,7 +55,13 @@ FLOOR = 1e-9
 """A p-value from a Fourier transform that is smaller is given as this."""
 LONGEST = 1 << 22
 """Points of a Fourier transform, at most."""
-SIZES = {"laplace": "absolute", "discrete-laplace": "absolute", "gaussian": "squared", "discrete-gaussian": "squared"}
+Size = Literal["mean absolute difference", "mean squared difference"]
+SIZES: dict[str, Size] = {
+    "laplace": "mean absolute difference",
+    "discrete-laplace": "mean absolute difference",
+    "gaussian": "mean squared difference",
+    "discrete-gaussian": "mean squared difference",
+}
 """Which size of the differences is compared with that of the noise."""
 
 
@@ -161,7 +168,7 @@ def _test(law: Law, d: Floats, confidence: float) -> NoiseTest:
     seen, level = size(law, d), round(1 - confidence, 12)
     expected, observed = expected_size(law), seen / d.size
     return NoiseTest(
-        size=f"mean {SIZES[law.name]} difference",
+        size=SIZES[law.name],
         expected=expected,
         observed=observed,
         explained=1.0 if observed <= expected else expected / observed,
@@ -256,7 +263,7 @@ def _known(mechanism: Mechanism) -> Law:
 
 
 def _absolute(mechanism: Mechanism) -> bool:
-    return SIZES[mechanism.name] == "absolute"
+    return SIZES[mechanism.name] == "mean absolute difference"
 
 
 def size(mechanism: Law, differences: ArrayLike) -> float:

@@ -173,7 +173,7 @@ def plug_in(
         return estimate(_plugged(drawn, within), rough).bias
 
     error = _bootstrapped(found.bias, again, replicates)
-    return PlugIn(found.bias, error, found.deviation, found.method, replicates)
+    return PlugIn(found.bias, error, found.moments.deviation, found.method, replicates)
 
 
 def _bootstrapped(bias: Floats, again: Callable[[int], Floats], replicates: int) -> Floats:
@@ -325,7 +325,7 @@ def law_plug_in(
         if floors:
             return _by_mean_field(x, pi, mechanism), np.empty(0), "mean-field"
         result = audit(Counts(x, weights=law.weights, base=base), mechanism, pi)
-        return result.bias, result.deviation, result.method
+        return result.bias, result.moments.deviation, result.method
 
     bases = base if noise is None or base is None else cut(base, noise)
     bias, deviation, method = estimate(y, bases)

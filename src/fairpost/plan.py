@@ -23,8 +23,7 @@ from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
 from fairpost.problems import Problem
 from fairpost.results.audit import Audit
-from fairpost.results.curves import Basis, Curve
-from fairpost.results.frontier import Frontier, Tradeoff
+from fairpost.results.curves import Basis, Curve, Frontier, Tradeoff
 from fairpost.results.plans import SHORT, Ending, Plan, Plans, rounded
 from fairpost.results.points import Point, Refused
 from fairpost.results.targets import USUAL_ERROR, Targets, one_unit
@@ -85,7 +84,7 @@ def sweep(
                 refused.append(Refused(mechanism, promise, str(which), found.reason))
             else:
                 points.append(Point.of(found, promise))
-                budgets = budgets or found.budgets
+                budgets = budgets or found.rule.budgets
         if progress is not None:
             progress(k + 1, len(mechanisms))
     return so_far()

@@ -128,7 +128,7 @@ def test_an_audit_writes_all_its_files_and_says_that_it_is_confidential(table, t
     rows = rows_of(out[1])
     result = fp.audit(HAWAII, fp.Laplace(10.0), "pos")
     assert [float(r["pos_bias"]) for r in rows] == result.bias.tolist()
-    assert [float(r["pos_money"]) for r in rows] == (result.bias * 1e6).tolist()
+    assert [float(r["pos_bias_money"]) for r in rows] == (result.bias * 1e6).tolist()
     for path in out:
         assert "computed from true counts" in path.read_text()
     assert "Hawaii &lt;b&gt;" in out[2].read_text()
@@ -445,7 +445,7 @@ def test_one_output_goes_to_stdout_and_nothing_else_does(table, tmp_path, comman
     if kind == "csv":
         assert piped.stdout == place.read_text()
     assert filed.returncode == 0
-    begin = {"csv": ("id,", "postprocess,"), "html": "<!DOCTYPE html>", "json": "{"}[kind]
+    begin = {"csv": ("id,", "rule,"), "html": "<!DOCTYPE html>", "json": "{"}[kind]
     assert piped.stdout.startswith(begin)
     assert abs(len(piped.stdout) - len(place.read_text())) < 300  # the command that is printed inside differs
 

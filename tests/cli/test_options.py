@@ -459,10 +459,10 @@ def budget(run, command):
         intervals = {"share_interval": known(share), "amount_interval": known(amount)}
         assert cost == {"share": share.value, "amount": amount.value} | intervals
         if command == "audit":
-            assert done.numbers("baseline_money") == (result.bias * b).tolist()
+            assert done.numbers("baseline_bias_money") == (result.bias * b).tolist()
         else:
-            assert first(done, command)["largest_loss"]["value"] == result.largest_loss[0].value * b
-            assert done.numbers("cost_amount")[0] == result.cost_of_privacy.amount.value
+            assert first(done, command)["largest_loss"]["value"] == result.loc.largest_loss[0].value * b
+            assert done.numbers("cost_money")[0] == result.cost_of_privacy.amount.value
     assert pair[0].screen != pair[1].screen
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
     line = refused(run, command, base(command, "--budget", 1000))
@@ -604,7 +604,7 @@ def rtol(run, command):
     words = ["--method", "monte-carlo", "--runs", 200_000]
     few = first(run(command, base(command, *words, "--rtol", 0.5)), command)
     want = fp.audit(counts(), level(command), "nonnegative", engine=fp.MonteCarlo(200_000, rtol=0.5))
-    assert want.runs < 200_000
+    assert want.engine.runs < 200_000
     assert few["alpha"]["value"] == want.alpha.value
     if command != "audit":  # they make their engine in the same place
         return
@@ -652,8 +652,8 @@ def entities(run, command):
         one, two = (run(command, base(command, *words, *w)).results[0] for w in ([], ["--entities"]))
         assert "entities" not in one
         r = fp.audit(counts(), fp.Laplace(10.0), "nonnegative", engine=engine)
-        assert (r.standard_error is None) == (engine == "auto")
-        assert np.isinf(r.mse_accuracy.half_width).all() == (engine != "auto")  # JSON has no infinity: null
+        assert (r.engine.standard_error is None) == (engine == "auto")
+        assert np.isinf(r.moments.mse_accuracy.half_width).all() == (engine != "auto")  # JSON has no infinity: null
         assert two["entities"] == [
             {
                 "id": r.counts.ids[i],
@@ -664,12 +664,12 @@ def entities(run, command):
                 # four entities: (2 * 4 + 4) eps of rounding
                 "relative_half_width": r.half_width[i] / r.truth[i] + 12 * 2.0**-52 * abs(r.bias[i] / r.truth[i]),
                 "accuracy": r.accuracy.kind,
-                "standard_error": None if r.standard_error is None else r.standard_error[i],
-                "standard_deviation": np.sqrt(r.mse[i] - r.bias[i] ** 2),
-                "mean_squared_error": r.mse[i],
-                "mean_squared_error_half_width": r.mse_accuracy.half_width[i] if engine == "auto" else None,
-                "zero": r.zero[i],
-                "zero_half_width": r.zero_accuracy.half_width[i],
+                "standard_error": None if r.engine.standard_error is None else r.engine.standard_error[i],
+                "standard_deviation": np.sqrt(r.moments.mse[i] - r.bias[i] ** 2),
+                "mean_squared_error": r.moments.mse[i],
+                "mean_squared_error_half_width": r.moments.mse_accuracy.half_width[i] if engine == "auto" else None,
+                "zero": r.moments.zero[i],
+                "zero_half_width": r.moments.zero_accuracy.half_width[i],
             }
             for i in range(4)
         ]
@@ -757,7 +757,7 @@ def spreads(run, command):
     words = ["--points", 3, "--postprocess", "nonnegative", *(["--max-alpha", 1e9] if command == "plan" else [])]
     for ends in ((5, 20), (4, 36)):
         want = [ends[0], np.sqrt(ends[0] * ends[1]), ends[1]]
-        assert run(command, [*words, "--spreads", *ends]).numbers("spread") == pytest.approx(want, rel=1e-12)
+        assert run(command, [*words, "--spreads", *ends]).numbers("scale") == pytest.approx(want, rel=1e-12)
 
 
 def points(run, command):
@@ -780,11 +780,11 @@ def quantity(scale, name):
     r = fp.audit(counts(), fp.Laplace(scale), "baseline", budget=1000.0)
     ends = {
         "alpha": r.alpha.scaled(1000.0),
-        "loss": r.largest_loss[0].scaled(1000.0),
-        "relative-loss": r.largest_relative_loss[0].scaled(100.0),
+        "loss": r.loc.largest_loss[0].scaled(1000.0),
+        "relative-loss": r.loc.largest_relative_loss[0].scaled(100.0),
         "cost": r.cost_of_privacy.amount,
-        "rmse": r.rmse.scaled(1000.0),
-        "relative-rmse": r.rmse.scaled(100.0 * counts().n),  # the mean of what is due is 1 / n of the budget
+        "rmse": r.moments.rmse.scaled(1000.0),
+        "relative-rmse": r.moments.rmse.scaled(100.0 * counts().n),  # the mean of what is due is 1 / n of the budget
     }
     return ends[name]
 
@@ -889,7 +889,7 @@ def csv_groups(run, command):
     assert [row["group"] for row in rows] == ["n", "s"]
     for row, of in zip(rows, ("n", "s"), strict=True):
         mine = np.array([g == of for g in r.counts.groups])
-        assert float(row["baseline_money"]) == pytest.approx(1000 * r.bias[mine].sum(), rel=1e-12)
+        assert float(row["baseline_bias_money"]) == pytest.approx(1000 * r.bias[mine].sum(), rel=1e-12)
         assert float(row["baseline_relative_bias"]) == pytest.approx(
             r.bias[mine].sum() / r.truth[mine].sum(), rel=1e-12
         )
@@ -1135,7 +1135,8 @@ def test_budgets_by_group_with_names(run, command):
     plain, named = run(command, words), run(command, [*words, "--label", "name"])
     if command in ("audit", "allocate"):
         assert named.column("name") == [r["name"] for r in ROWS]
-        assert named.column("baseline_money") == plain.column("baseline_money")
+        paid = "baseline_bias_money" if command == "audit" else "baseline_money"
+        assert named.column(paid) == plain.column(paid)
     else:
         point = first(named, command)
         assert point["names"] == {i: i.upper() for i in {*point["alpha_pair"], point["largest_relative_loss"]["id"]}}

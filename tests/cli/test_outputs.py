@@ -22,7 +22,7 @@ from fairpost import errors
 from fairpost.cli import main
 from fairpost.io import write_whole
 from fairpost.io.files import columns_csv
-from fairpost.results.columns import whole_numbers
+from fairpost.results.base import whole_numbers
 
 IDS = ["007", "Birch", "Cedar, upper", "Dogwood", "Elm", "Fir"]
 VALUES = [3, 11, 47, 190, 820, 65]
@@ -145,7 +145,7 @@ def test_a_sweep_names_what_was_refused(folder):
         folder, "sweep", "true.csv", "--spreads", 5, 9, "--points", 2, "--method", "exact", "--mechanism", "discrete-laplace",
         "--postprocess", "pos", "--postprocess", "baseline",
     )  # fmt: skip
-    assert ran.column("postprocess") == ["baseline"] * 2
+    assert ran.column("rule") == ["baseline"] * 2
     assert [set(r) for r in ran.data["refused"]] == [{"mechanism", "epsilon", "postprocess", "reason"}] * 2
     for r, spread in zip(ran.data["refused"], (5.0, 9.0), strict=True):
         assert r["mechanism"] == noise_of(fp.DiscreteLaplace(spread))

@@ -14,7 +14,7 @@ import fairpost as fp
 from fairpost import cancel
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.engines.base import Answer, Question, answered
-from fairpost.results.schema import schema
+from fairpost.results.documents import schema
 from support.commands import call
 from support.engines import Fixed
 

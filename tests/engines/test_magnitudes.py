@@ -15,7 +15,7 @@ from fairpost.engines.base import Part, Question
 from fairpost.engines.moments import Moments
 from fairpost.errors import FairpostError, InputError, ToleranceError
 from fairpost.noise import MECHANISMS, Threshold
-from fairpost.results.audit import Audit
+from fairpost.results.audit import audit_of
 from fairpost.rules import POSTPROCESSINGS, PosThreshold, Simplex, SimplexThreshold
 from support.counts_csv import refused
 
@@ -59,12 +59,12 @@ def test_no_nan_leaves_an_engine_or_a_result(what):
     counts, noise, pi = fp.Counts([1.0, 2.0]), fp.Laplace(1.0), POSTPROCESSINGS["nonnegative"]()
     good = fp.audit(counts, noise, pi)
     answer = Exact().evaluate(Question.ask(counts, noise, [pi]))[0]
-    assert Audit.of(counts, noise, pi, answer, good.truth).bias.tolist() == good.bias.tolist()
+    assert audit_of(counts, noise, pi, answer, good.truth).bias.tolist() == good.bias.tolist()
     broken = replace(answer, **{what: np.array([0.0, np.nan])})
     with pytest.raises(
         ToleranceError, match=r"nonnegative: the exact engine cannot hold .* of entity 1 in a float, got nan"
     ):
-        Audit.of(counts, noise, pi, broken, good.truth)
+        audit_of(counts, noise, pi, broken, good.truth)
     moments = Moments(bias=np.zeros(2), error=np.zeros(2), mse=np.zeros(2), zero=np.zeros(2))
     bad = replace(moments, **{what: np.array([0.0, np.inf])})
     part = Part(fp.Simplex(3.0), moments.bias, moments.bias, fp.Laplace(1.0))

@@ -20,7 +20,7 @@ from fairpost import cancel, datasets
 from fairpost.cli.main import main
 from fairpost.errors import Cancelled, InputError, ParameterError
 from fairpost.io import source as guarded
-from fairpost.results.schema import schema
+from fairpost.results.documents import schema
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
 pytest.importorskip("httpx2", reason="httpx2 is not installed")

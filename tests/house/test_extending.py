@@ -98,7 +98,7 @@ def test_an_engine_of_ones_own_is_asked_first():
     assert found.bias.tolist() == (-X.values / 2).tolist()
     drawn = fp.audit(X, Uniform(6.0), Half(), engine=engine)
     assert drawn.method == "monte-carlo"
-    assert "the law of Uniform noise is not known" in drawn.note
+    assert "the law of Uniform noise is not known" in drawn.engine.note
     assert (np.abs(drawn.bias - found.bias) <= drawn.half_width + 1e-12).all()
     with pytest.raises(fp.UnsupportedError, match="law of Uniform noise"):
         fp.audit(X, Uniform(6.0), Half(), engine=Own())

@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from fairpost.report.views import Words, by_unit
 from support.browser import rows, until
 from support.commands import call as fairpost
 from support.pages import payload, plans, points, text, words
-from support.results_by_hand import BASELINE, POS, SIMPLEX, THRESHOLD, simulated
+from support.results_by_hand import BASELINE, POS, SIMPLEX, THRESHOLD, replace, simulated
 
 NAMES = ["Sandy Flats", "Old Mill", "Port Ellis", "Great Harbour", "Upper Ferry", "Lower Ferry"]
 LIMITS = {"max_loss": 20_000, "max_relative_loss": 10.0}
@@ -162,7 +161,7 @@ def test_save_what_is_shown(desk, results):
     assert sorted(r["name"] for r in found) == ["Lower Ferry", "Upper Ferry"]
     for row in found:
         i = results[0].counts.ids.index(row["id"])
-        assert float(row["pos_threshold_money"]) == results[2].money[i]  # every rule, to the last bit
+        assert float(row["pos_threshold_bias_money"]) == results[2].money[i]  # every rule, to the last bit
         assert float(row["baseline_relative"]) == results[0].bias[i] / results[0].truth[i]
         assert row["confidential"] == "confidential"
     desk.fill("#search", "")
@@ -672,7 +671,7 @@ def test_the_lines_of_an_audit_find_its_numbers(folder, monkeypatch, capsys):
     found = run_lines(page, folder, monkeypatch)["results"]
     wanted = json.loads((folder / "r.json").read_text())["results"]
     assert [r.alpha.value for r in found] == [r["alpha"]["value"] for r in wanted]
-    assert [r.outcome for r in found] == [r["outcome"] for r in wanted]
+    assert [r.overall.outcome for r in found] == [r["outcome"] for r in wanted]
     assert found[0].counts.names[3] == "Great Harbour"
     assert len(payload(page)["map"]["paths"]) == 200
     assert (folder / "r.html").stat().st_mode & 0o077 == 0  # confidential: for its owner alone

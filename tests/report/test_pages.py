@@ -102,7 +102,7 @@ def test_a_simulation_that_resolves_nothing_says_so():
     counts = fp.Counts([5000.0, 6000.0, 9000.0])
     drawn = fp.audit(counts, fp.Laplace(scale=10.0), "simplex", engine="monte-carlo", runs=20)
     text = words(audit_page([drawn]))
-    assert not drawn.sample.resolved
+    assert not drawn.engine.sample.resolved
     assert "do not resolve who gains and who loses" in text
     assert "not resolved at 20 runs" in text
     assert "moves expected counts" not in text

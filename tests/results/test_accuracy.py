@@ -13,7 +13,7 @@ from fairpost.budgets import GIVEN, SPLIT, among_groups
 from fairpost.engines.base import Answer
 from fairpost.errors import ParameterError
 from fairpost.partition import Partition
-from fairpost.results.columns import reason, whole_numbers
+from fairpost.results.base import reason, whole_numbers
 
 
 def test_the_kinds_from_the_strongest_to_the_weakest():
@@ -160,17 +160,28 @@ def test_every_number_has_an_accuracy_of_its_kind() -> None:
     }
     for method, (result, kind) in kinds.items():
         assert result.method == method
-        assert {result.accuracy.kind, result.mse_accuracy.kind, result.zero_accuracy.kind, result.alpha.kind} == {kind}
+        assert {
+            result.accuracy.kind,
+            result.moments.mse_accuracy.kind,
+            result.moments.zero_accuracy.kind,
+            result.alpha.kind,
+        } == {kind}
         assert result.cost_of_privacy.share.kind == kind
-        assert result.largest_loss[0].kind == kind
-        for known in (result.accuracy, result.mse_accuracy, result.zero_accuracy):
+        assert result.loc.largest_loss[0].kind == kind
+        for known in (result.accuracy, result.moments.mse_accuracy, result.moments.zero_accuracy):
             assert known.half_width.shape == (60,)
             assert (known.half_width >= 0).all()
     exact, drawn = kinds["exact"][0], kinds["monte-carlo"][0]
     # 95 % intervals for all entities together, one seed: they hold the exact values.
-    assert (np.abs(drawn.mse - exact.mse) <= drawn.mse_accuracy.half_width + exact.mse_accuracy.half_width).all()
-    assert (np.abs(drawn.zero - exact.zero) <= drawn.zero_accuracy.half_width + exact.zero_accuracy.half_width).all()
-    assert drawn.zero_accuracy.half_width.max() < 0.06
+    assert (
+        np.abs(drawn.moments.mse - exact.moments.mse)
+        <= drawn.moments.mse_accuracy.half_width + exact.moments.mse_accuracy.half_width
+    ).all()
+    assert (
+        np.abs(drawn.moments.zero - exact.moments.zero)
+        <= drawn.moments.zero_accuracy.half_width + exact.moments.zero_accuracy.half_width
+    ).all()
+    assert drawn.moments.zero_accuracy.half_width.max() < 0.06
     assert weakest("bound", "interval", "expansion") == "interval"
     assert KINDS == ("bound", "estimate", "expansion", "interval")
     with pytest.raises(ParameterError, match="one of bound, estimate, expansion, interval, got 'guess'"):
@@ -190,10 +201,10 @@ def test_the_interval_of_a_mean_squared_error_comes_from_its_blocks() -> None:
     t = stats.t.ppf(1 - 0.1 / 3 / 2, runs // block - 1)
     s, mse = noise.deviation, each.mean(axis=0)
     unseen = np.log(2 * 3 / 0.1) * (s**2 + 2 * s * np.sqrt(mse)) / runs
-    assert result.mse == pytest.approx(mse, rel=1e-12)
-    assert result.mse_accuracy.half_width == pytest.approx(
+    assert result.moments.mse == pytest.approx(mse, rel=1e-12)
+    assert result.moments.mse_accuracy.half_width == pytest.approx(
         t * each.std(axis=0, ddof=1) / np.sqrt(runs // block) + unseen, rel=1e-9
     )
     one = fp.audit(counts, noise, "nonnegative", engine=fp.MonteCarlo(30, block=40))
-    assert np.isinf(one.mse_accuracy.half_width).all()  # one block says nothing about its own scatter
+    assert np.isinf(one.moments.mse_accuracy.half_width).all()  # one block says nothing about its own scatter
     assert one.to_dict(entities=True)["entities"][0]["mean_squared_error_half_width"] is None

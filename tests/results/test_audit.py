@@ -33,12 +33,14 @@ def test_closed_forms_against_simulation(name, which, total):
     v = POSTPROCESSINGS[which].from_counts(counts, total)(counts.values + noise(name, (runs, counts.n), 5))
     v[np.abs(v) < 1e-9] = 0.0
     away = v - counts.values
-    for sample, value in ((away, result.bias), (away**2, result.mse)):
+    for sample, value in ((away, result.bias), (away**2, result.moments.mse)):
         se = sample.std(axis=0) / np.sqrt(runs) + 1e-9
         assert (np.abs(sample.mean(axis=0) - value) <= 5 * se).all()
-    se = np.sqrt((result.zero * (1 - result.zero) + 5 / runs) / runs)  # a rare event has no sample deviation
-    assert (np.abs((v == 0).mean(axis=0) - result.zero) <= 5 * se).all()
-    assert result.deviation == pytest.approx(np.sqrt(np.maximum(result.mse - result.bias**2, 0)))
+    se = np.sqrt(
+        (result.moments.zero * (1 - result.moments.zero) + 5 / runs) / runs
+    )  # a rare event has no sample deviation
+    assert (np.abs((v == 0).mean(axis=0) - result.moments.zero) <= 5 * se).all()
+    assert result.moments.deviation == pytest.approx(np.sqrt(np.maximum(result.moments.mse - result.bias**2, 0)))
 
 
 def test_the_result_carries_everything():
@@ -52,9 +54,9 @@ def test_the_result_carries_everything():
     assert result.cost_of_privacy is None
     assert result.money is None
     assert result.mark == CONFIDENTIAL
-    assert [s.label for s in result.by_group()] == ["small", "large"]
-    assert sum(s.n for s in result.by_size()) == 5
-    assert result.expected_T.low > 0
+    assert [s.label for s in result.loc.by_group()] == ["small", "large"]
+    assert sum(s.n for s in result.loc.by_size()) == 5
+    assert result.rule.expected_T.low > 0
 
 
 def test_json_has_the_fixed_keys():
@@ -112,12 +114,12 @@ def test_objects_and_names_are_the_same():
 def test_auto_says_when_and_why_it_simulates():
     counts = fp.Counts([0, 3, 40])
     exact = fp.audit(counts, fp.Laplace(4.0), "simplex")
-    assert (exact.method, exact.note, exact.runs) == ("exact", None, None)
+    assert (exact.method, exact.engine.note, exact.engine.runs) == ("exact", None, None)
     drawn = fp.audit(counts, fp.Laplace(4.0), lambda noisy: np.maximum(noisy, 1.0), runs=4000, seed=3)
-    assert (drawn.method, drawn.runs, drawn.seed) == ("monte-carlo", 4000, 3)
-    assert "simulated, because the exact engine has no integral for the post-processing 'custom'" in drawn.note
-    assert "with 95 % confidence" in drawn.note
-    assert drawn.to_dict()["note"] == drawn.note
+    assert (drawn.method, drawn.engine.runs, drawn.engine.seed) == ("monte-carlo", 4000, 3)
+    assert "simulated, because the exact engine has no integral for the post-processing 'custom'" in drawn.engine.note
+    assert "with 95 % confidence" in drawn.engine.note
+    assert drawn.to_dict()["note"] == drawn.engine.note
     assert exact.bounds.lower <= exact.alpha.high
 
 
@@ -129,7 +131,9 @@ def test_simulation_agrees_with_the_exact_engine():
         drawn = fp.compare(counts, mechanism, names, engine="monte-carlo", runs=40_000, seed=8, confidence=0.9999)
         for name, sampled in zip(names, drawn, strict=True):
             exact = fp.audit(counts, mechanism, name, engine="exact")
-            assert (np.abs(sampled.bias - exact.bias) <= sampled.sample.half_width + exact.half_width).all(), name
+            assert (np.abs(sampled.bias - exact.bias) <= sampled.engine.sample.half_width + exact.half_width).all(), (
+                name
+            )
             assert sampled.alpha.low <= exact.alpha.value <= sampled.alpha.high, name
 
 
@@ -146,7 +150,7 @@ def test_a_function_of_ones_own_is_simulated():
     result = fp.audit(counts, fp.Laplace(4.0), lambda noisy: np.maximum(noisy, 0), runs=20_000, confidence=0.9999)
     exact = fp.audit(counts, fp.Laplace(4.0), "nonnegative", engine="exact")
     assert result.method == "monte-carlo"
-    assert (np.abs(result.bias - exact.bias) <= result.sample.half_width).all()
+    assert (np.abs(result.bias - exact.bias) <= result.engine.sample.half_width).all()
     with pytest.raises(fp.UnsupportedError, match="no integral for the post-processing 'custom'"):
         fp.audit(counts, fp.Laplace(4.0), np.abs, engine="exact")
 
@@ -219,13 +223,13 @@ def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
         part = budget * need[here].sum() / need.sum()
         slack = budget * whole.half_width[here] + part * alone.half_width  # simulated: 1e-4 of false alarms in all
         assert (np.abs(whole.money[here] - part * alone.bias) <= slack).all()
-        assert whole.budgets.amounts[label] == pytest.approx(part, rel=1e-14)
+        assert whole.rule.budgets.amounts[label] == pytest.approx(part, rel=1e-14)
         losses += part * -alone.bias[alone.bias < 0].sum()
     inside = fp.audit(STATES, noise, which, **options)
-    part = np.array([whole.budgets.amounts[g] for g in STATES.groups]) / budget
+    part = np.array([whole.rule.budgets.amounts[g] for g in STATES.groups]) / budget
     assert whole.half_width == pytest.approx(inside.half_width * part, rel=1e-9, abs=1e-14)  # rounding: 20 eps
-    assert whole.mse == pytest.approx(inside.mse * part**2, rel=1e-12)
-    assert whole.deviation == pytest.approx(inside.deviation * part, rel=1e-9, abs=1e-14)
+    assert whole.moments.mse == pytest.approx(inside.moments.mse * part**2, rel=1e-12)
+    assert whole.moments.deviation == pytest.approx(inside.moments.deviation * part, rel=1e-9, abs=1e-14)
     if engine == "auto":
         assert whole.cost_of_privacy.amount.low <= losses <= whole.cost_of_privacy.amount.high
     assert whole.cost_of_privacy.amount.value <= budget
@@ -233,7 +237,7 @@ def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
     spread = np.ptp(whole.bias)
     assert whole.alpha.low <= spread <= whole.alpha.high
     assert [STATES.ids[k] for k in (np.argmax(whole.bias), np.argmin(whole.bias))] == list(whole.alpha_pair)
-    assert whole.mse == pytest.approx(whole.deviation**2 + whole.bias**2, rel=1e-9, abs=1e-30)
+    assert whole.moments.mse == pytest.approx(whole.moments.deviation**2 + whole.bias**2, rel=1e-9, abs=1e-30)
     assert "true shares" in whole.to_dict()["group_budgets"]["rule"]
 
 
@@ -260,8 +264,8 @@ def test_every_group_can_have_a_budget_of_its_own(form):
     assert result.budget == 800.0
     assert result.money == pytest.approx(inside.bias * each, rel=1e-12)
     assert result.truth == pytest.approx(inside.truth * each / 800, rel=1e-12)
-    assert result.budgets.amounts == pytest.approx(amounts)
-    assert "as given" in result.budgets.words
+    assert result.rule.budgets.amounts == pytest.approx(amounts)
+    assert "as given" in result.rule.budgets.words
     (point,) = sweep(STATES, [fp.Laplace(30.0)], ["pos"], by_group=True, budget=budget).points
     assert point.loss.value == pytest.approx(-result.money.min())
 
@@ -289,7 +293,11 @@ def test_a_group_that_is_due_nothing_gets_nothing_for_certain():
     """Of one block of runs the spread of squares is not known; of a part of 0 it is 0."""
     counts = fp.Counts([2, 0, 3], groups=["a", "b", "a"])
     found = fp.audit(counts, fp.Gaussian(100.0), "pos", by_group=True, budget=1e6, engine=fp.MonteCarlo(runs=30))
-    assert (found.half_width[1], found.mse_accuracy.half_width[1], found.sample.mse_half_width[1]) == (0, 0, 0)
+    assert (found.half_width[1], found.moments.mse_accuracy.half_width[1], found.engine.sample.mse_half_width[1]) == (
+        0,
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize("which", ["pos", "simplex", "baseline"])
@@ -323,7 +331,7 @@ def added_by_clipping(x, b):
 def test_clipping_adds_to_the_total_what_it_cuts_off(engine):
     x = fp.Counts(np.arange(200) % 37, groups=[f"g{k % 3}" for k in range(200)])
     r = fp.audit(x, fp.Laplace(8.0), "nonnegative", engine=engine)
-    off = r.total_off
+    off = r.loc.total_off
     assert off.low <= added_by_clipping(x.values, 8.0) <= off.high
     assert (off.kind, off.half_width < 1e-9) == (("bound", True) if engine == "exact" else ("interval", False))
     assert off.half_width <= 0.02 * off.value < float(r.half_width.sum()) or engine == "exact"
@@ -334,7 +342,7 @@ def test_clipping_adds_to_the_total_what_it_cuts_off(engine):
     assert point.total_off == off
     assert point.to_dict()["total_off"] == off.to_dict()
     again = fp.Comparison.from_dict(json.loads(json.dumps(fp.Comparison((r,)).to_dict(entities=True))))[0]
-    assert (again.total_off, again.kept) == (off, None)
+    assert (again.loc.total_off, again.rule.kept) == (off, None)
 
 
 KEEP = ("sum", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold")
@@ -347,7 +355,7 @@ KEEP = ("sum", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold
 def test_a_rule_that_keeps_the_total_is_off_by_0_without_any_error(which, by_group, engine):
     """By construction, so simulated or not; of each group where each keeps its own. Decimals add up to rounding, and to 0 here."""
     r = fp.audit(DECIMALS, fp.Laplace(3.0), which, by_group=by_group, engine=engine)
-    assert (r.total_off.low, r.total_off.value, r.total_off.high) == (0.0, 0.0, 0.0)
+    assert (r.loc.total_off.low, r.loc.total_off.value, r.loc.total_off.high) == (0.0, 0.0, 0.0)
     assert r.to_dict()["total_off"]["kept"] == [0.0] * (2 if by_group else 1)
     assert abs(r.bias.sum()) <= r.half_width.sum() + 1e-12
     if by_group:
@@ -358,14 +366,14 @@ def test_a_rule_that_keeps_the_total_is_off_by_0_without_any_error(which, by_gro
 
 def test_a_total_that_is_not_the_true_one_is_off_by_the_difference():
     x = fp.Counts([3, 40, 5, 60], groups=list("abab"))
-    assert fp.audit(x, fp.Laplace(10.0), "simplex", total=100).total_off == fp.Estimate(-8.0, -8.0, -8.0)
+    assert fp.audit(x, fp.Laplace(10.0), "simplex", total=100).loc.total_off == fp.Estimate(-8.0, -8.0, -8.0)
     own = fp.Simplex({"a": 10.0, "b": 90.0}, Partition.of(x.groups))
     r = fp.audit(x, fp.Laplace(10.0), own)
-    assert (r.total_off.value, r.kept) == (-8.0, (2.0, -10.0))
+    assert (r.loc.total_off.value, r.rule.kept) == (-8.0, (2.0, -10.0))
     assert [g.bias.value for g in r.groups] == [2.0, -10.0]
     other = fp.Simplex([10.0, 90.0], Partition.of(list("aabb")))  # groups that are not those of the counts
     r = fp.audit(x, fp.Laplace(10.0), other)
-    assert r.kept == (-8.0,)
+    assert r.rule.kept == (-8.0,)
     assert all(g.bias.half_width > 0 for g in r.groups)
 
 
@@ -374,19 +382,21 @@ def test_sums_of_entities_keep_the_total_where_they_cover_everybody_once():
     whole = AffineNonnegative(np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]]), np.array([7.0, 11.0]))
     part = AffineNonnegative(np.array([[1.0, 1, 0, 0]]), np.array([7.0]))
     kept, open_ = (fp.audit(x, fp.Laplace(4.0), pi, engine="monte-carlo", runs=2000) for pi in (whole, part))
-    assert kept.total_off == fp.Estimate(0.0, 0.0, 0.0)
-    assert open_.total_off.low > 0  # what is clipped of the other two is added
+    assert kept.loc.total_off == fp.Estimate(0.0, 0.0, 0.0)
+    assert open_.loc.total_off.low > 0  # what is clipped of the other two is added
 
 
 @pytest.mark.parametrize(("which", "blocks"), [("nonnegative", 1), ("nonnegative", 20), ("sum-clipped", 20)])
 def test_the_interval_of_a_simulated_total_covers(which, blocks):
     """In 95 % of simulations (120 of them: fewer than 107 with chance 0.003 where it is 95 %), and not by being wide."""
     x = fp.Counts([0, 1, 1, 3, 8, 20, 20, 90, 400])
-    truth = fp.audit(x, fp.Laplace(6.0), which, engine="exact").total_off.value
+    truth = fp.audit(x, fp.Laplace(6.0), which, engine="exact").loc.total_off.value
     if which == "nonnegative":
         assert truth == pytest.approx(added_by_clipping(x.values, 6.0), rel=1e-12)
     found = [
-        fp.audit(x, fp.Laplace(6.0), which, engine=fp.MonteCarlo(400, seed=s, block=400 // blocks, threads=1)).total_off
+        fp.audit(
+            x, fp.Laplace(6.0), which, engine=fp.MonteCarlo(400, seed=s, block=400 // blocks, threads=1)
+        ).loc.total_off
         for s in range(120)
     ]
     assert sum(e.low <= truth <= e.high for e in found) >= 107

@@ -1,9 +1,8 @@
 """What a result says about itself, and its files: results made by hand, so that every number has one place only."""
 
 import csv
-import dataclasses
 import io
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,11 +12,16 @@ from fairpost import fairness
 from fairpost.accuracy import Accuracy
 from fairpost.budgets import GroupBudgets
 from fairpost.io import entities_csv
-from support.results_by_hand import BASELINE, POS
+from fairpost.problems import Release
+from support.results_by_hand import BASELINE, POS, replace
 
 
 def estimate(e):
     return {"value": e.value, "low": e.low, "high": e.high, "accuracy": e.kind}
+
+
+class Deciding(Release):
+    decides = True
 
 
 # ---- entities of results made by hand -----------------------------------------------------------------------------
@@ -93,14 +97,11 @@ def test_budgets_of_groups_and_noise_on_the_base_are_told():
 
 
 def test_a_wrong_decision_stands_with_its_entity():
-    class Deciding(type(BASELINE)):
-        @property
-        def wrong_chance(self):
-            return np.array([0.1, 0.2, 0.3, 0.4, 0.5])
-
-    fields = {f.name: getattr(BASELINE, f.name) for f in dataclasses.fields(BASELINE)}
-    rows = Deciding(**fields).to_dict(entities=True)["entities"]
-    assert [row["wrong"] for row in rows] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    """Who is due something is wrong where the result is 0, who is due nothing where it is not."""
+    law = replace(fp.audit([0, 4, 90], fp.Laplace(4.0), "nonnegative"), problem=Deciding())
+    zero = law.moments.zero
+    assert [row["wrong"] for row in law.to_dict(entities=True)["entities"]] == [1 - zero[0], zero[1], zero[2]]
+    assert law.to_dict()["wrong"] == {"out": zero[1] + zero[2], "in": 1 - zero[0]}
     assert "wrong" not in BASELINE.to_dict(entities=True)["entities"][0]
 
 

@@ -267,7 +267,7 @@ def test_agreeing_releases_say_nothing_of_their_spread():
     assert np.isinf(found.half_width[0])
     assert np.isfinite(found.half_width[1])
     assert [e["half_width"] is None for e in found.to_dict()["entities"]] == [True, False]
-    assert found.columns()["half_width"][0] is None
+    assert found.to_frame()["half_width"][0] is None
 
 
 @pytest.mark.parametrize("x", [1e-3, 0.5, 1, 9.99, 10, 999.999999999, 1000, 999_999, 1e6, 1e15])

@@ -1,18 +1,25 @@
 """Results as sequences, frames, one screen of text, a table in a notebook, a figure."""
 
+import io
 import json
 import math
+import stat
+import sys
+from operator import attrgetter
 
 import numpy as np
 import polars as pl
 import pytest
+from python_calamine import CalamineWorkbook
 
 import fairpost as fp
 from fairpost.errors import InputError, ParameterError
 from fairpost.io import entities_csv
+from fairpost.results.audit import MOVED
 from fairpost.results.base import _drawn as drawn
-from fairpost.results.base import known, needed, number
+from fairpost.results.base import known, number
 from fairpost.results.figures import Axis
+from support.results_by_hand import replace
 
 MARK = "confidential: computed from true counts"
 NASTY = ['<script>alert("1")</script>', "a\nb & c", "Ω" * 90, "007"]
@@ -33,7 +40,7 @@ def found():
         "audit": exact[1],
         "allocation audit": exact[3],
         "simulated": fp.audit(X, fp.DiscreteLaplace(3.9), "pos", engine="monte-carlo", runs=300),
-        "noted": type(exact[1])(**{**vars(exact[1]), "note": note}),
+        "noted": replace(exact[1], note=note),
         "comparison": exact,
         "many": many,
         "empty": exact[:0],
@@ -123,13 +130,13 @@ def test_the_json_of_a_comparison(found):
     assert again.to_dict(entities=True) == twice  # the sensitivity too
     assert again.neighbours.sensitivity == 2.0
     for one, other in zip(c, again, strict=True):
-        for name in ("truth", "bias", "half_width", "mse", "zero", "deviation", "money"):
-            mine, theirs = getattr(one, name), getattr(other, name)
+        for name in ("truth", "bias", "half_width", "moments.mse", "moments.zero", "moments.deviation", "money"):
+            mine, theirs = attrgetter(name)(one), attrgetter(name)(other)
             assert (mine is None and theirs is None) or mine.tolist() == theirs.tolist(), name
         assert other.alpha == one.alpha
         assert other.bounds == one.bounds
-        assert other.expected_T == one.expected_T
-        assert other.by_group() == one.by_group()
+        assert other.rule.expected_T == one.rule.expected_T
+        assert other.loc.by_group() == one.loc.by_group()
         assert repr(other) == repr(one)
         assert other.problem.truth(again[0].counts).tolist() == one.truth.tolist()
 
@@ -145,43 +152,128 @@ def test_a_report_can_be_made_from_what_was_read_back(found):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_frames_hold_the_columns(found, kind):
+def test_frames_and_files_hold_the_same(found, kind, tmp_path):
+    """Polars, pandas, CSV, HTML: the same columns and numbers; a file of what true counts gave is its owner's alone."""
     result = found[kind]
     if kind == "refused":
         assert result.to_frame().height == 0
         return
-    frame, pandas, columns = result.to_frame(), result.to_pandas(), result.columns()
+    frame, pandas = result.to_frame(), result.to_pandas()
     assert isinstance(frame, pl.DataFrame)
-    assert frame.columns == list(columns) == list(pandas.columns)
-    for name, values in columns.items():
-        assert frame[name].to_list() == np.asarray(values, dtype=object).tolist(), name
+    assert frame.columns == list(pandas.columns)
+    for name in frame.columns:
         there = [None if isinstance(v, float) and math.isnan(v) else v for v in pandas[name].tolist()]
         assert there == frame[name].to_list(), name
-    assert ("confidential" in columns) == (kind in TRUE)
+    text = result.to_csv(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == text == result.to_csv()
+    if kind not in ("comparison", "many"):
+        assert frame.write_csv() == text
+    page = result.to_html(tmp_path / "t.html")
+    assert (tmp_path / "t.html").read_text() == page
+    assert "<script" not in page
+    assert page.count("<tr>") >= frame.height if kind not in ("comparison", "many") else X.n
+    private = kind in TRUE
+    assert ("confidential" in frame.columns, MARK in page) == (private, private)
+    for file in tmp_path.iterdir():
+        assert (stat.S_IMODE(file.stat().st_mode) == 0o600) == private
 
 
-def test_the_frame_of_a_comparison_is_the_table_of_the_command(found):
-    text = entities_csv(found["comparison"])
-    assert found["comparison"].to_frame().write_csv() == text
-    assert found["comparison"].to_frame()["pos_money"].to_list() == found["comparison"][3].money.tolist()
-    own = found["audit"].to_frame()
-    assert own["bias"].to_list() == found["audit"].bias.tolist()
-    assert own["true_count"].to_list() == [0, 47, 820, 3]
+def test_the_frame_of_a_comparison_is_long_and_its_table_is_that_of_the_command(found):
+    c = found["comparison"]
+    assert c.to_csv() == entities_csv(c)
+    frame = c.to_frame()
+    assert frame["id"].to_list() == NASTY * 4
+    assert frame["rule"].to_list() == [r.postprocess for r in c for _ in range(X.n)]
+    for r in c:
+        one = frame.filter(pl.col("rule") == r.postprocess)
+        assert one["due"].to_list() == r.truth.tolist()
+        assert one["bias"].to_list() == r.bias.tolist()
+        assert one["bias_money"].to_list() == ([None] * 4 if r.money is None else r.money.tolist())
+        alone = r.to_frame()
+        assert one.select(alone.columns).equals(alone)
+    assert frame["unit"].unique(maintain_order=True).to_list() == ["people", "share"]
+    wide = pl.read_csv(io.StringIO(c.to_csv()))
+    assert wide["pos_bias_money"].to_list() == c[3].money.tolist()
+    assert wide["true_count"].to_list() == [0, 47, 820, 3]
     assert "standard_error" in found["simulated"].to_frame().columns
-    assert "standard_error" not in own.columns
+    assert "standard_error" not in found["audit"].to_frame().columns
+
+
+def test_one_entity_by_its_id(found):
+    one = found["allocation audit"].loc["007"]
+    r = found["allocation audit"]
+    assert (one.count, one.due, one.bias, one["bias_money"]) == (3, r.truth[3], r.bias[3], r.money[3])
+    assert set(one) == set(r.to_frame().columns)
+    assert "bias_money" in repr(one)
+    both = found["comparison"].loc["007"]
+    assert both.rule == ["nonnegative", "simplex", "baseline", "pos"]
+    assert both.bias == [r.bias[3] for r in found["comparison"]]
+    assert (both.count, both["pos"].bias) == (3, r.bias[3])
+    assert found["allocation"].loc["007"]["pos_share"] == found["allocation"].shares[3]
+    for wrong in (3, "7", "008"):
+        with pytest.raises(
+            ParameterError, match=r"`loc` takes the id of an entity, as text: there is none with the id"
+        ):
+            found["comparison"].loc[wrong]
+    with pytest.raises(ParameterError, match="a Curve has no entities"):
+        found["curve"].loc["007"]
+    with pytest.raises(AttributeError, match="this entity has no 'alpha', but id, count"):
+        one.alpha  # noqa: B018
+
+
+def test_a_workbook_keeps_texts_and_needs_a_library(found, tmp_path, monkeypatch):
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "xlsxwriter", None)
+        with pytest.raises(
+            fp.UnsupportedError, match=r"to_excel\(\) needs xlsxwriter, .* \(pip install 'fairpost\[excel\]'\)"
+        ):
+            found["comparison"].to_excel(tmp_path / "t.xlsx")
+    assert not list(tmp_path.iterdir())
+    pytest.importorskip("xlsxwriter")
+    found["comparison"].to_excel(tmp_path / "t.xlsx")
+    assert stat.S_IMODE((tmp_path / "t.xlsx").stat().st_mode) == 0o600
+    head, *rows = CalamineWorkbook.from_path(str(tmp_path / "t.xlsx")).get_sheet_by_name("confidential").to_python()
+    assert ",".join(head) == found["comparison"].to_csv().partition("\n")[0]
+    assert [row[0] for row in rows] == NASTY
+
+
+def test_columns_of_earlier_versions_have_one_name_each(found):
+    """A share, money, a bias and an error mean the same wherever they stand."""
+    names = {kind: set(found[kind].to_frame().columns) for kind in KINDS if kind != "refused"}
+    assert {"rule", "engine", "scale", "cost_share", "cost_money"} <= names["curve"]
+    assert "bias_money" in names["allocation audit"]
+    assert {"pos_share", "pos_money"} <= names["allocation"]
+    for gone in ("money", "spread", "postprocess", "method", "cost_amount"):
+        assert not any(gone in some for some in names.values())
 
 
 def test_the_frame_of_a_curve(found):
     frame = found["curve"].to_frame()
-    assert frame["spread"].to_list() == SPREADS.tolist()
+    assert frame["scale"].to_list() == SPREADS.tolist()
     assert frame["alpha"].to_list() == [p.alpha.value for p in found["curve"].points]
     assert frame["alpha_high"].to_list() == [p.alpha.high for p in found["curve"].points]
-    assert found["plan"].to_frame()["cost_amount"].to_list() == [p.cost.amount.value for p in found["plan"].curve]
+    assert found["plan"].to_frame()["cost_money"].to_list() == [p.cost.amount.value for p in found["plan"].curve]
 
 
-def test_a_library_that_is_not_there_is_named():
-    with pytest.raises(fp.UnsupportedError, match=r"^plot\(\) needs notthere, which is not installed"):
-        needed("notthere.inside", "plot()")
+def test_a_library_that_is_not_there_is_named(found, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    with pytest.raises(
+        fp.UnsupportedError,
+        match=r"^plot\(\) needs plotly, which is not installed \(pip install 'fairpost\[plots\]'\)$",
+    ):
+        found["audit"].plot()
+
+
+def test_an_audit_has_few_attributes_and_those_of_earlier_versions_warn(found):
+    r = found["simulated"]
+    assert len([name for name in dir(r) if not name.startswith("_")]) <= 30
+    for place, names in MOVED.items():
+        for name in names:
+            with pytest.warns(FutureWarning, match=rf"`Audit.{name}` is now `Audit.{place}.{name}`"):
+                old = getattr(r, name)
+            assert callable(old) or repr(old) == repr(getattr(getattr(r, place), name))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        r.nothing  # noqa: B018
 
 
 # ---- figures ------------------------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ def test_groups_are_sums_with_the_entity_that_loses_most(found):
             worst = X.ids.index(g.worst)
             assert mine[worst]
             assert r.bias[worst] == r.bias[mine].min()
-            assert g.worst_bias == r.bias_of(worst)
-            assert g.worst_relative == r.relative_of(worst)
-            assert g.rmse.value == pytest.approx(np.sqrt(r.mse[mine].mean()), rel=1e-12)
+            assert g.worst_bias == r.loc.bias(worst)
+            assert g.worst_relative == r.loc.relative_of(worst)
+            assert g.rmse.value == pytest.approx(np.sqrt(r.moments.mse[mine].mean()), rel=1e-12)
     assert sum(g.bias.value for g in found[1].groups) == pytest.approx(0, abs=1e-9)
     assert fp.audit([1, 2], NOISE, "pos").groups == ()
     lost = fp.audit(fp.Counts([0, 0, 9], groups=["e", "e", "f"]), NOISE, "nonnegative").groups[0]
@@ -44,12 +44,12 @@ def test_every_column_of_the_table_of_groups(budget):
             b, h, due = r.bias[m], r.half_width[m], r.truth[m].sum()
             worst = int(np.flatnonzero(m)[np.argmin(b)])
             row = {
-                "bias": b.sum(), "half_width": h.sum(), "accuracy": "interval", "money": b.sum() * MONEY,
+                "bias": b.sum(), "half_width": h.sum(), "accuracy": "interval", "bias_money": b.sum() * MONEY,
                 "relative_bias": b.sum() / due, "relative_half_width": h.sum() / due, "alpha": np.ptp(b),
                 "alpha_low": max(0.0, np.max(b - h) - np.min(b + h)), "alpha_high": np.max(b + h) - np.min(b - h),
                 "alpha_accuracy": "interval",
                 "loses_most": X.ids[worst], "loses_most_name": X.names[worst], "loses_most_bias": r.bias[worst],
-                "loses_most_relative_bias": r.bias[worst] / r.truth[worst], "rmse": np.sqrt(r.mse[m].mean()),
+                "loses_most_relative_bias": r.bias[worst] / r.truth[worst], "rmse": np.sqrt(r.moments.mse[m].mean()),
             }  # fmt: skip
             for key, value in row.items():
                 own.setdefault(f"{r.postprocess}_{key}", []).append(value)
@@ -67,11 +67,11 @@ def test_degenerate_by_group_means_the_same_exactly_and_simulated():
     x = fp.Counts([1, 2, 1, 1, 3, 0], groups=["a", "a", "b", "b", "c", "c"])
     noise = fp.Laplace(3.0)
     exact = fp.audit(x, noise, "baseline", by_group=True, engine="exact")
-    alone = [fp.audit(x.values[k : k + 2], noise, "baseline", engine="exact").degenerate for k in (0, 2, 4)]
-    assert exact.degenerate == pytest.approx(np.mean(alone), rel=1e-9)
-    assert exact.degenerate < 0.9 * (1 - np.prod([1 - p for p in alone]))  # the other meaning
+    alone = [fp.audit(x.values[k : k + 2], noise, "baseline", engine="exact").rule.degenerate for k in (0, 2, 4)]
+    assert exact.rule.degenerate == pytest.approx(np.mean(alone), rel=1e-9)
+    assert exact.rule.degenerate < 0.9 * (1 - np.prod([1 - p for p in alone]))  # the other meaning
     runs = 20_000
     drawn = fp.audit(x, noise, "baseline", by_group=True, engine="monte-carlo", runs=runs)
     # groups are independent: the deviation of the share of (draw, group) pairs; 5 of them, chance below 1e-6
     deviation = np.sqrt(sum(p * (1 - p) for p in alone)) / 3 / np.sqrt(runs)
-    assert abs(drawn.degenerate - exact.degenerate) < 5 * deviation
+    assert abs(drawn.rule.degenerate - exact.rule.degenerate) < 5 * deviation

@@ -48,13 +48,13 @@ def test_intervals_of_a_result_come_from_what_holds_for_all_biases_together(engi
     half = result.half_width
     np.testing.assert_array_equal(result.half_width, half)
     if engine == "monte-carlo":
-        assert (half > 2 * result.standard_error).all()
+        assert (half > 2 * result.engine.standard_error).all()
     low, value, high = (np.maximum(-(result.bias + s * half), 0).sum() for s in (1, 0, -1))
     cost = result.cost_of_privacy
     assert (cost.share.low, cost.share.value, cost.share.high) == pytest.approx((low, value, high), rel=1e-12)
     assert cost.share.low < cost.share.value < cost.share.high
     assert (cost.amount.low, cost.amount.high) == pytest.approx((1e6 * low, 1e6 * high), rel=1e-12)
-    loss, who = result.largest_loss
+    loss, who = result.loc.largest_loss
     assert loss.value == -result.bias.min()
     assert loss.low == pytest.approx(np.max(-(result.bias + half)), rel=1e-12)
     assert loss.high == pytest.approx(np.max(-(result.bias - half)), rel=1e-12)

@@ -203,7 +203,7 @@ def test_what_the_verdict_states_is_short_rounded_up_and_meets_the_targets(toget
         assert len(text.replace("0.", "").lstrip("0")) <= 3
         assert p.found.epsilon <= short <= p.found.epsilon * 1.01
         given = fp.audit(DISTRICTS, fp.Laplace.from_epsilon(short), p.postprocess, budget=6.5e9, targets=TARGETS)
-        assert given.outcome == "passes"
+        assert given.overall.outcome == "passes"
         assert p.stated.epsilon == short
         assert p.stated.alpha.value == pytest.approx(given.alpha.value * 6.5e9, rel=1e-9)
 
@@ -340,14 +340,14 @@ def test_a_share_of_a_group_is_not_compared_with_a_share_of_the_whole():
     with pytest.raises(ParameterError, match="got pos in share and pos in share of each group"):
         fp.compare(x, fp.Laplace(2.0), rules, targets={"max_loss": 0.1})
     cash = fp.compare(x, fp.Laplace(2.0), rules, targets={"max_loss": 50.0}, budget=1000.0)
-    assert [r.verdicts[0].unit for r in cash] == ["money", "money"]
+    assert [r.overall.verdicts[0].unit for r in cash] == ["money", "money"]
 
 
 def test_limits_in_percent_are_for_rules_of_any_unit():
     """Percent of what is due is percent of what is due; the tables then stand apart, each with its unit."""
     x = fp.Counts([40.0, 500.0, 3000.0])
     found = fp.compare(x, fp.Laplace(8.0), ["simplex", "pos"], budget=1e6, targets={"max_relative_loss": 50.0})
-    assert [r.outcome for r in found] == ["passes", "passes"]
+    assert [r.overall.outcome for r in found] == ["passes", "passes"]
     rows = [line.split() for line in repr(found).splitlines()]
     assert [row[2] for row in rows if row[:1] in (["simplex"], ["pos"])] == ["people", "share"]
 

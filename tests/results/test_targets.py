@@ -34,18 +34,18 @@ def test_all_targets_must_hold():
 def test_verdicts_are_in_the_unit_of_their_limit(found):
     baseline, pos = found
     for r in found:
-        loss, relative = r.verdicts
+        loss, relative = r.overall.verdicts
         assert (loss.unit, relative.unit) == ("money", "percent")
         assert loss.reached.value == pytest.approx(-MONEY * r.bias.min(), rel=1e-12)
-        assert relative.reached.value == pytest.approx(100 * np.nanmax(-r.relative), rel=1e-12)
-        assert (loss.who, relative.who) == (r.largest_loss[1], r.largest_relative_loss[1])
+        assert relative.reached.value == pytest.approx(100 * np.nanmax(-r.loc.relative), rel=1e-12)
+        assert (loss.who, relative.who) == (r.loc.largest_loss[1], r.loc.largest_relative_loss[1])
     share = fp.audit(X, NOISE, "pos", targets=fp.Targets(max_alpha=0.01, max_rmse=1.0, max_cost=1.0))
-    assert [v.unit for v in share.verdicts] == ["share"] * 3
-    assert share.verdicts[0].reached == share.alpha
-    assert (baseline.outcome, pos.outcome) == tuple(
-        "passes" if -MONEY * r.bias.min() <= 200 and np.nanmax(-r.relative) <= 0.04 else "fails" for r in found
+    assert [v.unit for v in share.overall.verdicts] == ["share"] * 3
+    assert share.overall.verdicts[0].reached == share.alpha
+    assert (baseline.overall.outcome, pos.overall.outcome) == tuple(
+        "passes" if -MONEY * r.bias.min() <= 200 and np.nanmax(-r.loc.relative) <= 0.04 else "fails" for r in found
     )
-    assert fp.audit(X, NOISE, "pos").outcome is None
+    assert fp.audit(X, NOISE, "pos").overall.outcome is None
 
 
 def test_what_a_repr_says_about_targets_and_totals(found):
@@ -53,9 +53,9 @@ def test_what_a_repr_says_about_targets_and_totals(found):
     text = " ".join(repr(pos).split())
     part = 100 * pos.bias[X.ids.index(pos.alpha_pair[1])] / pos.truth[X.ids.index(pos.alpha_pair[1])]
     assert f", {part:.5g} % of its due" in text
-    for v in pos.verdicts:
+    for v in pos.overall.verdicts:
         assert re.search(rf"{v.outcome} the largest .* {v.reached.value:,.5g}( %)? \+- ", text)
-    assert f"targets baseline {baseline.outcome}, pos {pos.outcome}" in " ".join(repr(found).split())
+    assert f"targets baseline {baseline.overall.outcome}, pos {pos.overall.outcome}" in " ".join(repr(found).split())
     total = fp.compare(fp.Counts([1, 2, 3], ids=["a", "b", "Total"]), NOISE, ["none"])
     assert "warning Total looks like a total" in " ".join(repr(total).split())
     assert max(map(len, repr(total).splitlines())) <= 80
@@ -79,7 +79,7 @@ def test_a_simulation_can_be_unsure_and_an_exact_result_is_not():
     limit = {"max_alpha": exact.alpha.value * MONEY * (1 + 1e-4)}
     sure = fp.audit(X, NOISE, "pos", engine="exact", budget=MONEY, targets=limit)
     drawn = fp.audit(X, NOISE, "pos", engine="monte-carlo", runs=2000, budget=MONEY, targets=limit)
-    assert (sure.outcome, drawn.outcome) == ("passes", "unsure")
+    assert (sure.overall.outcome, drawn.overall.outcome) == ("passes", "unsure")
     (line,) = verdicts.verdict_lines(drawn)
     low, high = (float(v.replace(",", "")) for v in re.search(r"between \$([\d,.]+) and \$([\d,.]+)", line).groups())
     assert low <= drawn.alpha.low * MONEY

@@ -143,12 +143,14 @@ def compared(case: Case, result: fp.Audit) -> dict[str, tuple[float, float]]:
 
     one("alpha", result.alpha.value, result.alpha.half_width, result.alpha.kind)
     for key, got, accuracy in (
-        ("bias", result.bias, result.accuracy), ("mse", result.mse, result.mse_accuracy), ("zero", result.zero, result.zero_accuracy),
-    ):  # fmt: skip
+        ("bias", result.bias, result.accuracy),
+        ("mse", result.moments.mse, result.moments.mse_accuracy),
+        ("zero", result.moments.zero, result.moments.zero_accuracy),
+    ):
         if key in value:
             one(key, got[who], np.broadcast_to(accuracy.half_width, got.shape)[who], accuracy.kind)
-    if "T" in value and result.expected_T is not None:
-        one("T", result.expected_T.value, result.expected_T.half_width, result.expected_T.kind)
+    if "T" in value and result.rule.expected_T is not None:
+        one("T", result.rule.expected_T.value, result.rule.expected_T.half_width, result.rule.expected_T.kind)
     if "cost" in value and result.cost_of_privacy is not None:
         share = result.cost_of_privacy.share
         one("cost", share.value, share.half_width, share.kind)

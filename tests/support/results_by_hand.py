@@ -5,7 +5,8 @@ Nothing here was computed. `BASELINE` and `SIMPLEX` are exact, `POS` and `THRESH
 different factor for each entity.
 """
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.engines.montecarlo.estimates import Sampled
 from fairpost.problems import Release
-from fairpost.results import Audit, CostOfPrivacy
+from fairpost.results import Applied, Audit, CostOfPrivacy, Moments
 
 BUDGET = 4e6
 NOISE = fp.Laplace(scale=12.5)
@@ -34,18 +35,22 @@ def vector(*numbers):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Handmade(Audit):
-    """A result whose derived numbers are made by hand too, so that they differ from what they derive from."""
+    """A result whose cost is made by hand too, so that it differs from what it derives from."""
 
-    spread: Any = None
     cost: Any = None
-
-    @property
-    def deviation(self):
-        return self.spread
 
     @property
     def cost_of_privacy(self):
         return self.cost
+
+
+def replace(made, **given):
+    """`dataclasses.replace`, where the fields of an audit's `rule`, `engine` and `moments` are named as if they were its own."""
+    for part in ("rule", "engine", "moments") if isinstance(made, Audit) else ():
+        inner = getattr(made, part)
+        mine = {f.name: given.pop(f.name) for f in fields(inner) if f.name in given}
+        given[part] = dataclasses.replace(inner, **mine)
+    return dataclasses.replace(made, **given)
 
 
 def near(numbers):
@@ -57,24 +62,22 @@ BASELINE = Handmade(
     counts=COUNTS,
     mechanism=NOISE,
     postprocess="baseline",
-    kept=(0.0,),
+    rule=Applied("clip at zero, then share in proportion", degenerate=0.0031, kept=(0.0,)),
     problem=fp.Proportional(COUNTS.weights),
     method="exact",
     truth=vector(0.06, 0.09, 0.16, 0.28, 0.41),
     bias=vector(0.0123, 0.0041, -0.0017, -0.0029, -0.0118),
     accuracy=Accuracy("bound", vector(1.1e-9, 2.3e-9, 3.7e-9, 4.3e-9, 5.9e-9)),
-    spread=vector(0.021, 0.023, 0.027, 0.033, 0.039),
-    mse=vector(0.00061, 0.00053, 0.00074, 0.00112, 0.00168),
-    mse_accuracy=near(vector(0.00061, 0.00053, 0.00074, 0.00112, 0.00168)),
-    zero=vector(0.37, 0.11, 0.053, 0.019, 0.0013),
-    zero_accuracy=near(vector(0.37, 0.11, 0.053, 0.019, 0.0013)),
+    moments=Moments(
+        mse=vector(0.00061, 0.00053, 0.00074, 0.00112, 0.00168),
+        mse_accuracy=near(vector(0.00061, 0.00053, 0.00074, 0.00112, 0.00168)),
+        zero=vector(0.37, 0.11, 0.053, 0.019, 0.0013),
+        zero_accuracy=near(vector(0.37, 0.11, 0.053, 0.019, 0.0013)),
+        deviation=vector(0.021, 0.023, 0.027, 0.033, 0.039),
+    ),
     alpha=Estimate(0.0241, 0.024099992, 0.024100009),
     alpha_pair=("Ash", "Elm"),
-    bounds=None,
     cost=CostOfPrivacy(Estimate(0.0164, 0.0163999, 0.01640034), Estimate(0.0164, 0.0163999, 0.01640034).scaled(BUDGET)),
-    expected_T=None,
-    degenerate=0.0031,
-    title="clip at zero, then share in proportion",
     budget=BUDGET,
 )
 
@@ -87,11 +90,11 @@ def simulated(result, half_width, reduction):
         bias=result.bias,
         standard_error=standard_error,
         half_width=half_width,
-        deviation=result.deviation,
-        mse=result.mse,
-        mse_half_width=result.mse_accuracy.half_width,
-        zero=result.zero,
-        zero_half_width=result.zero_accuracy.half_width,
+        deviation=result.moments.deviation,
+        mse=result.moments.mse,
+        mse_half_width=result.moments.mse_accuracy.half_width,
+        zero=result.moments.zero,
+        zero_half_width=result.moments.zero_accuracy.half_width,
         plain=result.bias + 0.017,
         plain_error=standard_error * 1.9,
         alpha=alpha,
@@ -125,7 +128,7 @@ POS = simulated(
         title="share first, then project the shares",
         bias=vector(0.0043217, 0.0013, -0.0009, -0.0016, -0.0031234),
         accuracy=Accuracy("bound", vector(0.00021, 0.00014, 0.00036, 0.00018, 0.00024)),
-        spread=vector(0.022, 0.024, 0.029, 0.034, 0.042),
+        deviation=vector(0.022, 0.024, 0.029, 0.034, 0.042),
         mse=vector(0.00051, 0.00059, 0.00086, 0.00117, 0.00181),
         mse_accuracy=near(vector(0.00051, 0.00059, 0.00086, 0.00117, 0.00181)),
         zero=vector(0.47, 0.17, 0.061, 0.023, 0.0017),
@@ -146,7 +149,7 @@ SIMPLEX = replace(
     truth=COUNTS.values,
     bias=vector(3.7, 1.9, -0.6, -1.4, -3.6),
     accuracy=Accuracy("bound", vector(1.3e-8, 1.7e-8, 2.9e-8, 3.1e-8, 4.7e-8)),
-    spread=vector(8.3, 11.7, 14.9, 16.3, 17.1),
+    deviation=vector(8.3, 11.7, 14.9, 16.3, 17.1),
     mse=vector(83.0, 141.0, 223.0, 268.0, 305.0),
     mse_accuracy=near(vector(83.0, 141.0, 223.0, 268.0, 305.0)),
     zero=vector(0.29, 0.048, 0.0059, 0.00043, 0.000067),
@@ -168,7 +171,7 @@ THRESHOLD = simulated(
         title="as simplex, but small noisy counts become zero",
         bias=vector(2.4137, -0.7, -0.2, -1.1279, -0.4),
         accuracy=Accuracy("bound", vector(0.013, 0.0152, 0.019, 0.022, 0.0262)),
-        spread=vector(9.1, 12.3, 15.7, 17.9, 18.7),
+        deviation=vector(9.1, 12.3, 15.7, 17.9, 18.7),
         mse=vector(91.0, 153.0, 247.0, 322.0, 351.0),
         mse_accuracy=near(vector(91.0, 153.0, 247.0, 322.0, 351.0)),
         zero=vector(0.59, 0.077, 0.0083, 0.00067, 0.000089),
@@ -188,5 +191,5 @@ ALL = (BASELINE, POS, SIMPLEX, THRESHOLD)
 
 def numbers_of(result):
     """Every number of a result that belongs to one entity."""
-    own = [result.bias, result.half_width, result.deviation, result.mse, result.zero]
-    return np.concatenate(own + ([] if result.standard_error is None else [result.standard_error]))
+    own = [result.bias, result.half_width, result.moments.deviation, result.moments.mse, result.moments.zero]
+    return np.concatenate(own + ([] if result.engine.standard_error is None else [result.engine.standard_error]))

@@ -128,7 +128,7 @@ def audit(file: str, **given: Any) -> int:
     asked = {"engine": engine, "budget": budget, "total": given["total"], "by_group": given["by_group"], **law}
     chosen = method_for(counts, mechanism, rules, **asked) if given["explain"] else ()
     write(outputs, results, given, chosen, source=o.source_of(file), lines=lines, shapes=areas)
-    return 130 if any(r.interrupted for r in results) else 0
+    return 130 if any(r.engine.interrupted for r in results) else 0
 
 
 def _shapes(given: o.Given) -> Shapes | None:
@@ -154,8 +154,8 @@ def _frontier(results: Comparison, given: o.Given, budget: Budget | None) -> Fro
     """Of the task of the results, beside them."""
     if isinstance(results.first.problem, Programme) or not isinstance(results.first.mechanism, Law):
         raise ParameterError("--frontier is for shares in proportion and for counts, got a programme")
-    task = results.first.task
-    mine = [r for r in results if r.unit == results.first.unit]
+    task = results.first.problem.task
+    mine = [r for r in results if r.overall.unit == results.first.overall.unit]
     rule = "pos-threshold" if task == "allocation" else "simplex-threshold"
     return frontier(
         results.first.counts,
@@ -207,8 +207,8 @@ def show(results: Comparison, currency: str, chosen: Sequence[Choice] = ()) -> N
     for r in results:
         for line in screen.verdict_lines(r, currency):
             screen.say(out, line)
-    for unit in dict.fromkeys(r.unit for r in results):
-        some = tuple(r for r in results if r.unit == unit)
+    for unit in dict.fromkeys(r.overall.unit for r in results):
+        some = tuple(r for r in results if r.overall.unit == unit)
         screen.show(out, screen.comparison(some, currency))
         for r in some:
             for line in screen.sentences(r, currency):
@@ -218,9 +218,9 @@ def show(results: Comparison, currency: str, chosen: Sequence[Choice] = ()) -> N
         for grid in (screen.groups(r, currency) for r in some):
             if grid is not None:
                 screen.show(out, grid)
-        divided = next((r for r in some if r.budgets is not None), None)
-        if divided is not None and divided.budgets is not None and divided.budget is not None:
-            screen.say(out, screen.whose(divided.budgets, divided.budget, currency))
+        divided = next((r for r in some if r.rule.budgets is not None), None)
+        if divided is not None and divided.rule.budgets is not None and divided.budget is not None:
+            screen.say(out, screen.whose(divided.rule.budgets, divided.budget, currency))
     if results.frontier is not None:
         screen.show(out, screen.path(results.frontier, currency))
         if results.frontier.refused:
@@ -239,7 +239,7 @@ def _seats(r: Audit) -> list[str]:
     from fairpost.engines.montecarlo.seats import seat_changes
     from fairpost.report.numbers import PERCENT
 
-    found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.runs or 20_000, seed=r.seed or 0)
+    found = seat_changes(r.counts, r.mechanism, r.problem.seats, runs=r.engine.runs or 20_000, seed=r.engine.seed or 0)
     worst = sorted(range(r.counts.n), key=lambda i: -found.changed[i])[:3]
     named = ", ".join(
         f"{r.counts.name(i)} {PERCENT.show(float(found.changed[i]))}" for i in worst if found.changed[i] > 0
@@ -255,7 +255,9 @@ def _minimum(r: Audit) -> list[str]:
     from fairpost.engines.montecarlo.floors import minimum_changes
     from fairpost.report.numbers import PERCENT
 
-    found = minimum_changes(r.counts, r.mechanism, r.problem, runs=min(r.runs or 1000, 1000), seed=r.seed or 0)
+    found = minimum_changes(
+        r.counts, r.mechanism, r.problem, runs=min(r.engine.runs or 1000, 1000), seed=r.engine.seed or 0
+    )
     worst = int(found.changed.argmax())
     most = f", most of all for {found.labels[worst]} ({PERCENT.show(float(found.changed[worst]))})" if found.any else ""
     return [

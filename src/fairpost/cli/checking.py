@@ -19,7 +19,6 @@ from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import check_lines
 from fairpost.errors import InputError, ParameterError
 from fairpost.io import Rows, read_counts, read_rows
-from fairpost.io.files import columns_csv
 from fairpost.noise import Law
 from fairpost.results import Check
 from fairpost.results.base import number
@@ -96,7 +95,7 @@ def check(**given: Any) -> int:
     outputs.write(
         lambda: _show(found),
         json=found.to_dict,
-        csv=lambda: columns_csv(found.columns()),
+        csv=found.to_csv,
         html=lambda: _page(found, given, columns),
     )
     return 0

@@ -22,7 +22,7 @@ from fairpost.hierarchy.rules import RULES
 from fairpost.io.reading import DECIMALS, DELIMITERS, FORMATS
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
-from fairpost.results.comparison import warnings_of
+from fairpost.results.audit import warnings_of
 from fairpost.results.targets import Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total

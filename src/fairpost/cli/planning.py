@@ -17,7 +17,6 @@ from fairpost.cli.outputs import Outputs, now
 from fairpost.cli.recipes import plan_lines, sweep_lines
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError, UnsupportedError
-from fairpost.io.files import columns_csv
 from fairpost.noise import MECHANISMS, mechanism_of
 from fairpost.plan import grid
 from fairpost.plan import plan as find
@@ -107,7 +106,7 @@ def sweep(file: str, **given: Any) -> int:
     outputs.write(
         lambda: _show(found, cash, f"{counts.n:,} entities, {given['mechanism']} noise"),
         json=found.to_dict,
-        csv=lambda: columns_csv(found.columns()),
+        csv=found.to_csv,
         html=lambda: _page(
             found.points, file, given, cash, lines=sweep_lines(file, given, spreads, chosen, law), basis=found.basis
         ),
@@ -166,7 +165,7 @@ def plan(file: str, **given: Any) -> int:
     outputs.write(
         lambda: _show_plans(plans, cash, given["mechanism"]),
         json=plans.to_dict,
-        csv=lambda: columns_csv(plans.columns()),
+        csv=plans.to_csv,
         html=lambda: _page(
             tuple(x for p in plans for x in p.curve),
             file,

@@ -15,7 +15,7 @@ from fairpost.cli.recipes import project_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Rows, read_rows
-from fairpost.io.files import columns_csv, without_formulas
+from fairpost.io.files import without_formulas
 from fairpost.project import RELEASES
 from fairpost.project import project as projection_of
 from fairpost.results import Projection
@@ -82,13 +82,13 @@ def project(file: str, **given: Any) -> int:
         _summary(found, given)
 
     def counts() -> None:
-        text = columns_csv(found.columns())
+        text = found.to_csv()
         to_stdout(without_formulas(text) if outputs.safe else text)
 
     outputs.write(
         counts if "csv" not in outputs.paths else None,
         json=found.to_dict,
-        csv=lambda: columns_csv(found.columns()),
+        csv=found.to_csv,
         html=lambda: _page(found, file, given),
     )
     return 0

@@ -107,21 +107,21 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
         shown(unit, r.alpha.scaled(factor)),
         total_off(r, currency),
         *(
-            f"{cut(r.name_of(label), label)} {bias}"
+            f"{cut(r.loc.name(label), label)} {bias}"
             for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)
         ),
         _relative(r),
         cost(r, currency),
-        error(unit, r.rmse.scaled(factor)),
-        PERCENT.show(r.mean_zero.value, 1e-5),
-        f"{r.runs:,} runs" if r.method == "monte-carlo" else r.method,
+        error(unit, r.moments.rmse.scaled(factor)),
+        PERCENT.show(r.moments.mean_zero.value, 1e-5),
+        f"{r.engine.runs:,} runs" if r.method == "monte-carlo" else r.method,
     )
 
 
 def total_off(r: Audit, currency: str) -> str:
     """By how much the total is off, with its sign; 0 where it is kept."""
     unit, factor = total_unit(r, currency)
-    return shown(unit, r.total_off.scaled(factor), signed=True)
+    return shown(unit, r.loc.total_off.scaled(factor), signed=True)
 
 
 def cut(name: str, label: str) -> str:
@@ -131,7 +131,7 @@ def cut(name: str, label: str) -> str:
 
 def _relative(r: Audit) -> str:
     """What the entity that loses most loses, in percent of what it is due; "-" where nothing is due."""
-    found = None if r.problem.unit == "decision" else r.relative_of(r.counts.ids.index(r.alpha_pair[1]))
+    found = None if r.problem.unit == "decision" else r.loc.relative_of(r.counts.ids.index(r.alpha_pair[1]))
     return "-" if found is None else shown(PARTS, found, signed=True)
 
 
@@ -150,11 +150,11 @@ def groups(result: Audit, currency: str) -> Grid | None:
         (
             g.group,
             f"{g.n:,}",
-            count(g.due) if result.task == "release" else unit.show(g.due * factor),
+            count(g.due) if result.problem.task == "release" else unit.show(g.due * factor),
             unit.show(g.bias.value * factor, half(g.bias) * factor / 10, signed=True),
             "-" if g.relative is None else shown(PARTS, g.relative, signed=True),
             shown(unit, g.alpha.scaled(factor)),
-            f"{cut(result.name_of(g.worst), g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
+            f"{cut(result.loc.name(g.worst), g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
             "-" if g.worst_relative is None else shown(PARTS, g.worst_relative, signed=True),
         )
         for g in found[:GROUPS]
@@ -194,7 +194,7 @@ def cost(result: Audit, currency: str) -> str:
     found = result.cost_of_privacy
     if found is None:
         return "-"
-    whole = "one group's budget, over all groups" if result.grouped else "the budget"
+    whole = "one group's budget, over all groups" if result.rule.grouped else "the budget"
     return shown(money(currency), found.amount) if found.amount else f"{shown(PERCENT, found.share)} of {whole}"
 
 
@@ -217,14 +217,14 @@ def sentences(result: Audit, currency: str) -> list[str]:
     lines += [f"  {line}" for line in programme_lines(result, currency)]
     off = total_line(result, currency)
     lines += [f"  {off[:1].upper()}{off[1:]}."] if off else []
-    if result.degenerate > RARE:
-        rate = PERCENT.show(result.degenerate)
-        each = " per group, on average over groups," if result.grouped else ""
+    if result.rule.degenerate > RARE:
+        rate = PERCENT.show(result.rule.degenerate)
+        each = " per group, on average over groups," if result.rule.grouped else ""
         lines.append(f"  {rate} of the draws{each} are degenerate and take the documented convention.")
-    if result.variance_reduction is not None and result.variance_reduction > 1:
-        lines.append(f"  Control variates cut the variance by {result.variance_reduction:,.3g} times.")
-    if result.note:
-        lines.append(f"  {result.note}.")
+    if result.engine.variance_reduction is not None and result.engine.variance_reduction > 1:
+        lines.append(f"  Control variates cut the variance by {result.engine.variance_reduction:,.3g} times.")
+    if result.engine.note:
+        lines.append(f"  {result.engine.note}.")
     return lines
 
 

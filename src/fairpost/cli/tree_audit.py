@@ -20,7 +20,7 @@ from fairpost.hierarchy.result import LIMITS, HierarchyAudit, Part
 from fairpost.hierarchy.rules import RULES, TreeRule, rule_of
 from fairpost.hierarchy.simulation import Simulation
 from fairpost.hierarchy.total_first import COVERED
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.base import CONFIDENTIAL
 
 if TYPE_CHECKING:
     from fairpost.hierarchy.histogram import HistogramAudit

@@ -19,7 +19,7 @@ from fairpost.hierarchy.result import LIMITS
 from fairpost.hierarchy.rules import RULES
 from fairpost.hierarchy.tree import Hierarchy
 from fairpost.io.files import columns_csv
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.base import CONFIDENTIAL
 
 BOTH = o.together(
     LEVELS,

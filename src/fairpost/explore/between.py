@@ -80,7 +80,7 @@ class Sweep:
         if not all(np.array_equal(r.bias[rows][found.of], r.bias) for r in results) or rows.size > MOST:
             self.failed += 1
             return
-        made = tuple(Curve(r.bias[rows], r.deviation[rows], r.zero[rows]) for r in results)
+        made = tuple(Curve(r.bias[rows], r.moments.deviation[rows], r.moments.zero[rows]) for r in results)
         with self.lock:
             self.classes, self.first = found, self.first or tuple(results)
             self.known[level] = made

@@ -43,8 +43,8 @@ def exact(data: Data, choices: Choices, results: Sequence[Audit], have: str | No
     return _picture(data, choices, shown, found, kept, have) | {
         "interpolated": False,
         "findings": [{"head": f.head, "html": str(f.text)} for group in alike for f in findings(group)],
-        "notes": [clean(f"{r.postprocess}: {r.note}") for r in results if r.note],
-        "interrupted": any(r.interrupted for r in results),
+        "notes": [clean(f"{r.postprocess}: {r.engine.note}") for r in results if r.engine.note],
+        "interrupted": any(r.engine.interrupted for r in results),
     }
 
 
@@ -99,9 +99,9 @@ def figures(view: View, s: Shown, times: Ints, rows: Ints, counts: Counts, choic
     zero = float(np.sum(times * s.zero) / np.sum(times))
     alpha = float(s.bias[high] - s.bias[low])
     error = 0.0 if s.error is None else float(np.max(s.error))
-    off = view.result.total_off
+    off = view.result.loc.total_off
     if s.error is None:
-        off = Estimate.around(float(np.sum(times * s.bias)) if view.result.kept is None else off.value, 0.0)
+        off = Estimate.around(float(np.sum(times * s.bias)) if view.result.rule.kept is None else off.value, 0.0)
     total = Unit() if view.about == "decision" else view.shown
 
     def amount(value: float, signed: bool = True) -> str:
@@ -119,7 +119,7 @@ def figures(view: View, s: Shown, times: Ints, rows: Ints, counts: Counts, choic
         "rule": clean(view.name),
         "title": clean(view.title),
         "place": view.place,
-        "task": view.result.task,
+        "task": view.result.problem.task,
         "method": method,
         "loss": {"text": amount(min(float(s.bias[low]), 0.0)), "value": -float(s.bias[low]) * per, **who(low)},
         "gain": {"text": amount(max(float(s.bias[high]), 0.0)), "value": float(s.bias[high]) * per, **who(high)},
@@ -138,8 +138,8 @@ def _verdict(view: View, s: Shown, choices: Choices, reached: dict[str, float]) 
     wanted = Targets.of(choices.targets)
     if not wanted:
         return None
-    if s.error is not None and view.result.verdicts:
-        outcomes = {v.outcome for v in view.result.verdicts}
+    if s.error is not None and view.result.overall.verdicts:
+        outcomes = {v.outcome for v in view.result.overall.verdicts}
         return "fails" if "fails" in outcomes else "unsure" if "unsure" in outcomes else "passes"
     known = [reached[name] <= limit for name, limit in wanted.limits.items() if name in reached]
     return ("passes" if all(known) else "fails") if known else None

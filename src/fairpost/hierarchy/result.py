@@ -15,7 +15,7 @@ from fairpost.errors import CountsError, ParameterError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.spec import size_label
 from fairpost.hierarchy.tree import Hierarchy
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.base import CONFIDENTIAL
 
 Floats = NDArray[np.float64]
 LIMITS = (

@@ -13,7 +13,7 @@ from fairpost.paper.page import Recipe
 from fairpost.paper.published import Comparison, compare_all
 from fairpost.paper.tables import Cells, County, Runs, Table
 from fairpost.paper.theorems import Demonstration, example_values, examples, theorems
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.base import CONFIDENTIAL
 
 Progress = Callable[[str, float], None]
 FULL = Runs(*tables.RUNS)

@@ -145,7 +145,7 @@ class County:
         Upper = lower + sum_i E[(y_i)_-], and E[(y_i)_-] is the bias of (pi_S)_+ (at least 0): the ends of the
         interval add up the ends of its parts.
         """
-        lower, sample = self.clipped.alpha, self.clipped.sample
+        lower, sample = self.clipped.alpha, self.clipped.engine.sample
         assert sample is not None
         parts = [np.sum(np.maximum(sample.bias + s * sample.half_width, 0.0)) for s in (-1.0, 0.0, 1.0)]
         ends = (lower.low + parts[0], lower.value + parts[1], lower.high + parts[2])
@@ -158,7 +158,7 @@ class County:
         The error of such a difference is that of eta_1 - eta_n, sqrt(2/R) times the noise's standard deviation;
         clipping changes it in the fourth digit. The sum of all biases of (pi_S)_+ has no such error.
         """
-        plain, clipped = self.simulated.sample, self.clipped.sample
+        plain, clipped = self.simulated.engine.sample, self.clipped.engine.sample
         assert plain is not None
         assert clipped is not None
         ends = [int(np.argmin(self.exact.counts.values)), int(np.argmax(self.exact.counts.values))]
@@ -190,7 +190,7 @@ def counties(runs: int, seed: int, tick: Callable[[float], None], device: str = 
 
 def table1(rows: tuple[County, ...]) -> Table:
     """Table 1 with our columns."""
-    runs = rows[0].simulated.runs
+    runs = rows[0].simulated.engine.runs
     caption = (
         "Households; pi_S+ on 5 counties. The counts are a stand-in (ACS 2013-2017, total 455,502): no release found has the paper's "
         f"total 453,558. Exact: quadrature with its error bound. Simulated: {runs:,} runs with control variates, 95 % interval. "
@@ -308,9 +308,9 @@ def _plain(result: Audit) -> dict[str, Estimate]:
     """From plain means: the biases lie within z times their standard errors together (Bonferroni, 95 %)."""
     from scipy.special import ndtri
 
-    assert result.sample is not None
-    mean = result.sample.plain
-    known = Accuracy("interval", result.sample.plain_error * -float(ndtri(0.025 / result.counts.n)))
+    assert result.engine.sample is not None
+    mean = result.engine.sample.plain
+    known = Accuracy("interval", result.engine.sample.plain_error * -float(ndtri(0.025 / result.counts.n)))
     return {"alpha": fairness.alpha_interval(mean, known), "cost of privacy": fairness.cost_interval(mean, known)}
 
 
@@ -335,7 +335,7 @@ def table2(cells: Cells, data: str) -> Table:
                     None if record is None else record.printed,
                     None if computed is None else of(computed),
                     of(cell.simulated),
-                    cell.simulated.runs,
+                    cell.simulated.engine.runs,
                     plain[name],
                 )
             )
@@ -376,20 +376,20 @@ def price(cells: Cells, data: str) -> Table:
 def _price(cell: Allocation) -> tuple[Cell, ...]:
     best, sim = cell.best, cell.simulated
     small: NDArray[np.bool_] = best.truth == best.truth.min()
-    p, runs = float(sim.zero[small].mean()), sim.runs or 1
+    p, runs = float(sim.moments.zero[small].mean()), sim.engine.runs or 1
     half = 1.96 * np.sqrt(max(p * (1 - p), 1 / runs) / runs)
     return (
         f"{cell.epsilon:g}",
         NAMES[cell.which],
         best.alpha.value,
         _cost(best).value,
-        float(np.sqrt(np.sum(best.mse))),
-        float(np.sqrt(np.sum(sim.mse))),
-        float(best.deviation[small].mean()),
-        float(sim.deviation[small].mean()),
-        float(best.zero[small].mean()),
+        float(np.sqrt(np.sum(best.moments.mse))),
+        float(np.sqrt(np.sum(sim.moments.mse))),
+        float(best.moments.deviation[small].mean()),
+        float(sim.moments.deviation[small].mean()),
+        float(best.moments.zero[small].mean()),
         Estimate(p, max(p - half, 0.0), min(p + half, 1.0)),
-        float(np.sum(best.zero)),
+        float(np.sum(best.moments.zero)),
     )
 
 

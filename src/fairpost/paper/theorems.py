@@ -235,7 +235,7 @@ def lemma3() -> Demonstration:
     numbers, holds = [], True
     for noise in NOISES:
         (result, _), part = _exact(noise), clipped(FIVE.values, FIVE.n, noise)
-        T = 0.0 if result.expected_T is None else result.expected_T.value
+        T = 0.0 if result.rule.expected_T is None else result.rule.expected_T.value
         error = 2 * float(result.half_width.max()) + 1e-11
         pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
         gaps = np.array([result.bias[i] - result.bias[j] for i, j in pairs])

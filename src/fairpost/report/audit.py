@@ -18,8 +18,8 @@ from fairpost.report.shapes import Drawn
 from fairpost.report.text import clean, clean_lines
 from fairpost.report.views import View, Words, by_unit
 from fairpost.results import Frontier
-from fairpost.results.audit import Audit
-from fairpost.results.comparison import Comparison, warnings_of
+from fairpost.results.audit import Audit, warnings_of
+from fairpost.results.comparison import Comparison
 from fairpost.results.points import Point
 
 
@@ -82,7 +82,9 @@ def audit_page(
         total=count(counts.total),
         lead=findings.lead(views, None if source is None else clean(source)),
         verdicts=[
-            (v.result.outcome, verdicts.verdict_lines(v.result, v.words.currency)) for v in views if v.result.outcome
+            (v.result.overall.outcome, verdicts.verdict_lines(v.result, v.words.currency))
+            for v in views
+            if v.result.overall.outcome
         ],
         warnings=[clean(w) for w in warnings_of(counts)],
         tradeoff=tradeoff,
@@ -100,7 +102,7 @@ def limits(view: View) -> list[dict[str, Any]]:
     """The targets that are about one entity's loss, as lines of the picture: in the unit shown, or relative."""
     kinds = {"loss": "money" if view.cash else "plain", "relative_loss": "relative"}
     found = []
-    for v in view.result.verdicts:
+    for v in view.result.overall.verdicts:
         if v.target in kinds:
             amount = verdicts.typed(verdicts.limit_unit(v, view.result, view.words.currency), v.limit)
             value = v.limit / 100 if v.target == "relative_loss" else v.limit
@@ -126,8 +128,8 @@ def _alike(a: Counts, b: Counts) -> bool:
 def tradeoff_data(views: list[View], frontier: Frontier | None) -> dict[str, Any] | None:
     """For the script: the rules of one unit; None where there is nothing to compare."""
     path = [] if frontier is None else list(frontier.path)
-    unit = path[0].point.unit if path else views[-1].result.unit
-    some = [v for v in views if v.result.unit == unit and v.resolved]
+    unit = path[0].point.unit if path else views[-1].result.overall.unit
+    some = [v for v in views if v.result.overall.unit == unit and v.resolved]
     if not some or len(some) + len(path) < 2:
         return None
     first = some[0]

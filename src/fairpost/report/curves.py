@@ -28,7 +28,7 @@ from fairpost.report.page import render
 from fairpost.report.text import clean, clean_lines
 from fairpost.report.views import way
 from fairpost.results import Plan, Plans, Point
-from fairpost.results.audit import CONFIDENTIAL
+from fairpost.results.base import CONFIDENTIAL
 from fairpost.results.curves import Basis
 from fairpost.results.targets import one_unit
 

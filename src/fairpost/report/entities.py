@@ -22,7 +22,8 @@ from fairpost.report.text import clean, clean_lines
 from fairpost.results import Allocation, Check, Projection
 from fairpost.results.allocation import ESTIMATED
 from fairpost.results.base import number
-from fairpost.results.check import Part, chance, parts_table
+from fairpost.results.check import chance, parts_table
+from fairpost.results.documents import Part
 
 Floats = NDArray[np.float64]
 

@@ -186,7 +186,7 @@ def movement(view: View) -> Html:
             "raise": "Post-processing by {pp} raises {thing}, {where}, and lowers none.",
             "lower": "Post-processing by {pp} lowers {thing}, {where}, and raises none.",
         }[view.direction],
-        pp=code(view), thing=thing, noun=view.words.noun, draws=view.result.draws or "", where=_where(view),
+        pp=code(view), thing=thing, noun=view.words.noun, draws=view.result.engine.draws(view.result.method) or "", where=_where(view),
     )  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def sureness(view: View) -> Html:
     if not view.resolved:
         return html(
             '<a class="term" href="#g-unresolved">not resolved</a> at {draws}: 0 to {high} with {sure} confidence',
-            draws=view.result.draws, sure=view.confidence,
+            draws=view.result.engine.draws(view.result.method), sure=view.confidence,
             high=view.amount(view.result.alpha.high, view.result.alpha.high / 10, toward=1),
         )  # fmt: skip
     return html(

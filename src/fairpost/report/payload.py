@@ -156,20 +156,20 @@ class Shown:
     def of(cls, view: View, rows: Ints) -> Shown:
         """Those of a result."""
         r = view.result
-        error = r.half_width if r.standard_error is None else r.standard_error
+        error = r.half_width if r.engine.standard_error is None else r.engine.standard_error
         half = r.half_width[rows] if view.simulated else None
-        return cls(r.truth[rows], r.bias[rows], r.deviation[rows], r.zero[rows], error[rows], half)
+        return cls(r.truth[rows], r.bias[rows], r.moments.deviation[rows], r.moments.zero[rows], error[rows], half)
 
 
 def result(view: View, shown: Shown) -> dict[str, Any]:
     """One rule."""
     r, guess = view.result, shown.error is None
-    kind = "half" if view.kind == "interval" and r.standard_error is None else view.kind
+    kind = "half" if view.kind == "interval" and r.engine.standard_error is None else view.kind
     return {
         "name": clean(view.name),
         "place": view.place,
-        "task": r.task,
-        "measured": r.unit,
+        "task": r.problem.task,
+        "measured": r.overall.unit,
         "about": view.about,
         "simulated": view.simulated and not guess,
         "kind": "bound" if guess else kind,

@@ -47,14 +47,14 @@ def comparison(views: list[View]) -> list[Row]:
 def _row(v: View) -> Row:
     r, cost = v.result, v.result.cost_of_privacy
     spread = (r.alpha.high - r.alpha.low) / 2
-    total, off = (Unit() if v.about == "decision" else v.bare), r.total_off.scaled(v.per)
+    total, off = (Unit() if v.about == "decision" else v.bare), r.loc.total_off.scaled(v.per)
     alpha = v.cell(r.alpha.value, spread) if v.resolved else Html("not resolved")
     return Row(
         view=v,
         alpha=alpha,
         alpha_sure=v.certain(r.alpha, bare=True),
         total=tagged(total, off.value, half(off), signed=True),
-        total_sure=Html("by construction") if r.kept is not None else certainty(total, off),
+        total_sure=Html("by construction") if r.rule.kept is not None else certainty(total, off),
         cost=Html("–") if cost is None else v.cell(cost.share.value, (cost.share.high - cost.share.low) / 2),
         cost_sure=Html("") if cost is None else v.certain(cost.share, bare=True),
         loss=_end(v, v.least, -1),
@@ -63,7 +63,7 @@ def _row(v: View) -> Row:
         rmse=v.cell(v.rmse),
         deviation=v.cell(v.deviation),
         zero=tagged(CHANCE, v.zero),
-        degenerate=Html("none") if r.degenerate == 0 else tagged(CHANCE, r.degenerate),
+        degenerate=Html("none") if r.rule.degenerate == 0 else tagged(CHANCE, r.rule.degenerate),
         method=method(v),
     )
 
@@ -102,7 +102,7 @@ def method(v: View) -> Html:
     return html(
         '<a class="term" href="#g-{way}">{way}</a>, {draws}, half-widths up to {e}',
         way=v.way,
-        draws=r.draws,
+        draws=r.engine.draws(r.method),
         e=tagged(Unit(v.bare.factor, v.bare.prefix, v.bare.suffix, 2), worst, toward=1),
     )
 
@@ -129,7 +129,7 @@ def groups(v: View) -> tuple[list[Bin], int]:
     groups = v.result.counts.groups
     if groups is None:
         return [], 0
-    found = v.result.by_group()
+    found = v.result.loc.by_group()
     place = {label: k for k, label in enumerate(dict.fromkeys(groups))}
     of = np.fromiter((place[g] for g in groups), np.int64, len(groups))
     errors, due = (
@@ -142,7 +142,7 @@ def groups(v: View) -> tuple[list[Bin], int]:
 
 def sizes(v: View) -> list[Bin]:
     """The size bins that are not empty."""
-    found = v.result.by_size()
+    found = v.result.loc.by_size()
     size = v.result.counts.values
     errors, due = ([s.total for s in fairness.by_size(w, size)] for w in (v.result.half_width, v.result.truth))
     whole = bool(np.all(size == np.round(size)))
@@ -182,16 +182,16 @@ def provenance(v: View) -> list[tuple[str, Html]]:
         ("Engine", method(v)),
         ("Alpha", html("{x}, between {low} and {high}", x=repr(a.value), low=repr(a.low), high=repr(a.high))),
     ]
-    if r.runs is not None:
-        rows.append(("Drawn", html("{draws}, seed {seed}", draws=r.draws, seed=r.seed)))
+    if r.engine.runs is not None:
+        rows.append(("Drawn", html("{draws}, seed {seed}", draws=r.engine.draws(r.method), seed=r.engine.seed)))
         rows.append(("Intervals", html("simultaneous, {sure} confidence", sure=v.confidence)))
-    if r.expected_T is not None:
-        rows.append(("E[T]", tagged(Unit(digits=6), r.expected_T.value, r.expected_T.half_width)))
+    if r.rule.expected_T is not None:
+        rows.append(("E[T]", tagged(Unit(digits=6), r.rule.expected_T.value, r.rule.expected_T.half_width)))
     if r.budget is not None and v.cash:
         rows.append(("Budget", tagged(v.cash, r.budget)))
-        if r.budgets is not None:
-            rows.append(("Budgets of groups", html("{words}", words=r.budgets.words)))
-    return [*rows, ("Note", html("{note}", note=r.note))] if r.note else rows
+        if r.rule.budgets is not None:
+            rows.append(("Budgets of groups", html("{words}", words=r.rule.budgets.words)))
+    return [*rows, ("Note", html("{note}", note=r.engine.note))] if r.engine.note else rows
 
 
 def noise(v: View, neighbours: Neighbours) -> list[tuple[str, Html]]:

@@ -27,11 +27,11 @@ STRAIGHT = Unit(1.0, "", " %", 3)
 
 def unit_of(result: Audit, currency: str = "$") -> tuple[Unit, float]:
     """How the biases of a result are shown, and the factor from bias to that unit."""
-    if result.unit == "money":
-        return money(currency), result.per
+    if result.overall.unit == "money":
+        return money(currency), result.budget or 0.0
     if result.problem.unit == "decision":
         return PERCENT, 1.0
-    return (SHARES if result.task == "allocation" else COUNTS), 1.0
+    return (SHARES if result.problem.task == "allocation" else COUNTS), 1.0
 
 
 def named(result: Audit, label: str) -> str:
@@ -51,18 +51,20 @@ def against_due(result: Audit, label: str, currency: str = "$", *, who: str | No
     """
     i = result.counts.ids.index(label)
     unit, factor = unit_of(result, currency)
-    bias, relative = result.bias_of(i), result.relative_of(i)
+    bias, relative = result.loc.bias(i), result.loc.relative_of(i)
     amount = unit.brief(abs(bias.value) * factor, half(bias) * factor)
     verb = _verb(result, bias.value)
     of = ""
-    if result.task == "allocation" and result.unit != "money":
-        of = " of its group's budget" if result.grouped else " of the budget"
+    if result.problem.task == "allocation" and result.overall.unit != "money":
+        of = " of its group's budget" if result.rule.grouped else " of the budget"
     start = f"{result.counts.name(i) if who is None else who} {verb} {amount}{of}"
     if relative is None:
-        nothing = "its true count is 0" if result.task == "release" else "it is due nothing"
+        nothing = "its true count is 0" if result.problem.task == "release" else "it is due nothing"
         return f"{start} ({nothing})"
     due = unit.brief(float(result.truth[i]) * factor)
-    whole = f"its count of {count(float(result.truth[i]))}" if result.task == "release" else f"the {due} it is due"
+    whole = (
+        f"its count of {count(float(result.truth[i]))}" if result.problem.task == "release" else f"the {due} it is due"
+    )
     return f"{start}, {part(Estimate(abs(relative.value), *_ends(relative), relative.kind))} of {whole}"
 
 
@@ -72,7 +74,7 @@ def _ends(e: Estimate) -> tuple[float, float]:
 
 
 def _verb(result: Audit, bias: float) -> str:
-    if result.task == "release":
+    if result.problem.task == "release":
         return "is overcounted by" if bias > 0 else "is undercounted by"
     return "gains" if bias > 0 else "loses"
 
@@ -85,7 +87,7 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
     places = {label: result.counts.ids.index(label) for label in (loser, gainer)}
     told = [label for label, i in places.items() if abs(result.bias[i]) > result.half_width[i]]
     lines = ["; ".join(against_due(result, label, currency) for label in told) + "."] if told else []
-    worst, who = result.largest_relative_loss
+    worst, who = result.loc.largest_relative_loss
     if who is not None and who != loser and worst.low > 0 and _more(result, who, loser):
         lines.append(f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}.")
     return lines
@@ -93,7 +95,7 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
 
 def _more(result: Audit, who: str, loser: str) -> bool:
     """Whether two relative losses differ in what is shown of them."""
-    shown = [result.relative_of(result.counts.ids.index(label)) for label in (who, loser)]
+    shown = [result.loc.relative_of(result.counts.ids.index(label)) for label in (who, loser)]
     return len({None if e is None else part(e) for e in shown}) > 1
 
 
@@ -104,7 +106,7 @@ def total_unit(result: Audit, currency: str = "$") -> tuple[Unit, float]:
 
 def total_line(result: Audit, currency: str = "$") -> str:
     """By how much the total is off, where it is: "all results add up to 3,359 more than the true total, 0.0456 % of it"."""
-    off, (unit, factor) = result.total_off, total_unit(result, currency)
+    off, (unit, factor) = result.loc.total_off, total_unit(result, currency)
     if off.low <= 0 <= off.high:
         return ""
     amount = unit.show(abs(off.value) * factor, half(off) * factor)
@@ -131,7 +133,7 @@ def verdict_line(verdict: Verdict, result: Audit, currency: str = "$") -> str:
     """One target: "fails: the largest expected loss is at least $4,869,102 (New York City), over the limit of $500"."""
     unit = limit_unit(verdict, result, currency)
     limit = typed(unit, verdict.limit)
-    who = "" if verdict.who is None or verdict.reached.high == 0 else f" ({result.name_of(verdict.who)})"
+    who = "" if verdict.who is None or verdict.reached.high == 0 else f" ({result.loc.name(verdict.who)})"
     what, e = TARGETS[verdict.target], verdict.reached
     if verdict.outcome == "passes":
         return f"passes: {what} is at most {unit.show(e.high, toward=1)}{who}, within the limit of {limit}"
@@ -153,7 +155,7 @@ def _apart(unit: Unit, value: float, limit: str) -> str:
 
 def verdict_lines(result: Audit, currency: str = "$") -> list[str]:
     """The verdict on one rule: in one line where there is one target, else a line for all and one for each."""
-    found = result.verdicts
+    found = result.overall.verdicts
     if not found:
         return []
     if len(found) == 1:
@@ -165,11 +167,11 @@ def verdict_lines(result: Audit, currency: str = "$") -> list[str]:
 
 
 def _all(result: Audit) -> str:
-    found = result.verdicts
+    found = result.overall.verdicts
     failed = sum(v.outcome == "fails" for v in found)
-    if result.outcome == "fails":
+    if result.overall.outcome == "fails":
         return f"fails {failed} of {len(found)} targets:"
-    return "passes all targets:" if result.outcome == "passes" else "is unsure: an interval holds its limit:"
+    return "passes all targets:" if result.overall.outcome == "passes" else "is unsure: an interval holds its limit:"
 
 
 def programme_lines(result: Audit, currency: str, noun: str = "entities", *, loss: bool = True) -> list[str]:
@@ -181,7 +183,7 @@ def programme_lines(result: Audit, currency: str, noun: str = "entities", *, los
         lines.append(
             "Nobody's payment is negative; what the bends pay too much is taken off the first payments above them."
         )
-    if result.signed:
+    if result.rule.signed:
         lines.append("Payments can be negative, so this serves as a yardstick or where money can be taken back.")
     return [line for line in lines if line]
 
@@ -193,7 +195,7 @@ def roughly(number: float) -> str:
 
 def decisions(result: Audit, noun: str) -> str:
     """How many the noise is expected to leave out and to let in."""
-    wrong = result.wrong
+    wrong = result.loc.wrong
     assert wrong is not None
     due = int(np.count_nonzero(result.truth != 0))
     out = "is" if roughly(wrong["out"]) == "1" else "are"
@@ -207,7 +209,7 @@ def losses(result: Audit, currency: str) -> str:
     """The largest expected loss, in money where there is some and in percent of what is due, and the largest in percent."""
     if not result.problem.shares:
         return ""
-    estimate, who = result.largest_loss
+    estimate, who = result.loc.largest_loss
     at = result.counts.ids.index(who)
     if estimate.value <= 0 or result.truth[at] <= 0:
         return "Nobody expects less than their due."
@@ -229,7 +231,7 @@ def losses(result: Audit, currency: str) -> str:
 
 def noisy_base(result: Audit) -> str:
     """That base populations are noisy too."""
-    noise = result.base_noise
+    noise = result.rule.base_noise
     if noise is None:
         return ""
     return f"The base populations carry noise too ({noise.name}, {noise.parameter} {noise.spread:g})."

@@ -78,12 +78,12 @@ class View:
     @property
     def title(self) -> str:
         """What it does, in a few words; empty where nothing is known about it."""
-        return self.result.title
+        return self.result.rule.title
 
     @property
     def signed(self) -> bool:
         """Whether outputs can be below zero."""
-        return self.result.signed
+        return self.result.rule.signed
 
     @cached_property
     def unit(self) -> Unit:
@@ -93,7 +93,7 @@ class View:
     @property
     def about(self) -> str:
         """What the result is about, for the choice of words: a release, an allocation or a decision."""
-        return "decision" if self.result.problem.unit == "decision" else self.result.task
+        return "decision" if self.result.problem.unit == "decision" else self.result.problem.task
 
     @property
     def measured(self) -> str:
@@ -105,7 +105,7 @@ class View:
             "share": "Shares of the budget",
             "decision": "Chances to be let in",
         }
-        return known.get(self.result.unit, self.result.unit.capitalize())
+        return known.get(self.result.overall.unit, self.result.overall.unit.capitalize())
 
     @cached_property
     def cash(self) -> Unit | None:
@@ -154,7 +154,7 @@ class View:
     @property
     def simulated(self) -> bool:
         """Whether chance was used."""
-        return self.result.simulated
+        return self.result.accuracy.kind == "interval"
 
     @property
     def resolved(self) -> bool:
@@ -165,7 +165,7 @@ class View:
     @property
     def confidence(self) -> str:
         """How surely the intervals cover, where chance was used."""
-        sure = self.result.confidence
+        sure = self.result.engine.confidence
         return "" if sure is None else f"{100 * sure:g} %"
 
     def _extreme(self, which: int) -> Extreme:
@@ -209,7 +209,7 @@ class View:
     @cached_property
     def size(self) -> Floats:
         """What "large" means: the true count, or the true share."""
-        return self.result.truth if self.result.task == "allocation" else self.result.counts.values
+        return self.result.truth if self.result.problem.task == "allocation" else self.result.counts.values
 
     @cached_property
     def direction(self) -> str:
@@ -219,22 +219,22 @@ class View:
     @property
     def rmse(self) -> float:
         """The root of the mean over entities of the mean squared error."""
-        return self.result.price["root_mean_squared_error"]
+        return self.result.moments.price["root_mean_squared_error"]
 
     @property
     def deviation(self) -> float:
         """The mean standard deviation."""
-        return self.result.price["mean_standard_deviation"]
+        return self.result.moments.price["mean_standard_deviation"]
 
     @property
     def zero(self) -> float:
         """The mean probability of receiving 0."""
-        return self.result.price["mean_probability_of_zero"]
+        return self.result.moments.price["mean_probability_of_zero"]
 
     @property
     def grouped(self) -> bool:
         """Whether every group shares a budget of its own (without amounts true shares then add up to more than 1)."""
-        return self.result.task == "allocation" and self.result.grouped
+        return self.result.problem.task == "allocation" and self.result.rule.grouped
 
 
 def direction(size: Floats, bias: Floats, half_width: Floats) -> str:
@@ -272,8 +272,8 @@ def split(size: Floats, bias: Floats, half_width: Floats) -> tuple[float, float]
 
 def by_unit(results: Sequence[Audit], words: Words) -> dict[str, list[View]]:
     """The views by what they are measured in, release first: what is compared has one unit. Each in the order given."""
-    ordered = sorted(results, key=lambda r: r.task != "release")
+    ordered = sorted(results, key=lambda r: r.problem.task != "release")
     places = palette.slots([r.postprocess for r in ordered])
     views = [View(r, place, words) for r, place in zip(ordered, places, strict=True)]
-    units = dict.fromkeys(v.result.unit for v in views)
-    return {unit: [v for v in views if v.result.unit == unit] for unit in units}
+    units = dict.fromkeys(v.result.overall.unit for v in views)
+    return {unit: [v for v in views if v.result.overall.unit == unit] for unit in units}

@@ -1,4 +1,8 @@
-"""Frozen answers: what the verbs return, as frames, JSON and plots."""
+"""Frozen answers: what the verbs return, as frames, files, JSON and plots.
+
+`base` is what every result can do, `documents` the types of their JSON; the rest is one module per verb. Here nothing is computed
+but what follows from an answer by arithmetic, no file is read, and only `to_csv`, `to_html` and `to_excel` write one.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +12,31 @@ from fairpost.lazy import lazily
 
 if TYPE_CHECKING:
     from fairpost.results.allocation import Allocation
-    from fairpost.results.audit import Audit
+    from fairpost.results.audit import Applied, Audit, Found, GroupOutcome, Moments
     from fairpost.results.base import CONFIDENTIAL
     from fairpost.results.check import Check
     from fairpost.results.comparison import Comparison
-    from fairpost.results.cost import CostOfPrivacy
-    from fairpost.results.curves import Basis, Curve
-    from fairpost.results.frontier import Frontier, Tradeoff
-    from fairpost.results.groups import GroupOutcome
+    from fairpost.results.curves import Basis, Curve, Frontier, Tradeoff
+    from fairpost.results.documents import schema
     from fairpost.results.plans import Plan, Plans
-    from fairpost.results.points import Point, Refused
+    from fairpost.results.points import CostOfPrivacy, Point, Refused
     from fairpost.results.projection import Projection
-    from fairpost.results.schema import schema
     from fairpost.results.targets import Targets, Verdict
 
 __all__ = [
     "CONFIDENTIAL",
     "Allocation",
+    "Applied",
     "Audit",
     "Basis",
     "Check",
     "Comparison",
     "CostOfPrivacy",
     "Curve",
+    "Found",
     "Frontier",
     "GroupOutcome",
+    "Moments",
     "Plan",
     "Plans",
     "Point",
@@ -48,18 +52,15 @@ lazily(
     __name__,
     {
         "allocation": ("Allocation",),
-        "audit": ("Audit",),
+        "audit": ("Applied", "Audit", "Found", "GroupOutcome", "Moments"),
         "base": ("CONFIDENTIAL",),
         "check": ("Check",),
         "comparison": ("Comparison",),
-        "cost": ("CostOfPrivacy",),
-        "curves": ("Basis", "Curve"),
-        "frontier": ("Frontier", "Tradeoff"),
-        "groups": ("GroupOutcome",),
+        "curves": ("Basis", "Curve", "Frontier", "Tradeoff"),
+        "documents": ("schema",),
         "plans": ("Plan", "Plans"),
-        "points": ("Point", "Refused"),
+        "points": ("CostOfPrivacy", "Point", "Refused"),
         "projection": ("Projection",),
-        "schema": ("schema",),
         "targets": ("Targets", "Verdict"),
     },
 )

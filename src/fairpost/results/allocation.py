@@ -13,10 +13,9 @@ from fairpost.budgets import GroupBudgets
 from fairpost.errors import ParameterError
 from fairpost.noise import Mechanism, Neighbours
 from fairpost.partition import Partition
-from fairpost.results.base import Columns, Numbers, Result, label, noise_words, number
-from fairpost.results.columns import with_kept
+from fairpost.results import documents
+from fairpost.results.base import Columns, Numbers, Result, label, noise_words, number, with_kept
 from fairpost.results.figures import Series, drawn
-from fairpost.results.schema import document
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -121,7 +120,7 @@ class Allocation(Numbers, Result):
         sums = (parts.sums(parts.gather(values)).tolist() for values in (self.noisy, self.shares))
         return dict(zip(parts.labels, zip(parts.sizes.tolist(), *sums, strict=True), strict=True))
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """One row per entity: the table of `fairpost allocate --csv` for this rule."""
         return allocation_columns([self])
 
@@ -234,39 +233,24 @@ def allocation_data(
     found: Sequence[Allocation], *, neighbours: Neighbours | None = None, replicates: int | None = None
 ) -> dict[str, Any]:
     """The JSON of `fairpost allocate`: the rules together."""
-    first, about = found[0], Neighbours() if neighbours is None else neighbours
-    columns: Mapping[str, Any] = {
-        k: np.asarray(v).tolist() for k, v in allocation_columns([bare(a) for a in found]).items()
-    }
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if first.kept:
-        for row, kept in zip(rows, zip(*first.kept.values(), strict=True), strict=True):
-            row["kept"] = dict(zip(first.kept, kept, strict=True))
-    groups = None if first.groups is None else group_table(found)
+    first, promised = found[0], Neighbours() if neighbours is None else neighbours
     interval, biases = first.interval, {a.how: a.bias for a in found if a.bias is not None}
     known = next((b.replicates for b in biases.values()), None)
-    return document("allocate") | {
-        "counts": {"n": first.n, "noisy_total": float(np.sum(first.noisy))},
-        "mechanism": None if first.mechanism is None else about.describe(first.mechanism),
-        "budget": first.budget,
-        "by_group": first.grouped,
-        "group_budgets": None if first.budgets is None else first.budgets.to_dict(),
-        "interval": None
-        if interval is None
-        else {"confidence": interval.confidence, "simultaneous": interval.simultaneous, "of": "the true share"},
-        "bias": {
+    carried = {"kept": documents.rows(first.kept) if first.kept else None}
+    return documents.document(
+        "allocate",
+        first,
+        counts={"n": first.n, "noisy_total": float(np.sum(first.noisy))},
+        mechanism=None if first.mechanism is None else promised.describe(first.mechanism),
+        by_group=first.grouped,
+        group_budgets=first.budgets,
+        interval=None if interval is None else documents.told(documents.Interval, interval, of="the true share"),
+        bias={
             "mark": ESTIMATED,
             "methods": {how: b.method for how, b in biases.items()},
             "replicates": known if replicates is None else replicates,
             "missing": {a.how: a.missing for a in found if a.missing is not None},
         },
-        "groups": None
-        if groups is None
-        else [dict(zip(groups, row, strict=True)) for row in zip(*groups.values(), strict=True)],
-        "entities": rows,
-    }
-
-
-def bare(found: Allocation) -> Allocation:
-    """Without the columns that are carried along, which have a place of their own in JSON."""
-    return replace(found, kept={})
+        groups=None if first.groups is None else documents.rows(group_table(found)),
+        entities=documents.rows(allocation_columns([replace(a, kept={}) for a in found]) | carried),
+    )

@@ -1,31 +1,49 @@
-"""What `audit` returns: one frozen result with its uncertainty and its provenance."""
+"""What `audit` returns: the biases of one post-processing, how well they are known, and what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
+from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.engines.base import Answer
 from fairpost.errors import InputError, ToleranceError
+from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
 from fairpost.partition import Partition
-from fairpost.problems import Problem
-from fairpost.results.base import CONFIDENTIAL, Columns, Result, known, label, noise_words, number
-from fairpost.results.columns import about, beside, or_none, reason, whole_numbers
-from fairpost.results.cost import CostOfPrivacy
+from fairpost.problems import Problem, Proportional, Release
+from fairpost.problems.base import Unit
+from fairpost.results import documents
+from fairpost.results.base import (
+    CONFIDENTIAL,
+    Columns,
+    Entities,
+    Result,
+    about,
+    known,
+    label,
+    noise_words,
+    number,
+    or_none,
+    reason,
+    with_kept,
+)  # fmt: skip
+from fairpost.results.documents import made, rows, told
 from fairpost.results.figures import Series, drawn
-from fairpost.results.measures import Measures
-from fairpost.results.reading import audit_fields, one_line
+from fairpost.results.points import CostOfPrivacy, Point, attained
 from fairpost.results.targets import NONE, TARGETS, UNITS, Targets
-from fairpost.results.writing import audit_entry
 from fairpost.rules import PostProcessing
 
 if TYPE_CHECKING:
@@ -34,7 +52,467 @@ if TYPE_CHECKING:
     from fairpost.engines.montecarlo.estimates import Sampled
 
 Floats = NDArray[np.float64]
-__all__ = ["CONFIDENTIAL", "Audit", "CostOfPrivacy"]
+__all__ = ["CONFIDENTIAL", "Applied", "Audit", "CostOfPrivacy", "Found", "GroupOutcome", "Moments"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What is known of each output beside its bias, one entry per entity, in the unit of the bias."""
+
+    mse: Floats
+    """The mean squared error, E[(pi(X)_i - P(x)_i)^2]."""
+    mse_accuracy: Accuracy
+    zero: Floats
+    """The probability that the entity receives 0."""
+    zero_accuracy: Accuracy
+    deviation: Floats
+    """The standard deviation."""
+
+    @property
+    def rmse(self) -> Estimate:
+        """The root of the mean over entities of the mean squared error."""
+        return fairness.rmse_interval(self.mse, self.mse_accuracy)
+
+    @property
+    def mean_zero(self) -> Estimate:
+        """The mean over entities of the probability of receiving 0."""
+        return fairness.mean_interval(self.zero, self.zero_accuracy, 1.0)
+
+    @property
+    def price(self) -> dict[str, float]:
+        """What fairness costs in accuracy, over all entities (the last one is a chance)."""
+        return {
+            "root_mean_squared_error": float(np.sqrt(np.mean(self.mse))),
+            "mean_standard_deviation": float(np.mean(self.deviation)),
+            "mean_probability_of_zero": float(np.mean(self.zero)),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """How the engine has found the biases, and what its runs have shown."""
+
+    note: str | None = None
+    """Why this engine and not another, and what the runs have shown."""
+    runs: int | None = None
+    """Of the simulation, or points at which conditional means were taken; None where no chance was used."""
+    seed: int | None = None
+    confidence: float | None = None
+    """The chance with which an interval covers."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the simulation."""
+    standard_error: Floats | None = None
+    """Of each bias."""
+    variance_reduction: float | None = None
+    """By how much the control variate cut the variance of alpha."""
+    total: Estimate | None = None
+    """The sum of the biases, with an interval of its own."""
+    sample: Sampled | None = None
+    """Everything that the simulation found (plain estimator too); not part of the JSON."""
+
+    def draws(self, method: str) -> str | None:
+        """How often the noise was drawn, in words."""
+        return None if self.runs is None else f"{self.runs:,} {'points' if method == 'conditional' else 'runs'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """The post-processing as it was applied to these counts."""
+
+    title: str = ""
+    """What it does, in a few words."""
+    signed: bool = False
+    """Whether outputs can be below 0."""
+    grouped: bool = False
+    """Whether each group has its own problem: its own total, or its own budget to share."""
+    budgets: GroupBudgets | None = None
+    """Shares by group with a budget: each group's part of it. Biases are then in shares of the whole budget."""
+    base_noise: Mechanism | None = None
+    """The noise that base populations carry besides; None: they are public, or there are none."""
+    kept: tuple[float, ...] | None = None
+    """By how much totals are off where that is known by construction: one number, or one for each group with its own problem.
+
+    0 of a rule that keeps the true totals. None: the total comes from the biases.
+    """
+    degenerate: float = 0.0
+    """How often the documented convention was needed: the probability of a degenerate draw (simulated: the share of draws).
+
+    By group: of a group and a draw, the mean over groups; not the chance that some group has one.
+    """
+    expected_T: Estimate | None = None
+    """E[T] of Lemma 2, for the projection onto the simplex."""
+
+
+MOVED = {
+    "engine": ("note", "runs", "seed", "confidence", "interrupted", "standard_error", "variance_reduction", "sample"),
+    "moments": ("mse", "mse_accuracy", "zero", "zero_accuracy", "deviation", "rmse", "mean_zero", "price"),
+    "rule": ("title", "signed", "grouped", "budgets", "base_noise", "kept", "degenerate", "expected_T"),
+    "overall": ("unit", "relative_rmse", "verdicts", "outcome", "quantity", "whose"),
+    "loc": (
+        "total_off",
+        "largest_loss",
+        "largest_relative_loss",
+        "relative",
+        "relative_half_width",
+        "relative_of",
+        "wrong",
+        "wrong_chance",
+        "by_group",
+        "by_size",
+    ),
+    "problem": ("task",),
+}
+"""Where the attributes of earlier versions are now."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Result):
+    """The bias of one post-processing, entity by entity, and what follows from it.
+
+    Biases are in counts for a release, in shares of the budget for an allocation (by group without a budget: in shares of
+    each group's own). An audit looks at the true counts, so it is itself not private: every output carries `mark`.
+    """
+
+    counts: Counts
+    mechanism: Mechanism
+    postprocess: str
+    """The name of pi."""
+    problem: Problem
+    """P, what the output is compared with."""
+    method: str
+    """How the biases were found: exact, expansion, conditional, monte-carlo."""
+    truth: Floats
+    """P(x): the true counts, or the true shares."""
+    bias: Floats
+    """B = E[pi(X)] - P(x), one entry per entity."""
+    accuracy: Accuracy
+    """How well each bias is known, and in which sense."""
+    moments: Moments
+    """Beside the bias: mean squared error, standard deviation, the chance of 0."""
+    alpha: Estimate
+    """The range of the biases (Definition 2), with an interval from their accuracy."""
+    alpha_pair: tuple[str, str]
+    """The ids of the entities with the largest and the smallest bias."""
+    bounds: Bounds | None = None
+    """Theorem 1, where it applies (the projection onto the simplex)."""
+    budget: float | None = None
+    """Money to share, in all."""
+    rule: Applied = field(default_factory=Applied)
+    """The post-processing as it was applied: what it does, by group or not, which totals it keeps."""
+    engine: Found = field(default_factory=Found)
+    """How the engine has found the biases: runs, seed, confidence, and a note."""
+    targets: Targets = NONE
+    """What must not be exceeded; `overall.verdicts` says whether it is."""
+    mark: str = CONFIDENTIAL
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Attributes of earlier versions, with a warning."""
+            place = next((place for place, names in MOVED.items() if name in names), None)
+            if place is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            warnings.warn(f"`Audit.{name}` is now `Audit.{place}.{name}`", FutureWarning, stacklevel=2)
+            return getattr(getattr(self, place), name)
+
+    @property
+    def half_width(self) -> Floats:
+        """Every bias lies within bias +- half_width, in the sense of `accuracy.kind`; simulated: all together."""
+        return self.accuracy.half_width
+
+    @property
+    def money(self) -> Floats | None:
+        """What each entity gains or loses in expectation, in the unit of the budget; None for a release of counts."""
+        if self.budget is None or not self.problem.shares:
+            return None
+        return fairness.misallocation(self.bias, self.budget)
+
+    @property
+    def cost_of_privacy(self) -> CostOfPrivacy | None:
+        """Definition 5, for an allocation."""
+        if not self.problem.shares:
+            return None
+        share = fairness.cost_interval(self.bias, self.accuracy)
+        return CostOfPrivacy(share, None if self.budget is None else share.scaled(self.budget))
+
+    @cached_property
+    def overall(self) -> Point:
+        """The numbers over all entities, in one unit (money where there is a budget), and the verdicts of the targets."""
+        return Point.of(self)
+
+    @property
+    def groups(self) -> tuple[GroupOutcome, ...]:
+        """What each group gains or loses as a whole, and who in it loses most; empty where the counts have no groups."""
+        return group_outcomes(self)
+
+    @property
+    def loc(self) -> AuditEntities:
+        """One entity by its id, `loc["3620580"]`; and the biases relative to what is due, by group, by size."""
+        return AuditEntities(self)
+
+    def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
+        """The entry of `results` in the JSON of `fairpost audit`; with every entity, `Comparison.from_dict` reads it back."""
+        rule, moments, judged = self.rule, self.moments, self.overall
+        return told(
+            documents.Result,
+            self.engine,
+            rule,
+            self,
+            problem=self.problem.name,
+            task=self.problem.task,
+            by_group=rule.grouped,
+            group_budgets=rule.budgets,
+            accuracy=self.accuracy.kind,
+            accuracies={
+                "bias": self.accuracy.kind,
+                "mean_squared_error": moments.mse_accuracy.kind,
+                "zero": moments.zero_accuracy.kind,
+            },
+            total_off=self.loc.total_off.to_dict() | {"kept": None if rule.kept is None else list(rule.kept)},
+            wrong=self.loc.wrong,
+            price=moments.price,
+            rmse=moments.rmse,
+            relative_rmse=judged.relative_rmse,
+            largest_loss=self._named(*self.loc.largest_loss),
+            largest_relative_loss=self._named(*self.loc.largest_relative_loss),
+            outcome=judged.outcome,
+            verdicts=judged.verdicts,
+            groups=None if self.counts.groups is None else self.groups,
+            entities=rows(self._entities()) if entities else UNSET,
+        )
+
+    def _named(self, found: Estimate, who: str | None) -> dict[str, Any]:
+        return attained(found, who) | {"name": None if who is None else self.loc.name(who)}
+
+    def _entities(self) -> Columns:
+        n, m = self.counts.n, self.moments
+        return {
+            "id": list(self.counts.ids),
+            "due": self.truth,
+            "bias": self.bias,
+            "half_width": self.half_width,
+            "relative_bias": or_none(self.loc.relative),
+            "relative_half_width": or_none(self.loc.relative_half_width),
+            "accuracy": [self.accuracy.kind] * n,
+            "standard_error": [None] * n if self.engine.standard_error is None else self.engine.standard_error,
+            "standard_deviation": m.deviation,
+            "mean_squared_error": m.mse,
+            "mean_squared_error_half_width": or_none(m.mse_accuracy.half_width),
+            "zero": m.zero,
+            "zero_half_width": or_none(m.zero_accuracy.half_width),
+            "wrong": self.loc.wrong_chance,
+        }
+
+    def _columns(self) -> Columns:
+        """One row per entity: what it is, what it is due in `unit`, its bias in that unit and how well that is known."""
+        n, head = self.counts.n, about(self.counts)
+        said: Columns = {"rule": [self.postprocess] * n, "engine": [self.method] * n, "unit": [self.problem.unit] * n}
+        said |= {"due": self.truth} | self._own_columns() | {"confidential": [reason(self.mark)] * n}
+        return with_kept(self.counts.kept, head | said, list(head))
+
+    def _own_columns(self, prefix: str = "") -> Columns:
+        """The columns that differ from one post-processing to the next."""
+        found: Columns = {
+            "bias": self.bias,
+            "half_width": self.half_width,
+            "accuracy": [self.accuracy.kind] * self.counts.n,
+            "standard_error": self.engine.standard_error,
+            "standard_deviation": self.moments.deviation,
+            "zero": self.moments.zero,
+            "bias_money": self.money,
+            "relative_bias": or_none(self.loc.relative),
+            "relative_half_width": or_none(self.loc.relative_half_width),
+        }
+        return {f"{prefix}{name}": values for name, values in found.items() if values is not None}
+
+    def plot(self) -> go.Figure:
+        """The bias of each entity against what it is due, with intervals where it was simulated."""
+        factor, unit = (
+            (1.0, f"bias ({self.problem.unit})") if self.money is None else (self.budget or 0.0, "bias (money)")
+        )
+        bias, half = self.bias * factor, self.half_width * factor
+        ends = (bias - half, bias + half) if self.accuracy.kind == "interval" else (None, None)
+        names = [self.counts.name(i) for i in range(self.counts.n)]
+        points = Series(self.postprocess, self.truth, bias, names, *ends)
+        return drawn(f"{self._head()}; {self.mark}", self.problem.column.replace("_", " "), unit, [points])
+
+    def _head(self) -> str:
+        return f"Audit of {self.postprocess}: {self.counts.n:,} entities, {noise_words(self.mechanism)}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        cost, price, kept = self.cost_of_privacy, self.moments.price, self.rule.kept
+        facts = [
+            ("alpha", known(self.alpha, f" {self.problem.unit}")),
+            ("total off", "0 by construction" if kept and not any(kept) else known(self.loc.total_off)),
+            ("gains most", self._end(0)),
+            ("loses most", self._end(1)),
+        ]
+        if cost is not None:
+            facts.append(("cost of privacy", str(cost)))
+        root, zero = price["root_mean_squared_error"], price["mean_probability_of_zero"]
+        draws = self.engine.draws(self.method)
+        facts += [
+            ("price", f"RMSE {number(root)}, P(0) {zero:.3%} on average"),
+            ("found by", self.method if draws is None else f"{self.method}, {draws}, seed {self.engine.seed}"),
+        ]
+        facts += [
+            (v.outcome, f"{TARGETS[v.target]} {known(v.reached, UNITS.get(v.unit, ''))}") for v in self.overall.verdicts
+        ]
+        return facts + ([("note", self.engine.note)] if self.engine.note else [])
+
+    def _end(self, which: int) -> str:
+        i = self.counts.ids.index(self.alpha_pair[which])
+        money = (
+            ""
+            if self.money is None
+            else f" = {number(float(self.money[i]), signed=True)} of {number(self.budget or 0.0)}"
+        )
+        part = self.loc.relative_of(i)
+        due = "" if part is None else f", {number(100 * part.value, signed=True)} % of its due"
+        return f"{label(self.counts.name(i))} {number(float(self.bias[i]), signed=True)}{money}{due}"
+
+
+class AuditEntities(Entities):
+    """The entities of an audit: one by its id, one by its place, all of them."""
+
+    _result: Audit
+
+    def bias(self, i: int) -> Estimate:
+        """The bias of entity i with its interval."""
+        r = self._result
+        return Estimate.around(float(r.bias[i]), float(r.half_width[i]), r.accuracy.kind)
+
+    def relative_of(self, i: int) -> Estimate | None:
+        """The bias of entity i relative to what it is due, with its interval; None where nothing is due."""
+        r, one = self._result, slice(i, i + 1)
+        value, half = fairness.relative_to(r.bias[one], r.truth[one], r.accuracy.at(one), r.counts.n)
+        return None if np.isnan(value[0]) else Estimate.around(float(value[0]), float(half[0]), r.accuracy.kind)
+
+    def name(self, label: str) -> str:
+        """What people call the entity with this id."""
+        counts = self._result.counts
+        return label if counts.names is None else counts.name(counts.ids.index(label))
+
+    @property
+    def relative(self) -> Floats:
+        """B_i / P(x)_i: the bias relative to what is due (0.01: 1 %); NaN where nothing is due."""
+        return self._relative()[0]
+
+    @property
+    def relative_half_width(self) -> Floats:
+        """How well each is known, in the sense of `accuracy.kind`; NaN where nothing is due."""
+        return self._relative()[1]
+
+    def _relative(self) -> tuple[Floats, Floats]:
+        r = self._result
+        return fairness.relative_to(r.bias, r.truth, r.accuracy, r.counts.n)
+
+    @property
+    def total_off(self) -> Estimate:
+        """What all outputs add up to in expectation, less what everybody is due: the sum of the biases, in their unit."""
+        r = self._result
+        if r.rule.kept is not None:
+            return Estimate.around(math.fsum(r.rule.kept), 0.0)
+        return r.engine.total or fairness.sum_interval(r.bias, r.accuracy)
+
+    @property
+    def largest_loss(self) -> tuple[Estimate, str]:
+        """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
+        return fairness.loss_interval(self._result.bias, self._result.accuracy), self._result.alpha_pair[1]
+
+    @property
+    def largest_relative_loss(self) -> tuple[Estimate, str | None]:
+        """The largest expected loss relative to what the entity is due (0.01: 1 %), and whose it is.
+
+        Entities that are due nothing have none; None where that is everybody.
+        """
+        found, who = fairness.relative_loss_interval(*self._relative(), self._result.accuracy.kind)
+        return found, None if who is None else self._result.counts.ids[who]
+
+    @property
+    def wrong_chance(self) -> Floats | None:
+        """The chance that noise leaves out an entity that is due something, or lets in one that is not; else None."""
+        r = self._result
+        return np.where(r.truth != 0, r.moments.zero, 1.0 - r.moments.zero) if r.problem.decides else None
+
+    @property
+    def wrong(self) -> dict[str, float] | None:
+        """How many entities are expected to be wrongly left out and let in; None where the problem decides nothing."""
+        chance = self.wrong_chance
+        if chance is None:
+            return None
+        due = self._result.truth != 0
+        return {"out": float(chance[due].sum()), "in": float(chance[~due].sum())}
+
+    def by_group(self) -> tuple[Summary, ...]:
+        """The biases by group, every group listed; empty where the counts have no groups."""
+        r = self._result
+        return () if r.counts.groups is None else fairness.by_group(r.bias, r.counts.groups)
+
+    def by_size(self, edges: list[float] | None = None) -> tuple[Summary, ...]:
+        """The biases by size of the true count."""
+        return fairness.by_size(self._result.bias, self._result.counts.values, edges)
+
+
+# ---- from an answer -----------------------------------------------------------------------------------------------
+
+
+def audit_of(
+    counts: Counts,
+    mechanism: Mechanism,
+    pi: PostProcessing,
+    answer: Answer,
+    truth: Floats,
+    budget: float | None = None,
+    budgets: GroupBudgets | None = None,
+    targets: Targets = NONE,
+) -> Audit:
+    """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
+    s, drawn = answer.sample, answer.drawn
+    _refuse_nan(pi.name, answer)
+    return Audit(
+        counts=counts,
+        mechanism=mechanism,
+        postprocess=pi.name,
+        problem=pi.problem,
+        method=answer.method,
+        truth=truth,
+        bias=answer.bias,
+        accuracy=answer.accuracy,
+        moments=Moments(
+            answer.mse,
+            answer.mse_accuracy,
+            answer.zero,
+            answer.zero_accuracy,
+            np.sqrt(np.maximum(answer.mse - answer.bias**2, 0.0)),
+        ),
+        alpha=answer.alpha,
+        alpha_pair=(counts.ids[answer.pair[0]], counts.ids[answer.pair[1]]),
+        bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
+        budget=budget,
+        rule=Applied(
+            title=pi.title,
+            signed=pi.signed,
+            grouped=pi.partition is not None,
+            budgets=budgets,
+            base_noise=getattr(pi.problem, "base_noise", None),
+            kept=_kept(pi, counts),
+            degenerate=answer.degenerate,
+            expected_T=answer.expected_T,
+        ),
+        engine=Found(
+            note=answer.note,
+            runs=None if drawn is None else drawn.runs,
+            seed=None if drawn is None else drawn.seed,
+            confidence=None if drawn is None else drawn.confidence,
+            interrupted=s is not None and s.interrupted,
+            standard_error=None if s is None or answer.accuracy.kind != "interval" else s.standard_error,
+            variance_reduction=None if s is None else s.reduction,
+            total=answer.total_off,
+            sample=s,
+        ),
+        targets=targets,
+    )
 
 
 def _refuse_nan(name: str, answer: Answer) -> None:
@@ -61,221 +539,243 @@ def _kept(pi: PostProcessing, counts: Counts) -> tuple[float, ...] | None:
     return tuple(off.tolist())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Audit(Measures, Result):
-    """The bias of one post-processing, entity by entity, and what follows from it.
+# ---- from a document ----------------------------------------------------------------------------------------------
 
-    Biases are in counts for a release, in shares of the budget for an allocation (by group without a budget: in shares of
-    each group's own). An audit looks at the true counts, so it is itself not private: every output carries `mark`.
-    """
 
-    counts: Counts
-    mechanism: Mechanism
-    postprocess: str
-    """The name of pi."""
-    problem: Problem
-    """P, what the output is compared with."""
-    method: str
-    """How the biases were found: exact, expansion, conditional, monte-carlo."""
-    truth: Floats
-    """P(x): the true counts, or the true shares."""
-    bias: Floats
-    """B = E[pi(X)] - P(x), one entry per entity."""
-    accuracy: Accuracy
-    """How well each bias is known, and in which sense."""
-    mse: Floats
-    """The mean squared error of each output, E[(pi(X)_i - P(x)_i)^2]."""
-    mse_accuracy: Accuracy
-    zero: Floats
-    """The probability that the entity receives 0."""
-    zero_accuracy: Accuracy
-    alpha: Estimate
-    """The range of the biases (Definition 2), with an interval from their accuracy."""
-    alpha_pair: tuple[str, str]
-    """The ids of the entities with the largest and the smallest bias."""
-    kept: tuple[float, ...] | None = None
-    """By how much totals are off where that is known by construction: one number, or one for each group with its own problem.
+def audit_told(data: documents.Result, counts: Counts, mechanism: Mechanism, document: documents.Audit) -> Audit:
+    """The inverse of `to_dict(entities=True)`; what an entry does not repeat stands in the document: x, M, budget, targets."""
+    if not isinstance(data.entities, list):
+        raise InputError(f"the result of {data.postprocess} cannot be read back: it was written without --entities")
+    entities = data.entities
+    if [row.id for row in entities] != list(counts.ids):
+        raise InputError("the entities of a result must be those of the counts, in their order, got others")
 
-    0 of a rule that keeps the true totals. None: `total_off` comes from the biases.
-    """
-    drawn_total: Estimate | None = None
-    """Simulation: the sum of the biases, with an interval of its own."""
-    bounds: Bounds | None = None
-    """Theorem 1, where it applies (the projection onto the simplex)."""
-    expected_T: Estimate | None = None
-    """E[T] of Lemma 2, for the projection onto the simplex."""
-    degenerate: float = 0.0
-    """How often the documented convention was needed: the probability of a degenerate draw (simulated: the share of draws).
+    def vector(name: str) -> Floats:
+        found = [getattr(row, name) for row in entities]
+        return np.array([math.inf if v is None else v for v in found], dtype=np.float64)
 
-    By group: of a group and a draw, the mean over groups; not the chance that some group has one.
-    """
-    grouped: bool = False
-    """Whether each group has its own problem: its own total, or its own budget to share."""
-    budget: float | None = None
-    """Money to share, in all."""
-    budgets: GroupBudgets | None = None
-    """Shares by group with a budget: each group's part of it. Biases are then in shares of the whole budget."""
-    base_noise: Mechanism | None = None
-    """The noise that base populations carry besides; None: they are public, or there are none."""
-    title: str = ""
-    """What pi does, in a few words."""
-    signed: bool = False
-    """Whether outputs can be below 0."""
-    runs: int | None = None
-    seed: int | None = None
-    confidence: float | None = None
-    """Simulation: the chance with which an interval covers."""
-    standard_error: Floats | None = None
-    """Simulation: of each bias."""
-    variance_reduction: float | None = None
-    """Simulation: by how much the control variate cut the variance of alpha."""
-    interrupted: bool = False
-    """Simulation: whether Ctrl-C ended it."""
-    note: str | None = None
-    """Why this engine and not another, and what the runs have shown."""
-    sample: Sampled | None = None
-    """Simulation: everything the engine found (plain estimator too); not part of the JSON."""
-    targets: Targets = NONE
-    """What must not be exceeded; `verdicts` says whether it is."""
-    mark: str = CONFIDENTIAL
+    kinds, truth, budgets = data.accuracies, vector("due"), data.group_budgets
+    off = data.total_off if isinstance(data.total_off, documents.TotalOff) else None
+    drawn = any(row.standard_error is not None for row in entities)
+    return Audit(
+        counts=counts,
+        mechanism=mechanism,
+        postprocess=data.postprocess,
+        problem=_problem(data, counts, truth),
+        method=data.method,
+        truth=truth,
+        bias=vector("bias"),
+        accuracy=Accuracy(data.accuracy, vector("half_width")),
+        moments=Moments(
+            vector("mean_squared_error"),
+            Accuracy(kinds.mean_squared_error, vector("mean_squared_error_half_width")),
+            vector("zero"),
+            Accuracy(kinds.zero, vector("zero_half_width")),
+            vector("standard_deviation"),
+        ),
+        alpha=data.alpha.estimate,
+        alpha_pair=(data.alpha_pair[0], data.alpha_pair[1]),
+        bounds=None if data.bounds is None else Bounds(**told(documents.Bounds, data.bounds)),
+        budget=document.budget,
+        rule=made(
+            Applied,
+            data,
+            grouped=data.by_group,
+            budgets=budgets and _budgets(budgets, counts),
+            kept=None if off is None or off.kept is None else tuple(off.kept),
+        ),
+        engine=made(
+            Found,
+            data,
+            standard_error=vector("standard_error") if drawn else None,
+            total=off.estimate if off is not None and off.kind == "interval" else None,
+        ),
+        targets=Targets.of(None if document.targets is None else told(documents.Targets, document.targets)),
+        mark=data.mark,
+    )
 
-    @property
-    def draws(self) -> str | None:
-        """How often the noise was drawn, in words: runs, or points at which conditional means were taken."""
-        if self.runs is None:
-            return None
-        return f"{self.runs:,} {'points' if self.method == 'conditional' else 'runs'}"
 
-    @classmethod
-    def of(
-        cls,
-        counts: Counts,
-        mechanism: Mechanism,
-        pi: PostProcessing,
-        answer: Answer,
-        truth: Floats,
-        budget: float | None = None,
-        budgets: GroupBudgets | None = None,
-        targets: Targets = NONE,
-    ) -> Audit:
-        """The result of one answer; with budgets by group, `truth` and `answer` are already in shares of the whole."""
-        s, drawn = answer.sample, answer.drawn
-        _refuse_nan(pi.name, answer)
-        ends = (counts.ids[answer.pair[0]], counts.ids[answer.pair[1]])
-        return cls(
-            counts=counts,
-            mechanism=mechanism,
-            postprocess=pi.name,
-            problem=pi.problem,
-            method=answer.method,
-            truth=truth,
-            bias=answer.bias,
-            accuracy=answer.accuracy,
-            mse=answer.mse,
-            mse_accuracy=answer.mse_accuracy,
-            zero=answer.zero,
-            zero_accuracy=answer.zero_accuracy,
-            alpha=answer.alpha,
-            alpha_pair=ends,
-            kept=_kept(pi, counts),
-            drawn_total=answer.total_off,
-            bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
-            expected_T=answer.expected_T,
-            degenerate=answer.degenerate,
-            grouped=pi.partition is not None,
-            budget=budget,
-            budgets=budgets,
-            base_noise=getattr(pi.problem, "base_noise", None),
-            title=pi.title,
-            signed=pi.signed,
-            runs=None if drawn is None else drawn.runs,
-            seed=None if drawn is None else drawn.seed,
-            confidence=None if drawn is None else drawn.confidence,
-            standard_error=None if s is None or answer.accuracy.kind != "interval" else s.standard_error,
-            variance_reduction=None if s is None else s.reduction,
-            interrupted=s is not None and s.interrupted,
-            note=answer.note,
-            sample=s,
-            targets=targets,
-        )
+@dataclass(frozen=True, eq=False)
+class Recorded(Problem):
+    """A problem of somebody's own, as a document describes it: what each entity is due."""
 
-    def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
-        """The entry of `results` in the JSON of `fairpost audit`; with every entity, `from_dict` reads it back."""
-        return audit_entry(self, entities=entities)
+    due: Floats
+    name: str  # type: ignore[misc]
+    task: Literal["release", "allocation"]  # type: ignore[misc]
+    unit: Unit  # type: ignore[misc]
+    column: str  # type: ignore[misc]
+    words: str  # type: ignore[misc]
+    decides: bool = False  # type: ignore[misc]
 
-    @classmethod
-    def from_dict(
-        cls, data: Mapping[str, Any], counts: Counts, mechanism: Mechanism, *, budget: float | None = None
-    ) -> Audit:
-        """The inverse of `to_dict(entities=True)`; what the entry does not repeat is given: x, M and the whole budget."""
-        with one_line("an entry of `results`"):
-            if "entities" not in data:
-                raise InputError(
-                    f"the result of {data['postprocess']} cannot be read back: it was written without --entities"
-                )
-            return cls(**audit_fields(data, counts, mechanism, budget))
+    def truth(self, counts: Counts) -> Floats:
+        """As the document says."""
+        return self.due
 
-    def columns(self) -> Columns:
-        """One row per entity: what it is, what it is due, its bias and how well that is known; in the unit of the bias."""
-        said = {self.problem.column: whole_numbers(self.truth)} | self.own_columns()
-        return beside(self.counts, about(self.counts) | said | {"confidential": [reason(self.mark)] * self.counts.n})
 
-    def own_columns(self, prefix: str = "") -> Columns:
-        """The columns that differ from one post-processing to the next."""
-        found: Columns = {
-            "bias": self.bias,
-            "half_width": self.half_width,
-            "accuracy": [self.accuracy.kind] * self.counts.n,
-            "standard_error": self.standard_error,
-            "standard_deviation": self.deviation,
-            "zero": self.zero,
-            "money": self.money,
-            "relative_bias": or_none(self.relative),
-            "relative_half_width": or_none(self.relative_half_width),
+def _problem(data: documents.Result, counts: Counts, truth: Floats) -> Problem:
+    """P of one entry of `results`."""
+    parts = None if not data.by_group or counts.groups is None else Partition.of(counts.groups)
+    if data.problem == Release.name:
+        return Release()
+    if data.problem == Proportional.name:
+        return Proportional(counts.weights, parts)
+    like: type[Problem] = Proportional if data.task == "allocation" else Release
+    return Recorded(truth, data.problem, like.task, like.unit, like.column, data.problem, data.wrong is not None)
+
+
+def _budgets(data: documents.GroupBudgets, counts: Counts) -> GroupBudgets | None:
+    """Each group's part of the budget."""
+    if counts.groups is None:
+        return None
+    total = sum(data.amounts.values())
+    return GroupBudgets(data.amounts, np.array([data.amounts[g] / total for g in counts.groups]), data.rule)
+
+
+def counts_of(entities: Sequence[documents.Entity]) -> Counts:
+    """x with all that belongs to it."""
+
+    def column(name: str) -> list[Any] | None:
+        return None if getattr(entities[0], name) is UNSET else [getattr(e, name) for e in entities]
+
+    kept = {} if entities[0].kept is UNSET else {name: [e.kept[name] for e in entities] for name in entities[0].kept}  # type: ignore[index]
+    return Counts(
+        [e.count for e in entities],
+        ids=[e.id for e in entities],
+        weights=[e.weight for e in entities],
+        groups=column("group"),
+        names=column("name"),
+        base=column("base"),
+        kept=kept,
+    )
+
+
+def counts_data(counts: Counts) -> list[dict[str, Any]]:
+    """The inverse of `counts_of`."""
+    return rows(
+        {
+            "id": list(counts.ids),
+            "count": counts.values,
+            "weight": counts.weights,
+            "group": counts.groups,
+            "name": counts.names,
+            "base": counts.base,
+            "kept": rows(counts.kept) if counts.kept else None,
         }
-        return {f"{prefix}{name}": values for name, values in found.items() if values is not None}
+    )
 
-    def plot(self) -> go.Figure:
-        """The bias of each entity against what it is due, with intervals where it was simulated."""
-        factor, unit = (
-            (1.0, f"bias ({self.problem.unit})") if self.money is None else (self.budget or 0.0, "bias (money)")
+
+def warnings_of(counts: Counts) -> tuple[str, ...]:
+    """One line for each thing about these counts that is probably not meant."""
+    i = counts.sum_row
+    if i is None:
+        return ()
+    return (
+        f"{counts.called(i)} looks like a total: its count {number(float(counts.values[i]))} is the sum of the other "
+        f"{counts.n - 1:,}; leave that row out, or everybody is counted twice",
+    )
+
+
+# ---- groups -------------------------------------------------------------------------------------------------------
+#
+# What a rule keeps for each group is known by construction. Else all biases lie in their intervals together (bounds and
+# simultaneous intervals alike), so the sum over a group lies within the sum of the half-widths (and what its own rounding
+# adds), and alpha inside a group within the range of its own intervals. What a group is due is the sum of what its entities
+# are due.
+
+
+@dataclass(frozen=True)
+class GroupOutcome:
+    """One group under one post-processing, in the unit of the bias (counts, or shares of the budget)."""
+
+    group: str
+    n: int
+    """How many entities it has."""
+    due: float
+    """The sum of what they are due."""
+    bias: Estimate
+    """What the group as a whole gains in expectation: by how much its total is off."""
+    relative: Estimate | None
+    """The same relative to `due`; None where nothing is due."""
+    alpha: Estimate
+    """The largest difference between the biases of two of its entities."""
+    worst: str
+    """The id of the entity of this group with the smallest bias."""
+    worst_bias: Estimate
+    worst_relative: Estimate | None
+    """Relative to what this entity is due; None where nothing is."""
+    rmse: Estimate
+    """The root mean squared error per entity of this group."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry of `groups` in the JSON of an audit."""
+        relative, worst = self.worst_relative, attained(self.worst_bias, self.worst)
+        return told(
+            documents.Group,
+            self,
+            bias=self.bias.value,
+            half_width=self.bias.half_width,
+            relative_bias=None if self.relative is None else self.relative.value,
+            relative_half_width=None if self.relative is None else self.relative.half_width,
+            worst=worst | {"relative_bias": None if relative is None else relative.to_dict()},
+            root_mean_squared_error=self.rmse.value,
         )
-        bias, half = self.bias * factor, self.half_width * factor
-        ends = (bias - half, bias + half) if self.simulated else (None, None)
-        names = [self.counts.name(i) for i in range(self.counts.n)]
-        points = Series(self.postprocess, self.truth, bias, names, *ends)
-        return drawn(f"{self._head()}; {self.mark}", self.problem.column.replace("_", " "), unit, [points])
 
-    def _head(self) -> str:
-        return f"Audit of {self.postprocess}: {self.counts.n:,} entities, {noise_words(self.mechanism)}"
 
-    def _facts(self) -> list[tuple[str, str]]:
-        a, cost, price = self.alpha, self.cost_of_privacy, self.price
-        facts = [
-            ("alpha", known(a, f" {self.problem.unit}")),
-            ("total off", "0 by construction" if self.kept and not any(self.kept) else known(self.total_off)),
-            ("gains most", self._end(0)),
-            ("loses most", self._end(1)),
-        ]
-        if cost is not None:
-            facts.append(("cost of privacy", str(cost)))
-        facts += [
-            (
-                "price",
-                f"RMSE {number(price['root_mean_squared_error'])}, P(0) {price['mean_probability_of_zero']:.3%} on average",
-            ),
-            ("found by", self.method if self.draws is None else f"{self.method}, {self.draws}, seed {self.seed}"),
-        ]
-        facts += [(v.outcome, f"{TARGETS[v.target]} {known(v.reached, UNITS.get(v.unit, ''))}") for v in self.verdicts]
-        return facts + ([("note", self.note)] if self.note else [])
+def group_outcomes(r: Audit) -> tuple[GroupOutcome, ...]:
+    """Every group, in order of first appearance; empty where the counts have no groups."""
+    if r.counts.groups is None:
+        return ()
+    parts, kept = Partition.of(r.counts.groups), r.rule.kept
+    each = kept if kept is not None and len(kept) == len(parts.labels) else [None] * len(parts.labels)
+    return tuple(_outcome(r, label, parts.of_group(g), each[g]) for g, label in enumerate(parts.labels))
 
-    def _end(self, which: int) -> str:
-        i = self.counts.ids.index(self.alpha_pair[which])
-        money = (
-            ""
-            if self.money is None
-            else f" = {number(float(self.money[i]), signed=True)} of {number(self.budget or 0.0)}"
-        )
-        part = self.relative_of(i)
-        due = "" if part is None else f", {number(100 * part.value, signed=True)} % of its due"
-        return f"{label(self.counts.name(i))} {number(float(self.bias[i]), signed=True)}{money}{due}"
+
+def _outcome(r: Audit, label: str, who: NDArray[np.int64], kept: float | None) -> GroupOutcome:
+    known, bias, truth = r.accuracy.at(who), r.bias[who], r.truth[who]
+    due = float(np.sum(truth))
+    total = fairness.sum_interval(bias, known) if kept is None else Estimate.around(kept, 0.0)
+    worst = int(who[np.argmin(bias)])
+    return GroupOutcome(
+        group=label,
+        n=int(who.size),
+        due=due,
+        bias=total,
+        relative=fairness.relative_estimate(total, due, r.counts.n + who.size),
+        alpha=fairness.alpha_interval(bias, known),
+        worst=r.counts.ids[worst],
+        worst_bias=r.loc.bias(worst),
+        worst_relative=r.loc.relative_of(worst),
+        rmse=fairness.rmse_interval(r.moments.mse[who], r.moments.mse_accuracy.at(who)),
+    )
+
+
+def group_columns(results: Sequence[Audit], names: Sequence[str]) -> Columns:
+    """One row per group, with columns for each post-processing: the table of `--csv-groups`."""
+    found = [r.groups for r in results]
+    first = found[0]
+    columns: Columns = {"group": [g.group for g in first], "n": [g.n for g in first]}
+    columns |= {f"{r.problem.column}_sum": [g.due for g in some] for r, some in zip(results, found, strict=True)}
+    for r, name, some in zip(results, names, found, strict=True):
+        columns |= {f"{name}_{key}": values for key, values in _group_columns(r, some).items() if values is not None}
+    return columns
+
+
+def _group_columns(r: Audit, some: Sequence[GroupOutcome]) -> Columns:
+    budget = r.budget if r.money is not None else None
+    return {
+        "bias": [g.bias.value for g in some],
+        "half_width": [g.bias.half_width for g in some],
+        "accuracy": [g.bias.kind for g in some],
+        "bias_money": None if budget is None else [g.bias.value * budget for g in some],
+        "relative_bias": [None if g.relative is None else g.relative.value for g in some],
+        "relative_half_width": [None if g.relative is None else g.relative.half_width for g in some],
+        "alpha": [g.alpha.value for g in some],
+        "alpha_low": [g.alpha.low for g in some],
+        "alpha_high": [g.alpha.high for g in some],
+        "alpha_accuracy": [g.alpha.kind for g in some],
+        "loses_most": [g.worst for g in some],
+        "loses_most_name": None if r.counts.names is None else [r.loc.name(g.worst) for g in some],
+        "loses_most_bias": [g.worst_bias.value for g in some],
+        "loses_most_relative_bias": [None if g.worst_relative is None else g.worst_relative.value for g in some],
+        "rmse": [g.rmse.value for g in some],
+    }

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
 from fairpost.noise import Mechanism
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, label, noise_words, number
-from fairpost.results.columns import about, reason, whole_numbers
+from fairpost.results import documents
+from fairpost.results.base import (
+    CONFIDENTIAL,
+    Columns,
+    Grid,
+    Result,
+    about,
+    label,
+    noise_words,
+    number,
+    or_none,
+    reason,
+    whole_numbers,
+)  # fmt: skip
+from fairpost.results.documents import NoiseTest, Part, told
 from fairpost.results.figures import Series, drawn
-from fairpost.results.schema import document
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -27,64 +40,6 @@ READING = (
     "If that hypothesis holds, a size of the differences as far from the expected one as that seen comes about with chance p: "
     "a p below {level:g} speaks against noise alone; a larger p does not prove it."
 )
-
-
-@dataclass(frozen=True)
-class NoiseTest:
-    """Whether noise of the stated size explains the differences."""
-
-    size: str
-    """What is compared: the mean absolute difference (Laplace pair) or the mean squared difference (Gaussian pair)."""
-    expected: float
-    """What the noise alone gives on average."""
-    observed: float
-    explained: float
-    """Expected over observed, at most 1: the share of the differences that noise of this size explains."""
-    p_value: float
-    """Of the two-sided test that the observed size is one of noise alone."""
-    level: float
-    """A p-value below this speaks against noise alone."""
-    hypothesis: str
-    """The null hypothesis, in words."""
-    reading: str
-    """How to read the p-value, in one sentence."""
-
-    @property
-    def verdict(self) -> str:
-        """The test in words."""
-        if self.p_value >= self.level:
-            return "the differences are such as noise of this size makes"
-        side = "larger" if self.observed > self.expected else "smaller"
-        return f"the differences are {side} than noise of this size makes"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some entities together: all, a group, or a size class."""
-
-    name: str
-    n: int
-    count: float
-    """The sum of their true counts."""
-    released: float
-    """The sum of their released values, the mean over the files."""
-    difference: float
-    relative: float | None
-    """As a part of the true sum; None where that is 0."""
-    noise: float | None
-    """The standard deviation that noise alone gives the difference; None where no noise is stated."""
-    p_value: float | None
-    """The chance that noise alone gives a difference of this size or a larger one."""
-    p_adjusted: float | None
-    """The same for all parts of the table together (Bonferroni)."""
-    half_width: float | None
-    """Several files: the bias lies within difference +- half_width, in all parts of the table together."""
-    kept: int
-    """The number of files in which their sum is the true one."""
-
-    def to_dict(self, key: str) -> dict[str, Any]:
-        """Plain data, the name under `key`."""
-        return {key: self.name} | {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,7 +102,7 @@ class Check(Result):
         """Whether every release has the true sum."""
         return self.total.kept == self.releases
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """One row per entity: the table of `fairpost check --csv`."""
         found: Columns = {k: v for k, v in about(self.counts).items() if k != "weight"}
         if self.releases > 1:
@@ -158,7 +113,7 @@ class Check(Result):
         if self.p_value is not None:
             found |= {"p_value": self.p_value, "p_adjusted": self.p_adjusted}
         if self.half_width is not None:
-            found["half_width"] = [h if np.isfinite(h) else None for h in self.half_width.tolist()]
+            found["half_width"] = or_none(self.half_width)
         return found | {"confidential": [reason(self.mark)] * self.n}
 
     def _relative(self) -> list[float | None]:
@@ -167,39 +122,30 @@ class Check(Result):
 
     def to_dict(self, *, entities: bool = True) -> dict[str, Any]:
         """The JSON of `fairpost check`."""
-        m, test = self.mechanism, self.noise
-        out: dict[str, Any] = document("check") | {
-            "mark": self.mark,
-            "counts": {"n": self.n, "total": self.counts.total},
-            "releases": [{"name": k, "sum": float(np.sum(y))} for k, y in zip(self.names, self.released, strict=True)],
-            "mechanism": None if m is None else m.describe(),
-            "confidence": self.confidence,
-            "noise": None if test is None else {f.name: getattr(test, f.name) for f in fields(test)},
-            "unexplained": None if self.unexplained is None else list(self.unexplained),
-            "sum_kept": self.sum_kept,
-            "negative": {"seen": self.negative, "expected": self.negative_expected},
-            "fractional": self.fractional,
-            "total": self.total.to_dict("part"),
-            "groups": None if self.groups is None else [part.to_dict("group") for part in self.groups],
-            "sizes": [part.to_dict("size") for part in self.sizes],
-        }
-        return out | ({"entities": self._entities()} if entities else {})
+        groups = self.groups and [told(documents.GroupPart, part) for part in self.groups]
+        return documents.document(
+            "check",
+            self,
+            counts={"n": self.n, "total": self.counts.total},
+            releases=[{"name": k, "sum": float(np.sum(y))} for k, y in zip(self.names, self.released, strict=True)],
+            negative={"seen": self.negative, "expected": self.negative_expected},
+            groups=groups,
+            sizes=[told(documents.SizePart, part) for part in self.sizes],
+            entities=documents.rows(self._entities()) if entities else UNSET,
+        )
 
-    def _entities(self) -> list[dict[str, Any]]:
-        n = self.n
-        columns: dict[str, Any] = {
+    def _entities(self) -> Columns:
+        none = [None] * self.n
+        return {
             "id": list(self.counts.ids),
-            "count": self.counts.values.tolist(),
-            "released": (self.counts.values + self.difference).tolist(),
-            "difference": self.difference.tolist(),
+            "count": self.counts.values,
+            "released": self.counts.values + self.difference,
+            "difference": self.difference,
             "relative": self._relative(),
-            "p_value": [None] * n if self.p_value is None else self.p_value.tolist(),
-            "p_adjusted": [None] * n if self.p_adjusted is None else self.p_adjusted.tolist(),
-            "half_width": [None] * n
-            if self.half_width is None
-            else [h if np.isfinite(h) else None for h in self.half_width.tolist()],
+            "p_value": none if self.p_value is None else self.p_value,
+            "p_adjusted": none if self.p_adjusted is None else self.p_adjusted,
+            "half_width": none if self.half_width is None else or_none(self.half_width),
         }
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def plot(self) -> go.Figure:
         """The difference of each entity against its true count."""

@@ -7,21 +7,32 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from fairpost.counts import Counts
 from fairpost.errors import InputError, ParameterError
 from fairpost.noise import Neighbours
-from fairpost.results.audit import Audit
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, label, noise_words, number
-from fairpost.results.columns import about, beside, reason, whole_numbers
+from fairpost.results import documents
+from fairpost.results.audit import Audit, audit_told, counts_data, counts_of, group_columns, warnings_of
+from fairpost.results.base import (
+    CONFIDENTIAL,
+    Columns,
+    Grid,
+    Result,
+    Saved,
+    about,
+    label,
+    noise_words,
+    number,
+    reason,
+    whole_numbers,
+    with_kept,
+)  # fmt: skip
+from fairpost.results.curves import Frontier
+from fairpost.results.documents import one_line
 from fairpost.results.figures import Series, drawn
-from fairpost.results.frontier import Frontier
-from fairpost.results.groups import group_columns
-from fairpost.results.reading import counts_from, mechanism_from, neighbours_from, one_line
-from fairpost.results.schema import checked_schema, document
 from fairpost.results.targets import Targets, one_unit
-from fairpost.results.writing import counts_data
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,7 +41,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Result, Sequence[Audit]):
+class Comparison(Saved, Result, Sequence[Audit]):
     """Audits of several post-processings under the same mechanism, in the order asked for.
 
     It is a sequence: `len`, indices, iteration; a slice is a comparison of some of them.
@@ -99,47 +110,53 @@ class Comparison(Result, Sequence[Audit]):
 
     def to_dict(self, *, entities: bool = False, neighbours: Neighbours | None = None) -> dict[str, Any]:
         """The JSON of `fairpost audit`. With every entity, `from_dict` reads it back to the last bit."""
-        counts, about = self.first.counts, self.neighbours if neighbours is None else neighbours
-        out = document("audit") | {
-            "mark": self.mark,
-            "counts": {"n": counts.n, "total": counts.total},
-            "mechanism": about.describe(self.first.mechanism),
-            "budget": self.budget,
-            "targets": self.targets.to_dict() or None,
-            "warnings": list(self.warnings),
-            "results": [r.to_dict(entities=entities) for r in self.audits],
-            "frontier": None if self.frontier is None else self.frontier.to_dict(),
-        }
-        return out | ({"entities": counts_data(counts)} if entities else {})
+        counts, promised = self.first.counts, self.neighbours if neighbours is None else neighbours
+        return documents.document(
+            "audit",
+            self,
+            counts={"n": counts.n, "total": counts.total},
+            mechanism=promised.describe(self.first.mechanism),
+            targets=self.targets.to_dict() or None,
+            results=[r.to_dict(entities=entities) for r in self.audits],
+            entities=counts_data(counts) if entities else UNSET,
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
         """The inverse of `to_dict(entities=True)`, which is what `fairpost audit --json --entities` writes."""
-        checked_schema(data, "audit")
-        if "entities" not in data:
+        read: documents.Audit = documents.read_document("audit", data)
+        if not isinstance(read.entities, list) or not read.entities:
             raise InputError("this audit cannot be read back: it has no entities, write it with --entities")
         with one_line("this audit"):
-            counts, mechanism = counts_from(data["entities"]), mechanism_from(data["mechanism"])
-            wanted = Targets.of(data.get("targets"))
-            read = (Audit.from_dict(r, counts, mechanism, budget=data["budget"]) for r in data["results"])
-            audits = tuple(replace(r, targets=wanted) for r in read)
-            path = None if data.get("frontier") is None else Frontier.from_dict(data["frontier"])
-            return cls(audits, neighbours_from(data["mechanism"]), path, data["mark"])
+            counts, promise = counts_of(read.entities), data["mechanism"]
+            noise = documents.mechanism(promise)
+            audits = tuple(audit_told(r, counts, noise, read) for r in read.results)
+            path = None if read.frontier is None else Frontier.told(read.frontier)
+            # a pure promise has delta 0, which is none
+            return cls(audits, Neighbours(promise["sensitivity"], promise["delta"] or None), path, read.mark)
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """The table of `--csv`: one row per entity, columns per post-processing."""
         return wide(self.audits)
 
+    def _long(self) -> Columns:
+        """The table of `to_frame`: one row per entity and post-processing."""
+        _same_entities(self.audits)
+        each = [r._columns() for r in self.audits]
+        names = list(dict.fromkeys(name for columns in sorted(each, key=len, reverse=True) for name in columns))
+        empty = [None] * self.first.counts.n
+        return {name: [v for columns in each for v in list(columns.get(name, empty))] for name in names}
+
     def plot(self) -> go.Figure:
         """The bias of each entity against its true count, one colour per post-processing; one unit per figure."""
-        one_unit([(r.postprocess, r.unit) for r in self.audits], "the rules of a figure")
+        one_unit([(r.postprocess, r.overall.unit) for r in self.audits], "the rules of a figure")
         counts = self.first.counts
         names = [counts.name(i) for i in range(counts.n)]
         series = [
             Series(name, counts.values, r.bias if r.money is None else r.money, names)
             for name, r in zip(names_of(self.audits), self.audits, strict=True)
         ]
-        return drawn(f"{self._head()}; {self.mark}", "true count", f"bias ({self.first.unit})", series)
+        return drawn(f"{self._head()}; {self.mark}", "true count", f"bias ({self.first.overall.unit})", series)
 
     def _head(self) -> str:
         if not self.audits:
@@ -151,7 +168,7 @@ class Comparison(Result, Sequence[Audit]):
             return []
         facts = [] if self.budget is None else [("budget", number(self.budget))]
         if self.targets:
-            facts.append(("targets", ", ".join(f"{r.postprocess} {r.outcome}" for r in self.audits)))
+            facts.append(("targets", ", ".join(f"{r.postprocess} {r.overall.outcome}" for r in self.audits)))
         return facts + [("warning", line) for line in self.warnings]
 
     def _grid(self) -> Grid:
@@ -165,23 +182,11 @@ def _row(r: Audit) -> tuple[str, ...]:
         r.postprocess,
         number(r.alpha.value),
         r.problem.unit,
-        number(r.total_off.value, signed=True),
+        number(r.loc.total_off.value, signed=True),
         r.alpha.kind,
         *(label(r.counts.name(r.counts.ids.index(i)))[:14] for i in r.alpha_pair),
         "-" if cost is None else f"{number(100 * cost.share.value)} %",
-        number(r.price["root_mean_squared_error"]),
-    )
-
-
-def warnings_of(counts: Counts) -> tuple[str, ...]:
-    """One line for each thing about these counts that is probably not meant."""
-    i = counts.sum_row
-    if i is None:
-        return ()
-    n = f"{counts.n - 1:,}"
-    return (
-        f"{counts.called(i)} looks like a total: its count {number(float(counts.values[i]))} is the sum of the other {n}; "
-        "leave that row out, or everybody is counted twice",
+        number(r.moments.price["root_mean_squared_error"]),
     )
 
 
@@ -200,7 +205,7 @@ def wide(results: Sequence[Audit]) -> Columns:
     half_width; for simulation all of them together, with the stated confidence); _accuracy, what the half-width is:
     "bound" on the numerical error, error that an "expansion" states, or simulated "interval"; _standard_error, for
     simulation only; _standard_deviation; _zero (the probability of receiving 0); and, for an allocation with a budget,
-    _money; _relative_bias and _relative_half_width, the bias relative to what the entity is due (empty where nothing is).
+    _bias_money; _relative_bias and _relative_half_width, the bias relative to what the entity is due (empty where nothing is).
     Columns that were kept stand behind those of the counts. Biases are in counts for a release and in shares of 1 for an
     allocation. The last column, `confidential`, says in every row that the table was computed from true counts.
     """
@@ -208,8 +213,8 @@ def wide(results: Sequence[Audit]) -> Columns:
     counts = results[0].counts
     columns = about(counts) | {r.problem.column: whole_numbers(r.truth) for r in results}
     for name, result in zip(names_of(results), results, strict=True):
-        columns |= result.own_columns(f"{name}_")
-    return beside(counts, columns | {"confidential": [reason(results[0].mark)] * counts.n})
+        columns |= result._own_columns(f"{name}_")
+    return with_kept(counts.kept, columns | {"confidential": [reason(results[0].mark)] * counts.n}, list(about(counts)))
 
 
 def _same_entities(results: Sequence[Audit]) -> None:

@@ -1,4 +1,4 @@
-"""What `sweep` returns, and what the curves of a plan share with it: the quantities of an audit against the noise."""
+"""The quantities of an audit against the noise: what `sweep` and `frontier` return, and what plans share with them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.errors import ParameterError
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, noise_words, number
-from fairpost.results.comparison import warnings_of
+from fairpost.results import documents
+from fairpost.results.audit import warnings_of
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, Saved, noise_words, number
+from fairpost.results.documents import one_line, told
 from fairpost.results.figures import Series, drawn
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
-from fairpost.results.reading import one_line
-from fairpost.results.schema import checked_schema, document
-from fairpost.results.targets import TARGETS, Targets, one_unit, unit_of
+from fairpost.results.targets import TARGETS, one_unit, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-__all__ = ["TARGETS", "Basis", "Curve", "Point", "Refused", "Targets", "curve_columns"]
 
 
 @dataclass(frozen=True)
@@ -46,21 +44,15 @@ class Basis:
         return cls(counts.n, counts.total, budget, shared, currency, warnings_of(counts))
 
     def to_dict(self) -> dict[str, Any]:
-        """The head of a document."""
-        return {
-            "counts": {"n": self.n, "total": self.total},
-            "budget": self.budget,
-            "group_budgets": self.group_budgets,
-            "currency": self.currency,
-            "warnings": list(self.warnings),
-        }
+        """The head of a document, by field."""
+        head = {name: getattr(self, name) for name in ("budget", "group_budgets", "currency", "warnings")}
+        return {"counts": {"n": self.n, "total": self.total}} | head
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Basis:
+    def told(cls, data: documents.Basis) -> Basis:
         """The inverse of `to_dict`."""
-        about = data["counts"]
-        rest = (data["budget"], data["group_budgets"], data["currency"], tuple(data["warnings"]))
-        return cls(about["n"], about["total"], *rest)
+        budgets = None if data.group_budgets is None else told(documents.GroupBudgets, data.group_budgets)
+        return cls(data.counts.n, data.counts.total, data.budget, budgets, data.currency, tuple(data.warnings))
 
     def amount(self, value: float, unit: str) -> str:
         """A number with its unit: "$500", "2.5 %", "12 people"."""
@@ -70,7 +62,7 @@ class Basis:
 
 
 @dataclass(frozen=True, repr=False)
-class Curve(Result):
+class Curve(Saved, Result):
     """The harm against the noise: what a sweep found, and where the engine refused."""
 
     points: tuple[Point, ...]
@@ -78,27 +70,21 @@ class Curve(Result):
     basis: Basis = field(default_factory=Basis)
     mark: str = CONFIDENTIAL
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """One row per point: the table of `--csv`."""
         return curve_columns(self.points, self.mark)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `fairpost sweep`."""
-        return (
-            document("sweep")
-            | {"mark": self.mark}
-            | self.basis.to_dict()
-            | {"points": [p.to_dict() for p in self.points], "refused": [r.to_dict() for r in self.refused]}
-        )
+        return documents.document("sweep", self, **self.basis.to_dict())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Curve:
         """The inverse of `to_dict`: everything that `fairpost sweep --json` writes."""
-        checked_schema(data, "sweep")
+        read = documents.read_document("sweep", data)
         with one_line("this sweep"):
-            points = tuple(Point.from_dict(p) for p in data["points"])
-            refused = tuple(Refused.from_dict(r) for r in data["refused"])
-            return cls(points, refused, Basis.from_dict(data), data["mark"])
+            points, refused = map(Point.told, read.points), map(Refused.told, read.refused)
+            return cls(tuple(points), tuple(refused), Basis.told(read), read.mark)
 
     def plot(self, quantity: str = "alpha") -> go.Figure:
         """The quantity (one of TARGETS) against epsilon, or against the noise where epsilon is not known."""
@@ -136,3 +122,93 @@ def figure(title: str, quantity: str, points: Sequence[Point], limit: float | No
         series.append(Series(name, x, ends[0], labels, ends[1], ends[2], joined=True))  # type: ignore[arg-type]
     axis = f"{TARGETS[quantity]} ({next(iter(units.values()))})" if units else TARGETS[quantity]
     return drawn(title, "epsilon" if promised else "noise", axis, series, limit=limit)
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """One point of the path: the rule with this threshold."""
+
+    threshold: float
+    """tau, in counts: below it a noisy count becomes 0. At 0 the rule is pos (or simplex) itself."""
+    point: Point
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return told(documents.Tradeoff, self)
+
+
+@dataclass(frozen=True, repr=False)
+class Frontier(Saved, Result):
+    """The path from no threshold to the best one, and the named rules beside it; all in one unit."""
+
+    rule: str
+    """pos-threshold or simplex-threshold."""
+    path: tuple[Tradeoff, ...]
+    """By growing threshold; alpha falls and the error grows along it."""
+    named: tuple[Point, ...]
+    """Rules to compare with, by name."""
+    refused: tuple[str, ...] = ()
+    """Thresholds that no engine could do, and why."""
+    mark: str = CONFIDENTIAL
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ParameterError(f"a frontier needs at least one point, got none: {'; '.join(self.refused)}")
+        points = (*(t.point for t in self.path), *self.named)
+        one_unit([(p.postprocess, p.unit) for p in points], "the rules of a frontier")
+
+    @property
+    def unit(self) -> str:
+        """What alpha and the error are in: money, people, share."""
+        return self.path[0].point.unit
+
+    def _columns(self) -> Columns:
+        """One row per threshold, then one per named rule (without a threshold)."""
+        columns = curve_columns([*(t.point for t in self.path), *self.named], self.mark)
+        return {"threshold": [*(t.threshold for t in self.path), *(None for _ in self.named)]} | columns
+
+    def to_dict(self) -> dict[str, Any]:
+        """`frontier` in the JSON of `fairpost audit --frontier`."""
+        return told(documents.Frontier, self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Frontier:
+        """The inverse of `to_dict`."""
+        return cls.told(documents.read(documents.Frontier, data, "a frontier"))
+
+    @classmethod
+    def told(cls, data: documents.Frontier) -> Frontier:
+        """The same of what has been read."""
+        path = tuple(Tradeoff(t.threshold, Point.told(t.point)) for t in data.path)
+        return cls(data.rule, path, tuple(map(Point.told, data.named)), tuple(data.refused))
+
+    def plot(self) -> go.Figure:
+        """Alpha against the root mean squared error: a line for the path, a mark for every named rule."""
+        points = [t.point for t in self.path]
+        labels = [f"{self.rule}, threshold {number(t.threshold)}" for t in self.path]
+        series = [_series(self.rule, points, labels, joined=True)]
+        series += [_series(p.postprocess, [p], [p.postprocess]) for p in self.named]
+        title = f"{self._head()}; {self.mark}"
+        return drawn(title, f"root mean squared error ({self.unit})", f"alpha ({self.unit})", series)
+
+    def _head(self) -> str:
+        return f"Fairness against accuracy, {self.rule}: {noise_words(self.path[0].point.mechanism)}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("unit", self.unit), *(("refused", line) for line in self.refused[:2])]
+
+    def _grid(self) -> Grid:
+        rows = [(number(t.threshold), self.rule, *_cells(t.point)) for t in self.path]
+        return ("threshold", "rule", "alpha", "RMSE", "P(0)", "by"), [
+            *rows,
+            *(("-", p.postprocess, *_cells(p)) for p in self.named),
+        ]
+
+
+def _cells(p: Point) -> tuple[str, ...]:
+    return number(p.alpha.value), number(p.rmse.value), f"{100 * p.zero.value:.3g} %", p.method
+
+
+def _series(name: str, points: list[Point], labels: list[str], *, joined: bool = False) -> Series:
+    ends = [[getattr(p.alpha, k) for p in points] for k in ("value", "low", "high")]
+    return Series(name, [p.rmse.value for p in points], ends[0], labels, ends[1], ends[2], joined=joined)

@@ -104,7 +104,7 @@ class Series:
 
 def drawn(title: str, x: str, y: str, series: Sequence[Series], *, limit: float | None = None) -> go.Figure:
     """All series in one figure; a pointed line at `limit`. Whoever points at a point sees the true values."""
-    go = needed("plotly.graph_objects", "plot()")
+    go = needed("plotly.graph_objects", "plot()", "plots")
     across = Axis.of(x, *(s.x for s in series))
     ends = [e for s in series for e in (s.y, s.low, s.high) if e is not None]
     up = Axis.of(y, *ends, *([] if limit is None else [limit]))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fairpost.accuracy import Estimate
 from fairpost.errors import ParameterError
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, known, label, noise_words, number
+from fairpost.results import documents
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, Saved, known, label, noise_words, number
 from fairpost.results.curves import Basis, figure
+from fairpost.results.documents import made, one_line, told
 from fairpost.results.points import Point, Refused, curve_columns, point_grid
-from fairpost.results.reading import one_line
-from fairpost.results.schema import checked_schema, document
 from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, one_unit, unit_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def rounded(value: float, digits: int, *, up: bool) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Result):
+class Plan(Saved, Result):
     """The most noise at which one post-processing meets all targets, with the curve that shows it."""
 
     targets: Targets
@@ -115,25 +115,13 @@ class Plan(Result):
         binding = self.binding
         return "it" if binding is None or len(self.targets.limits) == 1 else f"the limit on {TARGETS[binding]}"
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """One row per point of the curve: the table of `--csv`."""
         return curve_columns(self.curve, self.mark)
 
     def entry(self) -> dict[str, Any]:
         """The entry of `plans` in the JSON of `fairpost plan`."""
-        return {
-            "postprocess": self.postprocess,
-            "found": None if self.found is None else self.found.to_dict(),
-            "stated": None if self.stated is None else self.stated.to_dict(),
-            "ending": self.ending,
-            "again": self.again,
-            "binding": self.binding,
-            "verdicts": [v.to_dict() for v in self.verdicts],
-            "message": self.message,
-            "plain": self.plain,
-            "curve": [p.to_dict() for p in self.curve],
-            "refused": [r.to_dict() for r in self.refused],
-        }
+        return told(documents.PlanEntry, self)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `fairpost plan` for this rule alone."""
@@ -172,7 +160,7 @@ class Plan(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Plans(Result, Sequence[Plan]):
+class Plans(Saved, Result, Sequence[Plan]):
     """Plans of several post-processings for the same targets: a sequence, in the order asked for."""
 
     plans: tuple[Plan, ...]
@@ -261,32 +249,22 @@ class Plans(Result, Sequence[Plan]):
         amounts = (f"{SHORTLY[t]} {basis.amount(v, unit_of(t, unit))}" for t, v in limits.items())
         return " and ".join(amounts)
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """One row per point of every curve: the table of `--csv`."""
         return curve_columns(tuple(p for plan in self.plans for p in plan.curve), self.mark)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `fairpost plan`."""
-        return (
-            document("plan")
-            | {"mark": self.mark}
-            | self.basis.to_dict()
-            | {
-                "targets": self.targets.to_dict(),
-                "assumed": ["max_relative_rmse"] if self.assumed else [],
-                "verdict": self.verdict,
-                "plans": [p.entry() for p in self.plans],
-            }
-        )
+        assumed = ["max_relative_rmse"] if self.assumed else []
+        plans = [p.entry() for p in self.plans]
+        return documents.document("plan", self, assumed=assumed, plans=plans, **self.basis.to_dict())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plans:
         """The inverse of `to_dict`: everything that `fairpost plan --json` writes."""
-        checked_schema(data, "plan")
+        read: documents.Plan = documents.read_document("plan", data)
         with one_line("this plan"):
-            basis, targets, mark = Basis.from_dict(data), Targets.of(data["targets"]), data["mark"]
-            assumed = bool(data.get("assumed"))
-            return cls(tuple(_read(p, targets, basis, mark, assumed) for p in data["plans"]), mark)
+            return cls(tuple(_plan(p, read) for p in read.plans), read.mark)
 
     def plot(self, target: str | None = None) -> go.Figure:
         """A target (by default the first) against epsilon or the noise, one line per rule, with its limit."""
@@ -331,19 +309,16 @@ def _at(p: Plan) -> str:
     return f"at {'' if p.stated.epsilon is None else 'epsilon '}{_short(p)}{more}"
 
 
-def _read(data: Mapping[str, Any], targets: Targets, basis: Basis, mark: str, assumed: bool) -> Plan:
-    def point(name: str) -> Point | None:
-        return None if data[name] is None else Point.from_dict(data[name])
-
-    return Plan(
-        targets=targets,
-        found=point("found"),
-        stated=point("stated"),
-        curve=tuple(Point.from_dict(p) for p in data["curve"]),
-        refused=tuple(Refused.from_dict(r) for r in data["refused"]),
-        ending=data["ending"],
-        again=data["again"],
-        assumed=assumed,
-        basis=basis,
-        mark=mark,
+def _plan(data: documents.PlanEntry, document: documents.Plan) -> Plan:
+    return made(
+        Plan,
+        data,
+        targets=Targets.of(told(documents.Targets, document.targets)),
+        found=data.found and Point.told(data.found),
+        stated=data.stated and Point.told(data.stated),
+        curve=tuple(map(Point.told, data.curve)),
+        refused=tuple(map(Refused.told, data.refused)),
+        assumed=bool(document.assumed),
+        basis=Basis.told(document),
+        mark=document.mark,
     )

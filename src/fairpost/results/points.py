@@ -1,21 +1,56 @@
-"""One post-processing at one level of noise: what curves and plans are made of."""
+"""The numbers of an audit over all its entities, and one post-processing at one level of noise: what curves and plans are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fairpost import fairness
 from fairpost.accuracy import Estimate
 from fairpost.noise import Mechanism
-from fairpost.results.audit import Audit
-from fairpost.results.base import CONFIDENTIAL, Columns, Grid, label, number
-from fairpost.results.columns import reason
-from fairpost.results.cost import CostOfPrivacy
-from fairpost.results.reading import mechanism_from, one_line
+from fairpost.results import documents
+from fairpost.results.base import CONFIDENTIAL, Columns, Grid, label, number, reason
+from fairpost.results.documents import estimate, made, told
+from fairpost.results.targets import NONE, Outcome, Targets, Verdict, together
 
-PLAIN = ("epsilon", "postprocess", "task", "method", "unit", "note", "names")
-"""Fields of a point that stand in its JSON as they are."""
+if TYPE_CHECKING:
+    from fairpost.results.audit import Audit
+
+
+@dataclass(frozen=True)
+class CostOfPrivacy:
+    """Definition 5: what must be added to the budget so that nobody expects less than their due."""
+
+    share: Estimate
+    """As a share of the budget."""
+    amount: Estimate | None
+    """In money, where a budget was given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON: the values, and the intervals around them."""
+        share, amount = self.share, self.amount
+        value = None if amount is None else amount.value
+        return told(
+            documents.CostOfPrivacy, share=share.value, amount=value, share_interval=share, amount_interval=amount
+        )
+
+    @classmethod
+    def told(cls, data: documents.CostOfPrivacy | None) -> CostOfPrivacy | None:
+        """The inverse of `to_dict`."""
+        return None if data is None else cls(data.share_interval.estimate, estimate(data.amount_interval))
+
+    def __str__(self) -> str:
+        """The share of the budget, and the money where there is some."""
+        amount = "" if self.amount is None else f" = {number(self.amount.value)}"
+        return f"{number(100 * self.share.value)} % of the budget{amount} ({self.share.kind})"
+
+
+def attained(found: Estimate, who: str | None) -> dict[str, Any]:
+    """A number in JSON, with the id of the entity that attains it."""
+    return found.to_dict() | {"id": who}
 
 
 @dataclass(frozen=True)
@@ -52,32 +87,48 @@ class Point:
     total_off: Estimate | None = None
     """What all outputs add up to in expectation, less what everybody is due; None in a document that does not say."""
 
+    targets: Targets = NONE
+    """What must not be exceeded."""
+
     @classmethod
     def of(cls, result: Audit, epsilon: float | None = None) -> Point:
         """The point of one result."""
-        (loss, loser), (relative, due) = result.largest_loss, result.largest_relative_loss
-        said = dict.fromkeys(i for i in (*result.alpha_pair, loser, due) if i is not None)
+        r, (loss, loser), (relative, due) = result, result.loc.largest_loss, result.loc.largest_relative_loss
+        said = dict.fromkeys(i for i in (*r.alpha_pair, loser, due) if i is not None)
+        per = 1.0 if r.money is None or r.budget is None else r.budget
+        rmse = r.moments.rmse
         return cls(
-            mechanism=result.mechanism,
+            mechanism=r.mechanism,
             epsilon=epsilon,
-            postprocess=result.postprocess,
-            task=result.task,
-            method=result.method,
-            unit=result.unit,
-            alpha=result.alpha.scaled(result.per),
-            alpha_pair=result.alpha_pair,
-            total_off=result.total_off.scaled(result.per),
-            cost=result.cost_of_privacy,
-            loss=loss.scaled(result.per),
+            postprocess=r.postprocess,
+            task=r.problem.task,
+            method=r.method,
+            unit=r.problem.measured_in(r.budget),
+            alpha=r.alpha.scaled(per),
+            alpha_pair=r.alpha_pair,
+            total_off=r.loc.total_off.scaled(per),
+            cost=r.cost_of_privacy,
+            loss=loss.scaled(per),
             loser=loser,
             relative_loss=relative,
             relative_loser=due,
-            rmse=result.rmse.scaled(result.per),
-            relative_rmse=result.relative_rmse,
-            zero=result.mean_zero,
-            note=result.note,
-            names={i: name for i in said if (name := result.name_of(i)) != i},
+            rmse=rmse.scaled(per),
+            relative_rmse=fairness.relative_estimate(rmse, float(np.mean(r.truth)), r.counts.n),
+            zero=r.moments.mean_zero,
+            note=r.engine.note,
+            names={i: name for i in said if (name := r.loc.name(i)) != i},
+            targets=r.targets,
         )
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Whether each of `targets` is met, with what was reached."""
+        return self.targets.judge(self)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """All targets together: passes, fails or unsure; None without targets."""
+        return together(v.outcome for v in self.verdicts) if self.targets else None
 
     def name(self, label: str) -> str:
         """What people call the entity with this id."""
@@ -99,47 +150,19 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """The point as plain data, for JSON."""
-        return {
-            "mechanism": self.mechanism.describe(),
-            "epsilon": self.epsilon,
-            "postprocess": self.postprocess,
-            "task": self.task,
-            "method": self.method,
-            "accuracy": self.alpha.kind,
-            "unit": self.unit,
-            "alpha": self.alpha.to_dict(),
-            "alpha_pair": list(self.alpha_pair),
-            "total_off": None if self.total_off is None else self.total_off.to_dict(),
-            "largest_loss": self.loss.to_dict() | {"id": self.loser},
-            "largest_relative_loss": self.relative_loss.to_dict() | {"id": self.relative_loser},
-            "cost_of_privacy": None if self.cost is None else self.cost.to_dict(),
-            "rmse": self.rmse.to_dict(),
-            "relative_rmse": None if self.relative_rmse is None else self.relative_rmse.to_dict(),
-            "zero": self.zero.to_dict(),
-            "note": self.note,
-            "names": dict(self.names),
-        }
+        return told(
+            documents.Point,
+            self,
+            accuracy=self.alpha.kind,
+            loss=attained(self.loss, self.loser),
+            relative_loss=attained(self.relative_loss, self.relative_loser),
+        )
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Point:
+    def told(cls, data: documents.Point) -> Point:
         """The inverse of `to_dict`."""
-        with one_line("a point of a curve"):
-            cost, (most, least) = data["cost_of_privacy"], data["alpha_pair"]
-            return cls(
-                mechanism=mechanism_from(data["mechanism"]),
-                alpha=Estimate.from_dict(data["alpha"]),
-                total_off=None if data.get("total_off") is None else Estimate.from_dict(data["total_off"]),
-                alpha_pair=(most, least),
-                cost=None if cost is None else CostOfPrivacy.from_dict(cost),
-                loss=Estimate.from_dict(data["largest_loss"]),
-                loser=data["largest_loss"]["id"],
-                relative_loss=Estimate.from_dict(data["largest_relative_loss"]),
-                relative_loser=data["largest_relative_loss"]["id"],
-                rmse=Estimate.from_dict(data["rmse"]),
-                relative_rmse=None if data.get("relative_rmse") is None else Estimate.from_dict(data["relative_rmse"]),
-                zero=Estimate.from_dict(data["zero"]),
-                **{k: data[k] for k in PLAIN},
-            )
+        loss, relative = data.loss, data.relative_loss
+        return made(cls, data, cost=CostOfPrivacy.told(data.cost), loser=loss.id, relative_loser=relative.id)
 
 
 @dataclass(frozen=True)
@@ -153,18 +176,12 @@ class Refused:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {
-            "mechanism": self.mechanism.describe(),
-            "epsilon": self.epsilon,
-            "postprocess": self.postprocess,
-            "reason": self.reason,
-        }
+        return told(documents.Refused, self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Refused:
+    def told(cls, data: documents.Refused) -> Refused:
         """The inverse of `to_dict`."""
-        with one_line("a refusal"):
-            return cls(mechanism_from(data["mechanism"]), data["epsilon"], data["postprocess"], data["reason"])
+        return made(cls, data)
 
 
 ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
@@ -174,10 +191,10 @@ def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
     """One row per point; alpha, losses and rmse are in the unit that `unit` says, what is relative in parts of 1."""
     costs = [p.cost for p in points]
     columns: Columns = {
-        "postprocess": [p.postprocess for p in points],
+        "rule": [p.postprocess for p in points],
         "epsilon": [p.epsilon for p in points],
-        "spread": [p.mechanism.spread for p in points],
-        "method": [p.method for p in points],
+        "scale": [p.mechanism.spread for p in points],
+        "engine": [p.method for p in points],
         "unit": [p.unit for p in points],
     }
     quantities: dict[str, list[Estimate] | list[Estimate | None]] = {
@@ -194,7 +211,7 @@ def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
         "loses_most": [p.loser for p in points],
         "loses_most_relatively": [p.relative_loser for p in points],
         "cost_share": [None if c is None else c.share.value for c in costs],
-        "cost_amount": [None if c is None or c.amount is None else c.amount.value for c in costs],
+        "cost_money": [None if c is None or c.amount is None else c.amount.value for c in costs],
         "zero": [p.zero.value for p in points],
         "confidential": [reason(mark)] * len(points),
     }

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpost.results.base import Columns, Numbers, Result, label, number
-from fairpost.results.columns import with_kept
+from fairpost.results import documents
+from fairpost.results.base import Columns, Numbers, Result, label, number, with_kept
 from fairpost.results.figures import Series, drawn
-from fairpost.results.schema import document
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -97,7 +96,7 @@ class Projection(Numbers, Result):
             "sum_change": float(np.sum(self.rounded)) - float(np.sum(self.values)),
         }
 
-    def columns(self) -> Columns:
+    def _columns(self) -> Columns:
         """One row per entity: the table of `fairpost project --csv`."""
         columns = self._about
         columns |= {"noisy_count": self.noisy, "count": self.values}
@@ -113,19 +112,11 @@ class Projection(Numbers, Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `fairpost project`."""
-        columns = self._about | {"noisy_count": self.noisy.tolist(), "count": self.counts.tolist()}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        if self.kept:
-            for row, values in zip(rows, zip(*self.kept.values(), strict=True), strict=True):
-                row["kept"] = dict(zip(self.kept, values, strict=True))
-        return document("project") | {
-            "postprocess": self.postprocess,
-            "counts": {"n": self.n},
-            "totals": self.totals,
-            "changes": self.changes,
-            "rounding": self.rounding,
-            "entities": rows,
-        }
+        numbers: Columns = {"noisy_count": self.noisy, "count": self.counts}
+        kept = {"kept": documents.rows(self.kept) if self.kept else None}
+        return documents.document(
+            "project", self, counts={"n": self.n}, entities=documents.rows(self._about | numbers | kept)
+        )
 
     def plot(self) -> go.Figure:
         """How far each count was moved, against the noisy count."""

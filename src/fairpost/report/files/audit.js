@@ -144,7 +144,7 @@ function tableModel() {
     D.results.forEach((r) => {
       const p = r.name.replace(/-/g, "_");
       list.push(numbers(`${p}_due`, "", r.truth, number), numbers(`${p}_bias`, "", r.bias, number), numbers(`${p}_relative`, "", r.relative, number));
-      if (r.money) list.push({ key: `${p}_money`, value: (i) => r.bias[c(i)] * r.per });
+      if (r.money) list.push({ key: `${p}_bias_money`, value: (i) => r.bias[c(i)] * r.per });
       list.push(numbers(`${p}_zero`, "", r.zero, number));
     });
     return list;
