@@ -13,7 +13,8 @@ districts = synthetic_districts(2000)
 noise = fp.Laplace.from_epsilon(0.01)
 
 for result in fp.compare(districts, noise, ["baseline", "pos"], budget=BUDGET):
-    loss, who = result.loc.largest_loss
+    loss = result.largest_loss
+    who = loss.id
     print(f"{result.postprocess}: district {who} expects to lose ${loss.value * BUDGET:,.0f} a year;")
     print(f"    the cost of privacy is ${result.cost_of_privacy.amount.value:,.0f}")
 

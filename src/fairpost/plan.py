@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from typing import Any, Unpack, overload
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import ArrayLike
 
 from fairpost import cancel
@@ -23,9 +24,9 @@ from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
 from fairpost.problems import Problem
 from fairpost.results.audit import Audit
-from fairpost.results.curves import Basis, Curve, Frontier, Tradeoff
+from fairpost.results.curves import Basis, Curve, Frontier
+from fairpost.results.documents import Point, Refused, Tradeoff
 from fairpost.results.plans import SHORT, Ending, Plan, Plans, rounded
-from fairpost.results.points import Point, Refused
 from fairpost.results.targets import USUAL_ERROR, Targets, one_unit
 from fairpost.rules import PostProcessing
 
@@ -264,7 +265,7 @@ class _Search:
         for mechanism, epsilon in self._short(best):
             points = sweep(self.x, [mechanism], [self.which], **self.same).points
             if points and self.meets(points[0]):
-                return replace(points[0], epsilon=epsilon)
+                return structs.replace(points[0], epsilon=epsilon)
         return best
 
     def _short(self, best: Point) -> Iterator[tuple[Mechanism, float | None]]:

@@ -200,11 +200,11 @@ def test_a_bound_that_says_little_is_known_to():
     """The upper bound is the difference of the counts under large noise, and sharp under little."""
     counts = fp.Counts(np.r_[np.arange(200.0), 82_797.0])
     wild, calm = (fp.audit(counts, fp.Laplace(b), "simplex") for b in (1000.0, 1.0))
-    assert wild.bounds.theorem == wild.bounds.spread == 82_797
-    assert wild.bounds.says_little(wild.alpha.value)
-    assert calm.bounds.theorem < 10 * calm.alpha.value
-    assert not calm.bounds.says_little(calm.alpha.value)
-    assert calm.bounds.says_little(calm.bounds.theorem / 11)
+    assert wild.rule.bounds.theorem == wild.rule.bounds.spread == 82_797
+    assert wild.rule.bounds.says_little(wild.alpha.value)
+    assert calm.rule.bounds.theorem < 10 * calm.alpha.value
+    assert not calm.rule.bounds.says_little(calm.alpha.value)
+    assert calm.rule.bounds.says_little(calm.rule.bounds.theorem / 11)
 
 
 @pytest.mark.parametrize("scale", [0.4, 3.0, 1000.0])

@@ -461,7 +461,7 @@ def budget(run, command):
         if command == "audit":
             assert done.numbers("baseline_bias_money") == (result.bias * b).tolist()
         else:
-            assert first(done, command)["largest_loss"]["value"] == result.loc.largest_loss[0].value * b
+            assert first(done, command)["largest_loss"]["value"] == result.largest_loss.value * b
             assert done.numbers("cost_money")[0] == result.cost_of_privacy.amount.value
     assert pair[0].screen != pair[1].screen
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
@@ -780,8 +780,8 @@ def quantity(scale, name):
     r = fp.audit(counts(), fp.Laplace(scale), "baseline", budget=1000.0)
     ends = {
         "alpha": r.alpha.scaled(1000.0),
-        "loss": r.loc.largest_loss[0].scaled(1000.0),
-        "relative-loss": r.loc.largest_relative_loss[0].scaled(100.0),
+        "loss": r.largest_loss.scaled(1000.0),
+        "relative-loss": r.relative.largest_loss.scaled(100.0),
         "cost": r.cost_of_privacy.amount,
         "rmse": r.moments.rmse.scaled(1000.0),
         "relative-rmse": r.moments.rmse.scaled(100.0 * counts().n),  # the mean of what is due is 1 / n of the budget

@@ -68,7 +68,7 @@ def test_audit_under_a_law_in_words_json_csv_and_page(run, tmp_path):
     done = run("audit", *FILE, *words, *both, *files)
     assert done.exit_code == 0, done.stderr
     found = fp.audit(counts(), fp.DiscreteLaplace(10.0), "as-written", programme="title1-targeted", budget=1e6)
-    wrong, due = found.loc.wrong, int(np.count_nonzero(found.truth))
+    wrong, due = found.overall.wrong, int(np.count_nonzero(found.truth))
     assert f"Of {due} eligible entities" in done.stdout
     assert "are expected to be left out by noise, and" in done.stdout
     assert f"errs less than {100 / (1 + np.exp(0.1)):.2f} % of the jump" in done.stdout.replace("\u00a0", " ")

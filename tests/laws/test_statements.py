@@ -118,9 +118,9 @@ def test_lemma_3_both_sides_and_lemma_4(name, case):
 def test_theorem_1_brackets_alpha(name, case):
     counts = fp.Counts(COUNTS[case])
     result = fp.audit(counts, MECHANISMS[name], "simplex", engine="exact")
-    assert result.bounds.lower - result.bounds.error <= result.alpha.high
-    assert result.alpha.low <= result.bounds.upper + result.bounds.error
-    assert result.bounds.upper <= result.bounds.theorem <= result.bounds.spread + 1e-300
+    assert result.rule.bounds.lower - result.rule.bounds.error <= result.alpha.high
+    assert result.alpha.low <= result.rule.bounds.upper + result.rule.bounds.error
+    assert result.rule.bounds.upper <= result.rule.bounds.theorem <= result.rule.bounds.spread + 1e-300
     if result.alpha.value > 0:  # Lemma 3: the smallest count gains most, the largest loses most
         most, least = (counts.values[counts.ids.index(label)] for label in result.alpha_pair)
         assert most == counts.values.min()
@@ -142,7 +142,7 @@ def test_theorem_1_brackets_alpha_under_discrete_noise(name, case):
 def test_example_centroid_is_fair(name, n):
     result = fp.audit(fp.Counts(np.full(n, 2.0)), MECHANISMS[name], "simplex", engine="exact")
     assert result.alpha.value == 0
-    assert result.bounds.lower == result.bounds.upper == 0
+    assert result.rule.bounds.lower == result.rule.bounds.upper == 0
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -158,8 +158,8 @@ def test_example_non_centroid_is_unfair(name, case):
 def test_example_hawaii_one_county_at_risk(mechanism):
     """With one county at risk alpha = n/(n-1) x lower, and Theorem 1's upper bound is 2 x lower."""
     result = fp.audit(fp.Counts(HAWAII), mechanism, "simplex", engine="exact")
-    lower = result.bounds.lower
-    assert result.bounds.theorem == pytest.approx(2 * lower, rel=1e-12)
+    lower = result.rule.bounds.lower
+    assert result.rule.bounds.theorem == pytest.approx(2 * lower, rel=1e-12)
     assert result.alpha.value == pytest.approx(1.25 * lower, rel=1e-8)
 
 

@@ -167,7 +167,7 @@ def test_every_number_has_an_accuracy_of_its_kind() -> None:
             result.alpha.kind,
         } == {kind}
         assert result.cost_of_privacy.share.kind == kind
-        assert result.loc.largest_loss[0].kind == kind
+        assert result.largest_loss.kind == kind
         for known in (result.accuracy, result.moments.mse_accuracy, result.moments.zero_accuracy):
             assert known.half_width.shape == (60,)
             assert (known.half_width >= 0).all()

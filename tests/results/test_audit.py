@@ -50,12 +50,12 @@ def test_the_result_carries_everything():
     assert result.alpha.low <= result.alpha.value <= result.alpha.high
     assert result.alpha.high - result.alpha.low <= 2e-6 * result.alpha.value
     assert result.alpha_pair == ("Kalawao", "Honolulu")
-    assert result.bounds.lower <= result.alpha.value <= result.bounds.upper + result.bounds.error
+    assert result.rule.bounds.lower <= result.alpha.value <= result.rule.bounds.upper + result.rule.bounds.error
     assert result.cost_of_privacy is None
     assert result.money is None
     assert result.mark == CONFIDENTIAL
-    assert [s.label for s in result.loc.by_group()] == ["small", "large"]
-    assert sum(s.n for s in result.loc.by_size()) == 5
+    assert [s.label for s in result.overall.by_group()] == ["small", "large"]
+    assert sum(s.n for s in result.overall.by_size()) == 5
     assert result.rule.expected_T.low > 0
 
 
@@ -331,7 +331,7 @@ def added_by_clipping(x, b):
 def test_clipping_adds_to_the_total_what_it_cuts_off(engine):
     x = fp.Counts(np.arange(200) % 37, groups=[f"g{k % 3}" for k in range(200)])
     r = fp.audit(x, fp.Laplace(8.0), "nonnegative", engine=engine)
-    off = r.loc.total_off
+    off = r.total_off
     assert off.low <= added_by_clipping(x.values, 8.0) <= off.high
     assert (off.kind, off.half_width < 1e-9) == (("bound", True) if engine == "exact" else ("interval", False))
     assert off.half_width <= 0.02 * off.value < float(r.half_width.sum()) or engine == "exact"
@@ -342,7 +342,7 @@ def test_clipping_adds_to_the_total_what_it_cuts_off(engine):
     assert point.total_off == off
     assert point.to_dict()["total_off"] == off.to_dict()
     again = fp.Comparison.from_dict(json.loads(json.dumps(fp.Comparison((r,)).to_dict(entities=True))))[0]
-    assert (again.loc.total_off, again.rule.kept) == (off, None)
+    assert (again.total_off, again.rule.kept) == (off, None)
 
 
 KEEP = ("sum", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold")
@@ -355,7 +355,7 @@ KEEP = ("sum", "simplex", "simplex-threshold", "baseline", "pos", "pos-threshold
 def test_a_rule_that_keeps_the_total_is_off_by_0_without_any_error(which, by_group, engine):
     """By construction, so simulated or not; of each group where each keeps its own. Decimals add up to rounding, and to 0 here."""
     r = fp.audit(DECIMALS, fp.Laplace(3.0), which, by_group=by_group, engine=engine)
-    assert (r.loc.total_off.low, r.loc.total_off.value, r.loc.total_off.high) == (0.0, 0.0, 0.0)
+    assert (r.total_off.low, r.total_off.value, r.total_off.high) == (0.0, 0.0, 0.0)
     assert r.to_dict()["total_off"]["kept"] == [0.0] * (2 if by_group else 1)
     assert abs(r.bias.sum()) <= r.half_width.sum() + 1e-12
     if by_group:
@@ -366,10 +366,10 @@ def test_a_rule_that_keeps_the_total_is_off_by_0_without_any_error(which, by_gro
 
 def test_a_total_that_is_not_the_true_one_is_off_by_the_difference():
     x = fp.Counts([3, 40, 5, 60], groups=list("abab"))
-    assert fp.audit(x, fp.Laplace(10.0), "simplex", total=100).loc.total_off == fp.Estimate(-8.0, -8.0, -8.0)
+    assert fp.audit(x, fp.Laplace(10.0), "simplex", total=100).total_off == fp.Estimate(-8.0, -8.0, -8.0)
     own = fp.Simplex({"a": 10.0, "b": 90.0}, Partition.of(x.groups))
     r = fp.audit(x, fp.Laplace(10.0), own)
-    assert (r.loc.total_off.value, r.rule.kept) == (-8.0, (2.0, -10.0))
+    assert (r.total_off.value, r.rule.kept) == (-8.0, (2.0, -10.0))
     assert [g.bias.value for g in r.groups] == [2.0, -10.0]
     other = fp.Simplex([10.0, 90.0], Partition.of(list("aabb")))  # groups that are not those of the counts
     r = fp.audit(x, fp.Laplace(10.0), other)
@@ -382,21 +382,21 @@ def test_sums_of_entities_keep_the_total_where_they_cover_everybody_once():
     whole = AffineNonnegative(np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]]), np.array([7.0, 11.0]))
     part = AffineNonnegative(np.array([[1.0, 1, 0, 0]]), np.array([7.0]))
     kept, open_ = (fp.audit(x, fp.Laplace(4.0), pi, engine="monte-carlo", runs=2000) for pi in (whole, part))
-    assert kept.loc.total_off == fp.Estimate(0.0, 0.0, 0.0)
-    assert open_.loc.total_off.low > 0  # what is clipped of the other two is added
+    assert kept.total_off == fp.Estimate(0.0, 0.0, 0.0)
+    assert open_.total_off.low > 0  # what is clipped of the other two is added
 
 
 @pytest.mark.parametrize(("which", "blocks"), [("nonnegative", 1), ("nonnegative", 20), ("sum-clipped", 20)])
 def test_the_interval_of_a_simulated_total_covers(which, blocks):
     """In 95 % of simulations (120 of them: fewer than 107 with chance 0.003 where it is 95 %), and not by being wide."""
     x = fp.Counts([0, 1, 1, 3, 8, 20, 20, 90, 400])
-    truth = fp.audit(x, fp.Laplace(6.0), which, engine="exact").loc.total_off.value
+    truth = fp.audit(x, fp.Laplace(6.0), which, engine="exact").total_off.value
     if which == "nonnegative":
         assert truth == pytest.approx(added_by_clipping(x.values, 6.0), rel=1e-12)
     found = [
         fp.audit(
             x, fp.Laplace(6.0), which, engine=fp.MonteCarlo(400, seed=s, block=400 // blocks, threads=1)
-        ).loc.total_off
+        ).total_off
         for s in range(120)
     ]
     assert sum(e.low <= truth <= e.high for e in found) >= 107

@@ -7,6 +7,7 @@ import pytest
 
 import fairpost as fp
 from fairpost.accuracy import Estimate
+from fairpost.results import Extreme
 from support.six_districts import NOISE, X
 
 
@@ -15,25 +16,25 @@ def test_a_bias_relative_to_what_is_due_has_its_own_interval(found):
     exact = found[1]
     due = X.values * X.weights / (X.values * X.weights).sum()
     for r in (exact, drawn):
-        assert np.isnan(r.loc.relative[0])
-        assert np.isnan(r.loc.relative_half_width[0])
-        assert r.loc.relative_of(0) is None
-        assert r.loc.relative[1:] == pytest.approx(r.bias[1:] / due[1:], rel=1e-13)
-        assert (r.loc.relative_half_width[1:] >= r.half_width[1:] / r.truth[1:]).all()
-        assert r.loc.relative_of(3) == Estimate.around(
-            float(r.loc.relative[3]), float(r.loc.relative_half_width[3]), r.accuracy.kind
+        assert np.isnan(r.relative[0])
+        assert np.isnan(r.relative.half_width[0])
+        assert r.relative.of(0) is None
+        assert r.relative[1:] == pytest.approx(r.bias[1:] / due[1:], rel=1e-13)
+        assert (r.relative.half_width[1:] >= r.half_width[1:] / r.truth[1:]).all()
+        assert r.relative.of(3) == Estimate.around(
+            float(r.relative[3]), float(r.relative.half_width[3]), r.accuracy.kind
         )
     # simultaneous intervals of simulation hold the exact values (they fail with chance 0.05; the seed is fixed)
-    assert (np.abs(drawn.loc.relative - exact.loc.relative)[1:] <= drawn.loc.relative_half_width[1:]).all()
-    loss, who = exact.loc.largest_relative_loss
-    assert who == X.ids[1 + int(np.argmin(exact.loc.relative[1:]))] != exact.loc.largest_loss[1]
-    assert (loss.low, loss.value, loss.high) == pytest.approx([-exact.loc.relative[1:].min()] * 3, rel=1e-5)
+    assert (np.abs(drawn.relative - exact.relative)[1:] <= drawn.relative.half_width[1:]).all()
+    loss = exact.relative.largest_loss
+    assert loss.id == X.ids[1 + int(np.argmin(exact.relative[1:]))] != exact.largest_loss.id
+    assert (loss.low, loss.value, loss.high) == pytest.approx([-exact.relative[1:].min()] * 3, rel=1e-5)
     assert loss.low < loss.value < loss.high
 
 
 def test_where_nobody_is_due_anything_there_is_no_relative_loss():
     r = fp.audit([0, 0, 0], NOISE, "nonnegative")
-    assert r.loc.largest_relative_loss == (Estimate(0.0, 0.0, 0.0), None)
+    assert r.relative.largest_loss == Extreme(0.0, 0.0, 0.0, id=None)
     assert json.loads(json.dumps(r.to_dict()))["largest_relative_loss"]["id"] is None
 
 

@@ -21,8 +21,8 @@ def test_groups_are_sums_with_the_entity_that_loses_most(found):
             worst = X.ids.index(g.worst)
             assert mine[worst]
             assert r.bias[worst] == r.bias[mine].min()
-            assert g.worst_bias == r.loc.bias(worst)
-            assert g.worst_relative == r.loc.relative_of(worst)
+            assert g.worst_bias.value == r.bias[worst]
+            assert g.worst_relative == r.relative.of(worst)
             assert g.rmse.value == pytest.approx(np.sqrt(r.moments.mse[mine].mean()), rel=1e-12)
     assert sum(g.bias.value for g in found[1].groups) == pytest.approx(0, abs=1e-9)
     assert fp.audit([1, 2], NOISE, "pos").groups == ()

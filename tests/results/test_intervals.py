@@ -54,7 +54,8 @@ def test_intervals_of_a_result_come_from_what_holds_for_all_biases_together(engi
     assert (cost.share.low, cost.share.value, cost.share.high) == pytest.approx((low, value, high), rel=1e-12)
     assert cost.share.low < cost.share.value < cost.share.high
     assert (cost.amount.low, cost.amount.high) == pytest.approx((1e6 * low, 1e6 * high), rel=1e-12)
-    loss, who = result.loc.largest_loss
+    loss = result.largest_loss
+    who = loss.id
     assert loss.value == -result.bias.min()
     assert loss.low == pytest.approx(np.max(-(result.bias + half)), rel=1e-12)
     assert loss.high == pytest.approx(np.max(-(result.bias - half)), rel=1e-12)

@@ -64,7 +64,7 @@ def test_no_noise_can_and_every_noise_can():
 
 def test_a_curve_that_dips_again_is_told(monkeypatch):
     """Alpha against noise up, down, up: the answer is the end of the first stretch that meets the target."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from fairpost.accuracy import Estimate
     from fairpost.results import Curve

@@ -37,13 +37,13 @@ def test_verdicts_are_in_the_unit_of_their_limit(found):
         loss, relative = r.overall.verdicts
         assert (loss.unit, relative.unit) == ("money", "percent")
         assert loss.reached.value == pytest.approx(-MONEY * r.bias.min(), rel=1e-12)
-        assert relative.reached.value == pytest.approx(100 * np.nanmax(-r.loc.relative), rel=1e-12)
-        assert (loss.who, relative.who) == (r.loc.largest_loss[1], r.loc.largest_relative_loss[1])
+        assert relative.reached.value == pytest.approx(100 * np.nanmax(-r.relative), rel=1e-12)
+        assert (loss.who, relative.who) == (r.largest_loss.id, r.relative.largest_loss.id)
     share = fp.audit(X, NOISE, "pos", targets=fp.Targets(max_alpha=0.01, max_rmse=1.0, max_cost=1.0))
     assert [v.unit for v in share.overall.verdicts] == ["share"] * 3
     assert share.overall.verdicts[0].reached == share.alpha
     assert (baseline.overall.outcome, pos.overall.outcome) == tuple(
-        "passes" if -MONEY * r.bias.min() <= 200 and np.nanmax(-r.loc.relative) <= 0.04 else "fails" for r in found
+        "passes" if -MONEY * r.bias.min() <= 200 and np.nanmax(-r.relative) <= 0.04 else "fails" for r in found
     )
     assert fp.audit(X, NOISE, "pos").overall.outcome is None
 

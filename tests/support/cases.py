@@ -155,10 +155,10 @@ def compared(case: Case, result: fp.Audit) -> dict[str, tuple[float, float]]:
         share = result.cost_of_privacy.share
         one("cost", share.value, share.half_width, share.kind)
     for key in ("lower", "upper"):
-        if key in value and result.bounds is not None:
+        if key in value and result.rule.bounds is not None:
             known_to = {**known_to, key: 1e-10 * value[key]}
-            bound = result.bounds.lower if key == "lower" else result.bounds.theorem
-            one(key, bound, result.bounds.error, "bound")
+            bound = result.rule.bounds.lower if key == "lower" else result.rule.bounds.theorem
+            one(key, bound, result.rule.bounds.error, "bound")
     return {key: (off, room) for key, (off, _, room) in found.items()}
 
 

@@ -23,6 +23,7 @@ from fairpost.report.verdicts import (
 )
 from fairpost.results import Frontier, Point
 from fairpost.results.audit import Audit
+from fairpost.results.base import name_by_id
 
 __all__ = ["COUNTS", "SHARES", "Grid", "console", "remark", "say", "show", "unit_of", "verdict_lines"]
 
@@ -107,7 +108,7 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
         shown(unit, r.alpha.scaled(factor)),
         total_off(r, currency),
         *(
-            f"{cut(r.loc.name(label), label)} {bias}"
+            f"{cut(name_by_id(r.counts, label), label)} {bias}"
             for label, bias in zip(r.alpha_pair, ends(r, currency), strict=True)
         ),
         _relative(r),
@@ -121,7 +122,7 @@ def _compared(r: Audit, currency: str) -> tuple[str, ...]:
 def total_off(r: Audit, currency: str) -> str:
     """By how much the total is off, with its sign; 0 where it is kept."""
     unit, factor = total_unit(r, currency)
-    return shown(unit, r.loc.total_off.scaled(factor), signed=True)
+    return shown(unit, r.total_off.scaled(factor), signed=True)
 
 
 def cut(name: str, label: str) -> str:
@@ -131,7 +132,7 @@ def cut(name: str, label: str) -> str:
 
 def _relative(r: Audit) -> str:
     """What the entity that loses most loses, in percent of what it is due; "-" where nothing is due."""
-    found = None if r.problem.unit == "decision" else r.loc.relative_of(r.counts.ids.index(r.alpha_pair[1]))
+    found = None if r.problem.unit == "decision" else r.relative.of(r.counts.ids.index(r.alpha_pair[1]))
     return "-" if found is None else shown(PARTS, found, signed=True)
 
 
@@ -154,7 +155,7 @@ def groups(result: Audit, currency: str) -> Grid | None:
             unit.show(g.bias.value * factor, half(g.bias) * factor / 10, signed=True),
             "-" if g.relative is None else shown(PARTS, g.relative, signed=True),
             shown(unit, g.alpha.scaled(factor)),
-            f"{cut(result.loc.name(g.worst), g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
+            f"{cut(name_by_id(result.counts, g.worst), g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
             "-" if g.worst_relative is None else shown(PARTS, g.worst_relative, signed=True),
         )
         for g in found[:GROUPS]
@@ -184,7 +185,7 @@ def ends(result: Audit, currency: str) -> tuple[str, str]:
     """The biases of alpha's pair, in money where there is some, with no more digits than their error supports."""
     unit, factor = unit_of(result, currency)
     places = [result.counts.ids.index(label) for label in result.alpha_pair]
-    biases = [(float(result.bias[i]) * factor, float(result.half_width[i]) * factor / 10) for i in places]
+    biases = [(float(result.bias[i]) * factor, float(result.accuracy.half_width[i]) * factor / 10) for i in places]
     most, least = (unit.show(bias, error, signed=True) for bias, error in biases)
     return most, least
 
@@ -203,8 +204,8 @@ def sentences(result: Audit, currency: str) -> list[str]:
     most, least = ends(result, currency)
     gainer, loser = (named(result, label) for label in result.alpha_pair)
     lines = [f"{result.postprocess}: in expectation {gainer} gets {most} and {loser} {least}, compared with the truth."]
-    if result.bounds is not None:
-        b = result.bounds
+    if result.rule.bounds is not None:
+        b = result.rule.bounds
         least, most = COUNTS.show(b.lower, toward=-1), COUNTS.show(b.theorem, toward=1)
         sharper = "" if b.sharper is None else f"; with E[T], Lemma 3 gives at most {COUNTS.show(b.sharper, toward=1)}"
         lines.append(f"  Theorem 1: alpha is between {least} and {most}{sharper}.")
@@ -230,7 +231,7 @@ def sentences(result: Audit, currency: str) -> list[str]:
 
 def loose(result: Audit) -> str:
     """Why Theorem 1 says little where its upper bound is far above alpha."""
-    b, alpha = result.bounds, result.alpha
+    b, alpha = result.rule.bounds, result.alpha
     assert b is not None
     if b.theorem >= b.spread:
         why = "its upper bound is the difference between the largest and the smallest count"

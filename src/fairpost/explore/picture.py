@@ -99,7 +99,7 @@ def figures(view: View, s: Shown, times: Ints, rows: Ints, counts: Counts, choic
     zero = float(np.sum(times * s.zero) / np.sum(times))
     alpha = float(s.bias[high] - s.bias[low])
     error = 0.0 if s.error is None else float(np.max(s.error))
-    off = view.result.loc.total_off
+    off = view.result.total_off
     if s.error is None:
         off = Estimate.around(float(np.sum(times * s.bias)) if view.result.rule.kept is None else off.value, 0.0)
     total = Unit() if view.about == "decision" else view.shown

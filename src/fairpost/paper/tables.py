@@ -133,7 +133,7 @@ class County:
 
     def exactly(self) -> dict[str, Estimate]:
         """Alpha and Theorem 1's bounds, in households, with error bounds."""
-        bounds = self.exact.bounds
+        bounds = self.exact.rule.bounds
         assert bounds is not None
         around = {"lower": bounds.lower, "upper": bounds.theorem}
         found = {q: Estimate(v, v - bounds.error, v + bounds.error) for q, v in around.items()}
@@ -415,7 +415,7 @@ def _statements(best: dict[tuple[float, str], Audit]) -> dict[str, Computed]:
         "table2.pos_cheaper": Computed(all(_cost(p).high < _cost(b).low for b, p in pairs)),
         "table2.order_of_magnitude": Computed(max(b.alpha.low / p.alpha.high for b, p in pairs) >= 10),
         "text.districts": Computed(at.counts.n > 16_000),
-        "text.los_angeles": Computed(-float(at.bias[lost]) * BUDGET, float(at.half_width[lost]) * BUDGET),
+        "text.los_angeles": Computed(-float(at.bias[lost]) * BUDGET, float(at.accuracy.half_width[lost]) * BUDGET),
         "text.los_angeles_from_table2": Computed(gap * BUDGET),
         "text.largest_loses": Computed(all(int(np.argmax(b.truth)) == int(np.argmin(b.bias)) for b, _ in pairs)),
     }

@@ -91,8 +91,8 @@ CENTROID = Counts([10.0] * 5)
 def _exact(noise: Law, counts: Counts = FIVE) -> tuple[Audit, Bounds]:
     """The projection by the exact engine, and Theorem 1's bounds."""
     result = audit(counts, noise, "simplex", engine="exact")
-    assert result.bounds is not None
-    return result, result.bounds
+    assert result.rule.bounds is not None
+    return result, result.rule.bounds
 
 
 def centroid() -> Demonstration:
@@ -140,7 +140,7 @@ def hawaii_example(rows: tuple[County, ...]) -> Demonstration:
     for row in rows:
         e, name = row.exactly(), row.mechanism.name
         numbers += [
-            Number(f"{name}: bias by county", vector(row.exact.bias), float(row.exact.half_width.max())),
+            Number(f"{name}: bias by county", vector(row.exact.bias), float(row.exact.accuracy.half_width.max())),
             Number(f"{name}: alpha / lower", e["alpha"].value / e["lower"].value, 1e-8),
             Number(f"{name}: upper / lower", e["upper"].value / e["lower"].value, 1e-8),
         ]
@@ -236,7 +236,7 @@ def lemma3() -> Demonstration:
     for noise in NOISES:
         (result, _), part = _exact(noise), clipped(FIVE.values, FIVE.n, noise)
         T = 0.0 if result.rule.expected_T is None else result.rule.expected_T.value
-        error = 2 * float(result.half_width.max()) + 1e-11
+        error = 2 * float(result.accuracy.half_width.max()) + 1e-11
         pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
         gaps = np.array([result.bias[i] - result.bias[j] for i, j in pairs])
         lows = np.array([part[i] - part[j] for i, j in pairs])
@@ -282,7 +282,7 @@ def lemma4() -> Demonstration:
     numbers, holds = [], True
     for scale in (1.0, 100.0):
         result = audit(FIVE, Gaussian(4.0 * scale), "simplex", engine="exact")
-        gap, error = float(result.bias[0] - result.bias[-1]), 2 * float(result.half_width.max())
+        gap, error = float(result.bias[0] - result.bias[-1]), 2 * float(result.accuracy.half_width.max())
         numbers.append(Number(f"sigma = {4 * scale:g}: B_1 - B_n", gap, error))
         holds &= gap <= 29.0 + error
     return Demonstration(
@@ -431,7 +431,7 @@ def proposition3() -> Demonstration:
     for which in ("baseline", "pos"):
         result = audit(SEVEN, SIX, which)
         cost, l1 = fairness.cost_of_privacy(result.bias), fairness.cost_of_privacy_l1(result.bias)
-        error = float(result.half_width.sum())
+        error = float(result.accuracy.half_width.sum())
         numbers += [Number(f"{which}: sum of the losses", cost, error), Number(f"{which}: half the l1 norm", l1, error)]
         holds &= abs(cost - l1) <= error
     return Demonstration(

@@ -20,7 +20,7 @@ from fairpost.report.views import View, Words, by_unit
 from fairpost.results import Frontier
 from fairpost.results.audit import Audit, warnings_of
 from fairpost.results.comparison import Comparison
-from fairpost.results.points import Point
+from fairpost.results.documents import Point
 
 
 def audit_page(

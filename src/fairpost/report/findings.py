@@ -193,7 +193,7 @@ def movement(view: View) -> Html:
 def _where(view: View) -> str:
     """At which sizes a one-sided change lies: the mean rank of size, weighted by the change."""
     r = view.result
-    known = np.where(np.abs(r.bias) > r.half_width, np.abs(r.bias), 0.0)
+    known = np.where(np.abs(r.bias) > r.accuracy.half_width, np.abs(r.bias), 0.0)
     if not known.any():
         return ""
     _, member, many = np.unique(view.size, return_inverse=True, return_counts=True)
@@ -207,10 +207,10 @@ def _where(view: View) -> str:
 def crossing(view: View) -> Html:
     """Where gains end and losses begin, if there is one such place by count."""
     r = view.result
-    ends = split(r.counts.values, r.bias, r.half_width)
+    ends = split(r.counts.values, r.bias, r.accuracy.half_width)
     if ends is None or r.counts.n < TOO_FEW:
         return Html("")
-    gains, losses = int(np.sum(r.bias > r.half_width)), int(np.sum(r.bias < -r.half_width))
+    gains, losses = int(np.sum(r.bias > r.accuracy.half_width)), int(np.sum(r.bias < -r.accuracy.half_width))
     return html(
         "All {g} {noun} that gain have at most {low} {unit}, all {l} that lose have at least {high}.",
         g=f"{gains:,}", l=f"{losses:,}", low=count(ends[0]), high=count(ends[1]),
@@ -278,7 +278,7 @@ def sureness(view: View) -> Html:
 
 def bound_text(view: View) -> Html:
     """Theorem 1 and Lemma 3 beside the value."""
-    b, a = view.result.bounds, view.result.alpha
+    b, a = view.result.rule.bounds, view.result.alpha
     if b is None:
         return Html("")
     low, high = view.amount(b.lower, b.error, toward=-1), view.amount(b.theorem, b.error, toward=1)
@@ -299,7 +299,7 @@ def bound_text(view: View) -> Html:
 
 def _little(view: View) -> Html:
     """That Theorem 1's upper bound says little, and why, where it does."""
-    b, a = view.result.bounds, view.result.alpha
+    b, a = view.result.rule.bounds, view.result.alpha
     if b is None or not b.says_little(a.value):
         return Html("")
     why = "far above alpha" if a.value == 0 else f"{b.theorem / a.value:,.0f} times alpha"

@@ -156,8 +156,8 @@ class Shown:
     def of(cls, view: View, rows: Ints) -> Shown:
         """Those of a result."""
         r = view.result
-        error = r.half_width if r.engine.standard_error is None else r.engine.standard_error
-        half = r.half_width[rows] if view.simulated else None
+        error = r.accuracy.half_width if r.engine.standard_error is None else r.engine.standard_error
+        half = r.accuracy.half_width[rows] if view.simulated else None
         return cls(r.truth[rows], r.bias[rows], r.moments.deviation[rows], r.moments.zero[rows], error[rows], half)
 
 

@@ -47,7 +47,7 @@ def comparison(views: list[View]) -> list[Row]:
 def _row(v: View) -> Row:
     r, cost = v.result, v.result.cost_of_privacy
     spread = (r.alpha.high - r.alpha.low) / 2
-    total, off = (Unit() if v.about == "decision" else v.bare), r.loc.total_off.scaled(v.per)
+    total, off = (Unit() if v.about == "decision" else v.bare), r.total_off.scaled(v.per)
     alpha = v.cell(r.alpha.value, spread) if v.resolved else Html("not resolved")
     return Row(
         view=v,
@@ -95,7 +95,7 @@ def _relative(v: View) -> Html:
 def method(v: View) -> Html:
     """How the numbers came about, and how far they can be off."""
     r = v.result
-    worst = float(np.max(r.half_width)) * v.per
+    worst = float(np.max(r.accuracy.half_width)) * v.per
     if not v.simulated:
         error = below(v.bare, worst, v.kind) if worst else Html("no numerical error")
         return html('<a class="term" href="#g-{way}">{way}</a>, {error} for each', way=v.way, error=error)
@@ -129,12 +129,12 @@ def groups(v: View) -> tuple[list[Bin], int]:
     groups = v.result.counts.groups
     if groups is None:
         return [], 0
-    found = v.result.loc.by_group()
+    found = v.result.overall.by_group()
     place = {label: k for k, label in enumerate(dict.fromkeys(groups))}
     of = np.fromiter((place[g] for g in groups), np.int64, len(groups))
     errors, due = (
         [float(sums[place[s.label]]) for s in found]
-        for sums in (np.bincount(of, w) for w in (v.result.half_width, v.result.truth))
+        for sums in (np.bincount(of, w) for w in (v.result.accuracy.half_width, v.result.truth))
     )
     rows, more = _bins(v, found, errors, due, [s.label for s in found])
     return [replace(b, place=place[b.label]) for b in rows], more
@@ -142,9 +142,9 @@ def groups(v: View) -> tuple[list[Bin], int]:
 
 def sizes(v: View) -> list[Bin]:
     """The size bins that are not empty."""
-    found = v.result.loc.by_size()
+    found = v.result.overall.by_size()
     size = v.result.counts.values
-    errors, due = ([s.total for s in fairness.by_size(w, size)] for w in (v.result.half_width, v.result.truth))
+    errors, due = ([s.total for s in fairness.by_size(w, size)] for w in (v.result.accuracy.half_width, v.result.truth))
     whole = bool(np.all(size == np.round(size)))
     return _bins(v, found, errors, due, [between(s.label, whole) for s in found])[0]
 
@@ -236,7 +236,7 @@ def chance(p: float) -> Html:
 
 def positions(view: View) -> dict[str, float] | None:
     """Where lower bound, alpha and upper bound stand on a line from 0 to 100; logarithmic where they lie far apart."""
-    b = view.result.bounds
+    b = view.result.rule.bounds
     if b is None:
         return None
     marks = {"lower": b.lower, "alpha": view.result.alpha.value, "upper": b.upper, "theorem": b.theorem}

@@ -15,6 +15,8 @@ from fairpost.accuracy import Estimate
 from fairpost.noise.base import DISCRETE_LAPLACE, LAPLACE
 from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.results.audit import Audit
+from fairpost.results.base import name_by_id
+from fairpost.results.points import entry
 from fairpost.results.targets import TARGETS, Verdict
 
 COUNTS = Unit(digits=5)
@@ -51,7 +53,7 @@ def against_due(result: Audit, label: str, currency: str = "$", *, who: str | No
     """
     i = result.counts.ids.index(label)
     unit, factor = unit_of(result, currency)
-    bias, relative = result.loc.bias(i), result.loc.relative_of(i)
+    bias, relative = entry(result.bias, result.accuracy, i), result.relative.of(i)
     amount = unit.brief(abs(bias.value) * factor, half(bias) * factor)
     verb = _verb(result, bias.value)
     of = ""
@@ -85,9 +87,10 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
         return []  # programmes have sentences of their own
     gainer, loser = result.alpha_pair
     places = {label: result.counts.ids.index(label) for label in (loser, gainer)}
-    told = [label for label, i in places.items() if abs(result.bias[i]) > result.half_width[i]]
+    told = [label for label, i in places.items() if abs(result.bias[i]) > result.accuracy.half_width[i]]
     lines = ["; ".join(against_due(result, label, currency) for label in told) + "."] if told else []
-    worst, who = result.loc.largest_relative_loss
+    worst = result.relative.largest_loss
+    who = worst.id
     if who is not None and who != loser and worst.low > 0 and _more(result, who, loser):
         lines.append(f"The largest loss in percent: {against_due(result, who, currency, who=named(result, who))}.")
     return lines
@@ -95,7 +98,7 @@ def relative_lines(result: Audit, currency: str = "$") -> list[str]:
 
 def _more(result: Audit, who: str, loser: str) -> bool:
     """Whether two relative losses differ in what is shown of them."""
-    shown = [result.loc.relative_of(result.counts.ids.index(label)) for label in (who, loser)]
+    shown = [result.relative.of(result.counts.ids.index(label)) for label in (who, loser)]
     return len({None if e is None else part(e) for e in shown}) > 1
 
 
@@ -106,7 +109,7 @@ def total_unit(result: Audit, currency: str = "$") -> tuple[Unit, float]:
 
 def total_line(result: Audit, currency: str = "$") -> str:
     """By how much the total is off, where it is: "all results add up to 3,359 more than the true total, 0.0456 % of it"."""
-    off, (unit, factor) = result.loc.total_off, total_unit(result, currency)
+    off, (unit, factor) = result.total_off, total_unit(result, currency)
     if off.low <= 0 <= off.high:
         return ""
     amount = unit.show(abs(off.value) * factor, half(off) * factor)
@@ -133,7 +136,7 @@ def verdict_line(verdict: Verdict, result: Audit, currency: str = "$") -> str:
     """One target: "fails: the largest expected loss is at least $4,869,102 (New York City), over the limit of $500"."""
     unit = limit_unit(verdict, result, currency)
     limit = typed(unit, verdict.limit)
-    who = "" if verdict.who is None or verdict.reached.high == 0 else f" ({result.loc.name(verdict.who)})"
+    who = "" if verdict.who is None or verdict.reached.high == 0 else f" ({name_by_id(result.counts, verdict.who)})"
     what, e = TARGETS[verdict.target], verdict.reached
     if verdict.outcome == "passes":
         return f"passes: {what} is at most {unit.show(e.high, toward=1)}{who}, within the limit of {limit}"
@@ -195,7 +198,7 @@ def roughly(number: float) -> str:
 
 def decisions(result: Audit, noun: str) -> str:
     """How many the noise is expected to leave out and to let in."""
-    wrong = result.loc.wrong
+    wrong = result.overall.wrong
     assert wrong is not None
     due = int(np.count_nonzero(result.truth != 0))
     out = "is" if roughly(wrong["out"]) == "1" else "are"
@@ -209,8 +212,8 @@ def losses(result: Audit, currency: str) -> str:
     """The largest expected loss, in money where there is some and in percent of what is due, and the largest in percent."""
     if not result.problem.shares:
         return ""
-    estimate, who = result.loc.largest_loss
-    at = result.counts.ids.index(who)
+    estimate = result.largest_loss
+    at = result.counts.ids.index(str(estimate.id))
     if estimate.value <= 0 or result.truth[at] <= 0:
         return "Nobody expects less than their due."
     due = result.truth != 0

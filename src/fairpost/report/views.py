@@ -177,7 +177,7 @@ class View:
 
     def _one(self, i: int, alike: int = 0) -> Extreme:
         r, x = self.result, float(self.result.counts.values[i])
-        bias, half, due = (float(v[i]) for v in (r.bias, r.half_width, r.truth))
+        bias, half, due = (float(v[i]) for v in (r.bias, r.accuracy.half_width, r.truth))
         return Extreme(r.counts.name(i), r.counts.ids[i], x, due, bias, half, alike)
 
     def part(self, extreme: Extreme, *, signed: bool = False) -> Html:
@@ -214,7 +214,7 @@ class View:
     @cached_property
     def direction(self) -> str:
         """`direction` of the biases that are told from zero."""
-        return direction(self.size, self.result.bias, self.result.half_width)
+        return direction(self.size, self.result.bias, self.result.accuracy.half_width)
 
     @property
     def rmse(self) -> float:

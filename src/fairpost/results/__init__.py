@@ -12,14 +12,14 @@ from fairpost.lazy import lazily
 
 if TYPE_CHECKING:
     from fairpost.results.allocation import Allocation
-    from fairpost.results.audit import Applied, Audit, Found, GroupOutcome, Moments
+    from fairpost.results.audit import Applied, Audit, Found, GroupOutcome, Moments, Overall, Relative
     from fairpost.results.base import CONFIDENTIAL
     from fairpost.results.check import Check
     from fairpost.results.comparison import Comparison
-    from fairpost.results.curves import Basis, Curve, Frontier, Tradeoff
-    from fairpost.results.documents import schema
+    from fairpost.results.curves import Basis, Curve, Frontier
+    from fairpost.results.documents import Point, Refused, Tradeoff, schema
     from fairpost.results.plans import Plan, Plans
-    from fairpost.results.points import CostOfPrivacy, Point, Refused
+    from fairpost.results.points import CostOfPrivacy, Extreme
     from fairpost.results.projection import Projection
     from fairpost.results.targets import Targets, Verdict
 
@@ -33,15 +33,18 @@ __all__ = [
     "Comparison",
     "CostOfPrivacy",
     "Curve",
+    "Extreme",
     "Found",
     "Frontier",
     "GroupOutcome",
     "Moments",
+    "Overall",
     "Plan",
     "Plans",
     "Point",
     "Projection",
     "Refused",
+    "Relative",
     "Targets",
     "Tradeoff",
     "Verdict",
@@ -52,14 +55,14 @@ lazily(
     __name__,
     {
         "allocation": ("Allocation",),
-        "audit": ("Applied", "Audit", "Found", "GroupOutcome", "Moments"),
+        "audit": ("Applied", "Audit", "Found", "GroupOutcome", "Moments", "Overall", "Relative"),
         "base": ("CONFIDENTIAL",),
         "check": ("Check",),
         "comparison": ("Comparison",),
-        "curves": ("Basis", "Curve", "Frontier", "Tradeoff"),
-        "documents": ("schema",),
+        "curves": ("Basis", "Curve", "Frontier"),
+        "documents": ("Point", "Refused", "Tradeoff", "schema"),
         "plans": ("Plan", "Plans"),
-        "points": ("CostOfPrivacy", "Point", "Refused"),
+        "points": ("CostOfPrivacy", "Extreme"),
         "projection": ("Projection",),
         "targets": ("Targets", "Verdict"),
     },

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,9 +19,7 @@ from fairpost.accuracy import Accuracy, Estimate
 from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
-from fairpost.engines.base import Answer
 from fairpost.errors import InputError, ToleranceError
-from fairpost.fairness import Summary
 from fairpost.noise import Mechanism
 from fairpost.partition import Partition
 from fairpost.problems import Problem, Proportional, Release
@@ -29,30 +28,33 @@ from fairpost.results import documents
 from fairpost.results.base import (
     CONFIDENTIAL,
     Columns,
-    Entities,
+    Numbers,
     Result,
     about,
     known,
     label,
+    name_by_id,
     noise_words,
     number,
     or_none,
     reason,
     with_kept,
 )  # fmt: skip
-from fairpost.results.documents import made, rows, told
+from fairpost.results.documents import Point, made, rows, told
 from fairpost.results.figures import Series, drawn
-from fairpost.results.points import CostOfPrivacy, Point, attained
-from fairpost.results.targets import NONE, TARGETS, UNITS, Targets
-from fairpost.rules import PostProcessing
+from fairpost.results.points import CostOfPrivacy, Extreme, entry
+from fairpost.results.targets import NONE, TARGETS, UNITS, Outcome, Targets, Verdict, together
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from fairpost.engines.base import Answer
     from fairpost.engines.montecarlo.estimates import Sampled
+    from fairpost.fairness import Summary
+    from fairpost.rules import PostProcessing
 
 Floats = NDArray[np.float64]
-__all__ = ["CONFIDENTIAL", "Applied", "Audit", "CostOfPrivacy", "Found", "GroupOutcome", "Moments"]
+__all__ = ["CONFIDENTIAL", "Applied", "Audit", "CostOfPrivacy", "Found", "GroupOutcome", "Moments", "Overall", "Relative"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,26 +143,100 @@ class Applied:
     """
     expected_T: Estimate | None = None
     """E[T] of Lemma 2, for the projection onto the simplex."""
+    bounds: Bounds | None = None
+    """Theorem 1, where it applies (the projection onto the simplex)."""
+    targets: Targets = NONE
+    """What it must not exceed here; `Audit.overall.verdicts` says whether it does."""
 
 
-MOVED = {
+@dataclass(frozen=True, eq=False)
+class Relative(Numbers):
+    """B_i / P(x)_i: the biases relative to what is due (0.01: 1 %); NaN where nothing is due. As an array it is `bias`."""
+
+    bias: Floats
+    accuracy: Accuracy
+    """How well each is known; the half-width is NaN where nothing is due."""
+    ids: tuple[str, ...]
+
+    @property
+    def _numbers(self) -> Floats:
+        return self.bias
+
+    @property
+    def half_width(self) -> Floats:
+        """Every relative bias lies within bias +- half_width, in the sense of `accuracy.kind`."""
+        return self.accuracy.half_width
+
+    def of(self, i: int) -> Estimate | None:
+        """That of entity i with its interval; None where nothing is due."""
+        return None if np.isnan(self.bias[i]) else entry(self.bias, self.accuracy, i)
+
+    @property
+    def largest_loss(self) -> Extreme:
+        """The largest expected loss relative to what the entity is due, and whose it is.
+
+        Entities that are due nothing have none; the id is None where that is everybody.
+        """
+        found, who = fairness.relative_loss_interval(self.bias, self.half_width, self.accuracy.kind)
+        return Extreme.of(found, None if who is None else self.ids[who])
+
+
+class Overall(Point, kw_only=True, frozen=True):
+    """The numbers over all entities, in one unit (money where there is a budget), and the verdicts of the targets."""
+
+    audit: Audit
+    """What they are of."""
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Whether each target is met, with what was reached."""
+        return self.audit.rule.targets.judge(self)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """All targets together: passes, fails or unsure; None without targets."""
+        return together(v.outcome for v in self.verdicts) if self.audit.rule.targets else None
+
+    @property
+    def wrong_chance(self) -> Floats | None:
+        """The chance that noise leaves out an entity that is due something, or lets in one that is not; else None."""
+        r = self.audit
+        return np.where(r.truth != 0, r.moments.zero, 1.0 - r.moments.zero) if r.problem.decides else None
+
+    @property
+    def wrong(self) -> dict[str, float] | None:
+        """How many entities are expected to be wrongly left out and let in; None where the problem decides nothing."""
+        chance = self.wrong_chance
+        if chance is None:
+            return None
+        due = self.audit.truth != 0
+        return {"out": float(chance[due].sum()), "in": float(chance[~due].sum())}
+
+    def by_group(self) -> tuple[Summary, ...]:
+        """The biases by group, every group listed; empty where the counts have no groups."""
+        r = self.audit
+        return () if r.counts.groups is None else fairness.by_group(r.bias, r.counts.groups)
+
+    def by_size(self, edges: list[float] | None = None) -> tuple[Summary, ...]:
+        """The biases by size of the true count."""
+        return fairness.by_size(self.audit.bias, self.audit.counts.values, edges)
+
+
+PARTS = {
     "engine": ("note", "runs", "seed", "confidence", "interrupted", "standard_error", "variance_reduction", "sample"),
     "moments": ("mse", "mse_accuracy", "zero", "zero_accuracy", "deviation", "rmse", "mean_zero", "price"),
-    "rule": ("title", "signed", "grouped", "budgets", "base_noise", "kept", "degenerate", "expected_T"),
-    "overall": ("unit", "relative_rmse", "verdicts", "outcome", "quantity", "whose"),
-    "loc": (
-        "total_off",
-        "largest_loss",
-        "largest_relative_loss",
-        "relative",
-        "relative_half_width",
-        "relative_of",
-        "wrong",
-        "wrong_chance",
-        "by_group",
-        "by_size",
+    "rule": ("title", "signed", "grouped", "budgets", "base_noise", "kept", "degenerate", "expected_T", "bounds", "targets"),
+    "overall": (
+        *("unit", "relative_rmse", "verdicts", "outcome", "quantity", "whose"),
+        *("wrong", "wrong_chance", "by_group", "by_size"),
     ),
+    "accuracy": ("half_width",),
     "problem": ("task",),
+}
+MOVED = {name: f"{part}.{name}" for part, names in PARTS.items() for name in names} | {
+    "relative_half_width": "relative.half_width",
+    "relative_of": "relative.of",
+    "largest_relative_loss": "relative.largest_loss",
 }
 """Where the attributes of earlier versions are now."""
 
@@ -193,32 +269,40 @@ class Audit(Result):
     """The range of the biases (Definition 2), with an interval from their accuracy."""
     alpha_pair: tuple[str, str]
     """The ids of the entities with the largest and the smallest bias."""
-    bounds: Bounds | None = None
-    """Theorem 1, where it applies (the projection onto the simplex)."""
     budget: float | None = None
     """Money to share, in all."""
     rule: Applied = field(default_factory=Applied)
     """The post-processing as it was applied: what it does, by group or not, which totals it keeps."""
     engine: Found = field(default_factory=Found)
     """How the engine has found the biases: runs, seed, confidence, and a note."""
-    targets: Targets = NONE
-    """What must not be exceeded; `overall.verdicts` says whether it is."""
     mark: str = CONFIDENTIAL
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Attributes of earlier versions, with a warning."""
-            place = next((place for place, names in MOVED.items() if name in names), None)
-            if place is None:
+            if name not in MOVED:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            warnings.warn(f"`Audit.{name}` is now `Audit.{place}.{name}`", FutureWarning, stacklevel=2)
-            return getattr(getattr(self, place), name)
+            warnings.warn(f"`Audit.{name}` is now `Audit.{MOVED[name]}`", FutureWarning, stacklevel=2)
+            return attrgetter(MOVED[name])(self)
 
     @property
-    def half_width(self) -> Floats:
-        """Every bias lies within bias +- half_width, in the sense of `accuracy.kind`; simulated: all together."""
-        return self.accuracy.half_width
+    def total_off(self) -> Estimate:
+        """What all outputs add up to in expectation, less what everybody is due: the sum of the biases, in their unit."""
+        if self.rule.kept is not None:
+            return Estimate.around(math.fsum(self.rule.kept), 0.0)
+        return self.engine.total or fairness.sum_interval(self.bias, self.accuracy)
+
+    @property
+    def largest_loss(self) -> Extreme:
+        """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
+        return Extreme.of(fairness.loss_interval(self.bias, self.accuracy), self.alpha_pair[1])
+
+    @cached_property
+    def relative(self) -> Relative:
+        """The biases relative to what is due."""
+        value, half_width = fairness.relative_to(self.bias, self.truth, self.accuracy, self.counts.n)
+        return Relative(value, Accuracy(self.accuracy.kind, half_width), self.counts.ids)
 
     @property
     def money(self) -> Floats | None:
@@ -236,19 +320,14 @@ class Audit(Result):
         return CostOfPrivacy(share, None if self.budget is None else share.scaled(self.budget))
 
     @cached_property
-    def overall(self) -> Point:
+    def overall(self) -> Overall:
         """The numbers over all entities, in one unit (money where there is a budget), and the verdicts of the targets."""
-        return Point.of(self)
+        return Overall.of(self, audit=self)
 
     @property
     def groups(self) -> tuple[GroupOutcome, ...]:
         """What each group gains or loses as a whole, and who in it loses most; empty where the counts have no groups."""
         return group_outcomes(self)
-
-    @property
-    def loc(self) -> AuditEntities:
-        """One entity by its id, `loc["3620580"]`; and the biases relative to what is due, by group, by size."""
-        return AuditEntities(self)
 
     def to_dict(self, *, entities: bool = False) -> dict[str, Any]:
         """The entry of `results` in the JSON of `fairpost audit`; with every entity, `Comparison.from_dict` reads it back."""
@@ -268,39 +347,41 @@ class Audit(Result):
                 "mean_squared_error": moments.mse_accuracy.kind,
                 "zero": moments.zero_accuracy.kind,
             },
-            total_off=self.loc.total_off.to_dict() | {"kept": None if rule.kept is None else list(rule.kept)},
-            wrong=self.loc.wrong,
+            total_off=self.total_off.to_dict() | {"kept": None if rule.kept is None else list(rule.kept)},
+            wrong=judged.wrong,
             price=moments.price,
             rmse=moments.rmse,
             relative_rmse=judged.relative_rmse,
-            largest_loss=self._named(*self.loc.largest_loss),
-            largest_relative_loss=self._named(*self.loc.largest_relative_loss),
+            largest_loss=self._named(self.largest_loss),
+            largest_relative_loss=self._named(self.relative.largest_loss),
             outcome=judged.outcome,
             verdicts=judged.verdicts,
             groups=None if self.counts.groups is None else self.groups,
-            entities=rows(self._entities()) if entities else UNSET,
+            entities=rows(self._of_entities(), documents.Bias) if entities else UNSET,
         )
 
-    def _named(self, found: Estimate, who: str | None) -> dict[str, Any]:
-        return attained(found, who) | {"name": None if who is None else self.loc.name(who)}
+    def _named(self, found: Extreme) -> dict[str, Any]:
+        return found.to_dict() | {"name": None if found.id is None else name_by_id(self.counts, found.id)}
 
-    def _entities(self) -> Columns:
-        n, m = self.counts.n, self.moments
+    def _of_entities(self) -> Columns:
+        """What is known of each entity, by the names of keys and columns; None where it has no meaning."""
+        m = self.moments
         return {
             "id": list(self.counts.ids),
             "due": self.truth,
             "bias": self.bias,
-            "half_width": self.half_width,
-            "relative_bias": or_none(self.loc.relative),
-            "relative_half_width": or_none(self.loc.relative_half_width),
-            "accuracy": [self.accuracy.kind] * n,
-            "standard_error": [None] * n if self.engine.standard_error is None else self.engine.standard_error,
+            "half_width": self.accuracy.half_width,
+            "accuracy": [self.accuracy.kind] * self.counts.n,
+            "standard_error": self.engine.standard_error,
             "standard_deviation": m.deviation,
             "mean_squared_error": m.mse,
             "mean_squared_error_half_width": or_none(m.mse_accuracy.half_width),
             "zero": m.zero,
             "zero_half_width": or_none(m.zero_accuracy.half_width),
-            "wrong": self.loc.wrong_chance,
+            "bias_money": self.money,
+            "relative_bias": or_none(self.relative.bias),
+            "relative_half_width": or_none(self.relative.half_width),
+            "wrong": self.overall.wrong_chance,
         }
 
     def _columns(self) -> Columns:
@@ -312,25 +393,15 @@ class Audit(Result):
 
     def _own_columns(self, prefix: str = "") -> Columns:
         """The columns that differ from one post-processing to the next."""
-        found: Columns = {
-            "bias": self.bias,
-            "half_width": self.half_width,
-            "accuracy": [self.accuracy.kind] * self.counts.n,
-            "standard_error": self.engine.standard_error,
-            "standard_deviation": self.moments.deviation,
-            "zero": self.moments.zero,
-            "bias_money": self.money,
-            "relative_bias": or_none(self.loc.relative),
-            "relative_half_width": or_none(self.loc.relative_half_width),
-        }
-        return {f"{prefix}{name}": values for name, values in found.items() if values is not None}
+        found = self._of_entities()
+        return {f"{prefix}{name}": found[name] for name in OWN if found[name] is not None}
 
     def plot(self) -> go.Figure:
         """The bias of each entity against what it is due, with intervals where it was simulated."""
         factor, unit = (
             (1.0, f"bias ({self.problem.unit})") if self.money is None else (self.budget or 0.0, "bias (money)")
         )
-        bias, half = self.bias * factor, self.half_width * factor
+        bias, half = self.bias * factor, self.accuracy.half_width * factor
         ends = (bias - half, bias + half) if self.accuracy.kind == "interval" else (None, None)
         names = [self.counts.name(i) for i in range(self.counts.n)]
         points = Series(self.postprocess, self.truth, bias, names, *ends)
@@ -343,7 +414,7 @@ class Audit(Result):
         cost, price, kept = self.cost_of_privacy, self.moments.price, self.rule.kept
         facts = [
             ("alpha", known(self.alpha, f" {self.problem.unit}")),
-            ("total off", "0 by construction" if kept and not any(kept) else known(self.loc.total_off)),
+            ("total off", "0 by construction" if kept and not any(kept) else known(self.total_off)),
             ("gains most", self._end(0)),
             ("loses most", self._end(1)),
         ]
@@ -367,92 +438,16 @@ class Audit(Result):
             if self.money is None
             else f" = {number(float(self.money[i]), signed=True)} of {number(self.budget or 0.0)}"
         )
-        part = self.loc.relative_of(i)
+        part = self.relative.of(i)
         due = "" if part is None else f", {number(100 * part.value, signed=True)} % of its due"
         return f"{label(self.counts.name(i))} {number(float(self.bias[i]), signed=True)}{money}{due}"
 
 
-class AuditEntities(Entities):
-    """The entities of an audit: one by its id, one by its place, all of them."""
-
-    _result: Audit
-
-    def bias(self, i: int) -> Estimate:
-        """The bias of entity i with its interval."""
-        r = self._result
-        return Estimate.around(float(r.bias[i]), float(r.half_width[i]), r.accuracy.kind)
-
-    def relative_of(self, i: int) -> Estimate | None:
-        """The bias of entity i relative to what it is due, with its interval; None where nothing is due."""
-        r, one = self._result, slice(i, i + 1)
-        value, half = fairness.relative_to(r.bias[one], r.truth[one], r.accuracy.at(one), r.counts.n)
-        return None if np.isnan(value[0]) else Estimate.around(float(value[0]), float(half[0]), r.accuracy.kind)
-
-    def name(self, label: str) -> str:
-        """What people call the entity with this id."""
-        counts = self._result.counts
-        return label if counts.names is None else counts.name(counts.ids.index(label))
-
-    @property
-    def relative(self) -> Floats:
-        """B_i / P(x)_i: the bias relative to what is due (0.01: 1 %); NaN where nothing is due."""
-        return self._relative()[0]
-
-    @property
-    def relative_half_width(self) -> Floats:
-        """How well each is known, in the sense of `accuracy.kind`; NaN where nothing is due."""
-        return self._relative()[1]
-
-    def _relative(self) -> tuple[Floats, Floats]:
-        r = self._result
-        return fairness.relative_to(r.bias, r.truth, r.accuracy, r.counts.n)
-
-    @property
-    def total_off(self) -> Estimate:
-        """What all outputs add up to in expectation, less what everybody is due: the sum of the biases, in their unit."""
-        r = self._result
-        if r.rule.kept is not None:
-            return Estimate.around(math.fsum(r.rule.kept), 0.0)
-        return r.engine.total or fairness.sum_interval(r.bias, r.accuracy)
-
-    @property
-    def largest_loss(self) -> tuple[Estimate, str]:
-        """The largest expected loss of any entity, in the unit of the bias and at least 0, and whose it is."""
-        return fairness.loss_interval(self._result.bias, self._result.accuracy), self._result.alpha_pair[1]
-
-    @property
-    def largest_relative_loss(self) -> tuple[Estimate, str | None]:
-        """The largest expected loss relative to what the entity is due (0.01: 1 %), and whose it is.
-
-        Entities that are due nothing have none; None where that is everybody.
-        """
-        found, who = fairness.relative_loss_interval(*self._relative(), self._result.accuracy.kind)
-        return found, None if who is None else self._result.counts.ids[who]
-
-    @property
-    def wrong_chance(self) -> Floats | None:
-        """The chance that noise leaves out an entity that is due something, or lets in one that is not; else None."""
-        r = self._result
-        return np.where(r.truth != 0, r.moments.zero, 1.0 - r.moments.zero) if r.problem.decides else None
-
-    @property
-    def wrong(self) -> dict[str, float] | None:
-        """How many entities are expected to be wrongly left out and let in; None where the problem decides nothing."""
-        chance = self.wrong_chance
-        if chance is None:
-            return None
-        due = self._result.truth != 0
-        return {"out": float(chance[due].sum()), "in": float(chance[~due].sum())}
-
-    def by_group(self) -> tuple[Summary, ...]:
-        """The biases by group, every group listed; empty where the counts have no groups."""
-        r = self._result
-        return () if r.counts.groups is None else fairness.by_group(r.bias, r.counts.groups)
-
-    def by_size(self, edges: list[float] | None = None) -> tuple[Summary, ...]:
-        """The biases by size of the true count."""
-        return fairness.by_size(self._result.bias, self._result.counts.values, edges)
-
+OWN = (
+    *("bias", "half_width", "accuracy", "standard_error", "standard_deviation", "zero", "bias_money"),
+    *("relative_bias", "relative_half_width"),
+)
+"""The columns of tables that differ from one post-processing to the next."""
 
 # ---- from an answer -----------------------------------------------------------------------------------------------
 
@@ -488,7 +483,6 @@ def audit_of(
         ),
         alpha=answer.alpha,
         alpha_pair=(counts.ids[answer.pair[0]], counts.ids[answer.pair[1]]),
-        bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
         budget=budget,
         rule=Applied(
             title=pi.title,
@@ -499,6 +493,8 @@ def audit_of(
             kept=_kept(pi, counts),
             degenerate=answer.degenerate,
             expected_T=answer.expected_T,
+            bounds=pi.bounds(counts, mechanism, None if answer.expected_T is None else answer.expected_T.value),
+            targets=targets,
         ),
         engine=Found(
             note=answer.note,
@@ -511,7 +507,6 @@ def audit_of(
             total=answer.total_off,
             sample=s,
         ),
-        targets=targets,
     )
 
 
@@ -573,9 +568,8 @@ def audit_told(data: documents.Result, counts: Counts, mechanism: Mechanism, doc
             Accuracy(kinds.zero, vector("zero_half_width")),
             vector("standard_deviation"),
         ),
-        alpha=data.alpha.estimate,
+        alpha=data.alpha,
         alpha_pair=(data.alpha_pair[0], data.alpha_pair[1]),
-        bounds=None if data.bounds is None else Bounds(**told(documents.Bounds, data.bounds)),
         budget=document.budget,
         rule=made(
             Applied,
@@ -583,14 +577,15 @@ def audit_told(data: documents.Result, counts: Counts, mechanism: Mechanism, doc
             grouped=data.by_group,
             budgets=budgets and _budgets(budgets, counts),
             kept=None if off is None or off.kept is None else tuple(off.kept),
+            bounds=data.bounds and Bounds(**told(documents.Bounds, data.bounds)),
+            targets=Targets.of(None if document.targets is None else told(documents.Targets, document.targets)),
         ),
         engine=made(
             Found,
             data,
             standard_error=vector("standard_error") if drawn else None,
-            total=off.estimate if off is not None and off.kind == "interval" else None,
+            total=Estimate(*off.ends) if off is not None and off.kind == "interval" else None,
         ),
-        targets=Targets.of(None if document.targets is None else told(documents.Targets, document.targets)),
         mark=data.mark,
     )
 
@@ -698,17 +693,21 @@ class GroupOutcome:
     """The same relative to `due`; None where nothing is due."""
     alpha: Estimate
     """The largest difference between the biases of two of its entities."""
-    worst: str
-    """The id of the entity of this group with the smallest bias."""
-    worst_bias: Estimate
+    worst_bias: Extreme
+    """The smallest bias of an entity of this group, and whose it is."""
     worst_relative: Estimate | None
     """Relative to what this entity is due; None where nothing is."""
     rmse: Estimate
     """The root mean squared error per entity of this group."""
 
+    @property
+    def worst(self) -> str:
+        """The id of the entity of this group with the smallest bias."""
+        return str(self.worst_bias.id)
+
     def to_dict(self) -> dict[str, Any]:
         """The entry of `groups` in the JSON of an audit."""
-        relative, worst = self.worst_relative, attained(self.worst_bias, self.worst)
+        relative, worst = self.worst_relative, self.worst_bias.to_dict()
         return told(
             documents.Group,
             self,
@@ -742,9 +741,8 @@ def _outcome(r: Audit, label: str, who: NDArray[np.int64], kept: float | None) -
         bias=total,
         relative=fairness.relative_estimate(total, due, r.counts.n + who.size),
         alpha=fairness.alpha_interval(bias, known),
-        worst=r.counts.ids[worst],
-        worst_bias=r.loc.bias(worst),
-        worst_relative=r.loc.relative_of(worst),
+        worst_bias=Extreme.of(entry(r.bias, r.accuracy, worst), r.counts.ids[worst]),
+        worst_relative=r.relative.of(worst),
         rmse=fairness.rmse_interval(r.moments.mse[who], r.moments.mse_accuracy.at(who)),
     )
 
@@ -774,7 +772,7 @@ def _group_columns(r: Audit, some: Sequence[GroupOutcome]) -> Columns:
         "alpha_high": [g.alpha.high for g in some],
         "alpha_accuracy": [g.alpha.kind for g in some],
         "loses_most": [g.worst for g in some],
-        "loses_most_name": None if r.counts.names is None else [r.loc.name(g.worst) for g in some],
+        "loses_most_name": None if r.counts.names is None else [name_by_id(r.counts, g.worst) for g in some],
         "loses_most_bias": [g.worst_bias.value for g in some],
         "loses_most_relative_bias": [None if g.worst_relative is None else g.worst_relative.value for g in some],
         "rmse": [g.rmse.value for g in some],

@@ -297,6 +297,11 @@ def about(counts: Counts) -> Columns:
     return {name: values for name, values in named.items() if values is not None}
 
 
+def name_by_id(counts: Counts, label: str) -> str:
+    """What people call the entity with this id."""
+    return label if counts.names is None else counts.name(counts.ids.index(label))
+
+
 def whole_numbers(values: Floats) -> NDArray[Any]:
     """As integers, where all of them are whole."""
     integers = np.all((values == np.round(values)) & (np.abs(values) < 2.0**53))

@@ -94,7 +94,7 @@ class Comparison(Saved, Result, Sequence[Audit]):
     @property
     def targets(self) -> Targets:
         """What no post-processing should exceed."""
-        return self.first.targets
+        return self.first.rule.targets
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _row(r: Audit) -> tuple[str, ...]:
         r.postprocess,
         number(r.alpha.value),
         r.problem.unit,
-        number(r.loc.total_off.value, signed=True),
+        number(r.total_off.value, signed=True),
         r.alpha.kind,
         *(label(r.counts.name(r.counts.ids.index(i)))[:14] for i in r.alpha_pair),
         "-" if cost is None else f"{number(100 * cost.share.value)} %",

@@ -12,9 +12,9 @@ from fairpost.errors import ParameterError
 from fairpost.results import documents
 from fairpost.results.audit import warnings_of
 from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, Saved, noise_words, number
-from fairpost.results.documents import one_line, told
+from fairpost.results.documents import Point, Refused, Tradeoff, made, one_line, told
 from fairpost.results.figures import Series, drawn
-from fairpost.results.points import Point, Refused, curve_columns, point_grid
+from fairpost.results.points import curve_columns, point_grid
 from fairpost.results.targets import TARGETS, one_unit, unit_of
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Curve(Saved, Result):
         """The inverse of `to_dict`: everything that `fairpost sweep --json` writes."""
         read = documents.read_document("sweep", data)
         with one_line("this sweep"):
-            points, refused = map(Point.told, read.points), map(Refused.told, read.refused)
-            return cls(tuple(points), tuple(refused), Basis.told(read), read.mark)
+            return made(cls, read, basis=Basis.told(read))
 
     def plot(self, quantity: str = "alpha") -> go.Figure:
         """The quantity (one of TARGETS) against epsilon, or against the noise where epsilon is not known."""
@@ -122,19 +121,6 @@ def figure(title: str, quantity: str, points: Sequence[Point], limit: float | No
         series.append(Series(name, x, ends[0], labels, ends[1], ends[2], joined=True))  # type: ignore[arg-type]
     axis = f"{TARGETS[quantity]} ({next(iter(units.values()))})" if units else TARGETS[quantity]
     return drawn(title, "epsilon" if promised else "noise", axis, series, limit=limit)
-
-
-@dataclass(frozen=True)
-class Tradeoff:
-    """One point of the path: the rule with this threshold."""
-
-    threshold: float
-    """tau, in counts: below it a noisy count becomes 0. At 0 the rule is pos (or simplex) itself."""
-    point: Point
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return told(documents.Tradeoff, self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,8 +165,7 @@ class Frontier(Saved, Result):
     @classmethod
     def told(cls, data: documents.Frontier) -> Frontier:
         """The same of what has been read."""
-        path = tuple(Tradeoff(t.threshold, Point.told(t.point)) for t in data.path)
-        return cls(data.rule, path, tuple(map(Point.told, data.named)), tuple(data.refused))
+        return made(cls, data)
 
     def plot(self) -> go.Figure:
         """Alpha against the root mean squared error: a line for the path, a mark for every named rule."""

@@ -8,19 +8,27 @@ of a schema grows when a reader must change: new keys may come at any time, what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from abc import ABC
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from numpy.typing import NDArray
 
+from fairpost import fairness
 from fairpost.accuracy import Estimate, Kind
 from fairpost.errors import FairpostError, InputError, ParameterError, UnsupportedError
 from fairpost.noise import MECHANISMS, Mechanism, Stream
+from fairpost.results import points
+from fairpost.results.base import name_by_id
+from fairpost.results.points import Extreme
+
+if TYPE_CHECKING:
+    from fairpost.results.audit import Audit as AnAudit
 
 Floats = NDArray[np.float64]
 VERSIONS: dict[str, int] = {"audit": 1, "sweep": 2, "plan": 2, "project": 1, "allocate": 1, "check": 1}
@@ -50,11 +58,15 @@ Warnings = Annotated[
     list[str], said("what about the counts is probably not meant, such as a row that is the total of the others")
 ]
 Budget = Annotated[Real | None, said("money to share, in all")]
-Pair = Annotated[list[str], Meta(min_length=2, max_length=2), said("the id that gains most and the id that loses most")]
+Pair = Annotated[tuple[str, ...], Meta(min_length=2, max_length=2), said("the id that gains most and the id that loses most")]
 
 
 class Document(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A part of a document."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return told(type(self), self)
 
 
 # ---- what several documents hold ----------------------------------------------------------------------------------
@@ -75,15 +87,25 @@ class Number(Document, kw_only=True, frozen=True):
     ] = field(name="accuracy")
 
     @property
-    def estimate(self) -> Estimate:
-        """The number as results have it."""
-        return Estimate(self.value, self.low, math.inf if self.high is None else self.high, self.kind)
+    def ends(self) -> tuple[float, float, float, Kind]:
+        """The number as `Estimate` takes it."""
+        return self.value, self.low, math.inf if self.high is None else self.high, self.kind
 
 
 class Attained(Number, kw_only=True, frozen=True):
     """A number with its interval, and the entity that attains it."""
 
     id: Annotated[str | None, said("whose it is; null where nobody is due anything")]
+
+
+if TYPE_CHECKING:
+    Known = Estimate
+    Attains = Extreme
+    Costs = points.CostOfPrivacy
+else:  # msgspec would read data classes by their own fields: these stand for them, and SHAPES says what they are in JSON
+    Known, Attains, Costs = (type(name, (ABC,), {}) for name in ("Known", "Attains", "Costs"))
+    for stand_in, known in ((Known, Estimate), (Attains, Extreme), (Costs, points.CostOfPrivacy)):
+        stand_in.register(known)
 
 
 class NamedAttained(Attained, kw_only=True, frozen=True):
@@ -115,8 +137,8 @@ class CostOfPrivacy(Document, kw_only=True, frozen=True):
 
     share: Annotated[NonNegative, said("as a share of the budget")]
     amount: Annotated[Real | None, said("in money; null without a budget")]
-    share_interval: Annotated[Number, said("the share with its interval")]
-    amount_interval: Annotated[Number | None, said("the amount with its interval; null without a budget")]
+    share_interval: Annotated[Known, said("the share with its interval")]
+    amount_interval: Annotated[Known | None, said("the amount with its interval; null without a budget")]
 
 
 class GroupBudgets(Document, kw_only=True, frozen=True):
@@ -149,7 +171,7 @@ class Verdict(Document, kw_only=True, frozen=True):
         said("of the limit and of what was reached; `percent` is of what is due"),
     ]
     outcome: Annotated[Outcome, said("`passes`: the upper end keeps to it; `fails`: the lower does not; else `unsure`")]
-    reached: Annotated[Number, said("what was reached")]
+    reached: Annotated[Known, said("what was reached")]
     id: Annotated[str | None, said("the entity that attains it, where one does")]
 
 
@@ -192,24 +214,76 @@ class Point(Document, kw_only=True, frozen=True):
     method: Annotated[Method, said("how the biases were found")]
     accuracy: Annotated[Kind, said("how well alpha is known")]
     unit: Annotated[Unit, said("what alpha, total_off, largest_loss and rmse are in: money where there is a budget")]
-    alpha: Annotated[Number, said("the largest difference between two entities' biases")]
+    alpha: Annotated[Known, said("the largest difference between two entities' biases")]
     alpha_pair: Pair
-    total_off: Annotated[Number | UnsetType | None, said("as in an audit, in `unit`; null where it is not said")] = (
-        UNSET
-    )
-    loss: Annotated[Attained, said("the largest expected loss")] = field(name="largest_loss")
-    relative_loss: Annotated[Attained, said("the largest loss relative to what the entity is due: 0.01 is 1 %")] = (
+    total_off: Annotated[Known | None, said("as in an audit, in `unit`; null where it is not said")] = None
+    loss: Annotated[Attains, said("the largest expected loss")] = field(name="largest_loss")
+    relative_loss: Annotated[Attains, said("the largest loss relative to what the entity is due: 0.01 is 1 %")] = (
         field(name="largest_relative_loss")
     )
-    cost: Annotated[CostOfPrivacy | None, said("for allocations")] = field(name="cost_of_privacy")
-    rmse: Annotated[Number, said("root mean squared error, per entity")]
-    relative_rmse: Annotated[Number | UnsetType | None, said("the same relative to the mean of what is due")] = UNSET
-    zero: Annotated[Number, said("the mean chance of receiving 0")]
+    cost: Annotated[Costs | None, said("for allocations")] = field(name="cost_of_privacy")
+    rmse: Annotated[Known, said("root mean squared error, per entity")]
+    relative_rmse: Annotated[Known | None, said("the same relative to the mean of what is due")] = None
+    zero: Annotated[Known, said("the mean chance of receiving 0")]
     note: Annotated[str | None, said("why this method, and what the runs have shown")]
     names: Annotated[dict[str, str], said("what people call the entities that are named here, by id")]
 
+    @classmethod
+    def of(cls, result: AnAudit, epsilon: float | None = None, **more: Any) -> Self:
+        """The point of one audit."""
+        r, relative = result, result.relative.largest_loss
+        said = dict.fromkeys(i for i in (*r.alpha_pair, r.largest_loss.id, relative.id) if i is not None)
+        per = 1.0 if r.money is None or r.budget is None else r.budget
+        rmse = r.moments.rmse
+        return cls(
+            mechanism=r.mechanism,
+            epsilon=epsilon,
+            postprocess=r.postprocess,
+            task=r.problem.task,
+            method=r.method,  # type: ignore[arg-type]
+            accuracy=r.alpha.kind,
+            unit=r.problem.measured_in(r.budget),  # type: ignore[arg-type]
+            alpha=r.alpha.scaled(per),
+            alpha_pair=r.alpha_pair,
+            total_off=r.total_off.scaled(per),
+            loss=r.largest_loss.scaled(per),
+            relative_loss=relative,
+            cost=r.cost_of_privacy,
+            rmse=rmse.scaled(per),
+            relative_rmse=fairness.relative_estimate(rmse, float(np.mean(r.truth)), r.counts.n),
+            zero=r.moments.mean_zero,
+            note=r.engine.note,
+            names={i: name for i in said if (name := name_by_id(r.counts, i)) != i},
+            **more,
+        )
 
-class Refused(Document, kw_only=True, frozen=True):
+    @property
+    def loser(self) -> str:
+        """The id of the entity that loses most."""
+        return str(self.loss.id)
+
+    @property
+    def relative_loser(self) -> str | None:
+        """The id of the one that loses most relative to what it is due; None where nobody is due anything."""
+        return self.relative_loss.id
+
+    def name(self, label: str) -> str:
+        """What people call the entity with this id."""
+        return self.names.get(label, label)
+
+    def quantity(self, target: str) -> Estimate | None:
+        """One of `targets.TARGETS` in the unit of its limit (what is relative in percent); None where it has no meaning."""
+        if target == "cost":
+            return None if self.cost is None else self.cost.amount or self.cost.share
+        found: Estimate | None = getattr(self, target)
+        return found.scaled(100.0) if found is not None and target.startswith("relative_") else found
+
+    def whose(self, target: str) -> str | None:
+        """The id of the entity that attains a quantity, where one does."""
+        return getattr(getattr(self, target), "id", None)
+
+
+class Refused(Document, frozen=True):
     """A level at which the engine refused."""
 
     mechanism: Annotated[Mechanism, said("the noise")]
@@ -269,7 +343,7 @@ class Plan(Basis, kw_only=True, frozen=True):
     plans: Annotated[list[PlanEntry], Meta(min_length=1), said("one entry per post-processing")]
 
 
-class Tradeoff(Document, kw_only=True, frozen=True):
+class Tradeoff(Document, frozen=True):
     """The rule with one threshold."""
 
     threshold: Annotated[NonNegative, said("tau, in counts")]
@@ -307,7 +381,7 @@ class Worst(Number, kw_only=True, frozen=True):
     """The smallest bias of a group's entities."""
 
     id: Annotated[str, said("whose it is")]
-    relative_bias: Annotated[Number | None, said("relative to what that entity is due; null where nothing is")]
+    relative_bias: Annotated[Known | None, said("relative to what that entity is due; null where nothing is")]
 
 
 class Group(Document, kw_only=True, frozen=True):
@@ -320,10 +394,10 @@ class Group(Document, kw_only=True, frozen=True):
     half_width: Annotated[NonNegative, said("the group's bias lies within bias +- half_width")]
     relative_bias: Annotated[Real | None, said("the bias relative to `due`; null where nothing is due")]
     relative_half_width: Annotated[NonNegative | None, said("how well that is known")]
-    alpha: Annotated[Number, said("the largest difference between the biases of two of its entities")]
+    alpha: Annotated[Known, said("the largest difference between the biases of two of its entities")]
     worst: Annotated[Worst, said("the smallest bias of its entities")]
     root_mean_squared_error: Annotated[NonNegative, said("per entity of the group")]
-    rmse: Annotated[Number, said("the same with its interval")] = field(name="root_mean_squared_error_interval")
+    rmse: Annotated[Known, said("the same with its interval")] = field(name="root_mean_squared_error_interval")
 
 
 class Bias(Document, kw_only=True, frozen=True):
@@ -399,22 +473,22 @@ class Result(Document, kw_only=True, frozen=True):
     seed: Annotated[int | None, said("of the simulation")]
     confidence: Annotated[Real | None, said("how surely the intervals of the simulation cover")]
     interrupted: Annotated[bool, said("whether Ctrl-C ended the simulation")]
-    alpha: Annotated[Number, said("the largest difference between two entities' biases")]
+    alpha: Annotated[Known, said("the largest difference between two entities' biases")]
     alpha_pair: Pair
     total_off: Annotated[
         TotalOff | UnsetType, said("what all outputs add up to, less what everybody is due: the sum of the biases")
     ] = UNSET
     bounds: Annotated[Bounds | None, said("Theorem 1, where it applies (`simplex`)")]
-    cost_of_privacy: Annotated[CostOfPrivacy | None, said("for allocations")]
+    cost_of_privacy: Annotated[Costs | None, said("for allocations")]
     wrong: Annotated[Wrong | None, said("programmes: expected numbers of entities that noise leaves out and lets in")]
     price: Annotated[Price, said("what fairness costs in accuracy")]
-    rmse: Annotated[Number, said("the root mean squared error per entity, with its interval")]
-    relative_rmse: Annotated[Number | UnsetType | None, said("the same relative to the mean of what is due")] = UNSET
+    rmse: Annotated[Known, said("the root mean squared error per entity, with its interval")]
+    relative_rmse: Annotated[Known | UnsetType | None, said("the same relative to the mean of what is due")] = UNSET
     largest_loss: Annotated[NamedAttained, said("the largest expected loss, in counts or shares")]
     largest_relative_loss: Annotated[NamedAttained, said("the largest relative to what is due: 0.01 is 1 %")]
     outcome: Annotated[Outcome | None, said("all targets together; null without targets")]
     verdicts: Annotated[list[Verdict], said("one entry per target")]
-    expected_T: Annotated[Number | None, said("E[T] of Lemma 2 (`simplex`, exact)")]
+    expected_T: Annotated[Known | None, said("E[T] of Lemma 2 (`simplex`, exact)")]
     degenerate: Annotated[
         Chance,
         said(
@@ -712,8 +786,6 @@ def plain(value: Any) -> Any:
     """Lists, dictionaries, texts and Python's numbers."""
     if isinstance(value, Mechanism):
         return value.describe()
-    if isinstance(value, Document):
-        return told(type(value), value)
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, (np.ndarray, np.generic)):
@@ -723,8 +795,15 @@ def plain(value: Any) -> Any:
     return [plain(v) for v in value] if isinstance(value, tuple) else value
 
 
-def rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One dictionary per row of named columns of equal length; a column that is None is left out."""
+def rows(columns: Mapping[str, Any], kind: type[Document] | None = None) -> list[dict[str, Any]]:
+    """One dictionary per row of named columns of equal length; a column that is None is left out.
+
+    Of a `kind` only its keys are taken, and one that must be there is null where its column is None.
+    """
+    if kind is not None:
+        n = max(len(values) for values in columns.values() if values is not None)
+        must = {f.name for f in msgspec.structs.fields(kind) if f.required}
+        columns = {k: [None] * n if k in must and columns[k] is None else columns[k] for k in kind.__struct_fields__}
     there = {name: plain(values) for name, values in columns.items() if values is not None}
     return [dict(zip(there, row, strict=True)) for row in zip(*there.values(), strict=True)]
 
@@ -737,7 +816,7 @@ D = TypeVar("D", bound=Document)
 def read(kind: type[D], data: Any, what: str) -> D:
     """A part of a document, typed and checked; what is not of this kind is refused in one line that names the place."""
     try:
-        return msgspec.convert(data, kind, dec_hook=_noise)
+        return msgspec.convert(data, kind, dec_hook=_shaped)
     except msgspec.ValidationError as error:
         raise InputError(f"{what} cannot be read back: {_place(str(error))}") from None
 
@@ -770,13 +849,8 @@ def made(kind: type[T], data: Document, **others: Any) -> T:
     for f in fields(kind):  # type: ignore[arg-type]
         value = others[f.name] if f.name in others else getattr(data, f.name, UNSET)
         if value is not UNSET:
-            found[f.name] = tuple(value) if isinstance(value, list) else estimate(value)
+            found[f.name] = tuple(value) if isinstance(value, list) else value
     return kind(**found)
-
-
-def estimate(value: Any) -> Any:
-    """A number as results have it; anything else as it is."""
-    return value.estimate if isinstance(value, Number) else value
 
 
 WORDS = {
@@ -790,8 +864,8 @@ WORDS = {
 
 def _place(error: str) -> str:
     """The line of msgspec in our words, the place first."""
-    says, _, place = error.partition(" - at `$")
-    place = place.rstrip("`").lstrip(".")
+    says, *places = error.split(" - at `$")
+    place = "".join(p.rstrip("`") for p in reversed(places)).lstrip(".")
     for theirs, ours in WORDS.items():
         says = says.replace(theirs, ours)
     return f"{place}: {says[0].lower()}{says[1:]}" if place else f"{says[0].lower()}{says[1:]}"
@@ -805,9 +879,21 @@ def mechanism(data: Mapping[str, Any]) -> Mechanism:
     return Described(data["name"], own, msgspec.convert(data[own], Real), data["variance"])
 
 
-def _noise(kind: type, data: Any) -> Mechanism:
-    msgspec.convert(data, Noise)
-    return mechanism(data)
+SHAPES: dict[Any, tuple[type[Document], Callable[[Any], Any]]] = {
+    Known: (Number, lambda told: Estimate(*told.ends)),
+    Attains: (Attained, lambda told: Extreme.of(Estimate(*told.ends), told.id)),
+    Costs: (CostOfPrivacy, lambda told: points.CostOfPrivacy(told.share_interval, told.amount_interval)),
+}
+"""What is a number of its own in Python: its form in JSON, and how it is made of that."""
+
+
+def _shaped(kind: Any, data: Any) -> Any:
+    """What msgspec does not know by itself: the noise, and the numbers of results."""
+    shape, make = SHAPES.get(kind, (Noise, lambda _: mechanism(data)))
+    try:
+        return make(msgspec.convert(data, shape, dec_hook=_shaped))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None  # so that the place where it stands is added to the place inside it
 
 
 @dataclass(frozen=True)
@@ -849,10 +935,13 @@ def schema(command: str) -> dict[str, Any]:
     """
     if command not in DOCUMENTS:
         raise ParameterError(f"a schema is of one of {', '.join(DOCUMENTS)}, got {command!r}")
-    kind, noise = DOCUMENTS[command], {"$ref": "#/$defs/Noise"}
-    kinds, form = [kind, Noise, ByRule], "#/$defs/{name}"
+    kind, form = DOCUMENTS[command], "#/$defs/{name}"
+    shapes = {Mechanism: Noise} | {known: shape for known, (shape, _) in SHAPES.items()}
+    kinds = [kind, ByRule, *shapes.values()]
     defs: dict[str, Any] = _tidy(
-        msgspec.json.schema_components(kinds, ref_template=form, schema_hook=lambda _: noise)[1]
+        msgspec.json.schema_components(
+            kinds, ref_template=form, schema_hook=lambda known: {"$ref": form.format(name=shapes[known].__name__)}
+        )[1]
     )
     own = defs.pop("ByRule")["properties"]
     own = {f"^(?!true_).+_{k}$": v | {"description": f"RULE_{k}: {v['description']}"} for k, v in own.items()}
@@ -860,8 +949,9 @@ def schema(command: str) -> dict[str, Any]:
         defs[name]["patternProperties"] = own
     top = defs.pop(kind.__name__)
     top["properties"]["schema"] = {"const": name_of(command), "description": "the name and number of this schema"}
-    if noise["$ref"] not in str((top, defs)):
-        del defs["Noise"]
+    for name in ("CostOfPrivacy", "Attained", "Number", "Noise"):
+        if f"'#/$defs/{name}'" not in str((top, defs)):
+            del defs[name]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": top.pop("description").rstrip(".")}
     whole: dict[str, Any] = head | top | {"$defs": defs}
     return whole
@@ -874,6 +964,8 @@ def _tidy(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     drop = {key for key in ("minimum", "maximum") if abs(part.get(key, 0)) == LARGEST}
+    if part.get("default", 0) is None:
+        drop.add("default")
     if part.get("additionalProperties") is False and part.get("title") != "Targets":
         drop.add("additionalProperties")
     if isinstance(part.get("title"), str) and "type" in part:

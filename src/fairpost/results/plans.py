@@ -13,8 +13,8 @@ from fairpost.errors import ParameterError
 from fairpost.results import documents
 from fairpost.results.base import CONFIDENTIAL, Columns, Grid, Result, Saved, known, label, noise_words, number
 from fairpost.results.curves import Basis, figure
-from fairpost.results.documents import made, one_line, told
-from fairpost.results.points import Point, Refused, curve_columns, point_grid
+from fairpost.results.documents import Point, Refused, made, one_line, told
+from fairpost.results.points import curve_columns, point_grid
 from fairpost.results.targets import TARGETS, UNITS, Targets, Verdict, one_unit, unit_of
 
 if TYPE_CHECKING:
@@ -314,10 +314,6 @@ def _plan(data: documents.PlanEntry, document: documents.Plan) -> Plan:
         Plan,
         data,
         targets=Targets.of(told(documents.Targets, document.targets)),
-        found=data.found and Point.told(data.found),
-        stated=data.stated and Point.told(data.stated),
-        curve=tuple(map(Point.told, data.curve)),
-        refused=tuple(map(Refused.told, data.refused)),
         assumed=bool(document.assumed),
         basis=Basis.told(document),
         mark=document.mark,
