@@ -293,7 +293,11 @@ def test_a_group_that_is_due_nothing_gets_nothing_for_certain():
     """Of one block of runs the spread of squares is not known; of a part of 0 it is 0."""
     counts = fp.Counts([2, 0, 3], groups=["a", "b", "a"])
     found = fp.audit(counts, fp.Gaussian(100.0), "pos", by_group=True, budget=1e6, engine=fp.MonteCarlo(runs=30))
-    assert (found.half_width[1], found.moments.mse_accuracy.half_width[1], found.engine.sample.mse_half_width[1]) == (
+    assert (
+        found.accuracy.half_width[1],
+        found.moments.mse_accuracy.half_width[1],
+        found.engine.sample.mse_half_width[1],
+    ) == (
         0,
         0,
         0,
@@ -394,9 +398,7 @@ def test_the_interval_of_a_simulated_total_covers(which, blocks):
     if which == "nonnegative":
         assert truth == pytest.approx(added_by_clipping(x.values, 6.0), rel=1e-12)
     found = [
-        fp.audit(
-            x, fp.Laplace(6.0), which, engine=fp.MonteCarlo(400, seed=s, block=400 // blocks, threads=1)
-        ).total_off
+        fp.audit(x, fp.Laplace(6.0), which, engine=fp.MonteCarlo(400, seed=s, block=400 // blocks, threads=1)).total_off
         for s in range(120)
     ]
     assert sum(e.low <= truth <= e.high for e in found) >= 107

@@ -1,7 +1,6 @@
 """Targets and verdicts: unsure where the interval holds the limit, in the unit of their limit, and the sentences about them."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from fairpost.errors import ParameterError
 from fairpost.report import findings, verdicts
 from fairpost.report.views import View, Words
 from fairpost.results.targets import Verdict, together
+from support.results_by_hand import replace
 from support.six_districts import MONEY, NOISE, X
 
 # ---- targets ------------------------------------------------------------------------------------------------------

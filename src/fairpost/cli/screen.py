@@ -147,15 +147,19 @@ def groups(result: Audit, currency: str) -> Grid | None:
     if not found:
         return None
     unit, factor = unit_of(result, currency)
+
+    def signed(bias: Estimate) -> str:
+        return unit.show(bias.value * factor, half(bias) * factor / 10, signed=True)
+
     rows = [
         (
             g.group,
             f"{g.n:,}",
             count(g.due) if result.problem.task == "release" else unit.show(g.due * factor),
-            unit.show(g.bias.value * factor, half(g.bias) * factor / 10, signed=True),
+            signed(g.bias),
             "-" if g.relative is None else shown(PARTS, g.relative, signed=True),
             shown(unit, g.alpha.scaled(factor)),
-            f"{cut(name_by_id(result.counts, g.worst), g.worst)} {unit.show(g.worst_bias.value * factor, half(g.worst_bias) * factor / 10, signed=True)}",
+            f"{cut(name_by_id(result.counts, g.worst), g.worst)} {signed(g.worst_bias)}",
             "-" if g.worst_relative is None else shown(PARTS, g.worst_relative, signed=True),
         )
         for g in found[:GROUPS]

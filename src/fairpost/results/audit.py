@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fairpost import fairness
 from fairpost.accuracy import Accuracy, Estimate
-from fairpost.bounds.theorems import Bounds
 from fairpost.budgets import GroupBudgets
 from fairpost.counts import Counts
 from fairpost.errors import InputError, ToleranceError
@@ -40,21 +39,32 @@ from fairpost.results.base import (
     reason,
     with_kept,
 )  # fmt: skip
-from fairpost.results.documents import Point, made, rows, told
+from fairpost.results.documents import Point, columns, made, rows, told
 from fairpost.results.figures import Series, drawn
-from fairpost.results.points import CostOfPrivacy, Extreme, entry
+from fairpost.results.points import CostOfPrivacy, Extreme, entry, spread
 from fairpost.results.targets import NONE, TARGETS, UNITS, Outcome, Targets, Verdict, together
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from fairpost.bounds.theorems import Bounds
     from fairpost.engines.base import Answer
     from fairpost.engines.montecarlo.estimates import Sampled
     from fairpost.fairness import Summary
     from fairpost.rules import PostProcessing
 
 Floats = NDArray[np.float64]
-__all__ = ["CONFIDENTIAL", "Applied", "Audit", "CostOfPrivacy", "Found", "GroupOutcome", "Moments", "Overall", "Relative"]
+__all__ = [
+    "CONFIDENTIAL",
+    "Applied",
+    "Audit",
+    "CostOfPrivacy",
+    "Found",
+    "GroupOutcome",
+    "Moments",
+    "Overall",
+    "Relative",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +235,18 @@ class Overall(Point, kw_only=True, frozen=True):
 PARTS = {
     "engine": ("note", "runs", "seed", "confidence", "interrupted", "standard_error", "variance_reduction", "sample"),
     "moments": ("mse", "mse_accuracy", "zero", "zero_accuracy", "deviation", "rmse", "mean_zero", "price"),
-    "rule": ("title", "signed", "grouped", "budgets", "base_noise", "kept", "degenerate", "expected_T", "bounds", "targets"),
+    "rule": (
+        "title",
+        "signed",
+        "grouped",
+        "budgets",
+        "base_noise",
+        "kept",
+        "degenerate",
+        "expected_T",
+        "bounds",
+        "targets",
+    ),
     "overall": (
         *("unit", "relative_rmse", "verdicts", "outcome", "quantity", "whose"),
         *("wrong", "wrong_chance", "by_group", "by_size"),
@@ -541,17 +562,18 @@ def audit_told(data: documents.Result, counts: Counts, mechanism: Mechanism, doc
     """The inverse of `to_dict(entities=True)`; what an entry does not repeat stands in the document: x, M, budget, targets."""
     if not isinstance(data.entities, list):
         raise InputError(f"the result of {data.postprocess} cannot be read back: it was written without --entities")
-    entities = data.entities
-    if [row.id for row in entities] != list(counts.ids):
+    each = columns(data.entities)
+    if each["id"] != list(counts.ids):
         raise InputError("the entities of a result must be those of the counts, in their order, got others")
 
+    from fairpost.bounds.theorems import Bounds  # only here: it brings sums of lattice noise along
+
     def vector(name: str) -> Floats:
-        found = [getattr(row, name) for row in entities]
-        return np.array([math.inf if v is None else v for v in found], dtype=np.float64)
+        return np.array([math.inf if v is None else v for v in each[name]], dtype=np.float64)
 
     kinds, truth, budgets = data.accuracies, vector("due"), data.group_budgets
     off = data.total_off if isinstance(data.total_off, documents.TotalOff) else None
-    drawn = any(row.standard_error is not None for row in entities)
+    drawn = any(error is not None for error in each["standard_error"])
     return Audit(
         counts=counts,
         mechanism=mechanism,
@@ -628,20 +650,9 @@ def _budgets(data: documents.GroupBudgets, counts: Counts) -> GroupBudgets | Non
 
 def counts_of(entities: Sequence[documents.Entity]) -> Counts:
     """x with all that belongs to it."""
-
-    def column(name: str) -> list[Any] | None:
-        return None if getattr(entities[0], name) is UNSET else [getattr(e, name) for e in entities]
-
-    kept = {} if entities[0].kept is UNSET else {name: [e.kept[name] for e in entities] for name in entities[0].kept}  # type: ignore[index]
-    return Counts(
-        [e.count for e in entities],
-        ids=[e.id for e in entities],
-        weights=[e.weight for e in entities],
-        groups=column("group"),
-        names=column("name"),
-        base=column("base"),
-        kept=kept,
-    )
+    x = columns(entities)
+    kept = {} if x["kept"] is None else {name: [row[name] for row in x["kept"]] for name in x["kept"][0]}
+    return Counts(x["count"], x["id"], x["weight"], x["group"], names=x["name"], base=x["base"], kept=kept)
 
 
 def counts_data(counts: Counts) -> list[dict[str, Any]]:
@@ -767,9 +778,7 @@ def _group_columns(r: Audit, some: Sequence[GroupOutcome]) -> Columns:
         "bias_money": None if budget is None else [g.bias.value * budget for g in some],
         "relative_bias": [None if g.relative is None else g.relative.value for g in some],
         "relative_half_width": [None if g.relative is None else g.relative.half_width for g in some],
-        "alpha": [g.alpha.value for g in some],
-        "alpha_low": [g.alpha.low for g in some],
-        "alpha_high": [g.alpha.high for g in some],
+        **spread("alpha", [g.alpha for g in some]),
         "alpha_accuracy": [g.alpha.kind for g in some],
         "loses_most": [g.worst for g in some],
         "loses_most_name": None if r.counts.names is None else [name_by_id(r.counts, g.worst) for g in some],

@@ -107,21 +107,25 @@ class Check(Result):
         found: Columns = {k: v for k, v in about(self.counts).items() if k != "weight"}
         if self.releases > 1:
             found |= {f"released_{r + 1}": whole_numbers(row) for r, row in enumerate(self.released)}
-        mean = self.counts.values + self.difference
-        found |= {"released": whole_numbers(self.released[0] if self.releases == 1 else mean)}
-        found |= {"difference": self.difference, "relative": self._relative()}
-        if self.p_value is not None:
-            found |= {"p_value": self.p_value, "p_adjusted": self.p_adjusted}
-        if self.half_width is not None:
-            found["half_width"] = or_none(self.half_width)
-        return found | {"confidential": [reason(self.mark)] * self.n}
+        own = {name: values for name, values in self._of_entities().items() if values is not None}
+        own["released"] = whole_numbers(self.released[0] if self.releases == 1 else own["released"])
+        return found | own | {"confidential": [reason(self.mark)] * self.n}
 
-    def _relative(self) -> list[float | None]:
+    def _of_entities(self) -> Columns:
+        """What is known of each entity, by the names of keys and columns."""
         pairs = zip(self.difference.tolist(), self.counts.values.tolist(), strict=True)
-        return [None if x == 0 else d / x for d, x in pairs]
+        return {
+            "released": self.counts.values + self.difference,
+            "difference": self.difference,
+            "relative": [None if x == 0 else d / x for d, x in pairs],
+            "p_value": self.p_value,
+            "p_adjusted": self.p_adjusted,
+            "half_width": None if self.half_width is None else or_none(self.half_width),
+        }
 
     def to_dict(self, *, entities: bool = True) -> dict[str, Any]:
         """The JSON of `fairpost check`."""
+        who: Columns = {"id": list(self.counts.ids), "count": self.counts.values}
         groups = self.groups and [told(documents.GroupPart, part) for part in self.groups]
         return documents.document(
             "check",
@@ -131,21 +135,8 @@ class Check(Result):
             negative={"seen": self.negative, "expected": self.negative_expected},
             groups=groups,
             sizes=[told(documents.SizePart, part) for part in self.sizes],
-            entities=documents.rows(self._entities()) if entities else UNSET,
+            entities=documents.rows(who | self._of_entities(), documents.Difference) if entities else UNSET,
         )
-
-    def _entities(self) -> Columns:
-        none = [None] * self.n
-        return {
-            "id": list(self.counts.ids),
-            "count": self.counts.values,
-            "released": self.counts.values + self.difference,
-            "difference": self.difference,
-            "relative": self._relative(),
-            "p_value": none if self.p_value is None else self.p_value,
-            "p_adjusted": none if self.p_adjusted is None else self.p_adjusted,
-            "half_width": none if self.half_width is None else or_none(self.half_width),
-        }
 
     def plot(self) -> go.Figure:
         """The difference of each entity against its true count."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
@@ -58,7 +58,9 @@ Warnings = Annotated[
     list[str], said("what about the counts is probably not meant, such as a row that is the total of the others")
 ]
 Budget = Annotated[Real | None, said("money to share, in all")]
-Pair = Annotated[tuple[str, ...], Meta(min_length=2, max_length=2), said("the id that gains most and the id that loses most")]
+Pair = Annotated[
+    tuple[str, ...], Meta(min_length=2, max_length=2), said("the id that gains most and the id that loses most")
+]
 
 
 class Document(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -218,8 +220,8 @@ class Point(Document, kw_only=True, frozen=True):
     alpha_pair: Pair
     total_off: Annotated[Known | None, said("as in an audit, in `unit`; null where it is not said")] = None
     loss: Annotated[Attains, said("the largest expected loss")] = field(name="largest_loss")
-    relative_loss: Annotated[Attains, said("the largest loss relative to what the entity is due: 0.01 is 1 %")] = (
-        field(name="largest_relative_loss")
+    relative_loss: Annotated[Attains, said("the largest loss relative to what the entity is due: 0.01 is 1 %")] = field(
+        name="largest_relative_loss"
     )
     cost: Annotated[Costs | None, said("for allocations")] = field(name="cost_of_privacy")
     rmse: Annotated[Known, said("root mean squared error, per entity")]
@@ -276,7 +278,7 @@ class Point(Document, kw_only=True, frozen=True):
         if target == "cost":
             return None if self.cost is None else self.cost.amount or self.cost.share
         found: Estimate | None = getattr(self, target)
-        return found.scaled(100.0) if found is not None and target.startswith("relative_") else found
+        return found and Estimate.scaled(found, 100.0 if target.startswith("relative_") else 1.0)
 
     def whose(self, target: str) -> str | None:
         """The id of the entity that attains a quantity, where one does."""
@@ -806,6 +808,12 @@ def rows(columns: Mapping[str, Any], kind: type[Document] | None = None) -> list
         columns = {k: [None] * n if k in must and columns[k] is None else columns[k] for k in kind.__struct_fields__}
     there = {name: plain(values) for name, values in columns.items() if values is not None}
     return [dict(zip(there, row, strict=True)) for row in zip(*there.values(), strict=True)]
+
+
+def columns(rows: Sequence[Document]) -> dict[str, Any]:
+    """The inverse of `rows`: one list per key; None for a key that the first row leaves out."""
+    names = rows[0].__struct_fields__
+    return {name: None if getattr(rows[0], name) is UNSET else [getattr(r, name) for r in rows] for name in names}
 
 
 # ---- reading ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairpost.accuracy import Accuracy, Estimate
-from fairpost.results.base import CONFIDENTIAL, Floats, Columns, Grid, label, number, reason
+from fairpost.results.base import CONFIDENTIAL, Columns, Floats, Grid, label, number, reason
 
 if TYPE_CHECKING:
     from fairpost.results.documents import Point
@@ -60,30 +60,21 @@ class CostOfPrivacy:
         return f"{number(100 * self.share.value)} % of the budget{amount} ({self.share.kind})"
 
 
-ENDS = (("", "value"), ("_low", "low"), ("_high", "high"))
-
-
 def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
     """One row per point; alpha, losses and rmse are in the unit that `unit` says, what is relative in parts of 1."""
     costs = [p.cost for p in points]
-    columns: Columns = {
+    return {
         "rule": [p.postprocess for p in points],
         "epsilon": [p.epsilon for p in points],
         "scale": [p.mechanism.spread for p in points],
         "engine": [p.method for p in points],
         "unit": [p.unit for p in points],
-    }
-    quantities: dict[str, Sequence[Estimate | None]] = {
-        "alpha": [p.alpha for p in points],
-        "total_off": [p.total_off for p in points],
-        "largest_loss": [p.loss for p in points],
-        "largest_relative_loss": [p.relative_loss for p in points],
-        "rmse": [p.rmse for p in points],
-        "relative_rmse": [p.relative_rmse for p in points],
-    }
-    for name, found in quantities.items():
-        columns |= {f"{name}{end}": [None if e is None else _number(getattr(e, k)) for e in found] for end, k in ENDS}
-    return columns | {
+        **spread("alpha", [p.alpha for p in points]),
+        **spread("total_off", [p.total_off for p in points]),
+        **spread("largest_loss", [p.loss for p in points]),
+        **spread("largest_relative_loss", [p.relative_loss for p in points]),
+        **spread("rmse", [p.rmse for p in points]),
+        **spread("relative_rmse", [p.relative_rmse for p in points]),
         "loses_most": [p.loser for p in points],
         "loses_most_relatively": [p.relative_loser for p in points],
         "cost_share": [None if c is None else c.share.value for c in costs],
@@ -93,9 +84,11 @@ def curve_columns(points: Sequence[Point], mark: str = CONFIDENTIAL) -> Columns:
     }
 
 
-def _number(value: float) -> float | None:
-    """An end that nobody knows is an empty field."""
-    return value if value < float("inf") else None
+def spread(name: str, found: Sequence[Estimate | None]) -> Columns:
+    """Columns for numbers and the ends of their intervals; an end that nobody knows is an empty field."""
+    ends = {"": "value", "_low": "low", "_high": "high"}
+    rows = {end: [None if e is None else float(getattr(e, key)) for e in found] for end, key in ends.items()}
+    return {f"{name}{end}": [None if v == float("inf") else v for v in values] for end, values in rows.items()}
 
 
 def point_grid(points: Sequence[Point]) -> Grid:
