@@ -14,10 +14,10 @@ from support import places
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "lazy", "magnitudes", "roots", "whole", "documents", "cancel", "palette",
+    "errors", "lazy", "magnitudes", "roots", "whole", "documents", "cancel", "palette", "fields",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project", "check",
-    "io", "report", "explore", "release", "paper", "__init__", "cli", "__main__",
+    "io", "report", "release", "study", "explore", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
 HEAVY = (
     "numba",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -23,7 +23,8 @@ from fairpost.noise import Law
 from fairpost.plan import frontier
 from fairpost.problems import Programme
 from fairpost.report.shapes import Shapes
-from fairpost.results import CONFIDENTIAL, Audit, Comparison, Frontier, Targets
+from fairpost.results import CONFIDENTIAL, Audit, Comparison, Frontier
+from fairpost.results.targets import LIMITS
 
 
 @click.command()
@@ -144,7 +145,7 @@ def _shapes(given: o.Given) -> Shapes | None:
 
 def _no_levels(given: o.Given) -> None:
     """What an audit of a hierarchy does not look at is refused, not left aside."""
-    names = ("label", "keep", "frontier", "csv_groups", "map_", "map_key", *(f.name for f in fields(Targets)))
+    names = ("label", "keep", "frontier", "csv_groups", "map_", "map_key", *LIMITS)
     typed = [name for name in names if given[name]]
     if typed:
         raise ParameterError(f"--{typed[0].rstrip('_').replace('_', '-')} is for audits without --levels, got both")

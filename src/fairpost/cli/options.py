@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from fairpost.io.reading import DECIMALS, DELIMITERS, FORMATS
 from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.partition import Partition
 from fairpost.results.comparison import warnings_of
-from fairpost.results.targets import Targets
+from fairpost.results.targets import LIMITS, Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS
 from fairpost.rules.base import nonnegative_total
 
@@ -248,7 +247,7 @@ def names(given: Given) -> dict[str, Any]:
 
 def targets_of(given: Given) -> Targets:
     """The limits that were typed."""
-    limits = {f.name: given[f.name] for f in fields(Targets) if given.get(f.name) is not None}
+    limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
     for name, limit in limits.items():
         if not 0 < limit < float("inf"):
             raise ParameterError(f"--{name.replace('_', '-')} must be > 0 and finite, got {limit:g}")

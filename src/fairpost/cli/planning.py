@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,9 +24,9 @@ from fairpost.plan import plan as find
 from fairpost.plan import sweep as look
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.report.verdicts import PARTS
-from fairpost.results import CONFIDENTIAL, Curve, Plans, Point, Targets
+from fairpost.results import CONFIDENTIAL, Curve, Plans, Point
 from fairpost.results.plans import rounded
-from fairpost.results.targets import USUAL_ERROR
+from fairpost.results.targets import LIMITS, USUAL_ERROR
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,7 +143,7 @@ def plan(file: str, **given: Any) -> int:
     o.check_numbers(given)
     targets = o.targets_of(given)
     if not targets:
-        limits = ", ".join(f"--{f.name.replace('_', '-')}" for f in fields(Targets))
+        limits = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
         raise ParameterError(f"a plan must have a target of {limits}, got none")
     spreads, outputs = spreads_of(given), Outputs(given, [file])
     counts, budget = o.counts_of(file, given)
