@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairpost.release import Ledger, PublicTotal, Release, release
     from fairpost.results import Allocation, Audit, Comparison, Curve, Frontier, Plan, Plans, Projection, Targets
     from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
+    from fairpost.study import Study, read_study
 
 __version__ = "0.1.0"
 
@@ -75,6 +76,7 @@ __all__ = [
     "Release",
     "Simplex",
     "Stream",
+    "Study",
     "Targets",
     "ToleranceError",
     "TopDown",
@@ -91,6 +93,7 @@ __all__ = [
     "project_simplex",
     "proposition2",
     "read_counts",
+    "read_study",
     "release",
     "sweep",
     "theorem1",
@@ -176,6 +179,10 @@ _HOME = {
         "PoS",
         "Simplex",
         "project_simplex",
+    ),
+    "study": (
+        "Study",
+        "read_study",
     ),
 }
 """Where each public name lives; a module is loaded when one of its names is first asked for."""

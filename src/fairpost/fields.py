@@ -33,15 +33,16 @@ def said(
     metavar: str | None = None,
     choices: Any = (),
     flags: tuple[str, ...] = (),
-    path: bool = False,
+    path: str = "",
     shown: bool = False,
     above: float | None = None,
     least: float | None = None,
 ) -> msgspec.Meta:
     """What is said of a field.
 
-    `flags`: the names of its option, where they are others than the name of the field; `path`: the value may name a file;
-    `shown`: the help shows the default; `above`, `least`: a number must be more than this, or this at least.
+    `flags`: the names of its option, where they are others than the name of the field; `path`: "file" where the value names one,
+    "file or name" where it may; `shown`: the help shows the default; `above`, `least`: a number must be more than this, or this
+    at least.
     """
     chosen = tuple(choices)
     own = {"metavar": metavar, "choices": chosen, "flags": flags, "path": path, "shown": shown, "above": above}
@@ -64,15 +65,30 @@ class Field:
     metavar: str | None
     choices: tuple[str, ...]
     flags: tuple[str, ...]
-    path: bool
+    path: str
     shown: bool
     above: float | None
     least: float | None
 
     @property
+    def names(self) -> set[str]:
+        """The names of the field: its own and those of its options."""
+        return {self.name, *(flag.strip("-").replace("-", "_") for flag in self.flags)}
+
+    @property
     def option(self) -> str:
         """The option of a command."""
         return self.flags[0] if self.flags else f"--{self.name.replace('_', '-')}"
+
+    def taken(self, given: Any) -> Any:
+        """A value as JSON, TOML and Python may write it: a list for several, a whole number where any number may stand."""
+        if isinstance(given, (list, tuple)):
+            return tuple(map(self.taken_one, given))
+        return self.taken_one(given)
+
+    def taken_one(self, given: Any) -> Any:
+        """One entry."""
+        return float(given) if self.kind is float and type(given) is int and abs(given) < 2**1000 else given
 
     def check(self, given: Any) -> None:
         """The first rule that a value breaks is an error."""
@@ -128,10 +144,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             if key in inside:
                 given[key] = inside[key].from_dict(one, within)
             elif key in fields:
-                given[fields[key].name] = tuple(one) if isinstance(one, list) else one
+                given[fields[key].name] = fields[key].taken(one)
             else:
                 raise ParameterError(unknown(within, str(key), [*fields, *inside]))
         return cls(**given)
+
+    @classmethod
+    def from_flat(cls: type[P], given: Mapping[str, Any]) -> P:
+        """From values by the names of fields, whatever part they are in; other names are left aside."""
+        own = {field.name: field.taken(given[field.name]) for field in fields_of(cls) if field.name in given}
+        return cls(**own, **{name: part.from_flat(given) for name, part in parts_of(cls).items()})
 
     def to_dict(self) -> dict[str, Any]:
         """What was chosen, as plain data: defaults and empty parts are left out."""
@@ -139,12 +161,19 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {key: one for key, one in found.items() if one != {}}
 
     def chosen(self) -> Iterator[tuple[Field, Any]]:
-        """Every field that is not at its default, part by part."""
-        for field in fields_of(type(self)):
-            if (given := getattr(self, field.name)) != field.default:
-                yield field, given
-        for name in parts_of(type(self)):
-            yield from getattr(self, name).chosen()
+        """Every field that is not at its default, in the order of their declaration."""
+        given = self.flat()
+        for field in all_fields(type(self)):
+            if given[field.name] != field.default:
+                yield field, given[field.name]
+
+    def flat(self) -> dict[str, Any]:
+        """The value of every field by its name, whatever part it is in."""
+        inside = parts_of(type(self))
+        found = {name: getattr(self, name) for name in self.__struct_fields__ if name not in inside}
+        for name in inside:
+            found |= getattr(self, name).flat()
+        return found
 
 
 def unknown(place: str, key: str, known: list[str]) -> str:

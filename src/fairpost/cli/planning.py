@@ -6,77 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from fairpost.budgets import Budget, GroupBudgets, whole
+from fairpost.budgets import GroupBudgets, whole
 from fairpost.cli import options as o
-from fairpost.cli import screen, tree_plans
-from fairpost.cli.auditing import default_choice
-from fairpost.cli.laws import law_of
-from fairpost.cli.outputs import Outputs, now
-from fairpost.cli.recipes import plan_lines, sweep_lines
-from fairpost.counts import Counts
-from fairpost.errors import ParameterError, UnsupportedError
+from fairpost.cli import screen
+from fairpost.cli.outputs import Outputs, page_words
+from fairpost.errors import UnsupportedError
 from fairpost.io.rows import columns_csv
-from fairpost.noise import MECHANISMS, mechanism_of
-from fairpost.plan import grid
-from fairpost.plan import plan as find
-from fairpost.plan import sweep as look
+from fairpost.noise import MECHANISMS
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.report.verdicts import PARTS
 from fairpost.results import CONFIDENTIAL, Curve, Plans, Point
 from fairpost.results.plans import rounded
-from fairpost.results.targets import LIMITS, USUAL_ERROR
+from fairpost.study.study import Loaded, PlanStudy, SweepStudy
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-EPSILONS = (0.001, 10.0)
 
-RANGE = o.together(
-    click.option(
-        "--epsilons", nargs=2, type=float, metavar="LOW HIGH", help="The range of epsilon.  [default: 0.001 10]"
-    ),
-    click.option("--spreads", nargs=2, type=float, metavar="LOW HIGH", help="Instead: the range of scale or sigma."),
-    click.option("--points", type=int, default=25, show_default=True, help="Levels of noise on the curve."),
-)
-
-FIRST = o.together(o.FILE, o.COLUMNS, o.LABEL, o.MECHANISM, o.PROMISE, RANGE)
-LAST = o.together(o.POSTPROCESS, o.PROBLEM, o.ENGINE, o.JSON, o.CSV, o.HTML, o.WORDS, o.NOUN, o.FORCE)
-
-
-def spreads_of(given: o.Given) -> tuple[float, ...]:
-    """The levels of noise, from little to much."""
-    if given["spreads"]:
-        if given["epsilons"]:
-            raise ParameterError("a range is given by --epsilons or by --spreads, got both")
-        least, most = given["spreads"]
-        return grid(least, most, given["points"])
-    low, high = given["epsilons"] or EPSILONS
-    if not 0 < low < high < float("inf"):
-        raise ParameterError(f"--epsilons must ascend from above 0, got {low:g} {high:g}")
-    about = o.neighbours_of(given)
-    ends = [mechanism_of(given["mechanism"], epsilon=e, neighbours=about).spread for e in (high, low)]
-    return grid(ends[0], ends[1], given["points"])
-
-
-def _same(given: o.Given, budget: Budget | None, law: dict[str, Any]) -> dict[str, Any]:
-    """What both hand on as it is."""
-    return law | {
-        "engine": o.engine_of(given),
-        "total": given["total"],
-        "budget": budget,
-        "by_group": given["by_group"],
-        "epsilon": o.neighbours_of(given).epsilon,
-        "currency": given["currency"],
-    }
-
-
-@click.command()
-@FIRST
-@LAST
-@tree_plans.SWEEP
-def sweep(file: str, **given: Any) -> int:
+@o.asks(SweepStudy)
+def sweep(study: SweepStudy, given: o.Given) -> int:
     """Alpha, the largest loss and the cost of privacy against epsilon, from a FILE of true counts.
 
     \b
@@ -86,46 +34,26 @@ def sweep(file: str, **given: Any) -> int:
           --html sweep.html
     """
     if given["levels"] is not None:
-        return tree_plans.sweep_levels_of(file, given)
-    tree_plans.alone(given)
-    o.check_numbers(given)
-    spreads, outputs = spreads_of(given), Outputs(given, [file])
-    counts, budget = o.counts_of(file, given)
-    law = law_of(file, given, budget)
-    chosen = given["postprocess"] or default_choice(budget, law)
+        from fairpost.cli.tree_plans import sweep_levels_of
+
+        return sweep_levels_of(study.data.file, given)
+    outputs, loaded = _loaded(study, given)
     with screen.progress("levels of noise") as report:
-        found = look(
-            counts,
-            [MECHANISMS[given["mechanism"]](s) for s in spreads],  # type: ignore[call-arg]
-            chosen,
-            progress=report,
-            **_same(given, budget, law),
-        )
+        found = study.find(loaded, report)
     if not found.points:
         raise UnsupportedError(f"the engine refused every level of noise: {found.refused[0].reason}")
-    cash = _Cash.of(counts, budget, given, law)
+    cash = _Cash.of(study, loaded)
     outputs.write(
-        lambda: _show(found, cash, f"{counts.n:,} entities, {given['mechanism']} noise"),
+        lambda: _show(found, cash, f"{loaded.counts.n:,} entities, {study.noise.name} noise"),
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),
-        html=lambda: _page(
-            found.points, file, given, cash, lines=sweep_lines(file, given, spreads, chosen, law), basis=found.basis
-        ),
+        html=lambda: _page(found.points, study, cash, basis=found.basis),
     )
     return 0
 
 
-@click.command()
-@FIRST
-@o.LIMITS
-@click.option(
-    "--any-error",
-    is_flag=True,
-    help=f"No limit on the error. Without this, --max-rmse and --max-relative-rmse it is {USUAL_ERROR:g} % of the mean of what is due.",
-)
-@LAST
-@tree_plans.PLAN
-def plan(file: str, **given: Any) -> int:
+@o.asks(PlanStudy)
+def plan(study: PlanStudy, given: o.Given) -> int:
     """The smallest epsilon (the largest scale or sigma) that keeps the harm below limits, from true counts.
 
     Several targets may be given, and all must hold; the answer says which one binds. A limit is checked against the upper
@@ -138,45 +66,30 @@ def plan(file: str, **given: Any) -> int:
           --postprocess pos --html plan.html
     """
     if given["levels"] is not None:
-        return tree_plans.plan_levels(file, given)
-    tree_plans.alone(given)
-    o.check_numbers(given)
-    targets = o.targets_of(given)
-    if not targets:
-        limits = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise ParameterError(f"a plan must have a target of {limits}, got none")
-    spreads, outputs = spreads_of(given), Outputs(given, [file])
-    counts, budget = o.counts_of(file, given)
-    law = law_of(file, given, budget)
-    chosen = given["postprocess"] or default_choice(budget, law)
+        from fairpost.cli.tree_plans import plan_levels
+
+        return plan_levels(study.data.file, given)
+    outputs, loaded = _loaded(study, given)
     with screen.progress("levels of noise") as report:
-        plans = find(
-            counts,
-            MECHANISMS[given["mechanism"]],
-            chosen,
-            spreads=spreads,
-            progress=report,
-            any_error=given["any_error"],
-            **targets.to_dict(),
-            **_same(given, budget, law),
-        )
+        plans = study.find(loaded, report)
     if not any(p.curve for p in plans):
         raise UnsupportedError("; ".join(f"{p.postprocess}: {p.message}" for p in plans))
-    cash = _Cash.of(counts, budget, given, law)
+    cash = _Cash.of(study, loaded)
     outputs.write(
-        lambda: _show_plans(plans, cash, given["mechanism"]),
+        lambda: _show_plans(plans, cash, study.noise.name),
         json=plans.to_dict,
         csv=lambda: columns_csv(plans.columns()),
-        html=lambda: _page(
-            tuple(x for p in plans for x in p.curve),
-            file,
-            given,
-            cash,
-            lines=plan_lines(file, given, spreads, chosen, law),
-            plans=plans,
-        ),
+        html=lambda: _page(tuple(x for p in plans for x in p.curve), study, cash, plans=plans),
     )
     return 0 if any(p.found for p in plans) else 3
+
+
+def _loaded(study: PlanStudy | SweepStudy, given: o.Given) -> tuple[Outputs, Loaded]:
+    """Where the files go, and what was read; a range that is wrong is said before that."""
+    study.noise.levels  # noqa: B018
+    outputs, loaded = Outputs(given, [study.data.file]), study.load(o.note)
+    o.warn(loaded.counts)
+    return outputs, loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,15 +101,16 @@ class _Cash:
     budgets: GroupBudgets | None
 
     @classmethod
-    def of(cls, counts: Counts, budget: Budget | None, given: o.Given, law: dict[str, Any]) -> _Cash:
-        total = None if budget is None else whole(budget)
-        return cls(given["currency"], total, o.group_budgets(counts, budget, given, law))
+    def of(cls, study: PlanStudy | SweepStudy, loaded: Loaded) -> _Cash:
+        total = None if loaded.budget is None else whole(loaded.budget)
+        return cls(study.words.currency, total, study.group_budgets(loaded))
 
     @property
     def words(self) -> str | None:
         """Whose budget it is, where there are several."""
-        found = self.total is not None and self.budgets is not None
-        return screen.whose(self.budgets, self.total, self.currency) if found else None  # type: ignore[arg-type]
+        if self.total is None or self.budgets is None:
+            return None
+        return screen.whose(self.budgets, self.total, self.currency)
 
 
 def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
@@ -268,20 +182,9 @@ def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
     screen.say(out, CONFIDENTIAL, style="bold")
 
 
-def _page(points: tuple[Point, ...], file: str, given: o.Given, cash: _Cash, **more: Any) -> str:
+def _page(points: tuple[Point, ...], study: PlanStudy | SweepStudy, cash: _Cash, **more: Any) -> str:
     from fairpost.report import curves_page
 
-    x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[given["mechanism"]].parameter
-    return curves_page(
-        points,
-        x=x,
-        command=o.command_line(),
-        made=now(),
-        title=given["title"],
-        unit=given["unit"],
-        currency=given["currency"],
-        noun=given["noun"],
-        budgets=cash.words,
-        source=o.source_of(file),
-        **more,
-    )
+    x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[study.noise.name].parameter
+    words = page_words(study.words, study.data.file, study.python())
+    return curves_page(points, x=x, budgets=cash.words, **words, **more)

@@ -109,9 +109,7 @@ class Targets(Part, frozen=True, kw_only=True):
         said("Target: alpha at most this; in money with a budget, else in counts or shares.", above=0),
     ] = None
     """On the largest difference between two entities' biases."""
-    max_loss: Annotated[
-        float | None, said("Target: no entity expects to lose more; in the same unit.", above=0)
-    ] = None
+    max_loss: Annotated[float | None, said("Target: no entity expects to lose more; in the same unit.", above=0)] = None
     """On what any entity expects to lose."""
     max_relative_loss: Annotated[
         float | None,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -41,7 +40,7 @@ Where = tuple[str, ...]
 class Table(Part, frozen=True, kw_only=True):
     """A file of counts, and its columns."""
 
-    file: Annotated[str, said("The file; -: the standard input.", path=True)] = ""
+    file: Annotated[str, said("The file; -: the standard input.", path="file")] = ""
     id: Id = None
     count: Count = None
     weight: Annotated[
@@ -54,29 +53,25 @@ class Table(Part, frozen=True, kw_only=True):
 class KeptTable(Table, frozen=True, kw_only=True):
     """The same, with columns that are carried along."""
 
-    keep: Annotated[
-        tuple[str, ...], said("A column carried into CSV and JSON. Repeatable.", metavar="COL")
-    ] = ()
+    keep: Annotated[tuple[str, ...], said("A column carried into CSV and JSON. Repeatable.", metavar="COL")] = ()
 
 
 class Compared(Part, frozen=True, kw_only=True):
     """A file of true counts, files of released ones, and their columns."""
 
-    true: Annotated[str, said("The file of true counts.", path=True)] = ""
-    released: Annotated[tuple[str, ...], said("Files of released counts.", path=True)] = ()
+    true: Annotated[str, said("The file of true counts.", path="file")] = ""
+    released: Annotated[tuple[str, ...], said("Files of released counts.", path="file")] = ()
     id: Id = None
     count: Count = None
     group: Group = None
     label: Label = None
-    released_id: Annotated[
-        Text, said("Column of ids in RELEASED.  [default: as in TRUE, else id]", metavar="COL")
-    ] = None
+    released_id: Annotated[Text, said("Column of ids in RELEASED.  [default: as in TRUE, else id]", metavar="COL")] = (
+        None
+    )
     released_count: Annotated[
         Text, said("Column of values in RELEASED.  [default: as in TRUE, else count]", metavar="COL")
     ] = None
-    released_where: Annotated[
-        Where, said("Rows of RELEASED to use, as --where. Repeatable.", metavar="EXPR")
-    ] = ()
+    released_where: Annotated[Where, said("Rows of RELEASED to use, as --where. Repeatable.", metavar="EXPR")] = ()
 
 
 class Reading(Part, frozen=True, kw_only=True):
@@ -91,9 +86,7 @@ class Reading(Part, frozen=True, kw_only=True):
     ] = None
     delimiter: Annotated[
         Text,
-        said(
-            "What stands between the fields of a text FILE.  [default: found in its header]", choices=DELIMITERS
-        ),
+        said("What stands between the fields of a text FILE.  [default: found in its header]", choices=DELIMITERS),
     ] = None
     decimal: Annotated[
         Text,
@@ -105,9 +98,7 @@ class Reading(Part, frozen=True, kw_only=True):
     sheet: Annotated[Text, said("The sheet of a workbook.  [default: the first]", metavar="NAME|NUMBER")] = None
     header: Annotated[
         Whole,
-        said(
-            "The row of a workbook with the names of the columns.  [default: the one that has them]", metavar="ROW"
-        ),
+        said("The row of a workbook with the names of the columns.  [default: the one that has them]", metavar="ROW"),
     ] = None
     where: Annotated[
         Where,
@@ -116,9 +107,7 @@ class Reading(Part, frozen=True, kw_only=True):
             metavar="EXPR",
         ),
     ] = ()
-    drop_missing: Annotated[
-        bool, said("Skip rows that lack a count, an id or another entry, and name them.")
-    ] = False
+    drop_missing: Annotated[bool, said("Skip rows that lack a count, an id or another entry, and name them.")] = False
 
 
 # -- noise ----------------------------------------------------------------------------------------------------------
@@ -127,12 +116,10 @@ Kind = Annotated[Text, said(f"The noise.  [default: {USUAL}]", choices=MECHANISM
 Delta = Annotated[Number, said("For epsilon of the Gaussian pair.")]
 Sensitivity = Annotated[
     float,
-    said(
-        "How much one person changes the counts: L1 for the Laplace pair, L2 for the Gaussian pair.", shown=True
-    ),
+    said("How much one person changes the counts: L1 for the Laplace pair, L2 for the Gaussian pair.", shown=True),
 ]
 Statement = said(
-    "A finished release: its mechanism, rule and total, without retyping them.", metavar="FILE", path=True
+    "A finished release: its mechanism, rule and total, without retyping them.", metavar="FILE", path="file"
 )
 GIVEN = ("epsilon", "scale", "sigma", "rho")
 """What gives the amount of noise."""
@@ -196,7 +183,7 @@ class StatedNoises(Noise, frozen=True, kw_only=True):
             "Instead: the statement of a release, with its noise; RELEASED must be its table, unchanged. Once for each RELEASED.",
             metavar="FILE",
             flags=("--statement",),
-            path=True,
+            path="file",
         ),
     ] = ()
 
@@ -214,9 +201,7 @@ class Range(Part, frozen=True, kw_only=True):
         tuple[float, float] | None, said("Instead: the range of scale or sigma.", metavar="LOW HIGH")
     ] = None
     points: Annotated[int, said("Levels of noise on the curve.", shown=True)] = 25
-    rho: Annotated[
-        Number, said("Levels: zero-concentrated privacy loss, to be split between them.")
-    ] = None
+    rho: Annotated[Number, said("Levels: zero-concentrated privacy loss, to be split between them.")] = None
 
     def check(self) -> None:
         """What is given twice, or for nothing."""
@@ -254,12 +239,12 @@ class Range(Part, frozen=True, kw_only=True):
 
 # -- the problem ----------------------------------------------------------------------------------------------------
 
-Law_ = Annotated[
+Programme = Annotated[
     Text,
     said(
         "A law, for as-written, levelled, signed and no-loss (see programmes).",
         metavar="NAME|FILE.toml",
-        path=True,
+        path="file or name",
     ),
 ]
 Base = Annotated[Text, said("Column of the population that rates are of.", metavar="COL")]
@@ -275,7 +260,7 @@ GroupBudget = Annotated[
     said(
         "Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
         metavar="FILE|COL",
-        path=True,
+        path="file or name",
     ),
 ]
 
@@ -283,7 +268,7 @@ GroupBudget = Annotated[
 class Sharing(Part, frozen=True, kw_only=True):
     """Money to share by noisy counts, by a law or in proportion."""
 
-    programme: Law_ = None
+    programme: Programme = None
     base: Base = None
     base_noise: BaseNoise = None
     budget: Annotated[
@@ -300,12 +285,12 @@ class Sharing(Part, frozen=True, kw_only=True):
 class Problem(Part, frozen=True, kw_only=True):
     """P: a total to keep, or money to share, by a law or in proportion, by group or in all."""
 
-    programme: Law_ = None
+    programme: Programme = None
     base: Base = None
     base_noise: BaseNoise = None
-    total: Annotated[
-        Number, said("The public total that counts keep.  [default: the sum of the counts]", least=0)
-    ] = None
+    total: Annotated[Number, said("The public total that counts keep.  [default: the sum of the counts]", least=0)] = (
+        None
+    )
     budget: Annotated[
         Number,
         said(
@@ -393,26 +378,20 @@ class Levels(Part, frozen=True, kw_only=True):
             metavar="NAME:LENGTH,...",
         ),
     ] = None
-    level_sigma: Annotated[
-        Text, said("Levels: the noise of each, top first; 0: exact.", metavar="S,...")
-    ] = None
-    split: Annotated[
-        Text, said("Levels: each one's share of --rho, instead of --level-sigma.", metavar="P,...")
-    ] = None
+    level_sigma: Annotated[Text, said("Levels: the noise of each, top first; 0: exact.", metavar="S,...")] = None
+    split: Annotated[Text, said("Levels: each one's share of --rho, instead of --level-sigma.", metavar="P,...")] = None
     exact: Annotated[Text, said("Levels that are published without noise.", metavar="NAME,...")] = None
 
 
 class AuditLevels(Levels, frozen=True, kw_only=True):
     """The same, with what is followed across them."""
 
-    areas: Annotated[
-        Text, said("Levels: column of unions of leaves (districts, places) to follow.", metavar="COL")
-    ] = None
+    areas: Annotated[Text, said("Levels: column of unions of leaves (districts, places) to follow.", metavar="COL")] = (
+        None
+    )
     cells: Annotated[
         Text,
-        said(
-            "Levels: instead of --count, one column per cell (race, say): a tree each.", metavar="COL,..."
-        ),
+        said("Levels: instead of --count, one column per cell (race, say): a tree each.", metavar="COL,..."),
     ] = None
     total_sigma: Annotated[
         Text,
@@ -464,9 +443,7 @@ class Engine(Part, frozen=True, kw_only=True):
     ] = msgspec.field(default="auto", name="name")
     runs: Annotated[Whole, said("Simulation: runs, with --rtol at most.  [default: 10000]")] = None
     seed: Annotated[Whole, said("Simulation, conditional: the same seed, the same bits.  [default: 0]")] = None
-    confidence: Annotated[
-        Number, said("Simulation, conditional: how surely intervals cover.  [default: 0.95]")
-    ] = None
+    confidence: Annotated[Number, said("Simulation, conditional: how surely intervals cover.  [default: 0.95]")] = None
     rtol: Annotated[
         Number,
         said("Relative tolerance on alpha.  [default: 1e-6 exact; 1e-3 conditional; simulation: none]"),
@@ -496,13 +473,9 @@ class LongEngine(Engine, frozen=True, kw_only=True):
 
     checkpoint: Annotated[
         Text,
-        said(
-            "Simulation: a file for the state; the same command goes on from it, to the same bits.", path=True
-        ),
+        said("Simulation: a file for the state; the same command goes on from it, to the same bits.", path="file"),
     ] = None
-    cluster: Annotated[
-        Text, said("Simulation: a Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")
-    ] = None
+    cluster: Annotated[Text, said("Simulation: a Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")] = None
 
 
 Confidence = Annotated[float, said("How surely an interval covers.", shown=True)]
@@ -520,9 +493,7 @@ class Intervals(Part, frozen=True, kw_only=True):
 class TableIntervals(Part, frozen=True, kw_only=True):
     """How surely all rows of a table are covered together."""
 
-    confidence: Annotated[
-        float, said("Of intervals, all rows of a table together.", shown=True)
-    ] = 0.95
+    confidence: Annotated[float, said("Of intervals, all rows of a table together.", shown=True)] = 0.95
 
 
 # -- words and outputs ----------------------------------------------------------------------------------------------
@@ -545,14 +516,10 @@ class MoneyWords(Words, frozen=True, kw_only=True):
 class Output(Part, frozen=True, kw_only=True):
     """The files that are written."""
 
-    json: Annotated[Text, said("Results as JSON; -: to stdout.", metavar="PATH|-", path=True)] = None
-    csv: Annotated[Text, said("One row per entity; -: to stdout.", metavar="PATH|-", path=True)] = None
-    csv_safe: Annotated[
-        bool, said("For spreadsheets: a ' before text in the CSV that begins like a formula.")
-    ] = False
-    html: Annotated[
-        Text, said("A report to read: one file; -: to stdout.", metavar="PATH|-", path=True)
-    ] = None
+    json: Annotated[Text, said("Results as JSON; -: to stdout.", metavar="PATH|-", path="file")] = None
+    csv: Annotated[Text, said("One row per entity; -: to stdout.", metavar="PATH|-", path="file")] = None
+    csv_safe: Annotated[bool, said("For spreadsheets: a ' before text in the CSV that begins like a formula.")] = False
+    html: Annotated[Text, said("A report to read: one file; -: to stdout.", metavar="PATH|-", path="file")] = None
     force: Annotated[bool, said("Overwrite outputs that exist.")] = False
 
 
@@ -560,19 +527,17 @@ class AuditOutput(Output, frozen=True, kw_only=True):
     """The same, and what an audit can show besides."""
 
     entities: Annotated[bool, said("Every entity in the JSON.")] = False
-    csv_groups: Annotated[Text, said("One row per group; -: to stdout.", metavar="PATH|-", path=True)] = None
-    frontier: Annotated[
-        bool, said("Alpha against RMSE as the threshold grows to its best: screen, JSON, report.")
-    ] = False
-    explain: Annotated[
-        bool, said("Which method answers each post-processing, and why those before it do not.")
-    ] = False
+    csv_groups: Annotated[Text, said("One row per group; -: to stdout.", metavar="PATH|-", path="file")] = None
+    frontier: Annotated[bool, said("Alpha against RMSE as the threshold grows to its best: screen, JSON, report.")] = (
+        False
+    )
+    explain: Annotated[bool, said("Which method answers each post-processing, and why those before it do not.")] = False
     map: Annotated[
         Text,
         said(
             "Areas of the entities: the report gets a map of the bias, drawn from this file alone.",
             metavar="FILE.geojson",
-            path=True,
+            path="file",
         ),
     ] = None
     map_key: Annotated[
@@ -607,8 +572,3 @@ AnyRules = Annotated[
     ),
 ]
 """The rules of an audit, a plan or a sweep."""
-
-
-def name_of(file: str) -> str:
-    """What a page calls the data: the file's name."""
-    return "standard input" if file == "-" else Path(file).name
