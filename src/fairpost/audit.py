@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Chosen = str | PostProcessing | Callable[[Floats], Floats]
 """A rule: its name, an object, or a function from noisy counts to counts."""
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -361,12 +362,7 @@ def _in_parts(pi: PostProcessing, budgets: GroupBudgets | None) -> PostProcessin
 
 
 def _result(
-    question: Question,
-    i: int,
-    answer: Answer,
-    budget: float | None,
-    budgets: GroupBudgets | None,
-    targets: Targets,
+    question: Question, i: int, answer: Answer, budget: float | None, budgets: GroupBudgets | None, targets: Targets
 ) -> Audit:
     truth = question.truths[i]
     if budgets is not None:

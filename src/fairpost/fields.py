@@ -37,16 +37,23 @@ def said(
     shown: bool = False,
     above: float | None = None,
     least: float | None = None,
+    many: bool = False,
 ) -> msgspec.Meta:
     """What is said of a field.
 
     `flags`: the names of its option, where they are others than the name of the field; `path`: "file" where the value names one,
     "file or name" where it may; `shown`: the help shows the default; `above`, `least`: a number must be more than this, or this
-    at least.
+    at least; `many`: the choices are those of each entry (whose type says so in the schema, by `one_of`).
     """
     chosen = tuple(choices)
     own = {"metavar": metavar, "choices": chosen, "flags": flags, "path": path, "shown": shown, "above": above}
-    return msgspec.Meta(description=help, extra=own | {"least": least})
+    schema = one_of(chosen).extra_json_schema if chosen and not many else None
+    return msgspec.Meta(description=help, extra=own | {"least": least}, extra_json_schema=schema)
+
+
+def one_of(choices: Any) -> msgspec.Meta:
+    """The schema of a text that is one of these."""
+    return msgspec.Meta(extra_json_schema={"type": "string", "enum": list(choices)})
 
 
 @dataclass(frozen=True)
@@ -107,11 +114,10 @@ class Field:
             raise ParameterError(f"`{self.name}` must be {what}, got {value(given)}")
         if self.choices and given not in self.choices:
             raise ParameterError(f"`{self.name}` must be one of {', '.join(self.choices)}, got {value(given)}")
-        if self.kind not in (int, float):
-            return
-        if self.above is not None and not self.above < given < math.inf:
+        number: Any = given
+        if self.above is not None and not self.above < number < math.inf:
             raise ParameterError(f"`{self.name}` must be > {self.above:g} and finite, got {value(given)}")
-        if self.least is not None and not self.least <= given < math.inf:
+        if self.least is not None and not self.least <= number < math.inf:
             raise ParameterError(f"`{self.name}` must be at least {self.least:g} and finite, got {value(given)}")
 
 
@@ -212,14 +218,16 @@ def all_fields(kind: type[Part]) -> tuple[Field, ...]:
 
 
 def _field(name: str, key: str, hint: Any, default: Any) -> Field:
-    meta, size = msgspec.Meta(), None
+    meta: msgspec.Meta | None = None
+    size = None
     while (origin := get_origin(hint)) is not None:
         if origin is Annotated:
-            hint, meta = get_args(hint)[0], hint.__metadata__[0]
+            hint, meta = get_args(hint)[0], meta or hint.__metadata__[0]
         elif origin is tuple:
             inside = get_args(hint)
             size, hint = 0 if inside[-1] is ... else len(inside), inside[0]
         elif origin is Union or origin.__name__ == "UnionType":
             hint = next(one for one in get_args(hint) if one is not type(None))
-    extra: Any = meta.extra or said("").extra
+    meta = meta or said("")
+    extra: Any = meta.extra
     return Field(name, key, hint, size, default, meta.description or "", **extra)

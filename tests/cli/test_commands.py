@@ -147,29 +147,29 @@ def test_nothing_is_overwritten_without_force(table, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--epsilon", "0"], ["`epsilon` must be > 0", "0.0"]),
-        (["--epsilon", "-0.1"], ["`epsilon` must be > 0", "-0.1"]),
-        (["--epsilon", "nan"], ["`epsilon`", "nan"]),
-        (["--epsilon", "inf"], ["`epsilon`", "inf"]),
+        (["--epsilon", "0"], ["--epsilon must be > 0", "0.0"]),
+        (["--epsilon", "-0.1"], ["--epsilon must be > 0", "-0.1"]),
+        (["--epsilon", "nan"], ["--epsilon", "nan"]),
+        (["--epsilon", "inf"], ["--epsilon", "inf"]),
         (["--epsilon", "many"], ["--epsilon", "many"]),
-        (["--scale", "10", "--total", "-1"], ["`total` must be at least 0", "-1"]),
-        (["--scale", "10", "--budget", "-1"], ["`budget`", "-1"]),
+        (["--scale", "10", "--total", "-1"], ["--total must be at least 0", "-1"]),
+        (["--scale", "10", "--budget", "-1"], ["--budget", "-1"]),
         (["--scale", "10", "--epsilon", "1"], ["exactly one", "epsilon, scale"]),
         ([], ["exactly one", "none"]),
-        (["--sigma", "10"], ["`scale`", "sigma"]),
+        (["--sigma", "10"], ["--scale", "sigma"]),
         (["--mechanism", "gaussian", "--epsilon", "1"], ["delta"]),
-        (["--mechanism", "gaussian", "--epsilon", "1", "--delta", "2"], ["`delta`", "2.0"]),
+        (["--mechanism", "gaussian", "--epsilon", "1", "--delta", "2"], ["--delta", "2.0"]),
         (["--mechanism", "cauchy", "--scale", "1"], ["--mechanism", "cauchy"]),
         (["--scale", "10", "--postprocess", "magic"], ["--postprocess", "magic"]),
         (["--scale", "10", "--count", "people"], ["people", "id", "count"]),
         (["--scale", "10", "--id", "name"], ["name"]),
-        (["--scale", "10", "--method", "monte-carlo", "--runs", "1"], ["`runs`", "1"]),
-        (["--scale", "10", "--confidence", "2"], ["`confidence`", "2.0"]),
-        (["--scale", "10", "--rtol", "0"], ["`rtol`"]),
+        (["--scale", "10", "--method", "monte-carlo", "--runs", "1"], ["--runs", "1"]),
+        (["--scale", "10", "--confidence", "2"], ["--confidence", "2.0"]),
+        (["--scale", "10", "--rtol", "0"], ["--rtol"]),
         (["--scale", "10", "--by-group"], ["group"]),
         (["--scale", "10", "--csv", "no/such/folder.csv"], ["folder"]),
         (["--scale", "10", "--wrong"], ["--wrong"]),
-        (["--scale", "10", "--sensitivity", "0"], ["`sensitivity`"]),
+        (["--scale", "10", "--sensitivity", "0"], ["--sensitivity"]),
     ],
 )
 def test_a_bad_option_ends_with_one_line_and_exit_code_2(table, words, says):
@@ -320,7 +320,7 @@ def test_a_note_is_said_once_however_often_it_was_made():
     """On stderr, in the order in which they first came; nothing is said where there was none."""
     import click
 
-    from fairpost.cli.notes import note, say_notes
+    from fairpost.cli.options import note, say_notes
 
     @click.command()
     @click.pass_context
@@ -579,7 +579,7 @@ def test_where_every_level_is_refused_nothing_is_written(table, tmp_path, comman
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--total", "-3"], ["`total`"]),
+        (["--total", "-3"], ["--total"]),
         (["--total", "3", "--group-total", "t"], ["both"]),
         (["--postprocess", "nonnegative", "--total", "3"], ["keeps no total"]),
         (["--postprocess", "simplex-threshold"], ["needs the noise"]),

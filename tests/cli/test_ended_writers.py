@@ -25,8 +25,8 @@ WRITERS = {
     "demo": "demo",
     "paper": "folder",
 }
-ELSEWHERE = {"release"}
-"""A release has a protocol of its own, and a crash at every point of it: tests/release/test_protocol.py."""
+ELSEWHERE = {"release", "run"}
+"""A release has a protocol of its own, and a crash at every point of it (tests/release/test_protocol.py); a study is run by these commands."""
 FAULT = """
 import os, pathlib, signal, sys
 plain, calls, fault, at = os.replace, [0], sys.argv.pop(1), int(sys.argv.pop(1))

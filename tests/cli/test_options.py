@@ -420,10 +420,10 @@ def total(run, command):
         found = first(run(command, base(command, "--total", t, how="sum-clipped")), command)["alpha"]
         assert found["value"] == fp.audit(counts(), level(command), "sum-clipped", total=t).alpha.value
     assert refused(run, command, base(command, "--total", -1, how="sum-clipped")) == (
-        "fairpost: `total` must be at least 0 and finite, got -1.0"
+        "fairpost: --total must be at least 0 and finite, got -1.0"
     )
     assert refused(run, command, base(command, "--total", 50)) == (
-        "fairpost: `total` is for post-processings that keep one, got nonnegative"
+        "fairpost: --total is for post-processings that keep one, got nonnegative"
     )
     both = run(command, base(command, "--total", 50, "--postprocess", "sum-clipped"))  # one keeps it: both run
     assert both.code == 0
@@ -466,7 +466,7 @@ def budget(run, command):
     assert pair[0].screen != pair[1].screen
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
     line = refused(run, command, base(command, "--budget", 1000))
-    assert line == "fairpost: `budget` is for allocations, got nonnegative"
+    assert line == "fairpost: --budget is for allocations, got nonnegative"
     words = base(command, "--budget", 1000, "--postprocess", "baseline")
     if command == "audit":  # one shares it: both run, each in its own table
         assert first(run(command, words), command)["cost_of_privacy"] is None
@@ -586,7 +586,7 @@ def method(run, command):
         ("expansion", "runs", 5), ("expansion", "rtol", 0.1),
     ):  # fmt: skip
         line = refused(run, command, base(command, "--method", name, f"--{option}", value))
-        assert line == f"fairpost: `{option}` is no setting of the engine '{name}'"
+        assert line == f"fairpost: --{option} is no setting of the engine '{name}'"
 
 
 def simulated(run, command, *, words, engine):
@@ -618,7 +618,7 @@ def threads(run, command):
     assert one == two
     bad = run(command, base(command, *SIM, "--threads", 0))
     assert bad.code == 2
-    assert "`threads`" in bad.screen
+    assert "--threads" in bad.screen
 
 
 def device(run, command):
@@ -733,6 +733,17 @@ def currency(run, command):
     assert "$" not in two.screen
     assert "Zqx" in two.html
     assert "Zqx" not in one.html
+
+
+def saved(run, command):
+    """The question as a file, which `fairpost run` answers with the same numbers; nothing is kept of a question that is refused."""
+    one = run(command, [*base(command), "--save", "q.toml", "--force"])
+    done = CliRunner().invoke(main, ["run", "q.toml", "--json", "again.json", "--force"])
+    assert (one.code, done.exit_code) == (0, 0), done.output
+    again = json.loads(Path("again.json").read_text())
+    assert {k: v for k, v in again.items() if k != "command"} == {k: v for k, v in one.data.items() if k != "command"}
+    run(command, [*base(command), "--id", "nowhere", "--save", "none.toml"])
+    assert not Path("none.toml").exists()
 
 
 def force(run, command):
@@ -1028,7 +1039,7 @@ ENGINE = {
     "--threads": threads,
     "--device": device,
 }
-FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {"--csv-safe": csv_safe}
+FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {"--csv-safe": csv_safe, "--save": saved}
 WORDS = {
     "--title": partial(words_of_the_page, option="--title", default=None),
     "--unit": partial(words_of_the_page, option="--unit", default="people"),
@@ -1305,7 +1316,7 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
 
 
 def test_the_options_of_demo(monkeypatch, tmp_path):
-    import fairpost.cli.demonstration as demonstration
+    import fairpost.cli.shown as demonstration
     from fairpost.datasets import synthetic_districts
 
     assert options_of("demo") == {"--html", "--force", "--nation"}

@@ -40,6 +40,7 @@ def audit(study: AuditStudy, given: o.Given) -> int:
         from fairpost.cli.tree_audit import audit_levels
 
         return audit_levels(study.data.file, given)
+    study.noise.look()
     out = study.output
     outputs = Outputs(given, [study.data.file, *([] if out.map is None else [out.map])])
     shapes = None if out.map is None else Shapes.read(out.map, out.map_key)

@@ -41,12 +41,7 @@ def check(study: CheckStudy, given: o.Given) -> int:
 
         return check_page(found, **page_words(study.words, data.true, study.python()))
 
-    outputs.write(
-        lambda: _show(found),
-        json=found.to_dict,
-        csv=lambda: columns_csv(found.columns()),
-        html=page,
-    )
+    outputs.write(lambda: _show(found), json=found.to_dict, csv=lambda: columns_csv(found.columns()), html=page)
     return 0
 
 

@@ -113,8 +113,9 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            error.message += f" Did you mean {near[0]}?" if near else ""
-            raise
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help text lists them already."""
@@ -131,7 +132,7 @@ class Commands(click.Group):
             raise ClosedPipe from None
         except fp.InputError as error:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            if hasattr(command, "answers"):
+            if command is not None and hasattr(command, "answers"):
                 from fairpost.cli.options import as_typed
 
                 error.args = (as_typed(str(error), command),)
@@ -181,9 +182,9 @@ class Commands(click.Group):
 
 @contextmanager
 def _compiling(args: Any, extra: Any) -> Iterator[None]:
-    """Commands say that they compile; `compile` has a bar of its own."""
+    """Commands say that they compile; `compile` has a bar of its own, and help has nothing to say it of."""
     words = (args[0] if args else extra.get("args")) or sys.argv[1:]
-    if list(words)[:1] == ["compile"]:
+    if not words or words[0] in ("compile", "-h", "--help", "--version"):
         yield
         return
     from fairpost.cli.compiling import said

@@ -41,7 +41,6 @@ def allocate(study: AllocateStudy, given: o.Given) -> int:
     loaded = study.load(o.note)
     with screen.progress("estimating biases") as report:
         found = study.find(loaded, report)
-    about = {"neighbours": study.noise.neighbours, "replicates": study.intervals.replicates}
 
     def page() -> str:
         from fairpost.report import allocation_page
@@ -50,7 +49,9 @@ def allocate(study: AllocateStudy, given: o.Given) -> int:
 
     outputs.write(
         lambda: _show(found, study.words.currency),
-        json=lambda: allocation_data(list(found), **about),
+        json=lambda: allocation_data(
+            list(found), neighbours=study.noise.neighbours, replicates=study.intervals.replicates
+        ),
         csv=lambda: columns_csv(allocation_columns(list(found))),
         html=page,
     )

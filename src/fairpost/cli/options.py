@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Study)
 Given = dict[str, Any]
 NOTES = "fairpost.notes"
 """Where the context of a command keeps its notes."""
-TYPES: dict[type, click.ParamType] = {float: click.FLOAT, int: click.INT, str: click.STRING}
+TYPES: dict[type, click.ParamType[Any]] = {float: click.FLOAT, int: click.INT, str: click.STRING}
 SAVE = click.option("--save", metavar="FILE.toml", help="The question as a file for `fairpost run`; no count is in it.")
 
 
@@ -155,4 +155,4 @@ def refuse_unknown(study: Study, given: Given) -> None:
     known = {field.name for field in all_fields(type(study))}
     for name in given:
         if name not in known:
-            raise ParameterError(f"`{name}` is no output of `{study.name}`, got {given[name]!r}")
+            raise ParameterError(f"--{name.replace('_', '-')} is no output of `{study.name}`, got {given[name]!r}")

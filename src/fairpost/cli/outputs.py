@@ -38,7 +38,7 @@ class Outputs:
     def __init__(self, given: Given, inputs: list[str], *, public: bool = False, parquet: bool = False) -> None:
         self.public = public
         paths = {kind: given.get(kind.replace("-", "_")) for kind in ("json", "csv", "csv-groups", "html", "save")}
-        self.study = given.get("study")
+        self.study: Any = given.get("study")
         if paths["save"] == STDOUT:
             raise ParameterError("--save writes a file, got -")
         piped = [kind for kind, path in paths.items() if path == STDOUT]

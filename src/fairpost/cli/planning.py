@@ -86,7 +86,7 @@ def plan(study: PlanStudy, given: o.Given) -> int:
 
 def _loaded(study: PlanStudy | SweepStudy, given: o.Given) -> tuple[Outputs, Loaded]:
     """Where the files go, and what was read; a range that is wrong is said before that."""
-    study.noise.levels  # noqa: B018
+    study.noise.look()
     outputs, loaded = Outputs(given, [study.data.file]), study.load(o.note)
     o.warn(loaded.counts)
     return outputs, loaded

@@ -105,8 +105,7 @@ class Targets(Part, frozen=True, kw_only=True):
     """Limits that must all hold. Money where there is a budget, else the unit of the output (counts, or shares of 1)."""
 
     max_alpha: Annotated[
-        float | None,
-        said("Target: alpha at most this; in money with a budget, else in counts or shares.", above=0),
+        float | None, said("Target: alpha at most this; in money with a budget, else in counts or shares.", above=0)
     ] = None
     """On the largest difference between two entities' biases."""
     max_loss: Annotated[float | None, said("Target: no entity expects to lose more; in the same unit.", above=0)] = None
@@ -114,9 +113,7 @@ class Targets(Part, frozen=True, kw_only=True):
     max_relative_loss: Annotated[
         float | None,
         said(
-            "Target: no entity expects to lose more than so many percent of what it is due.",
-            metavar="PERCENT",
-            above=0,
+            "Target: no entity expects to lose more than so many percent of what it is due.", metavar="PERCENT", above=0
         ),
     ] = None
     """On the same in percent of what the entity is due: 2.5 is 2.5 %."""
@@ -125,13 +122,11 @@ class Targets(Part, frozen=True, kw_only=True):
     ] = None
     """On the cost of privacy, for allocations; in money with a budget, else as a share of it."""
     max_rmse: Annotated[
-        float | None,
-        said("Target: root mean squared error per entity; in the unit of alpha.", above=0),
+        float | None, said("Target: root mean squared error per entity; in the unit of alpha.", above=0)
     ] = None
     """On the root mean squared error per entity."""
     max_relative_rmse: Annotated[
-        float | None,
-        said("Target: the same in percent of the mean of what is due.", metavar="PERCENT", above=0),
+        float | None, said("Target: the same in percent of the mean of what is due.", metavar="PERCENT", above=0)
     ] = None
     """On the same in percent of the mean of what is due: 30 is 30 %."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from fairpost import engines
 from fairpost.errors import ParameterError
-from fairpost.fields import Part, said
+from fairpost.fields import Part, one_of, said
 from fairpost.hierarchy.rules import RULES
 from fairpost.io.reading import DECIMALS, DELIMITERS, FORMATS
 from fairpost.noise import MECHANISMS, Law, Neighbours, as_kind, mechanism_of
@@ -85,8 +85,7 @@ class Reading(Part, frozen=True, kw_only=True):
         ),
     ] = None
     delimiter: Annotated[
-        Text,
-        said("What stands between the fields of a text FILE.  [default: found in its header]", choices=DELIMITERS),
+        Text, said("What stands between the fields of a text FILE.  [default: found in its header]", choices=DELIMITERS)
     ] = None
     decimal: Annotated[
         Text,
@@ -157,6 +156,10 @@ class Noise(Part, frozen=True, kw_only=True):
         amount = {name: getattr(self, name) for name in GIVEN}
         return mechanism_of(self.name, **amount, neighbours=self.neighbours)
 
+    def look(self) -> None:
+        """What is wrong with it is an error now."""
+        self.law  # noqa: B018
+
     @property
     def maybe(self) -> Law | None:
         """The mechanism, where the noise is known."""
@@ -225,6 +228,10 @@ class Range(Part, frozen=True, kw_only=True):
     def kind(self) -> type[Law]:
         """The class of the mechanism."""
         return as_kind(MECHANISMS[self.name])  # type: ignore[return-value]
+
+    def look(self) -> None:
+        """What is wrong with it is an error now."""
+        self.levels  # noqa: B018
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -338,8 +345,7 @@ class Kept(Part, frozen=True, kw_only=True):
     """Totals that noisy counts are brought to."""
 
     total: Annotated[
-        Number,
-        said("The public total to keep.  [default: the sum of the noisy counts, at least 0]", least=0),
+        Number, said("The public total to keep.  [default: the sum of the noisy counts, at least 0]", least=0)
     ] = None
     group_total: Annotated[
         Text,
@@ -390,8 +396,7 @@ class AuditLevels(Levels, frozen=True, kw_only=True):
         None
     )
     cells: Annotated[
-        Text,
-        said("Levels: instead of --count, one column per cell (race, say): a tree each.", metavar="COL,..."),
+        Text, said("Levels: instead of --count, one column per cell (race, say): a tree each.", metavar="COL,...")
     ] = None
     total_sigma: Annotated[
         Text,
@@ -401,8 +406,7 @@ class AuditLevels(Levels, frozen=True, kw_only=True):
         ),
     ] = None
     total_share: Annotated[
-        Text,
-        said("The same with --rho: the part of each level's share that totals get.", metavar="Q,..."),
+        Text, said("The same with --rho: the part of each level's share that totals get.", metavar="Q,...")
     ] = None
 
 
@@ -410,8 +414,7 @@ class PlanLevels(Levels, frozen=True, kw_only=True):
     """The same, with a plan's limits on the error of levels."""
 
     level_rmse: Annotated[
-        Text,
-        said("Levels: the error that each may have; target of a plan.", metavar="NAME:LIMIT,..."),
+        Text, said("Levels: the error that each may have; target of a plan.", metavar="NAME:LIMIT,...")
     ] = None
     tries: Annotated[int, said("Levels: how many splits to try.", shown=True)] = 200
 
@@ -420,8 +423,7 @@ class SweepLevels(Levels, frozen=True, kw_only=True):
     """The same, with a sweep's range."""
 
     rhos: Annotated[
-        tuple[float, float] | None,
-        said("Levels: the range of rho, split as --split says.", metavar="LOW HIGH"),
+        tuple[float, float] | None, said("Levels: the range of rho, split as --split says.", metavar="LOW HIGH")
     ] = None
 
 
@@ -445,8 +447,7 @@ class Engine(Part, frozen=True, kw_only=True):
     seed: Annotated[Whole, said("Simulation, conditional: the same seed, the same bits.  [default: 0]")] = None
     confidence: Annotated[Number, said("Simulation, conditional: how surely intervals cover.  [default: 0.95]")] = None
     rtol: Annotated[
-        Number,
-        said("Relative tolerance on alpha.  [default: 1e-6 exact; 1e-3 conditional; simulation: none]"),
+        Number, said("Relative tolerance on alpha.  [default: 1e-6 exact; 1e-3 conditional; simulation: none]")
     ] = None
     threads: Annotated[Whole, said("Simulation: threads.  [default: one per core]")] = None
     device: Annotated[
@@ -472,8 +473,7 @@ class LongEngine(Engine, frozen=True, kw_only=True):
     """The same, for work that takes long."""
 
     checkpoint: Annotated[
-        Text,
-        said("Simulation: a file for the state; the same command goes on from it, to the same bits.", path="file"),
+        Text, said("Simulation: a file for the state; the same command goes on from it, to the same bits.", path="file")
     ] = None
     cluster: Annotated[Text, said("Simulation: a Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")] = None
 
@@ -556,19 +556,20 @@ class AuditOutput(Output, frozen=True, kw_only=True):
             raise ParameterError("`map` is for the report, got no `html`")
 
 
-def rules(help: str, known: Any) -> msgspec.Meta:
-    """A field of rules, by name."""
-    return said(help, metavar="NAME", choices=known, flags=("--postprocess", "--rule"))
+def rules(help: str, known: Any, *, many: bool = True) -> msgspec.Meta:
+    """A field of rules (of one), by name."""
+    return said(help, metavar="NAME", choices=known, flags=("--postprocess", "--rule"), many=many)
 
 
+RULES_OF_ALL = (*POSTPROCESSINGS, *RULES, *PAYING)
 AnyRules = Annotated[
-    tuple[str, ...],
+    tuple[Annotated[str, one_of(RULES_OF_ALL)], ...],
     rules(
         "Repeatable. Counts: none, nonnegative, sum, sum-clipped, simplex, simplex-threshold. "
         "Shares of a budget: baseline, pos, pos-threshold. "
         "With --levels: top-down, blue-down, joint, top-down-threshold, blue-down-threshold. "
         "With --programme: as-written, levelled, signed, no-loss.",
-        (*POSTPROCESSINGS, *RULES, *PAYING),
+        RULES_OF_ALL,
     ),
 ]
 """The rules of an audit, a plan or a sweep."""

@@ -26,7 +26,7 @@ from fairpost.check import check as checked
 from fairpost.counts import Counts
 from fairpost.documents import toml_of
 from fairpost.errors import InputError, ParameterError, UnsupportedError, value
-from fairpost.fields import Field, Part, all_fields, fields_of, parts_of, unknown
+from fairpost.fields import Field, Part, all_fields, fields_of, one_of, parts_of, unknown
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Rows, read_counts, read_rows
 from fairpost.noise import MECHANISMS, Law
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[..., object]
 """Called with (done, most) and a label; most None: nobody knows."""
-Say = Callable[[str], object]
+Say = Callable[[str], None]
 Given = dict[str, Any]
 S = TypeVar("S", bound="Study")
 LEVEL = "level"
@@ -174,7 +174,12 @@ class Study(Part, frozen=True, kw_only=True):
             Called with each note about how the file was read; default: the log.
 
         """
-        return self.find(self.load(say), progress)
+        study = self.resolved(say)
+        return study.find(study.load(say), progress)
+
+    def resolved(self: S, say: Say | None = None) -> S:
+        """With what another file says of the question."""
+        return self
 
     def load(self, say: Say | None = None) -> Any:
         """What the files have."""
@@ -187,7 +192,10 @@ class Study(Part, frozen=True, kw_only=True):
     @property
     def columns(self) -> Given:
         """The keyword arguments of the readers: columns, and how the file is read."""
-        return _columns(self)
+        given = self.flat()
+        named = {name: given.get(name) for name in ("id", "count", "weight", "group", "base")}
+        how = {field.name: given[field.name] for field in fields_of(of.Reading)}
+        return {name: one for name, one in named.items() if one is not None} | how
 
 
 ARGUMENTS = ("file", "true", "released")
@@ -205,26 +213,14 @@ def _word(given: Any) -> str:
 
 
 def _with_paths(part: Any, change: Callable[[str, Field], str]) -> Any:
-    new: Given = {name: _with_paths(getattr(part, name), change) for name in parts_of(type(part))}
-    for field in fields_of(type(part)):
+    kind: type[Part] = type(part)
+    new: Given = {name: _with_paths(getattr(part, name), change) for name in parts_of(kind)}
+    for field in fields_of(kind):
         given = getattr(part, field.name)
         if field.path and given != field.default:
             moved = tuple(change(one, field) for one in _each(given))
             new[field.name] = moved if field.size == 0 else moved[0]
     return structs.replace(part, **new)
-
-
-def _columns(study: Any) -> Given:
-    """What was chosen of the columns and of how a file is read."""
-    names = [getattr(study.data, name, None) for name in ("id", "count", "weight", "group")]
-    found = dict(zip(("id", "count", "weight", "group"), names, strict=True))
-    found["base"] = getattr(getattr(study, "problem", None), "base", None)
-    return {name: one for name, one in found.items() if one is not None} | reading(study)
-
-
-def reading(study: Any) -> Given:
-    """How a file is read."""
-    return structs.asdict(study.reading)
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
@@ -297,8 +293,10 @@ class _OfTrueCounts(Study, frozen=True, kw_only=True):
 
         if self.levels.levels is not None:
             raise UnsupportedError(LEVELS_ARE_COMMANDS)
-        self.engine.made()  # what is wrong with it is said before a file is read
+        self.noise.look()  # what is wrong with noise or engine is said before a file is read
+        self.engine.made()
         read = self.columns | {"label": self.data.label, "keep": getattr(self.data, "keep", ()), "say": say}
+        budget: Budget | None
         if self.problem.group_budget is None:
             counts, budget = read_counts(self.data.file, **read), self.problem.budget
         else:
@@ -389,32 +387,30 @@ class AuditStudy(_OfTrueCounts, frozen=True, kw_only=True, tag_field="command", 
         rules = self.rules or (found.postprocess,)
         return structs.replace(self, noise=noise, problem=problem, rules=rules), found
 
-    def load(self, say: Say | None = None) -> Loaded:
-        """The noise is looked at first: what is wrong with it is said before a file is read."""
-        self.stated()[0].noise.law  # noqa: B018
-        return super().load(say)
+    def resolved(self, say: Say | None = None) -> AuditStudy:
+        """With what a statement says; a release of levels is for the command."""
+        study, found = self.stated(say)
+        if found is not None and found.levels is not None:
+            raise UnsupportedError(LEVELS_ARE_COMMANDS)
+        return study
 
     def find(self, loaded: Loaded, progress: Progress = silent) -> Comparison:
         """`fp.compare`, with the frontier where it was asked for."""
-        study, found = self.stated()
-        if found is not None and found.levels is not None:
-            raise UnsupportedError(LEVELS_ARE_COMMANDS)
-        asked = study.asked(loaded, lambda done, most: progress(done, most, "simulating"))
-        progress(0, None, "simulating" if study.engine.engine == "monte-carlo" else "integrating")
-        rules = study.rules or loaded.usual()
-        results = compare(loaded.counts, study.noise.law, rules, targets=study.targets, **asked)
-        if study.output.frontier:
+        asked = self.asked(loaded, lambda done, most: progress(done, most, "simulating"))
+        progress(0, None, "simulating" if self.engine.engine == "monte-carlo" else "integrating")
+        rules = self.rules or loaded.usual()
+        results = compare(loaded.counts, self.noise.law, rules, targets=self.targets, **asked)
+        if self.output.frontier:
             progress(0, None, "fairness against accuracy")
-            results = replace(results, frontier=study.frontier(results, loaded))
+            results = replace(results, frontier=self.frontier(results, loaded))
         return results
 
     def explain(self, loaded: Loaded) -> tuple[Choice, ...]:
         """Who answers each rule, where that was asked for."""
-        study, _ = self.stated()
-        if not study.output.explain:
+        if not self.output.explain:
             return ()
-        rules = study.rules or loaded.usual()
-        return method_for(loaded.counts, study.noise.law, rules, **study.asked(loaded))
+        rules = self.rules or loaded.usual()
+        return method_for(loaded.counts, self.noise.law, rules, **self.asked(loaded))
 
     def frontier(self, results: Comparison, loaded: Loaded) -> Frontier:
         """Of the task of the results, beside them."""
@@ -524,7 +520,7 @@ class AllocateStudy(Study, frozen=True, kw_only=True, tag_field="command", tag="
     reading: of.Reading = of.Reading()
     noise: of.Noise = of.Noise()
     rules: Annotated[
-        tuple[str, ...],
+        tuple[Annotated[str, one_of((*ALLOCATIONS, *PAYING))], ...],
         of.rules(
             f"{', '.join(ALLOCATIONS)}; with --programme: {', '.join(PAYING)}. Repeatable.  "
             "[default: all three, pos-threshold only where the noise is given; with --programme: as-written]",
@@ -540,8 +536,10 @@ class AllocateStudy(Study, frozen=True, kw_only=True, tag_field="command", tag="
         """The noisy counts, the budget and the law."""
         from fairpost.io.tables import read_row_budgets
 
-        self.noise.maybe  # noqa: B018
+        if self.noise.given:
+            self.noise.look()
         read = self.columns | {"label": self.data.label, "keep": self.data.keep, "say": say}
+        budget: Budget | None
         if self.problem.group_budget is None:
             noisy, budget = read_rows(self.data.file, **read), self.problem.budget
         else:
@@ -576,7 +574,11 @@ class ProjectStudy(Study, frozen=True, kw_only=True, tag_field="command", tag="p
     reading: of.Reading = of.Reading()
     rule: Annotated[
         str | None,
-        of.rules(f"{', '.join(RELEASES)}; with --levels: {', '.join(RULES)}.  [default: simplex]", (*RELEASES, *RULES)),
+        of.rules(
+            f"{', '.join(RELEASES)}; with --levels: {', '.join(RULES)}.  [default: simplex]",
+            (*RELEASES, *RULES),
+            many=False,
+        ),
     ] = None
     problem: of.Kept = of.Kept()
     levels: of.Levels = of.Levels()
@@ -597,7 +599,7 @@ class ProjectStudy(Study, frozen=True, kw_only=True, tag_field="command", tag="p
         """The noisy counts."""
         if self.levels.levels is not None:
             raise UnsupportedError(LEVELS_ARE_COMMANDS)
-        more = {"label": self.data.label, "keep": self.data.keep, "total": self.problem.group_total, "say": say}
+        more: Given = {"label": self.data.label, "keep": self.data.keep, "total": self.problem.group_total, "say": say}
         return read_rows(self.data.file, **self.columns, **more)
 
     def find(self, loaded: Rows, progress: Progress = silent) -> Projection:
