@@ -91,12 +91,62 @@ def sweep(
 
 
 @overload
-def plan(
-    counts: Counts | ArrayLike, kind: type[Mechanism], rule: Chosen, *, spreads: Sequence[float], **asked: Any
+def plan(  # type: ignore[overload-overlap]  # a name is a sequence of letters too
+    counts: Counts | ArrayLike,
+    kind: type[Mechanism],
+    rule: Chosen,
+    *,
+    spreads: Sequence[float],
+    max_alpha: float | None = None,
+    max_loss: float | None = None,
+    max_relative_loss: float | None = None,
+    max_cost: float | None = None,
+    max_rmse: float | None = None,
+    max_relative_rmse: float | None = None,
+    any_error: bool = False,
+    engine: str | Engine = "auto",
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    confidence: float | None = None,
+    epsilon: Promise | None = None,
+    progress: Progress | None = None,
+    currency: str = "$",
 ) -> Plan: ...
 @overload
 def plan(
-    counts: Counts | ArrayLike, kind: type[Mechanism], rule: Sequence[Chosen], *, spreads: Sequence[float], **asked: Any
+    counts: Counts | ArrayLike,
+    kind: type[Mechanism],
+    rule: Sequence[Chosen],
+    *,
+    spreads: Sequence[float],
+    max_alpha: float | None = None,
+    max_loss: float | None = None,
+    max_relative_loss: float | None = None,
+    max_cost: float | None = None,
+    max_rmse: float | None = None,
+    max_relative_rmse: float | None = None,
+    any_error: bool = False,
+    engine: str | Engine = "auto",
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    confidence: float | None = None,
+    epsilon: Promise | None = None,
+    progress: Progress | None = None,
+    currency: str = "$",
 ) -> Plans: ...
 @renamed(postprocess="rule", method="engine")
 def plan(

@@ -138,6 +138,7 @@ def toml(command, given):
         ('command = "sweep"\n[noise]\nspreads = [1]\n', "q.toml: `spreads` must be a list of 2 values, got (1.0,)"),
         ('command = "dance"\n', "q.toml: `command` must be one of audit, plan, sweep, allocate, project, check, got 'dance'"),
         ('rules = ["pos"]\n', "q.toml: `command` must be one of audit, plan, sweep, allocate, project, check, got none"),
+        ('command = "audit"\n[noise]\nscale = 1\n', "q.toml: `file` must name a file, got none"),
         ("command = audit\n", "q.toml: cannot be read as TOML"),
         ('command = "audit"\n[noise]\nepsilon = inf\n', "q.toml: cannot be read as TOML: numbers must be finite"),
         ('command = "audit"\n[noise]\nepsilon = 0.0\n[data]\nfile = "t.csv"\n', "`epsilon` must be > 0"),

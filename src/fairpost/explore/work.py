@@ -106,7 +106,7 @@ def _same(session: Session, choices: Choices, tell: Tell) -> dict[str, Any]:
 def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> dict[str, Any]:
     """The JSON of `fairpost plan`: the smallest epsilon that meets the targets, for each rule."""
     kind: Any = choices.kind
-    Targets.of(choices.targets)
+    targets: dict[str, Any] = Targets.of(choices.targets).to_dict()
     if not choices.targets:
         raise ParameterError('a plan needs `targets`, such as {"max_loss": 500}, got none')
     session.swept(choices, tell)
@@ -117,7 +117,7 @@ def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> di
         spreads=spreads(choices),
         **_same(session, choices, tell),
         any_error=choices.any_error,
-        **choices.targets,
+        **targets,
     )
     return found.to_dict()
 

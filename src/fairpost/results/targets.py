@@ -143,7 +143,7 @@ class Targets(Part, frozen=True, kw_only=True):
         """Whether the error is limited, not the biases alone."""
         return self.max_rmse is not None or self.max_relative_rmse is not None
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, Any]:
         """The limits that were given, by their names: plain data, for JSON and for `Targets(**data)`."""
         return {name: getattr(self, name) for name in LIMITS if getattr(self, name) is not None}
 

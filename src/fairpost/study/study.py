@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 from msgspec import structs
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fairpost.engines.choose import Choice
     from fairpost.release.reading import Stated
 
-Progress = Callable[..., object]
+Progress = Callable[..., None]
 """Called with (done, most) and a label; most None: nobody knows."""
 Say = Callable[[str], None]
 Given = dict[str, Any]
@@ -72,6 +72,12 @@ class Study(Part, frozen=True, kw_only=True):
     def name(self) -> str:
         """The command."""
         return str(self.__struct_config__.tag)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in all_fields(type(self)):
+            if field.name in ARGUMENTS and self.flat()[field.name] == field.default:
+                raise ParameterError(f"`{field.name}` must name a file, got none")
 
     @staticmethod
     def of(command: str, /, **given: Any) -> Study:
@@ -105,7 +111,7 @@ class Study(Part, frozen=True, kw_only=True):
         rest = {key: one for key, one in data.items() if key != "command"}
         try:
             kind = kind_of(data["command"])
-            return kind.from_dict(rest)  # type: ignore[return-value]
+            return cast(S, kind.from_dict(rest))
         except InputError as error:
             raise type(error)(f"{where}{error}") from None
 
@@ -147,8 +153,9 @@ class Study(Part, frozen=True, kw_only=True):
         """The text of a file at this path: names of files are as seen from there."""
         folder = Path(path).parent
 
-        def near(given: str, _: Field) -> str:
-            return given if given == "-" or Path(given).is_absolute() else os.path.relpath(given, folder)
+        def near(given: str, field: Field) -> str:
+            named = field.path == "file" or Path(given).exists()
+            return os.path.relpath(given, folder) if named and given != "-" and not Path(given).is_absolute() else given
 
         text = self.with_paths(near).toml()
         try:
@@ -159,7 +166,8 @@ class Study(Part, frozen=True, kw_only=True):
 
     def with_paths(self: S, change: Callable[[str, Field], str]) -> S:
         """The same with other names of files."""
-        return _with_paths(self, change)
+        moved: S = _with_paths(self, change)
+        return moved
 
     # -- running
 
