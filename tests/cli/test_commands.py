@@ -207,16 +207,7 @@ def test_no_file_and_a_folder(tmp_path):
 def test_an_engine_that_refuses_ends_with_exit_code_3(table):
     table.write_text(SMALL)
     done = run(
-        "audit",
-        table,
-        "--mechanism",
-        "discrete-laplace",
-        "--scale",
-        3,
-        "--postprocess",
-        "pos",
-        "--method",
-        "exact",
+        "audit", table, "--mechanism", "discrete-laplace", "--scale", 3, "--postprocess", "pos", "--method", "exact"
     )
     refused(done, "discrete-laplace", code=3)
 

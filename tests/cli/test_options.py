@@ -1039,7 +1039,10 @@ ENGINE = {
     "--threads": threads,
     "--device": device,
 }
-FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {"--csv-safe": csv_safe, "--save": saved}
+FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {
+    "--csv-safe": csv_safe,
+    "--save": saved,
+}
 WORDS = {
     "--title": partial(words_of_the_page, option="--title", default=None),
     "--unit": partial(words_of_the_page, option="--unit", default="people"),

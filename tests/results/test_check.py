@@ -416,8 +416,8 @@ def test_errors_are_one_line_and_nothing_is_written(cli, tmp_path):
     for words, says in (
         (["short.csv"], "short.csv: every entity of the true counts must be released, got none for 'b' and 4 more"),
         (["no.csv"], "no.csv: no such file"),
-        (["one.csv", "--scale", "0"], "`scale` must be > 0"),
-        (["one.csv", "--confidence", "2"], "`confidence` must be between 0 and 1, got 2.0"),
+        (["one.csv", "--scale", "0"], "--scale must be > 0"),
+        (["one.csv", "--confidence", "2"], "--confidence must be between 0 and 1, got 2.0"),
         (["one.csv", "--csv", "one.csv"], "an output must have a place of its own, got that of the input"),
         (["one.csv", "--released-count", "x"], "the count column must be one of 'id', 'count', got 'x'"),
         ([], "Missing argument 'RELEASED...'"),
@@ -646,6 +646,15 @@ def safe(cli, tmp_path):
         assert [r["id"] for r in csv.DictReader(io.StringIO(done.stdout))] == [want]
 
 
+def saved(cli, tmp_path):
+    """The question as a file, which `fairpost run` answers with the same numbers."""
+    cli("check", "true.csv", "one.csv", "--scale", 3, "--json", "o.json", "--save", "q.toml")
+    assert cli("run", "q.toml", "--json", "again.json").exit_code == 0
+    one, two = (json.loads(text_of(tmp_path / name)) for name in ("o.json", "again.json"))
+    assert one.pop("command") != two.pop("command")
+    assert one == two
+
+
 MATTERS = {
     "--id": columns, "--count": columns, "--group": columns, "--label": label, "--format": reading, "--delimiter": reading,
     "--sheet": reading, "--header": reading, "--decimal": decimal, "--where": rows, "--drop-missing": rows,
@@ -658,7 +667,7 @@ MATTERS = {
     "--rho": noise(["--rho", 0.5], fp.Laplace.from_rho(0.5)),
     "--delta": noise(["--mechanism", "gaussian", "--epsilon", 0.5, "--delta", 0.3], fp.Gaussian.from_epsilon(0.5, 0.3)),
     "--confidence": confidence, "--json": columns, "--csv": label, "--csv-safe": safe, "--html": page, "--title": page,
-    "--unit": page, "--noun": page, "--force": page,
+    "--unit": page, "--noun": page, "--force": page, "--save": saved,
 }  # fmt: skip
 
 
