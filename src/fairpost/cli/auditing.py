@@ -90,7 +90,7 @@ def show(results: Comparison, currency: str, chosen: Sequence[Choice] = ()) -> N
                 screen.show(out, grid)
         divided = next((r for r in some if r.budgets is not None), None)
         if divided is not None and divided.budgets is not None and divided.budget is not None:
-            screen.say(out, screen.whose(divided.budgets, divided.budget, currency))
+            screen.say(out, screen.whose(divided.budgets.to_dict(), divided.budget, currency))
     if results.frontier is not None:
         screen.show(out, screen.path(results.frontier, currency))
         if results.frontier.refused:

@@ -78,7 +78,7 @@ def _show(found: Sequence[Allocation], currency: str) -> None:
     if first.groups is not None:
         _show_groups(out, found, unit, factor)
     if first.budgets is not None and first.budget is not None:
-        screen.say(out, screen.whose(first.budgets, first.budget, currency))
+        screen.say(out, screen.whose(first.budgets.to_dict(), first.budget, currency))
     for a in found:
         _show_bias(out, a, unit, factor)
     for a in found:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairpost.budgets import GroupBudgets, whole
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.outputs import Outputs, page_words
@@ -16,6 +14,7 @@ from fairpost.noise import MECHANISMS
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.report.verdicts import PARTS
 from fairpost.results import CONFIDENTIAL, Curve, Plans, Point
+from fairpost.results.curves import Basis
 from fairpost.results.plans import rounded
 from fairpost.study.study import Loaded, PlanStudy, SweepStudy
 
@@ -42,12 +41,11 @@ def sweep(study: SweepStudy, given: o.Given) -> int:
         found = study.find(loaded, report)
     if not found.points:
         raise UnsupportedError(f"the engine refused every level of noise: {found.refused[0].reason}")
-    cash = _Cash.of(study, loaded)
     outputs.write(
-        lambda: _show(found, cash, f"{loaded.counts.n:,} entities, {study.noise.name} noise"),
+        lambda: _show(found, f"{loaded.counts.n:,} entities, {study.noise.name} noise"),
         json=found.to_dict,
         csv=lambda: columns_csv(found.columns()),
-        html=lambda: _page(found.points, study, cash, basis=found.basis),
+        html=lambda: _page(found.points, study, _whose(found.basis), basis=found.basis),
     )
     return 0
 
@@ -74,12 +72,11 @@ def plan(study: PlanStudy, given: o.Given) -> int:
         plans = study.find(loaded, report)
     if not any(p.curve for p in plans):
         raise UnsupportedError("; ".join(f"{p.postprocess}: {p.message}" for p in plans))
-    cash = _Cash.of(study, loaded)
     outputs.write(
-        lambda: _show_plans(plans, cash, study.noise.name),
+        lambda: _show_plans(plans, study.noise.name),
         json=plans.to_dict,
         csv=lambda: columns_csv(plans.columns()),
-        html=lambda: _page(tuple(x for p in plans for x in p.curve), study, cash, plans=plans),
+        html=lambda: _page(tuple(x for p in plans for x in p.curve), study, _whose(plans.basis), plans=plans),
     )
     return 0 if any(p.found for p in plans) else 3
 
@@ -92,33 +89,19 @@ def _loaded(study: PlanStudy | SweepStudy, given: o.Given) -> tuple[Outputs, Loa
     return outputs, loaded
 
 
-@dataclass(frozen=True, eq=False)
-class _Cash:
-    """The money of a plan or sweep: how it is written, how much there is, and each group's part."""
-
-    currency: str
-    total: float | None
-    budgets: GroupBudgets | None
-
-    @classmethod
-    def of(cls, study: PlanStudy | SweepStudy, loaded: Loaded) -> _Cash:
-        total = None if loaded.budget is None else whole(loaded.budget)
-        return cls(study.words.currency, total, study.group_budgets(loaded))
-
-    @property
-    def words(self) -> str | None:
-        """Whose budget it is, where there are several."""
-        if self.total is None or self.budgets is None:
-            return None
-        return screen.whose(self.budgets, self.total, self.currency)
+def _whose(basis: Basis) -> str | None:
+    """Whose budget it is, where there are several."""
+    if basis.budget is None or basis.group_budgets is None:
+        return None
+    return screen.whose(basis.group_budgets, basis.budget, basis.currency)
 
 
-def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
+def _cells(p: Point, basis: Basis) -> tuple[str, ...]:
     """A row of the table; of an allocation with a budget everything is in money. Epsilon is rounded up, noise down:
 
     a plan's printed epsilon, or its noise, meets the target that the exact one meets.
     """
-    unit, cost = _unit(p, cash), p.cost
+    unit, cost = _unit(p, basis), p.cost
     return (
         p.postprocess,
         "-" if p.epsilon is None else f"{rounded(p.epsilon, DIGITS, up=True):.{DIGITS}g}",
@@ -136,10 +119,10 @@ def _cells(p: Point, cash: _Cash) -> tuple[str, ...]:
     )
 
 
-def _unit(p: Point, cash: _Cash) -> Unit:
+def _unit(p: Point, basis: Basis) -> Unit:
     """The unit of a point: money, counts, or shares in percent."""
     if p.unit == "money":
-        return money(cash.currency)
+        return money(basis.currency)
     return PERCENT if p.unit == "decision" else screen.COUNTS if p.task == "release" else screen.SHARES
 
 
@@ -153,38 +136,38 @@ HEAD = (
 )  # fmt: skip
 
 
-def _show(found: Curve, cash: _Cash, title: str) -> None:
+def _show(found: Curve, title: str) -> None:
     out = screen.console()
-    rows = [_cells(p, cash) for p in sorted(found.points, key=lambda p: p.postprocess)]
+    rows = [_cells(p, found.basis) for p in sorted(found.points, key=lambda p: p.postprocess)]
     screen.show(out, screen.Grid(title, HEAD, rows, keys=2))
     for r in found.refused:
         screen.say(out, f"{r.postprocess} at {r.mechanism.parameter} {r.mechanism.spread:g}: {r.reason}")
-    _show_end(out, cash, [p.task for p in found.points])
+    _show_end(out, found.basis, [p.task for p in found.points])
 
 
-def _show_plans(plans: Plans, cash: _Cash, noise: str) -> None:
+def _show_plans(plans: Plans, noise: str) -> None:
     out = screen.console()
     screen.say(out, f"{plans.verdict}.")
-    rows = [_cells(p.found, cash) for p in plans if p.found is not None]
+    rows = [_cells(p.found, plans.basis) for p in plans if p.found is not None]
     if rows:
         screen.show(out, screen.Grid(f"The most noise that meets the targets, {noise}", HEAD, rows, keys=2))
     for p in plans:
         screen.say(out, f"{p.postprocess}: {p.message}.")
-    _show_end(out, cash, [x.task for p in plans for x in p.curve])
+    _show_end(out, plans.basis, [x.task for p in plans for x in p.curve])
 
 
-def _show_end(out: Console, cash: _Cash, tasks: Sequence[str]) -> None:
-    if cash.words:
-        screen.say(out, cash.words)
+def _show_end(out: Console, basis: Basis, tasks: Sequence[str]) -> None:
+    if (whose := _whose(basis)) is not None:
+        screen.say(out, whose)
     screen.say(
-        out, screen.explanation(cash.total is not None and "release" not in tasks, DUE) + f" {MEAN}", style="dim"
+        out, screen.explanation(basis.budget is not None and "release" not in tasks, DUE) + f" {MEAN}", style="dim"
     )
     screen.say(out, CONFIDENTIAL, style="bold")
 
 
-def _page(points: tuple[Point, ...], study: PlanStudy | SweepStudy, cash: _Cash, **more: Any) -> str:
+def _page(points: tuple[Point, ...], study: PlanStudy | SweepStudy, whose: str | None, **more: Any) -> str:
     from fairpost.report import curves_page
 
     x = "epsilon" if all(p.epsilon is not None for p in points) else MECHANISMS[study.noise.name].parameter
     words = page_words(study.words, study.data.file, study.python())
-    return curves_page(points, x=x, budgets=cash.words, **words, **more)
+    return curves_page(points, x=x, budgets=whose, **words, **more)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairpost import palette
 from fairpost.accuracy import Estimate
-from fairpost.budgets import GroupBudgets
 from fairpost.report.numbers import PERCENT, Unit, count, half, money
 from fairpost.report.programme import programme_lines
 from fairpost.report.text import clean
@@ -395,11 +394,12 @@ def loose(result: Audit) -> str:
     return f"Theorem 1 says little here: {why}. Alpha is {shown(COUNTS, alpha)}."
 
 
-def whose(budgets: GroupBudgets, total: float, currency: str) -> str:
-    """The groups' budgets in words."""
-    unit, least, most = money(currency), *(f(budgets.amounts, key=budgets.amounts.__getitem__) for f in (min, max))
-    ends = f"{least} with {unit.show(budgets.amounts[least])} to {most} with {unit.show(budgets.amounts[most])}"
-    return f"By group: {unit.show(total)} in all, {budgets.words}; {len(budgets.amounts):,} groups, from {ends}."
+def whose(budgets: Mapping[str, Any], total: float, currency: str) -> str:
+    """The groups' budgets in words; `budgets`: their `rule` and `amounts`."""
+    amounts, unit = budgets["amounts"], money(currency)
+    least, most = min(amounts, key=amounts.__getitem__), max(amounts, key=amounts.__getitem__)
+    ends = f"{least} with {unit.show(amounts[least])} to {most} with {unit.show(amounts[most])}"
+    return f"By group: {unit.show(total)} in all, {budgets['rule']}; {len(amounts):,} groups, from {ends}."
 
 
 def explanation(in_money: bool, due: str = DUE) -> str:

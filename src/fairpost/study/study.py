@@ -21,7 +21,7 @@ from msgspec import structs
 from fairpost.allocate import ALLOCATIONS, by_law
 from fairpost.allocate import allocate as shares_of
 from fairpost.audit import compare, method_for
-from fairpost.budgets import Budget, GroupBudgets, among_groups, whole
+from fairpost.budgets import Budget, whole
 from fairpost.check import check as checked
 from fairpost.counts import Counts
 from fairpost.documents import toml_of
@@ -30,7 +30,6 @@ from fairpost.fields import Field, Part, all_fields, fields_of, one_of, parts_of
 from fairpost.hierarchy.rules import RULES
 from fairpost.io import Rows, read_counts, read_rows
 from fairpost.noise import MECHANISMS, Law
-from fairpost.partition import Partition
 from fairpost.plan import frontier, plan, sweep
 from fairpost.problems import Programme
 from fairpost.project import RELEASES
@@ -319,15 +318,6 @@ class _OfTrueCounts(Study, frozen=True, kw_only=True):
             "budget": loaded.budget,
             "by_group": self.problem.by_group,
         }
-
-    def group_budgets(self, loaded: Loaded) -> GroupBudgets | None:
-        """The part of the budget that each group has, where there are groups with one."""
-        counts: Counts = loaded.counts
-        if loaded.budget is None or not self.problem.by_group or counts.groups is None:
-            return None
-        law = loaded.law
-        due = law["programme"].on(counts, law.get("last")).truth(counts) if law else None
-        return among_groups(loaded.budget, counts, Partition.of(counts.groups), due)
 
 
 def law_of(study: Any, budget: Budget | None, say: Say | None) -> Given:
