@@ -13,7 +13,7 @@ from fairpost.report.numbers import PERCENT
 from fairpost.report.shapes import Shapes
 from fairpost.results import CONFIDENTIAL, Audit, Comparison
 from fairpost.results.changes import minimum_of, seats_of
-from fairpost.study.study import AuditStudy
+from fairpost.study.true import AuditStudy
 
 
 @o.asks(AuditStudy)

@@ -11,7 +11,7 @@ from fairpost.io.rows import columns_csv
 from fairpost.results import Check
 from fairpost.results.base import number
 from fairpost.results.check import chance, expected_words, kept_words, parts_table
-from fairpost.study.study import CheckStudy
+from fairpost.study.released import CheckStudy
 
 TOP = 5
 """Entities on the screen, of those that gained and of those that lost."""

@@ -15,7 +15,7 @@ from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.reading import Options
 from fairpost.results.targets import Targets
 from fairpost.study import parts
-from fairpost.study.study import AuditStudy
+from fairpost.study.true import AuditStudy
 
 
 @click.command()

@@ -16,7 +16,7 @@ from fairpost.io.rows import columns_csv, without_formulas
 from fairpost.report.numbers import PERCENT, Unit, money
 from fairpost.results import Allocation, Projection
 from fairpost.results.allocation import ESTIMATED, allocation_columns, allocation_data
-from fairpost.study.study import AllocateStudy, ProjectStudy
+from fairpost.study.noisy import AllocateStudy, ProjectStudy
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -97,7 +97,9 @@ def flat(study: Study, save: str | None = None) -> Given:
 
 
 def as_typed(message: str, command: click.Command) -> str:
-    """A message of a field, in which the option stands as it was typed."""
+    """A message of a field, in which the option stands as it was typed; one that begins with a file is about a key in it."""
+    if message.partition("`")[0].endswith(": "):
+        return message
     for one in command.params:
         if isinstance(one, click.Option):
             flag = next((flag for flag in one.opts if flag in sys.argv), one.opts[0])

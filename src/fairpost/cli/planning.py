@@ -16,7 +16,8 @@ from fairpost.report.verdicts import PARTS
 from fairpost.results import CONFIDENTIAL, Curve, Plans, Point
 from fairpost.results.curves import Basis
 from fairpost.results.plans import rounded
-from fairpost.study.study import Loaded, PlanStudy, SweepStudy
+from fairpost.study.study import Loaded
+from fairpost.study.true import PlanStudy, SweepStudy
 
 if TYPE_CHECKING:
     from rich.console import Console
