@@ -39,7 +39,7 @@ class AllocateStudy(Study, frozen=True, kw_only=True, tag_field="command", tag="
         ),
     ] = ()
     problem: of.Sharing = of.Sharing()
-    intervals: of.Intervals = of.Intervals()
+    intervals: of.ShareIntervals = of.ShareIntervals()
     output: of.Output = of.Output()
     words: of.MoneyWords = of.MoneyWords()
 

@@ -14,7 +14,7 @@ from fairpost.errors import ParameterError
 from fairpost.fields import Part, one_of, said
 from fairpost.hierarchy.rules import RULES
 from fairpost.io.reading import DECIMALS, DELIMITERS, FORMATS
-from fairpost.noise import MECHANISMS, Law, Neighbours, as_kind, mechanism_of
+from fairpost.noise import MECHANISMS, Law, Neighbours, mechanism_of
 from fairpost.plan import grid
 from fairpost.results.targets import USUAL_ERROR, Targets
 from fairpost.rules import PAYING, POSTPROCESSINGS
@@ -111,26 +111,40 @@ class Reading(Part, frozen=True, kw_only=True):
 
 # -- noise ----------------------------------------------------------------------------------------------------------
 
-Kind = Annotated[Text, said(f"The noise.  [default: {USUAL}]", choices=MECHANISMS)]
-Delta = Annotated[Number, said("For epsilon of the Gaussian pair.")]
-Sensitivity = Annotated[
-    float,
-    said("How much one person changes the counts: L1 for the Laplace pair, L2 for the Gaussian pair.", shown=True),
-]
-Statement = said(
-    "A finished release: its mechanism, rule and total, without retyping them.", metavar="FILE", path="file"
-)
 GIVEN = ("epsilon", "scale", "sigma", "rho")
 """What gives the amount of noise."""
 
 
-class Noise(Part, frozen=True, kw_only=True):
+class Kind(Part, frozen=True, kw_only=True):
+    """The kind of noise, and what a promise about it is for."""
+
+    mechanism: Annotated[Text, said(f"The noise.  [default: {USUAL}]", choices=MECHANISMS)] = None
+    delta: Annotated[Number, said("For epsilon of the Gaussian pair.")] = None
+    sensitivity: Annotated[
+        float,
+        said("How much one person changes the counts: L1 for the Laplace pair, L2 for the Gaussian pair.", shown=True),
+    ] = 1.0
+
+    @property
+    def name(self) -> str:
+        """Of the mechanism."""
+        return self.mechanism or USUAL
+
+    @property
+    def kind(self) -> type[Law]:
+        """The class of the mechanism."""
+        return MECHANISMS[self.name]
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Sensitivity and delta."""
+        return Neighbours(self.sensitivity, self.delta)
+
+
+class Noise(Kind, frozen=True, kw_only=True):
     """M: a mechanism and how much of it."""
 
-    mechanism: Kind = None
     epsilon: Annotated[Number, said("The privacy loss; smaller is more private.")] = None
-    delta: Delta = None
-    sensitivity: Sensitivity = 1.0
     scale: Annotated[Number, said("Instead of epsilon: b of the Laplace pair, in counts.")] = None
     sigma: Annotated[Number, said("Instead of epsilon: the Gaussian pair's parameter, in counts.")] = None
     rho: Annotated[Number, said("Instead of epsilon: zero-concentrated privacy loss.")] = None
@@ -139,16 +153,6 @@ class Noise(Part, frozen=True, kw_only=True):
     def given(self) -> tuple[str, ...]:
         """The fields that say how much noise there is."""
         return tuple(name for name in GIVEN if getattr(self, name) is not None)
-
-    @property
-    def name(self) -> str:
-        """Of the mechanism."""
-        return self.mechanism or USUAL
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Sensitivity and delta."""
-        return Neighbours(self.sensitivity, self.delta)
 
     @property
     def law(self) -> Law:
@@ -174,7 +178,10 @@ class Noise(Part, frozen=True, kw_only=True):
 class StatedNoise(Noise, frozen=True, kw_only=True):
     """The same, or what the statement of a release says."""
 
-    statement: Annotated[Text, Statement] = None
+    statement: Annotated[
+        Text,
+        said("A finished release: its mechanism, rule and total, without retyping them.", metavar="FILE", path="file"),
+    ] = None
 
 
 class StatedNoises(Noise, frozen=True, kw_only=True):
@@ -191,12 +198,9 @@ class StatedNoises(Noise, frozen=True, kw_only=True):
     ] = ()
 
 
-class Range(Part, frozen=True, kw_only=True):
+class Range(Kind, frozen=True, kw_only=True):
     """Levels of noise, from little to much."""
 
-    mechanism: Kind = None
-    delta: Delta = None
-    sensitivity: Sensitivity = 1.0
     epsilons: Annotated[
         tuple[float, float] | None, said("The range of epsilon.  [default: 0.001 10]", metavar="LOW HIGH")
     ] = None
@@ -213,21 +217,6 @@ class Range(Part, frozen=True, kw_only=True):
         low, high = self.epsilons or EPSILONS
         if not 0 < low < high < float("inf"):
             raise ParameterError(f"`epsilons` must ascend from above 0, got {low:g} {high:g}")
-
-    @property
-    def name(self) -> str:
-        """Of the mechanism."""
-        return self.mechanism or USUAL
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Sensitivity and delta."""
-        return Neighbours(self.sensitivity, self.delta)
-
-    @property
-    def kind(self) -> type[Law]:
-        """The class of the mechanism."""
-        return as_kind(MECHANISMS[self.name])  # type: ignore[return-value]
 
     def look(self) -> None:
         """What is wrong with it is an error now."""
@@ -246,99 +235,75 @@ class Range(Part, frozen=True, kw_only=True):
 
 # -- the problem ----------------------------------------------------------------------------------------------------
 
-Programme = Annotated[
-    Text,
-    said(
-        "A law, for as-written, levelled, signed and no-loss (see programmes).",
-        metavar="NAME|FILE.toml",
-        path="file or name",
-    ),
-]
-Base = Annotated[Text, said("Column of the population that rates are of.", metavar="COL")]
-BaseNoise = Annotated[
-    Text,
-    said(
-        "Noise on the base too: its scale (sigma), of the kind that the counts have, or same as on them.  [default: the base is public]",
-        metavar="SPREAD|same",
-    ),
-]
-GroupBudget = Annotated[
-    Text,
-    said(
-        "Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
-        metavar="FILE|COL",
-        path="file or name",
-    ),
-]
-
 
 class Sharing(Part, frozen=True, kw_only=True):
-    """Money to share by noisy counts, by a law or in proportion."""
+    """Money to share, by a law or in proportion, by group or in all."""
 
-    programme: Programme = None
-    base: Base = None
-    base_noise: BaseNoise = None
-    budget: Annotated[
-        Number, said("Money to share; by group it is split by the shares of the groups' noisy sums.", least=0)
+    programme: Annotated[
+        Text,
+        said(
+            "A law, for as-written, levelled, signed and no-loss (see programmes).",
+            metavar="NAME|FILE.toml",
+            path="file or name",
+        ),
     ] = None
-    group_budget: GroupBudget = None
-    by_group: Annotated[bool, said("Each group shares its own budget.")] = False
-
-    def check(self) -> None:
-        """What is given twice, or for nothing."""
-        check_money(self)
-
-
-class Problem(Part, frozen=True, kw_only=True):
-    """P: a total to keep, or money to share, by a law or in proportion, by group or in all."""
-
-    programme: Programme = None
-    base: Base = None
-    base_noise: BaseNoise = None
-    total: Annotated[Number, said("The public total that counts keep.  [default: the sum of the counts]", least=0)] = (
-        None
-    )
+    base: Annotated[Text, said("Column of the population that rates are of.", metavar="COL")] = None
+    base_noise: Annotated[
+        Text,
+        said(
+            "Noise on the base too: its scale (sigma), of the kind that the counts have, or same as on them.  [default: the base is public]",
+            metavar="SPREAD|same",
+        ),
+    ] = None
     budget: Annotated[
         Number,
         said(
-            "Money to share, for results in money; by group it is split in proportion to the groups' true shares.",
+            "Money to share, for results in money; by group it is split in proportion to the groups' shares: the true ones, "
+            "or of noisy counts those of their sums.",
             least=0,
         ),
     ] = None
-    group_budget: GroupBudget = None
+    group_budget: Annotated[
+        Text,
+        said(
+            "Instead: the budget of each group, as a CSV of group,budget or a column of FILE.",
+            metavar="FILE|COL",
+            path="file or name",
+        ),
+    ] = None
     by_group: Annotated[bool, said("Each group keeps its own total, or shares its own budget.")] = False
 
     def check(self) -> None:
-        """What is given twice, or for nothing."""
-        check_money(self)
+        """Nothing about laws and money is left aside, or said twice."""
+        if self.base is not None and self.programme is None:
+            raise ParameterError("`base` is for the rates of a programme, got no `programme`")
+        if self.base_noise is not None and self.base is None:
+            raise ParameterError("`base_noise` is for the population of `base`, got no `base`")
+        if self.group_budget is None:
+            return
+        if self.budget is not None:
+            raise ParameterError("money is given by `budget` or by `group_budget`, got both")
+        if not self.by_group:
+            raise ParameterError("`group_budget` is for shares by group, got no `by_group`")
+
+    def noise_of_base(self, kind: type[Law]) -> Law | str | None:
+        """The noise of the base: a number is the parameter of the kind of noise that the counts have."""
+        text = None if self.base_noise is None else self.base_noise.strip()
+        if text is None or text == "same":
+            return text
+        try:
+            spread = float(text)
+        except ValueError:
+            raise ParameterError(f"`base_noise` must be a number or same, got {text!r}") from None
+        return kind(spread)  # type: ignore[call-arg]
 
 
-def check_money(asked: Problem | Sharing) -> None:
-    """Nothing about laws and money is left aside, or said twice."""
-    if asked.base is not None and asked.programme is None:
-        raise ParameterError("`base` is for the rates of a programme, got no `programme`")
-    if asked.base_noise is not None and asked.base is None:
-        raise ParameterError("`base_noise` is for the population of `base`, got no `base`")
-    if asked.group_budget is None:
-        return
-    if asked.budget is not None:
-        raise ParameterError("money is given by `budget` or by `group_budget`, got both")
-    if not asked.by_group:
-        raise ParameterError("`group_budget` is for shares by group, got no `by_group`")
+class Problem(Sharing, frozen=True, kw_only=True):
+    """P: the same, or a total to keep."""
 
-
-def base_noise_of(asked: Problem | Sharing, mechanism: str) -> Law | str | None:
-    """The noise of the base: a number is the parameter of the kind of noise that the counts have."""
-    if asked.base_noise is None:
-        return None
-    text = asked.base_noise.strip()
-    if text == "same":
-        return text
-    try:
-        spread = float(text)
-    except ValueError:
-        raise ParameterError(f"`base_noise` must be a number or same, got {text!r}") from None
-    return MECHANISMS[mechanism](spread)  # type: ignore[call-arg]
+    total: Annotated[Number, said("The public total that counts keep.  [default: the sum of the counts]", least=0)] = (
+        None
+    )
 
 
 class Kept(Part, frozen=True, kw_only=True):
@@ -478,22 +443,18 @@ class LongEngine(Engine, frozen=True, kw_only=True):
     cluster: Annotated[Text, said("Simulation: a Dask scheduler, such as tcp://host:8786.", metavar="ADDRESS")] = None
 
 
-Confidence = Annotated[float, said("How surely an interval covers.", shown=True)]
-
-
 class Intervals(Part, frozen=True, kw_only=True):
-    """What noisy counts alone can say of the true ones."""
+    """How surely intervals cover."""
 
-    confidence: Confidence = 0.95
+    confidence: Annotated[float, said("How surely the intervals of a table cover.", shown=True)] = 0.95
+
+
+class ShareIntervals(Intervals, frozen=True, kw_only=True):
+    """What noisy counts alone can say of the true shares."""
+
     simultaneous: Annotated[bool, said("Intervals that cover all entities together.")] = False
     replicates: Annotated[int, said("Bootstrap draws for the error of a bias.", shown=True)] = 10
     seed: Annotated[int, said("Of the bootstrap.", shown=True)] = 0
-
-
-class TableIntervals(Part, frozen=True, kw_only=True):
-    """How surely all rows of a table are covered together."""
-
-    confidence: Annotated[float, said("Of intervals, all rows of a table together.", shown=True)] = 0.95
 
 
 # -- words and outputs ----------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class CheckStudy(Study, frozen=True, kw_only=True, tag_field="command", tag="che
     data: of.Compared = of.Compared()
     reading: of.Reading = of.Reading()
     noise: of.StatedNoises = of.StatedNoises()
-    intervals: of.TableIntervals = of.TableIntervals()
+    intervals: of.Intervals = of.Intervals()
     output: of.Output = of.Output()
     words: of.Words = of.Words()
 

@@ -288,7 +288,7 @@ def law_of(study: Any, budget: Budget | None, say: Say | None) -> Given:
     law = read_programme(asked.programme)
     found: Given = {"programme": law}
     if asked.base_noise is not None:
-        found["base_noise"] = of.base_noise_of(asked, study.noise.name)
+        found["base_noise"] = asked.noise_of_base(study.noise.kind)
     if law.hold_harmless is None:
         return found
     if budget is None:

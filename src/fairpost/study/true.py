@@ -11,23 +11,13 @@ from fairpost.audit import compare, method_for
 from fairpost.budgets import Budget
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io import read_counts
-from fairpost.noise import MECHANISMS, Law
+from fairpost.noise import Law
 from fairpost.plan import frontier, plan, sweep
 from fairpost.problems import Programme
 from fairpost.results import Audit, Comparison, Curve, Frontier, Plans
 from fairpost.results.targets import LIMITS, Targets
 from fairpost.study import parts as of
-from fairpost.study.study import (
-    LEVELS_ARE_COMMANDS,
-    Given,
-    Loaded,
-    Progress,
-    Say,
-    Study,
-    law_of,
-    need_levels,
-    silent,
-)
+from fairpost.study.study import LEVELS_ARE_COMMANDS, Given, Loaded, Progress, Say, Study, law_of, need_levels, silent
 
 if TYPE_CHECKING:
     from fairpost.engines.choose import Choice
@@ -231,6 +221,6 @@ class SweepStudy(_AgainstNoise, frozen=True, kw_only=True, tag_field="command", 
 
     def find(self, loaded: Loaded, progress: Progress = silent) -> Curve:
         """`fp.sweep`."""
-        made = [MECHANISMS[self.noise.name](s) for s in self.noise.levels]  # type: ignore[call-arg]
+        made = [self.noise.kind(s) for s in self.noise.levels]  # type: ignore[call-arg]
         rules = self.rules or loaded.usual()
         return sweep(loaded.counts, made, rules, progress=progress, **self.along(loaded))
