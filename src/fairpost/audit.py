@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,9 +86,9 @@ def audit(
 ) -> Audit: ...
 @renamed(postprocess="rule", method="engine")
 def audit(
-    counts: Any,
-    mechanism: Any,
-    rule: Any,
+    counts: Counts | ArrayLike,
+    mechanism: Mechanism | LevelNoise,
+    rule: Chosen | TreeRule,
     *,
     engine: str | Engine = "auto",
     total: float | None = None,
@@ -102,7 +102,7 @@ def audit(
     seed: int | None = None,
     rtol: float | None = None,
     confidence: float | None = None,
-) -> Any:
+) -> Audit | HierarchyAudit:
     """The bias B = E[pi(M(x))] - P(x), alpha, the cost of privacy and the bounds of one rule.
 
     Parameters
@@ -149,8 +149,11 @@ def audit(
         strange = next(iter([*asked.said(), *(["targets"] if targets is not None else [])]), None)
         if strange is not None:
             raise ParameterError(f"`{strange}` is for noise on one level, got a LevelNoise")
-        return mechanism.audit(counts, rule, engine=engine, **given)
-    return _all_answered(asked.outcomes(counts, mechanism, [rule], engine_of(engine, **settings), targets))[0]
+        levels: Any = mechanism
+        found: HierarchyAudit = levels.audit(counts, rule, engine=engine, **given)
+        return found
+    pi = cast("Chosen", rule)
+    return _all_answered(asked.outcomes(counts, mechanism, [pi], engine_of(engine, **settings), targets))[0]
 
 
 @renamed(postprocesses="rules", method="engine")

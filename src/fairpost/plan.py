@@ -152,7 +152,7 @@ def plan(
 def plan(
     counts: Counts | ArrayLike,
     kind: type[Mechanism],
-    rule: Any,
+    rule: Chosen | Sequence[Chosen],
     *,
     spreads: Sequence[float],
     max_alpha: float | None = None,
@@ -219,7 +219,7 @@ def plan(
         raise ParameterError("`any_error` is for a plan without a limit on the error, got one")
     x, kind = Counts.of(counts), as_kind(kind)
     several = isinstance(rule, Sequence) and not isinstance(rule, str)
-    rules: Sequence[Chosen] = rule if several else [rule]
+    rules: Sequence[Chosen] = rule if several else [rule]  # type: ignore[assignment,list-item]
     asked = Asked(total, budget, by_group, programme, last, base_noise)
     pis = asked.rules(rules, x)
     one_unit(asked.units(pis), "the rules of a plan")

@@ -335,19 +335,9 @@ def test_a_saipe_file_as_it_comes(tmp_path):
     text = "".join(f"{s} {d} {n:<72} {a:>8} {b:>8} {c:>8} ussd19.txt 04OCT2020\n" for s, d, n, a, b, c in rows)
     (tmp_path / "ussd19.txt").write_text(text)
     done = run(
-        "audit",
-        "ussd19.txt",
-        "--format",
-        "saipe",
-        "--epsilon",
-        1,
-        "--postprocess",
-        "nonnegative",
-        "--json",
-        "-",
-        "--entities",
-        cwd=tmp_path,
-    )
+        "audit", "ussd19.txt", "--format", "saipe", "--epsilon", 1, "--postprocess", "nonnegative", "--json", "-",
+        "--entities", cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert data["counts"]["total"] == 22_005
@@ -547,18 +537,9 @@ def test_bad_plans_are_refused(table, words, says):
 def test_where_every_level_is_refused_nothing_is_written(table, tmp_path, command):
     table.write_text(SMALL)
     words = [
-        "--mechanism",
-        "discrete-laplace",
-        "--postprocess",
-        "pos",
-        "--method",
-        "exact",
-        "--spreads",
-        2,
-        3,
-        "--points",
-        2,
-    ]
+        "--mechanism", "discrete-laplace", "--postprocess", "pos", "--method", "exact", "--spreads", 2, 3,
+        "--points", 2,
+    ]  # fmt: skip
     done = run(command[0], table, *command[1:], *words, "--html", tmp_path / "x.html", "--json", tmp_path / "x.json")
     refused(done, "refused every level of noise", "continuous noise only", code=3)
     assert not list(tmp_path.glob("x.*"))

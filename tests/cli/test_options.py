@@ -777,13 +777,9 @@ def points(run, command):
 
 
 LIMITS = {
-    "alpha": (20.0, 50.0),
-    "loss": (20.0, 40.0),
-    "relative-loss": (5.0, 9.0),
-    "cost": (30.0, 60.0),
-    "rmse": (40.0, 70.0),
-    "relative-rmse": (16.0, 28.0),
-}
+    "alpha": (20.0, 50.0), "loss": (20.0, 40.0), "relative-loss": (5.0, 9.0), "cost": (30.0, 60.0),
+    "rmse": (40.0, 70.0), "relative-rmse": (16.0, 28.0),
+}  # fmt: skip
 """Of `baseline` with a budget of 1000: dollars, and percent of what is due."""
 
 
@@ -1184,17 +1180,12 @@ def test_the_options_of_paper_reach_the_reproduction(monkeypatch, tmp_path):
 
     monkeypatch.setattr(fairpost.paper, "reproduce", reproduce)
     changes = {
-        "--out": ("out", "elsewhere", Path("elsewhere")),
-        "--saipe": ("saipe", "x.txt", Path("x.txt")),
-        "--format": ("format", "tsv", "tsv"),
-        "--id": ("id", "name", "name"),
-        "--column": ("column", "pop_5_17", "pop_5_17"),
-        "--weights": ("weights", "money", "money"),
-        "--quick": ("quick", None, True),
-        "--seed": ("seed", "3", 3),
-        "--device": ("device", "gpu", "gpu"),
+        "--out": ("out", "elsewhere", Path("elsewhere")), "--saipe": ("saipe", "x.txt", Path("x.txt")),
+        "--format": ("format", "tsv", "tsv"), "--id": ("id", "name", "name"),
+        "--column": ("column", "pop_5_17", "pop_5_17"), "--weights": ("weights", "money", "money"),
+        "--quick": ("quick", None, True), "--seed": ("seed", "3", 3), "--device": ("device", "gpu", "gpu"),
         "--force": ("force", None, True),
-    }
+    }  # fmt: skip
     assert options_of("paper") == set(changes)
     usual = {"out": Path("paper"), "saipe": None, "format": None, "id": "leaid", "column": "poor_5_17", "weights": "1"}
     usual |= {"quick": False, "seed": 0, "device": "cpu", "force": False}
@@ -1266,14 +1257,9 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
     assert look("--analyst")[3] == "analyst"
     assert look("--format", "tsv", file="t.tsv")[1] == {}
     read = {
-        "format": None,
-        "delimiter": None,
-        "decimal": None,
-        "sheet": None,
-        "header": None,
-        "where": (),
+        "format": None, "delimiter": None, "decimal": None, "sheet": None, "header": None, "where": (),
         "drop_missing": False,
-    }
+    }  # fmt: skip
     assert usual[7] == read
     for option, name, word, value in (
         ("--format", "format", "csv", "csv"),
@@ -1296,25 +1282,9 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
         port = free.getsockname()[1]
     assert look("--port", port)[5] == port
     others = {
-        "--by-group",
-        "--sigma",
-        "--rho",
-        "--id",
-        "--count",
-        "--weight",
-        "--group",
-        "--label",
-        "--base",
-        "--levels",
-        "--analyst",
-        "--format",
-        "--delimiter",
-        "--decimal",
-        "--sheet",
-        "--header",
-        "--where",
-        "--drop-missing",
-    }
+        "--by-group", "--sigma", "--rho", "--id", "--count", "--weight", "--group", "--label", "--base", "--levels",
+        "--analyst", "--format", "--delimiter", "--decimal", "--sheet", "--header", "--where", "--drop-missing",
+    }  # fmt: skip
     assert options_of("explore") == set(given) | others | {"--host", "--open", "--port"}
 
 

@@ -172,18 +172,9 @@ def test_names_of_files_are_as_seen_from_the_study():
         json.loads((inside / "o.json").read_text())["results"] == json.loads(Path("here.json").read_text())["results"]
     )
     done = call(
-        "audit",
-        "sub/t.csv",
-        "--scale",
-        3,
-        "--rule",
-        "sum",
-        "--json",
-        "here.json",
-        "--force",
-        "--save",
+        "audit", "sub/t.csv", "--scale", 3, "--rule", "sum", "--json", "here.json", "--force", "--save",
         "sub/again.toml",
-    )
+    )  # fmt: skip
     assert done.returncode == 0
     assert '\nfile = "t.csv"\n' in (inside / "again.toml").read_text(encoding="utf-8")
     assert fp.read_study("sub/again.toml").run().first.alpha == fp.read_study("sub/q.toml").run().first.alpha
