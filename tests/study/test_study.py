@@ -126,7 +126,7 @@ def toml(command, given):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('command = "audit"\n[noise]\nepsilom = 1\n', "q.toml: noise.epsilom: a key must be one of mechanism, epsilon,"),
+        ('command = "audit"\n[noise]\nepsilom = 1\n', "q.toml: noise.epsilom: a key must be one of mechanism, delta, sensitivity, epsilon,"),
         ('command = "audit"\n[noise]\nepsilom = 1\n', "got 'epsilom' (did you mean epsilon?)"),
         ('command = "audit"\n[noise]\nepsilon = "much"\n', "q.toml: `epsilon` must be a number, got 'much'"),
         ('command = "audit"\n[engine]\nruns = 2.5\n', "q.toml: `runs` must be a whole number, got 2.5"),
