@@ -28,8 +28,8 @@ from fairpost.engines.conditional.kernels.tails import below, tail
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-NOTHING = 1e-16
-"""Of the first corner: what later ones may leave out."""
+NOTHING = 1e-9
+"""Of the first corner: later ones add up to no more than the last that is looked at."""
 
 
 @kernel(error_model="numpy")
