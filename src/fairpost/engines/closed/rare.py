@@ -41,7 +41,7 @@ from fairpost.bounds import sum_law
 from fairpost.bounds.theorems import RELATIVE
 from fairpost.engines.closed.shares import range_error
 from fairpost.engines.closed.total import ROUNDING, SURE, Inverse, Total
-from fairpost.engines.moments import Counted, Distinct, Floats, Moments
+from fairpost.engines.moments import Distinct, Floats, Moments
 from fairpost.noise import Law, Threshold
 
 FLOOR = 1e-12
