@@ -17,8 +17,8 @@ Laplace noise (in its scale; D = -d > 0: the peak is above the corner, K = k + D
 Gaussian noise: Gauss-Legendre, for k < 1 from y = 1 on only. Below, phi(d + y) is its Taylor series, c_m y^m with (m + 1) c_{m+1} =
 -(d c_m + c_{m-1}), against int_0^1 y^m/(k + y) dy = 1/m - k (the same of m - 1), and R_2 = phi(d)/k - P - (d - k) R by parts.
 
-Whole numbers: term by term until k + y is NEAR; then Euler's and Maclaurin's sum from half a unit below, and where the peak of discrete Laplace noise
-is still ahead, what its kink adds. Up to spreads of SMALL all terms. All of these err by less than 1e-7 (tests).
+Whole numbers: term by term until k + y is NEAR; then Euler's and Maclaurin's sum from half a unit below, and where the peak of discrete Laplace
+noise is still ahead, what its kink adds. Up to spreads of SMALL all terms. All of these err by less than 1e-7 (tests).
 """
 
 import math
