@@ -79,10 +79,12 @@ def unseen(
 
 def _rough(x: Floats, a: Floats, times: Counted, law: Law, top: float, S: float, points: int, root: float) -> Floats:
     """What noises of whole numbers add to each that no point has shown."""
+    if 2 * float(law.cdf(-1.0)) > 0.5:
+        return np.zeros(x.size)
     many, k, before = float(np.sum(times)) * points, 1.0, 1.0
     while (chance := 2 * float(law.cdf(-k))) * many >= SEEN:
         k, before = k + 1, chance
-    if chance * SEEN > before or 2 * float(law.cdf(-1.0)) > 0.5:
+    if chance * SEEN > before:
         return np.zeros(x.size)
     if S <= 0:  # shares
         return np.full(x.size, chance * float(np.sum(times)))
