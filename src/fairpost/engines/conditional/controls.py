@@ -63,7 +63,7 @@ class Controls:
                 [a**2 @ ve, a @ below_eta, variance * float(np.sum(a**2))],
             ]
         )
-        self.deviation = np.sqrt(np.maximum(np.diag(self.covariance), np.finfo(float).tiny))
+        self.deviation = np.sqrt(np.maximum(np.diag(self.covariance), 1e-200))
 
     def __call__(self, eta: Floats, others: Floats) -> Floats:
         """The controls for rows of noise, `others` the rest of u."""

@@ -159,7 +159,7 @@ class Integrand:
 class Direct:
     """The same for whole shares, whose S may have either sign: all are drawn, the own noise is integrated on either side of S = 0."""
 
-    cost: ClassVar[float] = 0.25
+    cost: ClassVar[float] = 0.5
 
     def __init__(self, problem: Problem, noise: Law) -> None:
         pairs = problem.pairs
@@ -169,7 +169,8 @@ class Direct:
         self.dimension = self.x.size
         self.offset = np.zeros(pairs.x.size)
         self.remainder = np.full(pairs.x.size, problem.blunt / max(problem.spread) + KERNEL * np.max(pairs.truth))
-        self.controls, self.poles = Controls(problem, self.x, self.a, 0.0), Poles(problem, noise)
+        self.controls = Controls(problem, self.x, self.a, 0.0) if np.isfinite(problem.root()) else None
+        self.poles = Poles(problem, noise)
 
     def __call__(self, u: Floats) -> Block:
         """What the rows of u say."""
@@ -180,7 +181,9 @@ class Direct:
             eta, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness,
             law.code, law.b, law.table, signed.exponentials(), share, square, zero, negative,
         )  # fmt: skip
-        controls = [self.controls(eta, np.zeros(k)), self.poles(np.sum(eta * self.a, axis=1))]
+        controls = [self.poles(np.sum(eta * self.a, axis=1))]
+        if self.controls is not None:
+            controls.append(self.controls(eta, np.zeros(k)))
         bias = share / self.times - pairs.truth
         known = np.concatenate(controls, axis=1)
         return Block(bias, square / self.times, zero / self.times, np.zeros(k), known, negative)
