@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fairpost.engines.base import Part
 from fairpost.engines.conditional.controls import Controls, Poles
 from fairpost.engines.conditional.kernels import release, shares, signed
-from fairpost.engines.conditional.law import ORDER
+from fairpost.engines.conditional.law import ORDER, exponentials
 from fairpost.engines.conditional.problem import Problem, of_sum
 from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import Law
@@ -179,7 +179,7 @@ class Direct:
         (share, square, zero), negative = (np.zeros((k, self.times.size)) for _ in range(3)), np.zeros(k)
         signed.points(
             eta, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness,
-            law.code, law.b, law.table, signed.exponentials(), share, square, zero, negative,
+            law.code, law.b, law.table, exponentials(), share, square, zero, negative,
         )  # fmt: skip
         controls = [self.poles(np.sum(eta * self.a, axis=1))]
         if self.controls is not None:

@@ -22,13 +22,11 @@ noise is still ahead, what its kink adds. Up to spreads of SMALL all terms. All 
 """
 
 import math
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
-from fairpost.engines.closed.quadrature import legendre
 from fairpost.engines.conditional.kernels.events import E, crossing, events, slope
 from fairpost.engines.conditional.kernels.tails import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, SNAP, below
 
@@ -45,18 +43,8 @@ NEAR, SMALL = 8.0, 4.0
 NOTHING = 1e-12
 NARROW = 0.01
 """Scales: a piece that is narrower, and may be steep, is added up by itself: there is at most one whole number, or a trapezium is enough."""
-_NODES, _WEIGHTS = legendre(24)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _DENSITY = 1 / math.sqrt(2 * math.pi)
-
-
-@cache
-def exponentials() -> Floats:
-    """K M(k), k N(k) and their slopes in log k, by rows."""
-    from scipy.special import exp1, expi
-
-    k = np.exp(np.arange(LOW, HIGH + STEP, STEP))
-    m, n = k * np.exp(k) * exp1(k), k * np.exp(-k) * expi(k)
-    return np.array([m, m + k * m - k, n, n - k * n + k])
 
 
 @kernel(error_model="numpy")
@@ -107,8 +95,8 @@ def _gaussian(k: float, d: float) -> tuple[float, float]:
     wide = REACH - d - start
     if wide > 0.0:
         for q in range(_NODES.size):
-            y = start + wide * _NODES[q]
-            part = _DENSITY * wide * _WEIGHTS[q] * math.exp(-0.5 * (d + y) * (d + y)) / (k + y)
+            y = start + wide * 0.5 * (1.0 + _NODES[q])
+            part = _DENSITY * wide * 0.5 * _WEIGHTS[q] * math.exp(-0.5 * (d + y) * (d + y)) / (k + y)
             one += part
             two += part / (k + y)
     if k < 1.0:
