@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairpost.release import Ledger, PublicTotal, Release, release
     from fairpost.results import Allocation, Audit, Comparison, Curve, Frontier, Plan, Plans, Projection, Targets
     from fairpost.rules import Affine, AffineNonnegative, Baseline, Custom, PoS, Simplex, project_simplex
+    from fairpost.study import Study, read_study
 
 __version__ = "0.1.0"
 
@@ -75,6 +76,7 @@ __all__ = [
     "Release",
     "Simplex",
     "Stream",
+    "Study",
     "Targets",
     "ToleranceError",
     "TopDown",
@@ -91,92 +93,31 @@ __all__ = [
     "project_simplex",
     "proposition2",
     "read_counts",
+    "read_study",
     "release",
     "sweep",
     "theorem1",
 ]
 
 _HOME = {
-    "accuracy": (
-        "Accuracy",
-        "Estimate",
-    ),
+    "accuracy": ("Accuracy", "Estimate"),
     "allocate": ("allocate",),
-    "audit": (
-        "audit",
-        "compare",
-        "method_for",
-    ),
-    "bounds.theorems": (
-        "Bounds",
-        "proposition2",
-        "theorem1",
-    ),
+    "audit": ("audit", "compare", "method_for"),
+    "bounds.theorems": ("Bounds", "proposition2", "theorem1"),
     "check": ("check",),
     "counts": ("Counts",),
-    "engines": (
-        "Conditional",
-        "Exact",
-        "Expansion",
-        "FirstOf",
-        "MonteCarlo",
-    ),
-    "errors": (
-        "FairpostError",
-        "InputError",
-        "ToleranceError",
-        "UnsupportedError",
-    ),
-    "hierarchy": (
-        "Hierarchy",
-        "LevelNoise",
-        "TopDown",
-        "audit_hierarchy",
-    ),
+    "engines": ("Conditional", "Exact", "Expansion", "FirstOf", "MonteCarlo"),
+    "errors": ("FairpostError", "InputError", "ToleranceError", "UnsupportedError"),
+    "hierarchy": ("Hierarchy", "LevelNoise", "TopDown", "audit_hierarchy"),
     "io": ("read_counts",),
-    "noise": (
-        "DiscreteGaussian",
-        "DiscreteLaplace",
-        "Gaussian",
-        "Laplace",
-        "Stream",
-    ),
-    "plan": (
-        "frontier",
-        "plan",
-        "sweep",
-    ),
-    "problems": (
-        "Programme",
-        "Proportional",
-    ),
+    "noise": ("DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace", "Stream"),
+    "plan": ("frontier", "plan", "sweep"),
+    "problems": ("Programme", "Proportional"),
     "project": ("project",),
-    "release": (
-        "Ledger",
-        "PublicTotal",
-        "Release",
-        "release",
-    ),
-    "results": (
-        "Allocation",
-        "Audit",
-        "Comparison",
-        "Curve",
-        "Frontier",
-        "Plan",
-        "Plans",
-        "Projection",
-        "Targets",
-    ),
-    "rules": (
-        "Affine",
-        "AffineNonnegative",
-        "Baseline",
-        "Custom",
-        "PoS",
-        "Simplex",
-        "project_simplex",
-    ),
+    "release": ("Ledger", "PublicTotal", "Release", "release"),
+    "results": ("Allocation", "Audit", "Comparison", "Curve", "Frontier", "Plan", "Plans", "Projection", "Targets"),
+    "rules": ("Affine", "AffineNonnegative", "Baseline", "Custom", "PoS", "Simplex", "project_simplex"),
+    "study": ("Study", "read_study"),
 }
 """Where each public name lives; a module is loaded when one of its names is first asked for."""
 lazily(__name__, _HOME)

@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
-from typing import Any, Unpack, overload
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import ArrayLike
 
 from fairpost import cancel
-from fairpost.audit import Asked, Chosen, asked_for, outcomes, postprocessing, units_of
-from fairpost.budgets import Budget, GroupBudgets, whole
+from fairpost.audit import Asked, Chosen, renamed
+from fairpost.budgets import Budget, GroupBudgets
 from fairpost.counts import Counts
-from fairpost.engines import Conditional, Engine, Exact, Expansion, FirstOf
+from fairpost.engines import Conditional, Engine, Exact, Expansion, FirstOf, engine_of
 from fairpost.engines.base import Refusal
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.noise import Law, Mechanism, Threshold, as_kind, as_mechanism, as_mechanisms
-from fairpost.problems import Problem
+from fairpost.problems import Problem, Programme
 from fairpost.results.audit import Audit
 from fairpost.results.curves import Basis, Curve, Frontier
 from fairpost.results.documents import Point, Refused, Tradeoff
 from fairpost.results.plans import SHORT, Ending, Plan, Plans, rounded
-from fairpost.results.targets import USUAL_ERROR, Targets, one_unit
+from fairpost.results.targets import LIMITS, USUAL_ERROR, Targets, one_unit
 from fairpost.rules import PostProcessing
 
 Progress = Callable[[int, int], None]
@@ -47,71 +47,53 @@ def grid(least: float, most: float, points: int = 25) -> tuple[float, ...]:
     return tuple(float(s) for s in np.geomspace(least, most, points))
 
 
+@renamed(postprocesses="rules", method="engine")
 def sweep(
     counts: Counts | ArrayLike,
     mechanisms: Sequence[Mechanism],
-    postprocesses: Sequence[Chosen],
+    rules: Sequence[Chosen],
     *,
+    engine: str | Engine = "auto",
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    confidence: float | None = None,
     epsilon: Promise | None = None,
     progress: Progress | None = None,
     currency: str = "$",
-    **asked: Unpack[Asked],
 ) -> Curve:
-    """Every post-processing at every mechanism: the points, and where the engine refused. For `asked` see `audit`.
+    """Every rule at every mechanism: the points, and where the engine refused.
 
     A question that is withdrawn (`cancel`) raises `Cancelled` with the curve so far.
+
+    Parameters
+    ----------
+    mechanisms
+        The levels of noise.
+    counts, rules, engine, total, budget, by_group, programme, last, base_noise, runs, seed, rtol, confidence
+        As in `compare`. A curve has no targets; a plan does. All its rules are measured in one unit.
+    epsilon
+        From a mechanism to its epsilon, such as `Neighbours(sensitivity=2).epsilon`; without one curves speak of noise.
+    progress, currency
+        Called with (levels done, levels); the sign of money in sentences.
+
     """
-    if "targets" in asked:
-        raise ParameterError("a curve has no targets; a plan does: plan(max_loss=...)")
-    x, mechanisms = Counts.of(counts), as_mechanisms(mechanisms)
-    one_unit(units_of(asked_for(postprocesses, x, asked), asked.get("budget")), "the rules of a curve")
-    points: list[Point] = []
-    refused: list[Refused] = []
-    budgets: GroupBudgets | None = None
-
-    def so_far() -> Curve:
-        return Curve(tuple(points), tuple(refused), Basis.of(x, _whole(asked.get("budget")), budgets, currency))
-
-    for k, mechanism in enumerate(mechanisms):
-        promise = None if epsilon is None else epsilon(mechanism)
-        try:
-            cancel.check()
-            answers = outcomes(x, mechanism, postprocesses, **asked)
-        except Cancelled as error:
-            error.reaching(lambda _: so_far() if points or refused else None)
-            raise
-        for which, found in zip(postprocesses, answers, strict=True):
-            if isinstance(found, Refusal):
-                refused.append(Refused(mechanism, promise, str(which), found.reason))
-            else:
-                points.append(Point.of(found, promise))
-                budgets = budgets or found.rule.budgets
-        if progress is not None:
-            progress(k + 1, len(mechanisms))
-    return so_far()
-
-
-def _whole(budget: Budget | None) -> float | None:
-    return None if budget is None else whole(budget)
+    x, asked = Counts.of(counts), Asked(total, budget, by_group, programme, last, base_noise)
+    finder = engine_of(engine, runs=runs, seed=seed, rtol=rtol, confidence=confidence)
+    return _Search(x, asked, finder, epsilon, currency).curve(as_mechanisms(mechanisms), rules, progress)
 
 
 @overload
-def plan(
-    counts: Counts | ArrayLike, kind: type[Mechanism], postprocess: Chosen, *, spreads: Sequence[float], **asked: Any
-) -> Plan: ...
-@overload
-def plan(
+def plan(  # type: ignore[overload-overlap]  # a name is a sequence of letters too
     counts: Counts | ArrayLike,
     kind: type[Mechanism],
-    postprocess: Sequence[Chosen],
-    *,
-    spreads: Sequence[float],
-    **asked: Any,
-) -> Plans: ...
-def plan(
-    counts: Counts | ArrayLike,
-    kind: type[Mechanism],
-    postprocess: Chosen | Sequence[Chosen],
+    rule: Chosen,
     *,
     spreads: Sequence[float],
     max_alpha: float | None = None,
@@ -121,10 +103,78 @@ def plan(
     max_rmse: float | None = None,
     max_relative_rmse: float | None = None,
     any_error: bool = False,
+    engine: str | Engine = "auto",
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    confidence: float | None = None,
     epsilon: Promise | None = None,
     progress: Progress | None = None,
     currency: str = "$",
-    **asked: Any,
+) -> Plan: ...
+@overload
+def plan(
+    counts: Counts | ArrayLike,
+    kind: type[Mechanism],
+    rule: Sequence[Chosen],
+    *,
+    spreads: Sequence[float],
+    max_alpha: float | None = None,
+    max_loss: float | None = None,
+    max_relative_loss: float | None = None,
+    max_cost: float | None = None,
+    max_rmse: float | None = None,
+    max_relative_rmse: float | None = None,
+    any_error: bool = False,
+    engine: str | Engine = "auto",
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    confidence: float | None = None,
+    epsilon: Promise | None = None,
+    progress: Progress | None = None,
+    currency: str = "$",
+) -> Plans: ...
+@renamed(postprocess="rule", method="engine")
+def plan(
+    counts: Counts | ArrayLike,
+    kind: type[Mechanism],
+    rule: Chosen | Sequence[Chosen],
+    *,
+    spreads: Sequence[float],
+    max_alpha: float | None = None,
+    max_loss: float | None = None,
+    max_relative_loss: float | None = None,
+    max_cost: float | None = None,
+    max_rmse: float | None = None,
+    max_relative_rmse: float | None = None,
+    any_error: bool = False,
+    engine: str | Engine = "auto",
+    total: float | None = None,
+    budget: Budget | None = None,
+    by_group: bool = False,
+    programme: Programme | str | None = None,
+    last: ArrayLike | None = None,
+    base_noise: Mechanism | str | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    confidence: float | None = None,
+    epsilon: Promise | None = None,
+    progress: Progress | None = None,
+    currency: str = "$",
 ) -> Plan | Plans:
     """The largest noise (smallest epsilon) in the range of `spreads` at which all targets are met.
 
@@ -134,12 +184,10 @@ def plan(
 
     Parameters
     ----------
-    counts, asked
-        As in `audit`.
     kind
         The class of the mechanism, made from one spread (b or sigma).
-    postprocess
-        One post-processing gives a `Plan`, a list of them `Plans`, whose `verdict` compares them.
+    rule
+        One rule gives a `Plan`, a list of them `Plans`, whose `verdict` compares them.
     spreads
         The levels of noise to look at, such as `grid(1, 1000)`.
     max_alpha, max_loss, max_cost, max_rmse
@@ -150,31 +198,38 @@ def plan(
         The root mean squared error in percent of the mean of what is due. Some rules keep biases small under any noise, so a
         plan without this and without `max_rmse` takes a limit of 30 % (`results.targets.USUAL_ERROR`) and says so; with
         `any_error` it takes none. Decisions have none by default: the error of a decision is its bias.
-    epsilon
-        From a mechanism to its epsilon, such as `Neighbours(sensitivity=2).epsilon`; without one plans speak of noise.
-    progress, currency
-        Called with (levels done, levels); the sign of money in sentences.
+    counts, engine, total, budget, by_group, programme, last, base_noise, runs, seed, rtol, confidence
+        As in `audit`.
+    epsilon, progress, currency
+        As in `sweep`.
 
     """
-    given = Targets(max_alpha, max_loss, max_relative_loss, max_cost, max_rmse, max_relative_rmse)
+    given = Targets(
+        max_alpha=max_alpha,
+        max_loss=max_loss,
+        max_relative_loss=max_relative_loss,
+        max_cost=max_cost,
+        max_rmse=max_rmse,
+        max_relative_rmse=max_relative_rmse,
+    )
     if not given:
-        raise ParameterError(f"a plan must have a target of {', '.join(f.name for f in fields(Targets))}, got none")
+        raise ParameterError(f"a plan must have a target of {', '.join(LIMITS)}, got none")
     if any_error and given.limits_error:
         raise ParameterError("`any_error` is for a plan without a limit on the error, got one")
     x, kind = Counts.of(counts), as_kind(kind)
-    several = isinstance(postprocess, Sequence) and not isinstance(postprocess, str)
-    rules: Sequence[Chosen] = postprocess if several else [postprocess]  # type: ignore[assignment,list-item]
-    same = {"epsilon": epsilon, "currency": currency}
-    pis = asked_for(rules, x, asked)
-    one_unit(units_of(pis, asked.get("budget")), "the rules of a plan")
+    several = isinstance(rule, Sequence) and not isinstance(rule, str)
+    rules: Sequence[Chosen] = rule if several else [rule]  # type: ignore[assignment,list-item]
+    asked = Asked(total, budget, by_group, programme, last, base_noise)
+    pis = asked.rules(rules, x)
+    one_unit(asked.units(pis), "the rules of a plan")
     assumed = not (any_error or given.limits_error) and all(_has_usual_error(pi.problem, x) for pi in pis)
-    wanted = replace(given, max_relative_rmse=USUAL_ERROR) if assumed else given
+    wanted = structs.replace(given, max_relative_rmse=USUAL_ERROR) if assumed else given
+    finder = engine_of(engine, runs=runs, seed=seed, rtol=rtol, confidence=confidence)
     made = [
-        _Search(x, kind, which, wanted, same | asked | _unused(pi, pis)).run(spreads, progress)
+        _PlanSearch(x, _for_one(asked, pi, pis), finder, epsilon, currency, kind, which, wanted).run(spreads, progress)
         for which, pi in zip(rules, pis, strict=True)
     ]
-    budget = _whole(asked.get("budget"))
-    found = [replace(p, assumed=assumed, basis=replace(p.basis, budget=budget)) for p in made]
+    found = [replace(p, assumed=assumed, basis=replace(p.basis, budget=asked.whole)) for p in made]
     return Plans(tuple(found)) if several else found[0]
 
 
@@ -183,21 +238,62 @@ def _has_usual_error(problem: Problem, counts: Counts) -> bool:
     return problem.unit != "decision" and float(np.mean(problem.truth(counts))) > 0
 
 
-def _unused(own: PostProcessing, pis: Sequence[PostProcessing]) -> dict[str, None]:
-    """What this rule does not look at and another one does: a total."""
-    return {"total": None} if not own.keeps_total and any(pi.keeps_total for pi in pis) else {}
+def _for_one(asked: Asked, own: PostProcessing, pis: Sequence[PostProcessing]) -> Asked:
+    """Without what this rule does not look at and another one does: a total."""
+    return replace(asked, total=None) if not own.keeps_total and any(pi.keeps_total for pi in pis) else asked
 
 
+@dataclass(frozen=True, eq=False)
 class _Search:
-    """The search for one post-processing."""
+    """One question, under noise of any level."""
 
-    def __init__(self, x: Counts, kind: type[Mechanism], which: Chosen, targets: Targets, same: dict[str, Any]) -> None:
-        self.x, self.kind, self.which, self.targets, self.same = x, kind, which, targets, same
-        self.epsilon: Promise | None = same["epsilon"]
+    x: Counts
+    asked: Asked
+    engine: Engine
+    epsilon: Promise | None
+    currency: str
+
+    def curve(self, mechanisms: Sequence[Mechanism], rules: Sequence[Chosen], progress: Progress | None) -> Curve:
+        """Every rule at every mechanism."""
+        one_unit(self.asked.units(self.asked.rules(rules, self.x)), "the rules of a curve")
+        points: list[Point] = []
+        refused: list[Refused] = []
+        budgets: GroupBudgets | None = None
+
+        def so_far() -> Curve:
+            basis = Basis.of(self.x, self.asked.whole, budgets, self.currency)
+            return Curve(tuple(points), tuple(refused), basis)
+
+        for k, mechanism in enumerate(mechanisms):
+            promise = None if self.epsilon is None else self.epsilon(mechanism)
+            try:
+                cancel.check()
+                answers = self.asked.outcomes(self.x, mechanism, rules, self.engine)
+            except Cancelled as error:
+                error.reaching(lambda _: so_far() if points or refused else None)
+                raise
+            for which, found in zip(rules, answers, strict=True):
+                if isinstance(found, Refusal):
+                    refused.append(Refused(mechanism, promise, str(which), found.reason))
+                else:
+                    points.append(Point.of(found, promise))
+                    budgets = budgets or found.rule.budgets
+            if progress is not None:
+                progress(k + 1, len(mechanisms))
+        return so_far()
+
+
+@dataclass(frozen=True, eq=False)
+class _PlanSearch(_Search):
+    """The search for the most noise at which one rule meets its targets."""
+
+    kind: type[Mechanism]
+    which: Chosen
+    targets: Targets
 
     def at(self, spreads: Sequence[float], progress: Progress | None = None) -> Curve:
         made = [self.kind(s) for s in spreads]  # type: ignore[call-arg]
-        return sweep(self.x, made, [self.which], progress=progress, **self.same)
+        return self.curve(made, [self.which], progress)
 
     def excess(self, spread: float) -> tuple[float, Point | None]:
         points = self.at([spread]).points
@@ -263,7 +359,7 @@ class _Search:
     def _stated(self, best: Point) -> Point:
         """The point at the shortest number on the safe side that meets the targets too; at worst the point itself."""
         for mechanism, epsilon in self._short(best):
-            points = sweep(self.x, [mechanism], [self.which], **self.same).points
+            points = self.curve([mechanism], [self.which], None).points
             if points and self.meets(points[0]):
                 return structs.replace(points[0], epsilon=epsilon)
         return best
@@ -280,10 +376,10 @@ class _Search:
 
     def _with_epsilon(self, epsilon: float, start: float) -> Mechanism:
         """The least noise (to rounding) that promises `epsilon`, which is at or a little above that of the spread `start`."""
-        assert self.epsilon is not None
 
         def keeps(spread: float) -> bool:
-            promise = self.epsilon(self.kind(spread))  # type: ignore[call-arg,misc]
+            assert self.epsilon is not None
+            promise = self.epsilon(self.kind(spread))  # type: ignore[call-arg]
             return promise is not None and promise <= epsilon
 
         low, high = start / 2, start * (1 + 2 * DUST)  # less noise promises less, more noise more
@@ -298,6 +394,7 @@ def _near(value: float, digits: int, *, up: bool) -> float:
     return nearest if abs(nearest - value) <= DUST * value else rounded(value, digits, up=up)
 
 
+@renamed(postprocess="rule", method="engine")
 def frontier(
     counts: Counts | ArrayLike,
     mechanism: Law,
@@ -332,21 +429,19 @@ def frontier(
     if points < 2:
         raise ParameterError(f"a frontier must have at least 2 points, got {points!r}")
     x, best = Counts.of(counts), as_mechanism(mechanism).best_threshold()
-    pi: Any = postprocessing(rule, x, total=total, by_group=by_group)
+    pi: Any = Asked(total, by_group=by_group).rule(rule, x)
     finder = FirstOf((Expansion(), Exact(DRAWN), Conditional(DRAWN))) if engine is None else engine
     path, refused = [], []
     for level in np.linspace(0.0, best.level, points).tolist():
         steep = best.steepness if best.steepness == math.inf else level + 1.0
-        (found,) = outcomes(
-            x, mechanism, [replace(pi, threshold=Threshold(level, steep))], engine=finder, budget=budget
-        )
+        one = replace(pi, threshold=Threshold(level, steep))
+        (found,) = Asked(budget=budget).outcomes(x, mechanism, [one], finder)
         if isinstance(found, Refusal):
             refused.append(f"threshold {level:.4g}: {found.reason.removeprefix(f'threshold {level:g}: ')}")
         else:
             path.append(Tradeoff(level, Point.of(found)))
-    return Frontier(
-        rule, tuple(path), _named(x, mechanism, beside or NAMED[rule], total, budget, by_group), tuple(refused)
-    )
+    around = _named(x, mechanism, beside or NAMED[rule], Asked(total, budget, by_group))
+    return Frontier(rule, tuple(path), around, tuple(refused))
 
 
 DRAWN = 1e-2
@@ -358,10 +453,8 @@ NAMED = {
 """The rules that a frontier goes between, and others of the same task."""
 
 
-def _named(
-    x: Counts, mechanism: Law, beside: Sequence[Any], total: float | None, budget: Budget | None, by_group: bool
-) -> tuple[Point, ...]:
+def _named(x: Counts, mechanism: Law, beside: Sequence[Any], asked: Asked) -> tuple[Point, ...]:
     if all(isinstance(one, Audit) for one in beside):
         return tuple(Point.of(one) for one in beside)
-    found = outcomes(x, mechanism, beside, total=total, budget=budget, by_group=by_group)
+    found = asked.outcomes(x, mechanism, beside, engine_of("auto"))
     return tuple(Point.of(one) for one in found if isinstance(one, Audit))

@@ -16,17 +16,12 @@ TRUE = "id,count,weight,group\n007,3,1.3,north\nBirch,11,0.7,south\nCedar,47,1.1
 NOISY = "id,count\n007,-4\nBirch,13\nCedar,49\nElm,824\n"
 ONE = "--postprocess nonnegative"
 WRITERS = {
-    "audit": f"audit true.csv --epsilon 1 {ONE}",
-    "plan": f"plan true.csv --max-alpha 99 --points 2 {ONE}",
-    "sweep": f"sweep true.csv --points 2 {ONE}",
-    "check": "check true.csv noisy.csv --scale 4",
-    "project": "project noisy.csv --total 880",
-    "allocate": "allocate noisy.csv",
-    "demo": "demo",
-    "paper": "folder",
-}
-ELSEWHERE = {"release"}
-"""A release has a protocol of its own, and a crash at every point of it: tests/release/test_protocol.py."""
+    "audit": f"audit true.csv --epsilon 1 {ONE}", "plan": f"plan true.csv --max-alpha 99 --points 2 {ONE}",
+    "sweep": f"sweep true.csv --points 2 {ONE}", "check": "check true.csv noisy.csv --scale 4",
+    "project": "project noisy.csv --total 880", "allocate": "allocate noisy.csv", "demo": "demo", "paper": "folder",
+}  # fmt: skip
+ELSEWHERE = {"release", "run"}
+"""A release has a protocol of its own, and a crash at every point of it (tests/release/test_protocol.py); a study is run by these commands."""
 FAULT = """
 import os, pathlib, signal, sys
 plain, calls, fault, at = os.replace, [0], sys.argv.pop(1), int(sys.argv.pop(1))

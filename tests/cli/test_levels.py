@@ -186,20 +186,9 @@ def test_the_demo_of_a_nation(monkeypatch):
 
 def test_a_plan_finds_a_better_split_of_the_same_rho(file, tmp_path):
     words = [
-        "plan",
-        file,
-        *NOISE[:2],
-        "--rho",
-        2,
-        "--exact",
-        "s",
-        "--level-rmse",
-        "c:1.2",
-        "--tries",
-        40,
-        "--postprocess",
-        "top-down",
-    ]
+        "plan", file, *NOISE[:2], "--rho", 2, "--exact", "s", "--level-rmse", "c:1.2", "--tries", 40,
+        "--postprocess", "top-down",
+    ]  # fmt: skip
     done = run(*words, "--json", tmp_path / "p.json", "--csv", tmp_path / "p.csv")
     assert done.exit_code == 0, done.output
     assert "confidential" in done.output

@@ -420,10 +420,10 @@ def total(run, command):
         found = first(run(command, base(command, "--total", t, how="sum-clipped")), command)["alpha"]
         assert found["value"] == fp.audit(counts(), level(command), "sum-clipped", total=t).alpha.value
     assert refused(run, command, base(command, "--total", -1, how="sum-clipped")) == (
-        "fairpost: `total` must be at least 0 and finite, got -1.0"
+        "fairpost: --total must be at least 0 and finite, got -1.0"
     )
     assert refused(run, command, base(command, "--total", 50)) == (
-        "fairpost: `total` is for post-processings that keep one, got nonnegative"
+        "fairpost: --total is for post-processings that keep one, got nonnegative"
     )
     both = run(command, base(command, "--total", 50, "--postprocess", "sum-clipped"))  # one keeps it: both run
     assert both.code == 0
@@ -466,7 +466,7 @@ def budget(run, command):
     assert pair[0].screen != pair[1].screen
     assert "got -1.0" in refused(run, command, base(command, "--budget", -1, how="baseline"))
     line = refused(run, command, base(command, "--budget", 1000))
-    assert line == "fairpost: `budget` is for allocations, got nonnegative"
+    assert line == "fairpost: --budget is for allocations, got nonnegative"
     words = base(command, "--budget", 1000, "--postprocess", "baseline")
     if command == "audit":  # one shares it: both run, each in its own table
         assert first(run(command, words), command)["cost_of_privacy"] is None
@@ -586,7 +586,7 @@ def method(run, command):
         ("expansion", "runs", 5), ("expansion", "rtol", 0.1),
     ):  # fmt: skip
         line = refused(run, command, base(command, "--method", name, f"--{option}", value))
-        assert line == f"fairpost: `{option}` is no setting of the engine '{name}'"
+        assert line == f"fairpost: --{option} is no setting of the engine '{name}'"
 
 
 def simulated(run, command, *, words, engine):
@@ -618,7 +618,7 @@ def threads(run, command):
     assert one == two
     bad = run(command, base(command, *SIM, "--threads", 0))
     assert bad.code == 2
-    assert "`threads`" in bad.screen
+    assert "--threads" in bad.screen
 
 
 def device(run, command):
@@ -735,6 +735,17 @@ def currency(run, command):
     assert "Zqx" not in one.html
 
 
+def saved(run, command):
+    """The question as a file, which `fairpost run` answers with the same numbers; nothing is kept of a question that is refused."""
+    one = run(command, [*base(command), "--save", "q.toml", "--force"])
+    done = CliRunner().invoke(main, ["run", "q.toml", "--json", "again.json", "--force"])
+    assert (one.code, done.exit_code) == (0, 0), done.output
+    again = json.loads(Path("again.json").read_text())
+    assert {k: v for k, v in again.items() if k != "command"} == {k: v for k, v in one.data.items() if k != "command"}
+    run(command, [*base(command), "--id", "nowhere", "--save", "none.toml"])
+    assert not Path("none.toml").exists()
+
+
 def force(run, command):
     Path("mine.json").write_text("mine")
     stop = run(command, [*base(command), "--json", "mine.json"], files=())
@@ -766,13 +777,9 @@ def points(run, command):
 
 
 LIMITS = {
-    "alpha": (20.0, 50.0),
-    "loss": (20.0, 40.0),
-    "relative-loss": (5.0, 9.0),
-    "cost": (30.0, 60.0),
-    "rmse": (40.0, 70.0),
-    "relative-rmse": (16.0, 28.0),
-}
+    "alpha": (20.0, 50.0), "loss": (20.0, 40.0), "relative-loss": (5.0, 9.0), "cost": (30.0, 60.0),
+    "rmse": (40.0, 70.0), "relative-rmse": (16.0, 28.0),
+}  # fmt: skip
 """Of `baseline` with a budget of 1000: dollars, and percent of what is due."""
 
 
@@ -1028,7 +1035,10 @@ ENGINE = {
     "--threads": threads,
     "--device": device,
 }
-FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {"--csv-safe": csv_safe}
+FILES = {f"--{kind}": partial(output, kind=kind) for kind in ("json", "csv", "html")} | {
+    "--csv-safe": csv_safe,
+    "--save": saved,
+}
 WORDS = {
     "--title": partial(words_of_the_page, option="--title", default=None),
     "--unit": partial(words_of_the_page, option="--unit", default="people"),
@@ -1171,17 +1181,12 @@ def test_the_options_of_paper_reach_the_reproduction(monkeypatch, tmp_path):
 
     monkeypatch.setattr(fairpost.paper, "reproduce", reproduce)
     changes = {
-        "--out": ("out", "elsewhere", Path("elsewhere")),
-        "--saipe": ("saipe", "x.txt", Path("x.txt")),
-        "--format": ("format", "tsv", "tsv"),
-        "--id": ("id", "name", "name"),
-        "--column": ("column", "pop_5_17", "pop_5_17"),
-        "--weights": ("weights", "money", "money"),
-        "--quick": ("quick", None, True),
-        "--seed": ("seed", "3", 3),
-        "--device": ("device", "gpu", "gpu"),
+        "--out": ("out", "elsewhere", Path("elsewhere")), "--saipe": ("saipe", "x.txt", Path("x.txt")),
+        "--format": ("format", "tsv", "tsv"), "--id": ("id", "name", "name"),
+        "--column": ("column", "pop_5_17", "pop_5_17"), "--weights": ("weights", "money", "money"),
+        "--quick": ("quick", None, True), "--seed": ("seed", "3", 3), "--device": ("device", "gpu", "gpu"),
         "--force": ("force", None, True),
-    }
+    }  # fmt: skip
     assert options_of("paper") == set(changes)
     usual = {"out": Path("paper"), "saipe": None, "format": None, "id": "leaid", "column": "poor_5_17", "weights": "1"}
     usual |= {"quick": False, "seed": 0, "device": "cpu", "force": False}
@@ -1253,14 +1258,9 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
     assert look("--analyst")[3] == "analyst"
     assert look("--format", "tsv", file="t.tsv")[1] == {}
     read = {
-        "format": None,
-        "delimiter": None,
-        "decimal": None,
-        "sheet": None,
-        "header": None,
-        "where": (),
+        "format": None, "delimiter": None, "decimal": None, "sheet": None, "header": None, "where": (),
         "drop_missing": False,
-    }
+    }  # fmt: skip
     assert usual[7] == read
     for option, name, word, value in (
         ("--format", "format", "csv", "csv"),
@@ -1283,30 +1283,14 @@ def test_the_options_of_explore_reach_the_page(monkeypatch, tmp_path):
         port = free.getsockname()[1]
     assert look("--port", port)[5] == port
     others = {
-        "--by-group",
-        "--sigma",
-        "--rho",
-        "--id",
-        "--count",
-        "--weight",
-        "--group",
-        "--label",
-        "--base",
-        "--levels",
-        "--analyst",
-        "--format",
-        "--delimiter",
-        "--decimal",
-        "--sheet",
-        "--header",
-        "--where",
-        "--drop-missing",
-    }
+        "--by-group", "--sigma", "--rho", "--id", "--count", "--weight", "--group", "--label", "--base", "--levels",
+        "--analyst", "--format", "--delimiter", "--decimal", "--sheet", "--header", "--where", "--drop-missing",
+    }  # fmt: skip
     assert options_of("explore") == set(given) | others | {"--host", "--open", "--port"}
 
 
 def test_the_options_of_demo(monkeypatch, tmp_path):
-    import fairpost.cli.demonstration as demonstration
+    import fairpost.cli.shown as demonstration
     from fairpost.datasets import synthetic_districts
 
     assert options_of("demo") == {"--html", "--force", "--nation"}

@@ -483,7 +483,7 @@ TABLE = {
     "budget show": {"--json": partial(said_as_json, verb="show")},
     "budget history": {"--json": partial(said_as_json, verb="history")},
 }
-ELSEWHERE = {"audit", "plan", "sweep", "check", "project", "allocate", "paper", "demo", "explore"}
+ELSEWHERE = {"audit", "plan", "sweep", "check", "project", "allocate", "paper", "demo", "explore", "run"}
 """Commands whose options have their table in `test_options.py` and, of `check`, in `results/test_check.py`."""
 
 

@@ -33,18 +33,9 @@ def test_at_80_columns_no_line_is_longer_and_no_number_is_broken(tmp_path, comma
         "allocate": ["--scale", "900", "--replicates", "2", "--by-group"],
     }[command]
     words = [
-        command,
-        str(table),
-        "--label",
-        "name",
-        "--budget",
-        "6.5e9",
-        "--postprocess",
-        "pos",
-        "--postprocess",
-        "baseline",
-        *words,
-    ]
+        command, str(table), "--label", "name", "--budget", "6.5e9", "--postprocess", "pos", "--postprocess",
+        "baseline", *words,
+    ]  # fmt: skip
     narrow, wide = (CliRunner().invoke(main, words, env={"COLUMNS": str(w)}) for w in (80, 400))
     assert narrow.exit_code == wide.exit_code == 0, narrow.output
     assert max(cell_len(line) for line in narrow.stdout.splitlines()) <= 80

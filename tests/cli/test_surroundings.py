@@ -84,17 +84,9 @@ def test_where_signs_are_lacking_the_screen_has_what_is_near_and_files_have_all(
 def test_data_on_stdout_are_utf_8_whatever_the_terminal_speaks(here, words):
     if "l.ledger" in words:
         about = (
-            "--dataset",
-            "Été",
-            "--unit",
-            "Einwohner",
-            "--other-ledgers",
-            "none",
-            "--neighbours",
-            "add-remove",
-            "--measure",
-            "pure",
-        )
+            "--dataset", "Été", "--unit", "Einwohner", "--other-ledgers", "none", "--neighbours", "add-remove",
+            "--measure", "pure",
+        )  # fmt: skip
         assert call("budget", "create", "l.ledger", *about, "--limit", "1").returncode == 0
     wide, narrow = (CliRunner(charset=c).invoke(main, words, prog_name="fairpost") for c in ("utf-8", "cp1252"))
     assert wide.exit_code == 0, wide.output

@@ -43,9 +43,9 @@ def test_formulas_are_marked_on_request_alone(cli):
 
 
 def test_outputs_that_clash_are_refused_before_the_work(cli, monkeypatch):
-    from fairpost.cli import auditing
+    from fairpost.study import true
 
-    monkeypatch.setattr(auditing, "compare", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(true, "compare", lambda *_, **__: pytest.fail("the work began"))
     sim = ("--method", "monte-carlo", *QUICK)
     assert refused(
         cli("audit", "counts.csv", *sim, "--checkpoint", "x", "--json", "x"), "a place of its own", "another output"

@@ -179,3 +179,15 @@ def test_who_will_answer_is_said_before_the_work() -> None:
     (none,) = fp.method_for(counts, noise, lambda noisy: noisy / 2, engine="exact")
     assert none.method is None
     assert str(none) == "custom: nobody (not exact: the exact engine has no integral for the post-processing 'custom')"
+
+
+def test_a_tolerance_by_group_is_a_part_of_the_largest_alpha_known_elsewhere() -> None:
+    """Who is told that another group has a large alpha is done with the points of a first look, and has wider intervals."""
+    counts = fp.Counts([float(k) for k in range(0, 120, 9)], groups=["a", "b"] * 7)
+    pi = fp.rules.POSTPROCESSINGS["simplex-threshold"].from_counts(counts, by_group=True)
+    question, engine = Question.ask(counts, fp.DiscreteLaplace(8.0), [pi]), fp.Conditional(rtol=3e-4)
+    plain, told = (answered(engine.evaluate(one)[0]) for one in (question, replace(question, largest=(1e6,))))
+    assert told.drawn is not None
+    assert plain.drawn is not None
+    assert told.drawn.runs < plain.drawn.runs
+    assert np.all(np.abs(told.bias - plain.bias) <= told.accuracy.half_width + plain.accuracy.half_width)

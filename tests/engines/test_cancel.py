@@ -8,7 +8,7 @@ import pytest
 
 import fairpost as fp
 from fairpost import cancel, datasets, rules
-from fairpost.audit import postprocessing
+from fairpost.audit import Asked
 from fairpost.engines import Question, engine_of
 from fairpost.errors import Cancelled
 from fairpost.hierarchy import Hierarchy, LevelNoise, audit_hierarchy
@@ -143,7 +143,7 @@ def test_several_rules_keep_those_that_are_done():
 def test_what_an_earlier_engine_found_stays_when_a_later_one_is_withdrawn():
     noise, counts = fp.Laplace(3.0), districts(300)
     pis = [
-        postprocessing(rule, counts)
+        Asked().rule(rule, counts)
         for rule in ("simplex", fp.rules.Custom(lambda noisy: noisy / 2, problem=rules.Nonnegative().problem))
     ]
     ask = lambda: engine_of("auto", runs=2000, block=100).evaluate(Question.ask(counts, noise, pis))  # noqa: E731

@@ -22,7 +22,7 @@ def test_every_answer_lies_within_its_stated_accuracy(part, monkeypatch):
     monkeypatch.setattr(attack, "DRAWS", QUICK)
     found = [attack.judged(SEED, number) for number in range(part, CASES, 4)]
     assert [one.words for one in found if one.state == "outside"] == []
-    assert sum(one.state == "answered" for one in found) >= 0.6 * len(found)  # conditional means are not asked here
+    assert sum(one.state == "answered" for one in found) >= 0.8 * len(found)
 
 
 def test_the_cases_have_every_rule_and_every_noise():

@@ -34,6 +34,7 @@ FILES = {
     "money.csv": "group,budget\nn,100\ns,300\n",
     "blocks.csv": "id,count,zone\n" + "".join(f"{k // 6}{k % 6 // 2}{k % 2},{7 * k * k % 11},z{k % 3}\n" for k in range(12)),
     "law.toml": 'name = "mine"\neligible = ["count >= 10", "count > 2 % of base"]\n',
+    "study.toml": 'command = "audit"\nrules = ["baseline"]\n[data]\nfile = "true.csv"\n[noise]\nscale = 10\n[problem]\nbudget = 1000\n',
     "about.toml": 'title = "Towns"\ncurator = "The office"\n',
     "tables.toml": '[[table]]\nname = "a"\nfile = "true.csv"\nepsilon = "1/10"\n[[table]]\nname = "b"\nfile = "new.csv"\nepsilon = "1/5"\n',
 }  # fmt: skip
@@ -84,6 +85,7 @@ SHOWN = {
     "project-json": Shown("project noisy.csv --total 100", makes="json"),
     "allocate": Shown("allocate noisy.csv --scale 2 --replicates 2 --postprocess baseline --postprocess pos --budget 1000"),
     "allocate-by-group": Shown("allocate noisy.csv --scale 2 --replicates 2 --by-group --group-budget money.csv --postprocess baseline"),
+    "run": Shown("run study.toml --entities"),
     "allocate-plain": Shown("allocate noisy.csv --postprocess pos"),
     "programmes": Shown("programmes", makes=""),
     "release": Shown(*OUT, makes="json", before=BOOK, published=("table.csv", "statement.json", "registry.yaml", "dataset.jsonld")),

@@ -14,10 +14,10 @@ from support import places
 
 ROOT = Path(fp.__file__).parent
 LAYERS = [
-    "errors", "lazy", "magnitudes", "roots", "whole", "documents", "cancel", "palette",
+    "errors", "lazy", "magnitudes", "roots", "whole", "documents", "cancel", "palette", "fields",
     "accuracy", "parallel", "compiled", "counts", "partition", "noise", "problems", "fairness", "bounds", "budgets",
     "rules", "engines", "results", "hierarchy", "audit", "datasets", "plan", "estimate", "allocate", "project", "check",
-    "io", "report", "explore", "release", "paper", "__init__", "cli", "__main__",
+    "io", "report", "release", "study", "explore", "paper", "__init__", "cli", "__main__",
 ]  # fmt: skip
 HEAVY = (
     "numba",
@@ -200,7 +200,7 @@ def test_a_cold_import_is_light():
 
 
 def test_the_public_surface():
-    assert len(fp.__all__) <= 56
+    assert len(fp.__all__) <= 58
     assert sorted(fp.__all__) == fp.__all__
     assert all(hasattr(fp, name) for name in fp.__all__)
 

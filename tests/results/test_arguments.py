@@ -19,7 +19,6 @@ from support.noisy_counts import NOISE, NOISY
         (dict(engine=fp.Exact(), rtol=1e-3), "`rtol` is a setting of an engine by name"),
         (dict(engine="exact", runs=5), "`runs` is no setting of the engine 'exact'"),
         (dict(engine="expansion", rtol=1e-3), "`rtol` is no setting of the engine 'expansion'"),
-        (dict(engine="monte-carlo", speed=3), "`speed` is no setting of the engine 'monte-carlo'"),
         (dict(engine="magic"), "`engine` must be one of auto, exact, expansion, conditional, monte-carlo"),
         (dict(total=5.0), "`total` is for post-processings that keep one, got baseline"),
     ],
@@ -27,6 +26,17 @@ from support.noisy_counts import NOISE, NOISY
 def test_a_setting_that_nobody_would_look_at_is_refused(given: Any, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         fp.audit([1, 2], fp.Laplace(1.0), "baseline", **given)
+
+
+def test_the_keywords_of_the_last_version_are_taken_with_one_line_of_warning() -> None:
+    wanted = fp.audit([1, 20], fp.Laplace(1.0), "simplex", engine="exact").alpha
+    with pytest.warns(FutureWarning, match="`postprocess` is called `rule` now"):
+        assert fp.audit([1, 20], fp.Laplace(1.0), postprocess="simplex").alpha == wanted
+    with pytest.warns(FutureWarning, match="`method` is called `engine` now"):
+        (found,) = fp.compare([1, 20], fp.Laplace(1.0), ["simplex"], method="exact")
+    assert found.alpha == wanted
+    with pytest.raises(TypeError, match="speed"):
+        fp.audit([1, 20], fp.Laplace(1.0), "simplex", speed=3)
 
 
 def test_an_object_has_its_own_total_and_groups() -> None:

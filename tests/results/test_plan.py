@@ -71,14 +71,14 @@ def test_a_curve_that_dips_again_is_told(monkeypatch):
 
     base = plan(hawaii(), fp.Laplace, "simplex", max_alpha=1e9, spreads=grid(1, 2, 2)).curve[0]
 
-    def fake(counts, mechanisms, postprocesses, *, progress=None, **_):
+    def fake(self, mechanisms, rules, progress):
         def bump(s):
             return 1 + np.sin(np.log(s) * 4)
 
         made = tuple(replace(base, mechanism=m, alpha=Estimate(*[bump(m.spread)] * 3)) for m in mechanisms)
         return Curve(made, ())
 
-    monkeypatch.setattr(sys.modules["fairpost.plan"], "sweep", fake)
+    monkeypatch.setattr(sys.modules["fairpost.plan"]._Search, "curve", fake)
     found = plan(hawaii(), fp.Laplace, "simplex", max_alpha=1.5, spreads=grid(1, 20, 40))
     assert "meets it again" in found.message
     assert 4 * np.log(found.found.mechanism.spread) == pytest.approx(np.pi / 6, abs=1e-4)

@@ -68,8 +68,6 @@ def test_targets_are_checked():
         ParameterError, match="`max_cost` limits the cost of privacy, which is for allocations, got simplex"
     ):
         fp.compare(X, NOISE, ["pos", "simplex"], targets={"max_cost": 1.0})
-    with pytest.raises(ParameterError, match="a curve has no targets; a plan does"):
-        fp.sweep(X, [NOISE], ["pos"], targets={"max_cost": 1.0})
     assert not fp.Targets()
     assert fp.Targets(max_loss=3).limits == {"loss": 3.0}
 

@@ -43,7 +43,6 @@ LONG = {
     "io/test_any_bytes": ("test_a_million_rows", "test_damaged_parquet_and_workbooks"),
     "cli/test_commands": (
         "test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on",
-        "test_a_closed_pipe_is_no_traceback",
         "test_on_a_terminal_there_is_colour_and_progress",
         "test_exact_work_is_not_called_simulation_and_a_terminal_of_80_columns_is_kept",
     ),

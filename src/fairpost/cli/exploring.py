@@ -10,27 +10,25 @@ from typing import Any, cast
 import click
 
 from fairpost.cli import options as o
-from fairpost.cli.layout import remark
+from fairpost.cli.screen import remark
 from fairpost.errors import ParameterError, UnsupportedError
 from fairpost.io.reading import Options
+from fairpost.results.targets import Targets
+from fairpost.study import parts
+from fairpost.study.true import AuditStudy
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=str), required=False)
-@o.COLUMNS
-@o.LABEL
-@click.option("--base", metavar="COL", help="Column of the public population that rates of a programme are of.")
+@o.options(parts.Table)
+@o.options(parts.Reading)
 @click.option("--analyst", is_flag=True, help="FILE has noisy counts, which were published: nothing is confidential.")
-@click.option("--levels", metavar="NAME:LENGTH,...", help="A hierarchy by prefixes of the id, top first.")
-@o.NOISE
-@click.option("--postprocess", multiple=True, metavar="NAME", help="Rules to begin with. Repeatable.")
-@click.option("--programme", metavar="NAME", help="A law to begin with (see programmes).")
-@click.option("--budget", type=float, help="Money to share.")
-@click.option("--by-group", is_flag=True, help="Each group by itself.")
-@o.LIMITS
-@click.option("--unit", default="people", show_default=True, help="What is counted.")
-@o.NOUN
-@click.option("--currency", default="$", show_default=True, help="The sign of money.")
+@o.options(parts.Levels, "levels")
+@o.options(parts.Noise)
+@o.options(AuditStudy, "rules")
+@o.options(parts.Problem, "programme", "base", "budget", "by_group")
+@o.options(Targets)
+@o.options(parts.MoneyWords, "unit", "noun", "currency")
 @click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address; any other is refused.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0: a free one.  [default: 0]")
 @click.option("--open/--no-open", "open_", default=True, show_default=True, help="Open the page in the browser.")
@@ -75,12 +73,15 @@ def _session(file: str | None, given: o.Given) -> Any:
         Options, o.reading(given) | {"say": cache(_say)}
     )  # each note once, and at once: this command does not end
     session.hold(file, "analyst" if given["analyst"] else "officer", **reading)
-    names = ("mechanism", "epsilon", "scale", "sigma", "rho", "delta", "sensitivity", "budget", "by_group", "programme")
-    defaults = {k: given[k] for k in names if given[k] not in (None, False)}
-    defaults |= {k: given[k] for k in ("unit", "noun", "currency")} | {"postprocess": list(given["postprocess"])}
-    limits = o.targets_of(given).to_dict()
+    typed = o.typed(given)
+    noise, words = parts.Noise.from_flat(typed), parts.MoneyWords.from_flat(typed)
+    names = ("epsilon", "scale", "sigma", "rho", "delta", "budget", "by_group", "programme")
+    defaults = {"mechanism": noise.name, "sensitivity": noise.sensitivity} | {k: typed[k] for k in names if k in typed}
+    defaults |= {"unit": words.unit, "noun": words.noun, "currency": words.currency}
+    defaults |= {"postprocess": list(typed.get("rules", ()))}
+    limits = Targets.from_flat(typed).to_dict()
     choices = Choices.of(defaults | {"targets": limits})
-    if not given["analyst"] and any(given[k] is not None for k in ("epsilon", "scale", "sigma", "rho")):
+    if not given["analyst"] and noise.given:
         defaults = {k: v for k, v in defaults.items() if k not in ("scale", "sigma", "rho")}
         defaults["epsilon"] = choices.neighbours.epsilon(choices.noise)  # the slider's
         if defaults["epsilon"] is None:

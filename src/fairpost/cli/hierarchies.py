@@ -11,7 +11,6 @@ from fairpost.cli import options as o
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.labels import SHALLOW, SHORT
 from fairpost.hierarchy.levels import LevelNoise
-from fairpost.hierarchy.rules import RULES
 from fairpost.hierarchy.tree import Hierarchy, length_of
 
 if TYPE_CHECKING:
@@ -19,43 +18,6 @@ if TYPE_CHECKING:
 
 KIND = "discrete-gaussian"
 """Where --mechanism is not given."""
-LEVELS = o.together(
-    click.option(
-        "--levels",
-        metavar="NAME:LENGTH,...",
-        help="A hierarchy by prefixes of the id, top first, or NAME,...: by columns, the id below them. The root is implied.",
-    ),
-    click.option("--level-sigma", metavar="S,...", help="Levels: the noise of each, top first; 0: exact."),
-    click.option("--split", metavar="P,...", help="Levels: each one's share of --rho, instead of --level-sigma."),
-    click.option("--exact", metavar="NAME,...", help="Levels that are published without noise."),
-)
-AREAS = o.together(
-    click.option("--areas", metavar="COL", help="Levels: column of unions of leaves (districts, places) to follow."),
-    click.option(
-        "--cells", metavar="COL,...", help="Levels: instead of --count, one column per cell (race, say): a tree each."
-    ),
-    click.option(
-        "--total-sigma",
-        metavar="S,...",
-        help="Cells: totals are measured too, with this noise, and fixed first; then cells, to fit both ways. 0: exact.",
-    ),
-    click.option(
-        "--total-share", metavar="Q,...", help="The same with --rho: the part of each level's share that totals get."
-    ),
-)
-
-
-def need_levels(given: o.Given) -> None:
-    """Options and rules that mean nothing without --levels are refused by name."""
-    for option in ("level_sigma", "split", "exact", "areas", "cells", "total_sigma", "total_share"):
-        if given.get(option) is not None:
-            raise ParameterError(f"--{option.replace('_', '-')} needs --levels, got {given[option]!r} without")
-    names = given["postprocess"]
-    for name in [names] if isinstance(names, str) else names:
-        if name in RULES:
-            raise ParameterError(f"--postprocess {name} needs --levels, got none")
-    if given.get("method") == "mean-field":
-        raise ParameterError("--method mean-field needs --levels, got none")
 
 
 def levels_of(text: str) -> dict[str, int] | list[str]:
@@ -103,7 +65,7 @@ def typed_beside(names: Set[str]) -> str | None:
 def noise_of(tree: Hierarchy, given: o.Given) -> LevelNoise | None:
     """The noise that the options describe; None where they describe none."""
     exact = [name.strip() for name in given["exact"].split(",")] if given.get("exact") else []
-    kind = given.get("kind") or (KIND if is_default("mechanism") else given["mechanism"])
+    kind = given.get("kind") or KIND
     for other in ("epsilon", "scale", "sigma"):
         if given.get(other) is not None:
             raise ParameterError(f"--levels takes its noise from --level-sigma or --rho and --split, got --{other}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import io
 import os
 import sys
@@ -23,13 +24,14 @@ COMMANDS = {
     "plan": "planning",
     "sweep": "planning",
     "check": "checking",
-    "project": "projecting",
-    "allocate": "allocating",
-    "programmes": "programmes",
+    "project": "noisy",
+    "allocate": "noisy",
+    "run": "running",
+    "programmes": "shown",
     "release": "releasing",
     "budget": "budgeting",
-    "paper": "reproduction",
-    "demo": "demonstration",
+    "paper": "shown",
+    "demo": "shown",
     "explore": "exploring",
     "compile": "compiling",
 }
@@ -50,6 +52,8 @@ To publish:
 With noisy counts alone:
   project   noisy counts to counts that are not negative and add up
   allocate  noisy counts to shares of a budget, with intervals
+Again, from a file:
+  run       a question that was kept with --save, asked again
 Laws with thresholds and brackets:
   programmes  the laws in the package, or one as TOML to start from
 Live, on this machine:
@@ -103,19 +107,36 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return _example_last(command)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """A command that is not there is named with the one that may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help text lists them already."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Notes come last. A closed pipe passes under another name: click would end it with 1."""
+        """Notes come last; a message names options as they were typed. A closed pipe passes under another name: click would end it with 1."""
         try:
             code = super().invoke(ctx)
             if ctx.meta.get("fairpost.notes"):
-                from fairpost.cli.notes import say_notes
+                from fairpost.cli.options import say_notes
 
                 say_notes(ctx)
         except BrokenPipeError:
             raise ClosedPipe from None
+        except fp.InputError as error:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            if command is not None and hasattr(command, "answers"):
+                from fairpost.cli.options import as_typed
+
+                error.args = (as_typed(str(error), command),)
+            raise
         return code
 
     def _done(self, *args: Any, **extra: Any) -> Any:
@@ -161,9 +182,9 @@ class Commands(click.Group):
 
 @contextmanager
 def _compiling(args: Any, extra: Any) -> Iterator[None]:
-    """Commands say that they compile; `compile` has a bar of its own."""
+    """Commands say that they compile; `compile` has a bar of its own, and help has nothing to say it of."""
     words = (args[0] if args else extra.get("args")) or sys.argv[1:]
-    if list(words)[:1] == ["compile"]:
+    if not words or words[0] in ("compile", "-h", "--help", "--version"):
         yield
         return
     from fairpost.cli.compiling import said

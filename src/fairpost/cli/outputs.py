@@ -10,12 +10,15 @@ from os import PathLike
 from pathlib import PurePath
 from typing import Any
 
+from msgspec import structs
+
 import fairpost as fp
 from fairpost.cli import screen
-from fairpost.cli.options import Given, command_line
+from fairpost.cli.options import Given, command_line, source_of
 from fairpost.errors import ParameterError
 from fairpost.io import check_free, write_whole
 from fairpost.io.files import without_formulas
+from fairpost.study.parts import Words
 
 STDOUT = "-"
 """The name that means the standard output; the input of this name is the standard input."""
@@ -29,13 +32,15 @@ class Outputs:
     """Where JSON, CSV and HTML go: to files, and one of them, if wanted, to stdout, which is then not for the screen.
 
     Files are for their owner alone; `public` is for what is made from noisy counts, which have been published. `parquet`:
-    the table may also be a Parquet file, by its name.
+    the table may also be a Parquet file, by its name. --save is one of them: it appears with the answer, or not at all.
     """
 
     def __init__(self, given: Given, inputs: list[str], *, public: bool = False, parquet: bool = False) -> None:
         self.public = public
-        options = {"json": "json_", "csv": "csv_", "csv-groups": "csv_groups", "html": "html"}
-        paths = {kind: given.get(option) for kind, option in options.items()}
+        paths = {kind: given.get(kind.replace("-", "_")) for kind in ("json", "csv", "csv-groups", "html", "save")}
+        self.study: Any = given.get("study")
+        if paths["save"] == STDOUT:
+            raise ParameterError("--save writes a file, got -")
         piped = [kind for kind, path in paths.items() if path == STDOUT]
         if len(piped) > 1:
             raise ParameterError(f"one output can go to stdout, got {' and '.join(f'--{k} -' for k in piped)}")
@@ -66,12 +71,14 @@ class Outputs:
         """Make and write what was asked for; `show`: the screen, where stdout is free for it."""
         made: dict[str, Content | None] = {"json": lambda: as_json(json()), "html": html}
         made |= {"csv": self._table(csv), "csv-groups": self._table(csv_groups)}
+        wanted = [kind for kind in self.paths if kind != "save"]
         piped = None if self.to_stdout is None else made[self.to_stdout]
         said = show if piped is None else lambda: to_stdout(_made(piped))
-        self.deliver(said, {kind: _made(made[kind]) for kind in self.paths})
+        self.deliver(said, {kind: _made(made[kind]) for kind in wanted})
 
     def deliver(self, said: Callable[[], object] | None, contents: Mapping[str, Any]) -> None:
         """What goes to stdout, then the files, by kind. Where nobody reads stdout any more (or it is full), the files are whole."""
+        contents = {**contents, **({"save": self.study.save(self.paths["save"])} if "save" in self.paths else {})}
         failed: OSError | None = None
         try:
             if said is not None:
@@ -122,3 +129,8 @@ def as_json(data: dict[str, Any]) -> str:
 def now() -> str:
     """The date and the time to the minute."""
     return datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
+
+
+def page_words(words: Words, file: str, lines: str) -> dict[str, Any]:
+    """What every page shows beside its results: the command, the date, the words, the Python lines."""
+    return structs.asdict(words) | {"command": command_line(), "made": now(), "source": source_of(file), "lines": lines}

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairpost.cli import options as o
-from fairpost.cli.hierarchies import LEVELS, typed_beside
+from fairpost.cli.hierarchies import typed_beside
 from fairpost.cli.outputs import to_stdout
 from fairpost.cli.plan_words import check_words
 from fairpost.documents import toml_of
@@ -48,7 +48,7 @@ TAKES = {
 @click.option(
     "--entities-per-person", type=int, default=1, show_default=True, help="In how many entities one unit is at most."
 )
-@LEVELS
+@o.LEVELS
 @click.option(
     "--postprocess",
     type=click.Choice([*RULES, *TREE_RULES]),

@@ -10,7 +10,6 @@ import numpy as np
 from fairpost.cli import options as o
 from fairpost.cli import screen
 from fairpost.cli.hierarchies import noise_of, numbers_of
-from fairpost.cli.recipes import levels_lines
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.levels import LevelNoise
 from fairpost.hierarchy.tree import Hierarchy
@@ -128,3 +127,42 @@ def lines_of(
     lines[at : at + 2] = [*new, "print(*(r.total for r in results), sep='\\n')"]
     lines.insert(1, "from fairpost.hierarchy.histogram import audit_histogram")
     return "\n".join(lines)
+
+
+def _call(name: str, *first: str, **more: Any) -> str:
+    """A call as text; arguments that are None or empty are left out."""
+    kept = [f"{k}={v!r}" for k, v in more.items() if v is not None and v != () and v is not False]
+    return f"{name}({', '.join([*first, *kept])})"
+
+
+def levels_lines(
+    file: str, given: o.Given, levels: dict[str, int] | list[str], kind: str, rules: Sequence[str], runs: int
+) -> str:
+    """The lines of `fairpost audit --levels`; `kind` is the noise and `runs` the number of runs that it took."""
+    group, areas = given["group"], given["areas"]
+    labels = [*(levels if isinstance(levels, list) else ()), *(c for c in (areas, group) if c)]
+    named = {"id": given["id"], "count": given["count"], "labels": labels}
+    named |= {k: list(v) if isinstance(v, tuple) else v for k, v in o.reading(given).items() if k != "say"}
+    read = _call("read_leaves", repr(file), **{k: v for k, v in named.items() if v})
+    tree = f"fp.Hierarchy.from_geoids(leaves.ids, {levels!r})"
+    if isinstance(levels, list):
+        columns = f"[leaves.labels[name] for name in {levels!r}]"
+        tree = f"fp.Hierarchy.from_labels({columns}, {[*levels, given['id'] or 'id']!r}, ids=leaves.ids)"
+    numbers = {k: [float(v) for v in given[k].split(",")] for k in ("level_sigma", "split") if given[k] is not None}
+    exact = [name.strip() for name in given["exact"].split(",")] if given["exact"] else None
+    spent = None if given["rho"] is None else given["sensitivity"]
+    noise = _call(
+        "fp.LevelNoise", "tree", sigmas=numbers.get("level_sigma"), rho=given["rho"], split=numbers.get("split"),
+        exact=exact, kind=kind, sensitivity=spent,
+    )  # fmt: skip
+    more = [f"{name}=leaves.labels[{column!r}]" for name, column in (("groups", group), ("areas", areas)) if column]
+    settings = {"method": given["method"], "runs": runs, "seed": given["seed"], "confidence": given["confidence"]}
+    call = _call("fp.audit_hierarchy", "leaves.values", "noise", "rule", *more, **settings)
+    lines = [
+        f"leaves = {read}",
+        f"tree = {tree}",
+        f"noise = {noise}",
+        f"results = [{call} for rule in {list(rules)!r}]",
+    ]
+    imports = ["import fairpost as fp", "from fairpost.io.tables import read_leaves", ""]
+    return "\n".join([*imports, *lines, "print(*results, sep='\\n')"])

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import click
 import numpy as np
 
 from fairpost.cli import options as o
 from fairpost.cli import screen
-from fairpost.cli.hierarchies import LEVELS, levels_of, need_levels, noise_of, read, tree_of
+from fairpost.cli.hierarchies import levels_of, noise_of, read, tree_of
 from fairpost.cli.outputs import Outputs
 from fairpost.errors import ParameterError
 from fairpost.hierarchy.levels import LevelNoise
@@ -21,23 +20,6 @@ from fairpost.hierarchy.tree import Hierarchy
 from fairpost.io.files import columns_csv
 from fairpost.results.base import CONFIDENTIAL
 
-BOTH = o.together(
-    LEVELS,
-    click.option("--rho", type=float, help="Levels: zero-concentrated privacy loss, to be split between them."),
-)
-PLAN = o.together(
-    BOTH,
-    click.option(
-        "--level-rmse", metavar="NAME:LIMIT,...", help="Levels: the error that each may have; target of a plan."
-    ),
-    click.option("--tries", type=int, default=200, show_default=True, help="Levels: how many splits to try."),
-)
-SWEEP = o.together(
-    BOTH,
-    click.option(
-        "--rhos", nargs=2, type=float, metavar="LOW HIGH", help="Levels: the range of rho, split as --split says."
-    ),
-)
 UNUSED = (
     "total",
     "budget",
@@ -53,14 +35,6 @@ UNUSED = (
     "rtol",
 )
 """Options of plan and sweep that say nothing about a hierarchy."""
-
-
-def alone(given: o.Given) -> None:
-    """Without --levels its options have no meaning, and are refused by name."""
-    need_levels(given)
-    for option in ("rho", "level_rmse", "rhos"):
-        if given.get(option) is not None:
-            raise ParameterError(f"--{option.replace('_', '-')} needs --levels, got {given[option]!r} without")
 
 
 def _refuse(given: o.Given, *more: str) -> None:

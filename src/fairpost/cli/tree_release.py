@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from fairpost.cli import options as o
-from fairpost.cli.hierarchies import is_default, levels_of, noise_of, read
+from fairpost.cli.hierarchies import levels_of, noise_of, read
 from fairpost.cli.outputs import Outputs
 from fairpost.errors import CountsError, ParameterError
 from fairpost.hierarchy.levels import LevelNoise
@@ -27,9 +27,7 @@ def project_levels(file: str, given: o.Given) -> int:
     levels = levels_of(given["levels"])
     if not isinstance(levels, dict):
         raise ParameterError("project reads levels from the length of ids: --levels must be NAME:LENGTH,...")
-    name = given["postprocess"]
-    if is_default("postprocess"):
-        name = "blue-down"
+    name = given["postprocess"] or "blue-down"
     if name not in RULES:
         raise ParameterError(f"--postprocess with --levels must be one of {', '.join(RULES)}, got {name!r}")
     outputs = Outputs(given, [file])

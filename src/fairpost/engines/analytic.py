@@ -60,7 +60,11 @@ class Analytic:
             for i, pi in enumerate(question.pis):
                 cancel.check()
                 parts = question.parts(i)
-                one = self.answer(parts[0], self.rtol) if pi.partition is None else self._by_group(parts, pi.partition)
+                one = (
+                    self.answer(parts[0], self.rtol)
+                    if pi.partition is None
+                    else self._by_group(parts, pi.partition, max(question.only([i]).largest, default=0.0))
+                )
                 found.append(one)
         except Cancelled as error:
             error.reaching(lambda _: reached_by(found, len(question.pis)))
@@ -82,8 +86,8 @@ class Analytic:
         tried = [one for one in refused if one.tried]
         return min(tried, key=_width) if tried else refused[-1] if refused else Refusal(self.unknown(part))
 
-    def _by_group(self, parts: Sequence[Part], partition: Partition) -> Answer | Refusal:
-        """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group.
+    def _by_group(self, parts: Sequence[Part], partition: Partition, largest: float) -> Answer | Refusal:
+        """Groups are independent problems with one tolerance: `rtol` of the largest alpha of any group, or of `largest` elsewhere.
 
         A first look, to a percent of each alpha, says how large that is and is enough for many groups. The others follow with what of
         their own alpha they need, those that were refused first: where one stays so, the whole is refused, and no digit of the others
@@ -92,6 +96,7 @@ class Analytic:
         coarse = max(self.rtol, COARSE)
         found = self._each(parts, [coarse] * len(parts))
         most = self.rtol * max((a.low for a in map(_alpha, found) if a is not None), default=0.0)
+        most = max(most, self.rtol * largest)
 
         def finer(which: list[int]) -> None:
             alphas = [_alpha(found[g]) for g in which]

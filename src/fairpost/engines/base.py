@@ -36,6 +36,8 @@ class Question:
     counts: Counts
     mechanism: Mechanism
     pis: tuple[PostProcessing, ...]
+    largest: tuple[float, ...] = ()
+    """Of each post-processing the largest alpha that other groups are known to have: a tolerance by group is a part of the largest of all."""
 
     @classmethod
     def ask(cls, counts: Counts, mechanism: Mechanism, pis: Sequence[PostProcessing]) -> Question:
@@ -61,13 +63,16 @@ class Question:
 
     def only(self, places: Sequence[int]) -> Question:
         """The same about some of the post-processings."""
-        return replace(self, pis=tuple(self.pis[i] for i in places))
+        return replace(
+            self, pis=tuple(self.pis[i] for i in places), largest=tuple(self.largest[i] for i in places if self.largest)
+        )
 
-    def of_groups(self, groups: Sequence[int]) -> Question:
-        """The same about some groups of the partition that all post-processings have."""
+    def of_groups(self, groups: Sequence[int], largest: Sequence[float] = ()) -> Question:
+        """The same about some groups of the partition that all post-processings have; `largest` is what the others' alphas are known to be."""
         assert self.pis[0].partition is not None
         who = self.pis[0].partition.members(groups)
-        return Question(self.counts.at(who), self.mechanism, tuple(pi.of_groups(groups) for pi in self.pis))
+        pis = tuple(pi.of_groups(groups) for pi in self.pis)
+        return Question(self.counts.at(who), self.mechanism, pis, tuple(largest))
 
 
 @dataclass(frozen=True, eq=False)

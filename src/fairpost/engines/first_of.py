@@ -48,8 +48,10 @@ class FirstOf:
         for engine in self.engines:
             for places, groups in _open(kept, getattr(engine, "joint", False)):
                 asked = question.only(places)
+                if groups is not None:
+                    asked = asked.of_groups(groups, [kept[i].largest for i in places])
                 try:
-                    answers = engine.evaluate(asked if groups is None else asked.of_groups(groups))
+                    answers = engine.evaluate(asked)
                 except Cancelled as error:
                     error.reaching(partial(_withdrawn, kept, places, groups))
                     raise
@@ -145,10 +147,15 @@ class _Kept:
         return cls((_One(),) * (1 if partition is None else len(partition.labels)), partition)
 
     @property
+    def largest(self) -> float:
+        """What alpha is at least in the group where it is largest."""
+        reached = [r for one in self.ones if (r := _reached(one.found)) is not None]
+        return max((r.alpha.low for r in reached), default=0.0)
+
+    @property
     def open(self) -> tuple[int, ...]:
         """The groups that are not answered well enough."""
-        reached = [r for one in self.ones if (r := _reached(one.found)) is not None]
-        largest = max((r.alpha.low for r in reached), default=0.0)
+        largest = self.largest
         return tuple(g for g, one in enumerate(self.ones) if not one.settled(largest))
 
     def then(self, new: Answer | Refusal, groups: Sequence[int] | None) -> _Kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from fairpost import __version__
@@ -10,7 +9,7 @@ from fairpost.explore.export import KINDS
 from fairpost.hierarchy.rules import RULES
 from fairpost.noise import MECHANISMS
 from fairpost.problems.programme import NAMES
-from fairpost.results.targets import Targets
+from fairpost.results.targets import LIMITS
 from fairpost.rules import PAYING, POSTPROCESSINGS
 
 NUMBER, FLAG, TEXT, WHOLE = (
@@ -42,7 +41,7 @@ def schemas() -> dict[str, Any]:
         "total": NUMBER, "budget": NUMBER, "by_group": FLAG, "programme": {"enum": list(NAMES)},
         "method": {"enum": ["auto", "exact", "expansion", "conditional", "monte-carlo"], "default": "auto"},
         "runs": WHOLE, "seed": WHOLE, "confidence": NUMBER,
-        "targets": _object({f.name: NUMBER for f in fields(Targets)}), "any_error": FLAG,
+        "targets": _object(dict.fromkeys(LIMITS, NUMBER)), "any_error": FLAG,
         "unit": TEXT, "noun": TEXT, "currency": TEXT,
     }  # fmt: skip
     shares = NOISE | {

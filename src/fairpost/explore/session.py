@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Unpack
@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from fairpost import cancel
-from fairpost.audit import outcomes
+from fairpost.audit import Asked
 from fairpost.counts import Counts
 from fairpost.engines import Conditional, Engine, Exact, Expansion, FirstOf, engine_of
 from fairpost.errors import Cancelled, FairpostError, ParameterError
@@ -181,14 +181,8 @@ class Session:
     ) -> tuple[Audit, ...]:
         """One audit per rule; the first refusal is raised. With an engine of its own it is a sweep, which knows no targets."""
         limits = choices.targets if engine is None else {}
-        found = outcomes(
-            self.mapped.x,
-            choices.noise,
-            choices.rules,
-            engine=self.engine(choices, progress) if engine is None else engine,
-            **choices.problem,
-            **given(limits),
-        )
+        finder = self.engine(choices, progress) if engine is None else engine
+        found = Asked(**choices.problem).outcomes(self.mapped.x, choices.noise, choices.rules, finder, limits)
         for one in found:
             if not isinstance(one, Audit):
                 raise one.error
@@ -247,11 +241,6 @@ class Session:
     def _stop_preparing(self, reason: str) -> None:
         if self._preparing is not None:
             self._preparing.cancel(reason)
-
-
-def given(limits: Mapping[str, float]) -> dict[str, Any]:
-    """The targets as `outcomes` takes them."""
-    return {"targets": dict(limits)} if limits else {}
 
 
 def levels_of(line: str) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairpost import __version__, cancel
 from fairpost.allocate import ALLOCATIONS, allocate, by_law
-from fairpost.audit import asked_for, outcomes, units_of
+from fairpost.audit import Asked
 from fairpost.errors import Cancelled, ParameterError
 from fairpost.explore import between, picture
 from fairpost.explore.choices import Choices, Chosen, flag, keys, number, numbers, text, texts, whole
@@ -64,7 +64,8 @@ def audit_document(session: Session, choices: Choices, entities: bool, tell: Tel
 def check(session: Session, choices: Choices) -> None:
     """What is wrong is said before anything begins: no table, no noise, one limit for rules of different units."""
     x, problem, _ = session.mapped.x, choices.problem, choices.noise
-    Targets.of(choices.targets).refuse_mixed(units_of(asked_for(choices.rules, x, problem), problem["budget"]))
+    asked = Asked(**problem)
+    Targets.of(choices.targets).refuse_mixed(asked.units(asked.rules(choices.rules, x)))
 
 
 def picture_of(session: Session, choices: Choices, have: str | None, tell: Tell = silent) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def _same(session: Session, choices: Choices, tell: Tell) -> dict[str, Any]:
 def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> dict[str, Any]:
     """The JSON of `fairpost plan`: the smallest epsilon that meets the targets, for each rule."""
     kind: Any = choices.kind
-    Targets.of(choices.targets)
+    targets: dict[str, Any] = Targets.of(choices.targets).to_dict()
     if not choices.targets:
         raise ParameterError('a plan needs `targets`, such as {"max_loss": 500}, got none')
     session.swept(choices, tell)
@@ -116,7 +117,7 @@ def plan_document(session: Session, choices: Choices, tell: Tell = silent) -> di
         spreads=spreads(choices),
         **_same(session, choices, tell),
         any_error=choices.any_error,
-        **choices.targets,
+        **targets,
     )
     return found.to_dict()
 
@@ -145,7 +146,7 @@ def frontier_document(session: Session, choices: Choices) -> dict[str, Any]:
     usual = {k: problem[k] for k in ("by_group",)} | (
         {"budget": problem["budget"]} if rule == "pos-threshold" else {"total": problem["total"]}
     )
-    beside = outcomes(session.mapped.x, noise, names, engine=session.engine(choices, behind=True), **usual)
+    beside = Asked(**usual).outcomes(session.mapped.x, noise, names, session.engine(choices, behind=True))
     named = [one for one in beside if isinstance(one, Audit)]
     session.jobs.behind()
     with session.jobs.turn():

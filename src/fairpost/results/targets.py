@@ -9,13 +9,13 @@ A quantity is known to lie between `low` and `high`. With a limit L it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
 
 from fairpost.accuracy import Estimate
 from fairpost.errors import ParameterError
+from fairpost.fields import Part, said
 
 Outcome = Literal["passes", "fails", "unsure"]
 TARGETS = {
@@ -101,27 +101,34 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
     return "fails" if "fails" in found else "unsure" if "unsure" in found else "passes"
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(Part, frozen=True, kw_only=True):
     """Limits that must all hold. Money where there is a budget, else the unit of the output (counts, or shares of 1)."""
 
-    max_alpha: float | None = None
+    max_alpha: Annotated[
+        float | None, said("Target: alpha at most this; in money with a budget, else in counts or shares.", above=0)
+    ] = None
     """On the largest difference between two entities' biases."""
-    max_loss: float | None = None
+    max_loss: Annotated[float | None, said("Target: no entity expects to lose more; in the same unit.", above=0)] = None
     """On what any entity expects to lose."""
-    max_relative_loss: float | None = None
+    max_relative_loss: Annotated[
+        float | None,
+        said(
+            "Target: no entity expects to lose more than so many percent of what it is due.", metavar="PERCENT", above=0
+        ),
+    ] = None
     """On the same in percent of what the entity is due: 2.5 is 2.5 %."""
-    max_cost: float | None = None
+    max_cost: Annotated[
+        float | None, said("Target: cost of privacy at most this; in money, else a share.", above=0)
+    ] = None
     """On the cost of privacy, for allocations; in money with a budget, else as a share of it."""
-    max_rmse: float | None = None
+    max_rmse: Annotated[
+        float | None, said("Target: root mean squared error per entity; in the unit of alpha.", above=0)
+    ] = None
     """On the root mean squared error per entity."""
-    max_relative_rmse: float | None = None
+    max_relative_rmse: Annotated[
+        float | None, said("Target: the same in percent of the mean of what is due.", metavar="PERCENT", above=0)
+    ] = None
     """On the same in percent of the mean of what is due: 30 is 30 %."""
-
-    def __post_init__(self) -> None:
-        for name, limit in self.to_dict().items():
-            if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < math.inf:
-                raise ParameterError(f"the limit `{name}` must be > 0 and finite, got {limit!r}")
 
     def __bool__(self) -> bool:
         return bool(self.to_dict())
@@ -136,20 +143,18 @@ class Targets:
         """Whether the error is limited, not the biases alone."""
         return self.max_rmse is not None or self.max_relative_rmse is not None
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, Any]:
         """The limits that were given, by their names: plain data, for JSON and for `Targets(**data)`."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: limit for name, limit in given.items() if limit is not None}
+        return {name: getattr(self, name) for name in LIMITS if getattr(self, name) is not None}
 
     @classmethod
     def of(cls, given: Targets | Mapping[str, float] | None) -> Targets:
         """Targets as they are, from a mapping, or none."""
         if isinstance(given, Targets):
             return given
-        known = {f.name for f in fields(cls)}
         for name in given or {}:
-            if name not in known:
-                raise ParameterError(f"a target must be one of {', '.join(sorted(known))}, got {name!r}")
+            if name not in LIMITS:
+                raise ParameterError(f"a target must be one of {', '.join(sorted(LIMITS))}, got {name!r}")
         return cls(**(given or {}))
 
     def refuse_mixed(self, units: Sequence[tuple[str, str]]) -> None:
@@ -196,5 +201,7 @@ def one_unit(units: Iterable[tuple[str, str]], what: str) -> None:
         raise ParameterError(f"{what} must be in one unit, got {found}: ask for them apart")
 
 
+LIMITS = tuple(f"max_{name}" for name in TARGETS)
+"""What can be limited, by the names of the limits."""
 NONE = Targets()
 """No limits."""

@@ -9,8 +9,6 @@ import pytest
 import fairpost as fp
 from fairpost.engines.base import Question
 from fairpost.engines.closed.few import Few
-from fairpost.engines.closed.rare import known_part
-from fairpost.engines.conditional.unseen import unseen
 from fairpost.noise import Threshold
 from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
 
@@ -106,15 +104,3 @@ def test_what_is_below_the_noise_is_said_to_be_so(rule):
     noise = fp.DiscreteGaussian(3)
     got = fp.audit([60, 63, 66, *range(200, 501, 50)], noise, rule, engine="exact")
     assert got.alpha.low <= 8.3e-100 <= got.alpha.high <= 1e-12 * noise.deviation
-
-
-def test_the_known_part_and_what_no_point_shows_make_up_the_rest():
-    """E[g_i] less the known part is what pairs add: the estimate is above it where nothing is seen, 0 where all is."""
-    x, times, plain = np.array([4.0, 6.0, 90.0, 95.0, 100.0]), np.ones(5, int), Threshold(0.0)
-    noise, total = fp.DiscreteLaplace(1.0), float(x.sum())
-    got = fp.audit(x, noise, "simplex", engine=fp.Exact(rtol=1e-9))
-    known = known_part(x, np.ones(5), times, noise, plain, total)
-    rest = got.bias - (known - np.mean(known))
-    hidden = unseen(x, np.ones(5), times, noise, plain, total, 1)
-    assert 0 < np.ptp(rest) <= hidden.max() <= 1e3 * np.ptp(rest)
-    assert unseen(x, np.ones(5), times, noise, plain, total, 10**9).max() < 1e-3 * hidden.max()

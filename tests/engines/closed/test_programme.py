@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.closed.programme.decisions import eligible_chance, rate_chance, section_203
+from fairpost.engines.closed.programme.decisions import section_203
 from fairpost.engines.closed.programme.factors import Paid
 from fairpost.problems.programme import builtin_text, from_text
 from fairpost.rules import PAYING
@@ -184,29 +184,6 @@ def test_payments_that_are_not_shared():
         due = w * law.entitled(np.array([x]), np.zeros(1))[0]
         assert found.bias[i] == pytest.approx(np.sum(noise.density(z) * (g - due)), rel=1e-10)
         assert found.mse[i] == pytest.approx(np.sum(noise.density(z) * (g - due) ** 2), rel=1e-10)
-
-
-def test_rates_with_noise_on_both_counts():
-    assert rate_chance(98, 600, 0.15, fp.Laplace(10.0), fp.Laplace(10.0)) == pytest.approx(0.770219777369637, rel=1e-12)
-    law = from_text('name = "r"\nshare = "none"\neligible = ["count > 15 % of base"]\n')
-    for own, other in ((10.0, 10.0), (3.0, 20.0), (7.0, 90.0)):  # 3 = 15 % of 20: the double root
-        counts = fp.Counts([920.0, 890.0], base=[6000.0, 6000.0])
-        closed = [rate_chance(x, 6000, 0.15, fp.Laplace(own), fp.Laplace(other)) for x in counts.values]
-        np.testing.assert_allclose(eligible_chance(law, counts, fp.Laplace(own), fp.Laplace(other)), closed, rtol=1e-10)
-
-
-@pytest.mark.parametrize("noise", ["gaussian", "discrete-laplace", "discrete-gaussian"])
-def test_noisy_bases_against_simulation(noise):
-    """Concentration's nest of conditions; 200,000 draws, five standard errors."""
-    from support.mechanisms import noise as draws
-
-    law, counts = fp.Programme.named("title1-concentration"), fp.Counts([98.0, 12.0], base=[640.0, 90.0])
-    chance = eligible_chance(law, counts, MECHANISMS[noise], MECHANISMS[noise])
-    for i in range(2):
-        z = counts.values[i] + draws(noise, (200_000,), 3)
-        base = counts.base[i] + draws(noise, (200_000,), 4)
-        seen = np.mean(z >= law.threshold(base))
-        assert abs(seen - chance[i]) < 5 * np.sqrt(chance[i] * (1 - chance[i]) / 200_000)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.engines.closed.programme.decisions import eligible_chance, rate_chance
 from fairpost.engines.closed.programme.mixed import Mixed
 from fairpost.problems.programme import from_text
 from fairpost.rules import PAYING
@@ -69,18 +68,45 @@ def test_two_entities_by_enumeration(name, noise, other):
         assert abs(found.bias[0] - public.bias[0]) > 1e-6
 
 
+def rate_chance(count, base, part, b, c):
+    """P(count + eta_1 > part (base + eta_2)) under Laplace noise of the scales b and c, by partial fractions of both transforms."""
+    u, c = count - part * base, part * c
+    a = abs(u)
+    close = abs(b - c) < 1e-9 * b
+    tail = (2 + a / b) * np.exp(-a / b) / 4 if close else (b * b * np.exp(-a / b) - c * c * np.exp(-a / c)) / 2
+    tail = tail if close else tail / (b * b - c * c)
+    return 1 - tail if u >= 0 else tail
+
+
+@pytest.mark.parametrize("scales", [(10.0, 10.0), (3.0, 20.0), (7.0, 90.0)])  # 3 = 15 % of 20: the double root
+def test_a_rate_under_laplace_noise_is_closed(scales):
+    counts = fp.Counts([920.0, 890.0], base=[6000.0, 6000.0])
+    own, other = map(fp.Laplace, scales)
+    found = fp.audit(counts, own, "as-written", programme=DECISION, base_noise=other, engine="exact")
+    closed = [rate_chance(x, 6000, 0.15, *scales) for x in counts.values]
+    np.testing.assert_allclose(1 - found.zero, closed, rtol=1e-10)
+
+
 @pytest.mark.parametrize("noise", MECHANISMS)
 def test_decisions_and_payments_that_are_not_shared(noise):
-    """The chance of being eligible is that of `decisions`; a payment's moments are a plain sum (lattice) or a simulation."""
+    """The chance of being eligible is a mean over the base; a payment's moments are a plain sum (lattice) or a simulation."""
     M = MECHANISMS[noise]
     counts = fp.Counts([98, 60, 12, 1], base=[600, 500, 300, 8])  # the last base may fall below 0
     other = M.scaled(2 * M.spread)
     found = fp.audit(counts, M, "as-written", programme=DECISION, base_noise=other, engine="exact")
-    chance = eligible_chance(DECISION, counts, M, other)
-    np.testing.assert_allclose(1 - found.zero, chance, rtol=1e-10, atol=1e-13)
-    np.testing.assert_allclose(found.bias, chance - (found.truth > 0), rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(found.bias, 1 - found.zero - (found.truth > 0), rtol=1e-9, atol=1e-13)
+    far = np.ceil(60 * M.deviation)
+    k = np.arange(-far, far + 1, 1.0 if M.discrete else 0.02)
+    weight = other.density(k) * (k[1] - k[0])
+    for i, (x, N) in enumerate(zip(counts.values, counts.base, strict=True)):
+        need = 0.15 * np.maximum(N + k, 0.0) - x
+        above = M.sf(np.floor(need)) if M.discrete else M.sf(need)
+        assert 1 - found.zero[i] == pytest.approx(weight @ above, rel=1e-10 if M.discrete else 1e-4)
     if noise == "laplace":
-        closed = [rate_chance(x, N, 0.15, M, other) for x, N in zip(counts.values[:3], counts.base[:3], strict=True)]
+        closed = [
+            rate_chance(x, N, 0.15, M.scale, other.scale)
+            for x, N in zip(counts.values[:3], counts.base[:3], strict=True)
+        ]
         np.testing.assert_allclose(1 - found.zero[:3], closed, rtol=1e-11, atol=1e-15)
     paid = fp.audit(counts, M, "as-written", programme=MONEY, base_noise="same", engine="exact")
     run = fp.audit(

@@ -16,8 +16,9 @@ from scipy.special import roots_legendre
 
 import fairpost as fp
 from fairpost.engines.base import Part, Question
-from fairpost.engines.conditional.integrand import EitherSign, Integrand, integrand_of
+from fairpost.engines.conditional.integrand import Direct, Integrand, integrand_of
 from fairpost.engines.conditional.law import Tails
+from fairpost.engines.conditional.problem import Problem
 from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Law, Threshold
 from fairpost.rules import PoS, PosThreshold, Simplex, SimplexThreshold
@@ -168,20 +169,47 @@ def test_sums_of_noise(noise: type) -> None:
         assert weight @ node**k == pytest.approx(m[k], rel=1e-9)
 
 
-def test_a_sum_of_either_sign() -> None:
-    """Two entities: the mean over the uniforms is the sum over both noises."""
-    noise, x, a = DiscreteLaplace(3.0), np.array([2.0, 5.0]), np.array([1.0, 2.0])
-    for rule, threshold in ((PoS, None), (PosThreshold, Threshold.ramp(1.5))):
-        part = part_of(rule, noise, x, a, threshold, 0.0)
-        made = integrand_of(part)
-        assert isinstance(made, EitherSign)
-        k = np.arange(-90.0, 91)
-        rows = x + np.stack(np.meshgrid(k, k, indexing="ij"), axis=-1).reshape(-1, 2)
-        weight = np.outer(noise.density(k), noise.density(k)).ravel()
-        out = part.pi._apply(rows).values
-        grid = (np.arange(500) + 0.5) / 500
-        found = made(np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2))
-        assert np.allclose(found.bias.mean(axis=0), weight @ out - part.truth, atol=1e-3)
-        assert np.allclose(found.square.mean(axis=0), weight @ (out - part.truth) ** 2, atol=1e-3)
-        assert np.allclose(found.zero.mean(axis=0), weight @ (out <= 1e-12), atol=3e-3)
-        assert found.degenerate.mean() == pytest.approx(weight @ (rows @ a <= 0), abs=3e-3)
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("threshold", [None, Threshold.ramp(7.0), Threshold(9.3, 1.4), Threshold(5.3)])
+def test_whole_shares_of_either_sign(noise: type, threshold: Threshold | None) -> None:
+    """Given the others, at whole numbers and weights of all kinds: the own noise listed, by the rule's own kernel."""
+    rng = np.random.default_rng([NOISES.index(noise), int(threshold.level if threshold else 0)])
+    for n, scale in ((2, 0.8), (3, 3.0), (7, 5.5), (40, 6.5)):
+        law = noise(scale)
+        x = np.floor(rng.exponential(2 * scale, n))
+        a = np.round(rng.uniform(1, 3, n), 2) if n > 2 else np.ones(n)
+        part = part_of(PoS if threshold is None else PosThreshold, law, x, a, threshold, 0.0)
+        problem = Problem.of(part)
+        assert isinstance(problem, Problem)
+        made = Direct(problem, law)
+        u = rng.random((1, n))
+        found, order = made(u), np.argsort(made.inverse, kind="stable")
+        eta = np.empty(n)
+        eta[order] = law_of(law).quantile(u)[0]
+        k, weight = own_noise(law)
+        every = np.empty((n, 3))
+        for i in range(n):
+            rows = np.tile(part.x + eta, (k.size, 1))
+            rows[:, i] = part.x[i] + k
+            out = part.pi._apply(rows).values[:, i]
+            every[i] = weight @ out, weight @ (out - part.truth[i]) ** 2, weight @ (out <= 1e-12)
+        share, square, zero = (np.bincount(made.inverse, weights=v) / made.times for v in every.T)
+        near = 1e-6 if law.discrete else 2e-3 if threshold is None else 5e-3
+        assert np.abs(found.bias[0] + problem.pairs.truth - share).max() < near
+        jump = threshold is not None and threshold.steepness == np.inf
+        assert np.abs(found.square[0] - square).max() < (1e-4 if jump and law.discrete else near)
+        assert np.abs(found.zero[0] - zero).max() < (1e-9 if law.discrete else 5e-3)
+        if law.discrete and threshold is not None and threshold.steepness < np.inf:
+            assert np.abs(found.bias[0] + problem.pairs.truth - share).max() < 1e-7
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_controls_of_whole_shares_have_the_mean_0(noise: type) -> None:
+    """Over 2^17 draws, 3 sigma and a half."""
+    law = noise(4.0)
+    part = part_of(PoS, law, np.array([3.0, 8.0, 0.0, 15.0]), np.array([1.0, 2.0, 1.5, 1.0]), None, 0.0)
+    problem = Problem.of(part)
+    assert isinstance(problem, Problem)
+    u = np.random.default_rng(3).random((2**17, 4))
+    values = Direct(problem, law)(u).controls
+    assert np.all(np.abs(values.mean(axis=0)) < 3.5 * values.std(axis=0) / 2**8.5)

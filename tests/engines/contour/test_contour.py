@@ -118,3 +118,14 @@ def test_what_is_not_covered_is_refused_before_the_work():
         found = Contour().evaluate(part, 1e-6)
         assert isinstance(found, Refusal)
         assert not found.tried
+
+
+def test_who_is_certain_to_be_clipped_is_not_taken_for_never():
+    """Two of 34 counts are below the shift by 27 deviations: they get nothing, the others a 32nd of the total each."""
+    x, total = [8.2, 22.3] + [6848.7] * 32, 153432.23
+    alpha = (6848.7 - total / 32) - 8.2
+    with pytest.raises((fp.ToleranceError, fp.UnsupportedError)):
+        fp.audit(x, fp.Gaussian(75.9), "simplex", engine="exact", total=total)
+    found = fp.audit(x, fp.Gaussian(75.9), "simplex", total=total)
+    assert found.alpha.value == pytest.approx(alpha, rel=1e-9)
+    assert found.zero[:2] == pytest.approx([1.0, 1.0])

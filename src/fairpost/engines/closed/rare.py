@@ -41,7 +41,7 @@ from fairpost.bounds import sum_law
 from fairpost.bounds.theorems import RELATIVE
 from fairpost.engines.closed.shares import range_error
 from fairpost.engines.closed.total import ROUNDING, SURE, Inverse, Total
-from fairpost.engines.moments import Counted, Distinct, Floats, Moments
+from fairpost.engines.moments import Distinct, Floats, Moments
 from fairpost.noise import Law, Threshold
 
 FLOOR = 1e-12
@@ -54,8 +54,6 @@ NEGLIGIBLE = 1e-4
 """Of what an error may be: who adds less is not looked at."""
 LOOKS = 64
 """Pairs that are always looked at: in the bound on r their factors are taken as they are."""
-NEVER = 1e-20
-"""Who is this rarely clipped at half the way to the edge has no known part to speak of."""
 AT_EDGE = 1e-9
 """Whole counts lie at the foot of a ramp with a chance, in floats a little beside it."""
 
@@ -323,22 +321,3 @@ def share_answer(
         kind="bound",
     )
     return q.reached(found, rtol)
-
-
-# -- for the engine that simulates -------------------------------------------------------------------------------------------
-
-
-def known_part(x: Floats, a: Floats, times: Counted, law: Law, rule: Threshold, total: float | None) -> Floats | None:
-    """E psi0_i for each distinct (x, a), x ascending: psi0_i is the conditional mean, given all other noises, of g_i (a release) or g_i/S
-    (shares, total None) with all others kept in full; it hangs on the sum of their noises alone.
-
-    So E[g_i] = known_part_i + E[psi_i - psi0_i], and only the difference, which is 0 in most draws where clipping is rare, is simulated. None
-    where S may come near 0. Where clipping is not rare psi0_i is a control and no more: do not take it with the coefficient 1.
-    """
-    q = Rare(Distinct(x, a, times, np.arange(x.size), a * x / float((a * x) @ times)), law, rule, total)
-    if total is not None:
-        some = int(np.sum(law.cdf(0.5 * (q.top - x - q.drift)) > NEVER))
-        (z0, one, two), n = q.line, float(q.n)
-        return np.asarray(n * (one * _clipped(q, 1, z0, some) - two * _clipped(q, 1, q.top, some)))
-    known = q.problem.fitted(1e-9, lambda inverse: _share_moments(q, inverse))
-    return None if known is None else np.asarray(float(q.n) * np.sum(_weighed(q, known[0])[0], axis=0))

@@ -3,6 +3,11 @@
 At the root r* of E sum phi_j(z_j - r) = C (for shares of E sum (phi_j - z_j) = 0) three sums over who is drawn, centred: u of what is held
 (for shares less z), q of who is below the top, and for shares D of the noise a eta. The controls are these, and their products less
 covariances, in units of their deviations.
+
+Where S may have either sign, shares vary most with S itself. Functions of S that bend near 0 have known means too: with the transform
+E e^{itS} the real and the imaginary part of
+
+    E 1/(w - iS) = int_0^inf e^{-wt} E e^{itS} dt.
 """
 
 from __future__ import annotations
@@ -10,12 +15,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpost.engines.closed.quadrature import on_panels
 from fairpost.engines.conditional.kernels.tails import SNAP
 from fairpost.engines.conditional.problem import Problem
+from fairpost.noise import Law
 
 Floats = NDArray[np.float64]
 STEEP = 1e3
 """Ramps that are steeper are taken for jumps at their tops here, where differences of the two clippings that make a ramp would cancel."""
+
+
+WIDTHS = 0.1, 0.3, 1.0
+"""Of poles, in deviations of S."""
+END, GONE = 360.0, 1e-13
+"""Where the transform ends: e^-36 of the least width, or less."""
 
 
 class Controls:
@@ -50,7 +63,7 @@ class Controls:
                 [a**2 @ ve, a @ below_eta, variance * float(np.sum(a**2))],
             ]
         )
-        self.deviation = np.sqrt(np.maximum(np.diag(self.covariance), np.finfo(float).tiny))
+        self.deviation = np.sqrt(np.maximum(np.diag(self.covariance), 1e-200))
 
     def __call__(self, eta: Floats, others: Floats) -> Floats:
         """The controls for rows of noise, `others` the rest of u."""
@@ -68,3 +81,25 @@ class Controls:
         many = range(len(sums))
         products = [sums[i] * sums[j] - self.covariance[i, j] / scale[i, j] for i in many for j in many if i <= j]
         return np.stack([*sums, *products], axis=1)
+
+
+class Poles:
+    """For shares of either sign: 1/(w - iS) less its mean, w in deviations of S."""
+
+    def __init__(self, problem: Problem, noise: Law) -> None:
+        p, (self.mean, self.deviation) = problem.pairs, problem.spread
+        a, group = np.unique(p.a / self.deviation, return_inverse=True)
+        times, means, start = np.bincount(group, p.times), np.zeros(len(WIDTHS), np.complex128), 0.0
+        while start < END:  # where it has not died of itself
+            t, weight = on_panels(np.linspace(start, start + 4.0, 5), 16)
+            transform = np.exp(noise.cgf(1j * np.multiply.outer(t, a)) @ times + 1j * t * (self.mean / self.deviation))
+            means += [np.sum(weight * transform * np.exp(-w * t)) for w in WIDTHS]
+            start += 4.0
+            if abs(transform[-1]) * np.exp(-WIDTHS[0] * start) < GONE:
+                break
+        self.means = means
+
+    def __call__(self, noise: Floats) -> Floats:
+        """The controls for rows of sums a eta."""
+        values = 1 / (np.array(WIDTHS) - 1j * (self.mean + noise)[:, None] / self.deviation) - self.means
+        return np.concatenate([values.real, values.imag], axis=1)

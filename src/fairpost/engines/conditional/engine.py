@@ -109,7 +109,7 @@ class Conditional:
             return [one for some in found for one in some]
 
         rough = np.array(each(lambda g: method.rough(parts[g])))
-        need = self.rtol * float(np.max(rough[:, 0]))
+        need = self.rtol * max(float(np.max(rough[:, 0])), *question.largest, 0.0)
         apart = np.minimum(np.max(rough[:, 1]) - rough[:, 1], rough[:, 2] - np.min(rough[:, 2]))
         enough = np.where(apart > FAR * need, OTHERS * need, need)
 

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.engines.base import Part
-from fairpost.engines.conditional.controls import Controls
+from fairpost.engines.conditional.controls import Controls, Poles
 from fairpost.engines.conditional.kernels import release, shares, signed
-from fairpost.engines.conditional.law import ORDER
+from fairpost.engines.conditional.law import ORDER, exponentials
 from fairpost.engines.conditional.problem import Problem, of_sum
 from fairpost.engines.conditional.sums import nodes_of_sum, quantile_of_sum
 from fairpost.noise import Law
@@ -33,9 +34,10 @@ Floats = NDArray[np.float64]
 LEAST, SURE, BAD, NEVER = 1e-5, 1e-4, 1e-3, 1e-12
 """What may be left out: of alpha, by not drawing an entity (a bound that is far too high), by taking S for positive, by the last terms of 1/S;
 of the noise's deviation, what no reader sees."""
-STRATA = np.concatenate([[0.0], 2.0 ** np.arange(-49, -4, 5), np.arange(1, 17) / 16])
-"""Ends of the strata of the own noise where S may have either sign: sixteenths of a side, and of the last ever smaller parts."""
-EPS, TINY = np.finfo(np.float64).epsneg, np.finfo(np.float64).tiny
+KERNEL = 1e-7
+"""Of the largest share: what the own integral of a whole share leaves."""
+SPREAD = 0.1
+"""Where S fluctuates by more of itself, whole shares are as smooth as what clipping does to them, for a fifth of the work."""
 LOOKS = 16
 """Points at which the last terms of 1/S are looked at."""
 
@@ -60,6 +62,9 @@ class Block:
 
 class Integrand:
     """The conditional means of one problem where all that is needed is S > 0; pure, and every row of u by itself."""
+
+    cost: ClassVar[float] = 1.0
+    """The work that one entity makes at a point."""
 
     def __init__(self, problem: Problem, noise: Law, allowed: float, offset: Floats, negative: float) -> None:
         pairs = problem.pairs
@@ -151,51 +156,40 @@ class Integrand:
         )
 
 
-class EitherSign:
-    """The same for shares whose S may have either sign: all are drawn, the own noise is at points on either side of S = 0, where shares jump.
+class Direct:
+    """The same for whole shares, whose S may have either sign: all are drawn, the own noise is integrated on either side of S = 0."""
 
-    Each side has the chance that it has given all others, and falls into strata that become thinner towards its end, with a point in each:
-    what the own noise does once in 2^49 is seen. Of whole numbers with few values all are taken.
-    """
+    cost: ClassVar[float] = 0.5
 
-    def __init__(self, problem: Problem) -> None:
-        pairs, law = problem.pairs, problem.law
+    def __init__(self, problem: Problem, noise: Law) -> None:
+        pairs = problem.pairs
         self.problem, self.times, self.inverse = problem, pairs.times, pairs.inverse
         self.place = np.repeat(np.arange(pairs.x.size), pairs.times)
         self.x, self.a = pairs.x[self.place], pairs.a[self.place]
         self.dimension = self.x.size
         self.offset = np.zeros(pairs.x.size)
-        self.remainder = np.full(pairs.x.size, problem.blunt / max(problem.spread))
-        values = np.arange(-STRATA.size, STRATA.size + 1.0)
-        self.values = values if law.discrete and float(law.cdf(values[:1])[0]) < EPS else None
-        self.masses = np.diff(law.cdf(values), prepend=0.0) if self.values is not None else np.empty(0)
+        self.remainder = np.full(pairs.x.size, problem.blunt / max(problem.spread) + KERNEL * np.max(pairs.truth))
+        self.controls = Controls(problem, self.x, self.a, 0.0) if np.isfinite(problem.root()) else None
+        self.poles = Poles(problem, noise)
 
     def __call__(self, u: Floats) -> Block:
         """What the rows of u say."""
         problem, pairs, law, k = self.problem, self.problem.pairs, self.problem.law, len(u)
-        drawn = law.quantile(u)
-        z = self.a * (self.x + drawn)
-        rest = np.sum(z, axis=1)[:, None] - z
-        negative = law.cdf(-rest / self.a - self.x)  # S <= 0 given all others
-        if self.values is None:
-            t = STRATA[:-1] + np.diff(STRATA) * u[:, :, None]
-            sides = (negative[:, :, None], 1 - negative[:, :, None])
-            low, high = (law.quantile(np.clip(side * t, TINY, 1 - EPS)) for side in sides)
-            own = np.concatenate([low, -high[:, :, ::-1]], axis=2)
-            below, above = (side * np.diff(STRATA) for side in sides)
-            mass = np.concatenate([below, above[:, :, ::-1]], axis=2)
-        else:
-            own, mass = (np.broadcast_to(v, (*u.shape, v.size)) for v in (self.values, self.masses))
-        share, square, zero = (np.zeros((k, self.times.size)) for _ in range(3))
+        eta = law.quantile(u)
+        (share, square, zero), negative = (np.zeros((k, self.times.size)) for _ in range(3)), np.zeros(k)
         signed.points(
-            drawn, own, mass, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness, share, square, zero
+            eta, self.x, self.a, pairs.truth, self.place, problem.level, problem.steepness,
+            law.code, law.b, law.table, exponentials(), share, square, zero, negative,
         )  # fmt: skip
+        controls = [self.poles(np.sum(eta * self.a, axis=1))]
+        if self.controls is not None:
+            controls.append(self.controls(eta, np.zeros(k)))
         bias = share / self.times - pairs.truth
-        one = int(np.argmax(self.a))
-        return Block(bias, square / self.times, zero / self.times, np.zeros(k), np.empty((k, 0)), negative[:, one])
+        known = np.concatenate(controls, axis=1)
+        return Block(bias, square / self.times, zero / self.times, np.zeros(k), known, negative)
 
 
-def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | EitherSign | str:
+def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Direct | str:
     """The conditional means of a part, or why there are none; `tolerance` is what may be left out by not drawing, in the unit of the output.
 
     Without one it is `LEAST` of the mean field's alpha. By taking S for positive ten times as much may be, by the last terms of 1/S a hundred
@@ -205,16 +199,19 @@ def integrand_of(part: Part, tolerance: float | None = None) -> Integrand | Eith
     if isinstance(problem, str):
         return problem
     assert isinstance(noise, Law)
-    x, need = problem.pairs.x, problem.spread[0]
+    x, (need, deviation) = problem.pairs.x, problem.spread
     if problem.total is None and need == 0:
-        return EitherSign(problem)
+        return Direct(problem, noise)
     unit = 1.0 if problem.total is not None else 1 / need
     if tolerance is None:
         tolerance = max(LEAST * unit * float(np.ptp(problem.lift(problem.root()))), NEVER * unit * noise.deviation)
     if problem.total is not None:
         return Integrand(problem, noise, tolerance, np.full(x.size, (problem.total - need) / problem.n), 0.0)
+    far = SURE / LEAST * tolerance
+    if deviation > SPREAD * need and KERNEL * np.max(problem.pairs.truth) <= far:
+        return Direct(problem, noise)
     offset, negative = of_sum(problem.pairs, noise)
-    if negative > SURE / LEAST * tolerance:
-        return EitherSign(problem)
+    if negative > far:
+        return Direct(problem, noise)
     made = Integrand(problem, noise, tolerance, offset, negative)
-    return made if np.max(made.remainder) - problem.blunt * unit <= BAD / LEAST * tolerance else EitherSign(problem)
+    return made if np.max(made.remainder) - problem.blunt * unit <= BAD / LEAST * tolerance else Direct(problem, noise)

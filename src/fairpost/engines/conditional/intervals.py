@@ -46,6 +46,8 @@ LEAST, MANY, DRAWS = 16, 256, 2**12
 """Points of a scramble at first: as many as make so many draws of noise, but not less than two in each part."""
 MARGIN = 1.6
 """The standard deviation of 32 scrambles is more than this many times that of 8 with a chance of a tenth (F(31, 7))."""
+SPARE = 2
+"""So many times the usual scrambles, before their points are doubled: that costs as much, and the pilot's besides."""
 SKEWED = 1.0
 """Of 32 normal numbers the skewness exceeds this once in fifty times; Student's t is not for those. Of R numbers it is at most sqrt(R)."""
 RATE = 1.5
@@ -180,11 +182,14 @@ def pilot(means: Means, beyond: Beyond) -> Pilot:
         error = means.integrand.remainder + beyond(scrambles * n)
         found = _chosen(seen, means, error, n, scrambles)
         wide, target, ends = found.half_width, wanted.target(found.alpha), list(found.pair)
+        more = int(np.ceil(scrambles * max(wide / target, 1.0) ** 2))
+        if more <= SPARE * scrambles and (PILOT + more) * n <= max(wanted.points, (PILOT + scrambles) * n):
+            return replace(found, scrambles=more, half_width=min(wide, target))
         at_limit = (wide - float(error[ends].sum())) * (n / limit) ** RATE + float(left[ends].sum())
-        if wide <= target or n >= limit or at_limit > 10 * target:
+        if n >= limit or at_limit > 10 * target:
             return found
-        more = means.of(range(PILOT), n, 2 * n, PARTS // 2)
-        seen = np.concatenate([(seen[:, ::2] + seen[:, 1::2]) / 2, more], axis=1)
+        rest = means.of(range(PILOT), n, 2 * n, PARTS // 2)
+        seen = np.concatenate([(seen[:, ::2] + seen[:, 1::2]) / 2, rest], axis=1)
         n *= 2
 
 

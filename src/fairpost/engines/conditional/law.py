@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import exp1, expi, ndtri
 
+from fairpost.engines.conditional.kernels import signed
 from fairpost.engines.conditional.kernels import tails as kernel
 from fairpost.noise import Law, Mechanism
 from fairpost.noise.base import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
@@ -98,3 +100,11 @@ class Tails:
             size = self.table.shape[0] - 1.0 - np.searchsorted(self.table[::-1, 0], tail)
             size = np.maximum(size, 0.0)
         return np.asarray(np.where(u < 0.5, -size, size))
+
+
+@cache
+def exponentials() -> Floats:
+    """What `kernels.signed` interpolates, by rows: k M(k), k N(k) and their slopes in log k."""
+    k = np.exp(np.arange(signed.LOW, signed.HIGH + signed.STEP, signed.STEP))
+    m, n = k * np.exp(k) * exp1(k), k * np.exp(-k) * expi(k)
+    return np.array([m, m + k * m - k, n, n - k * n + k])

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairpost.engines.base import Answer, Drawn, Floats, Part, Refusal
-from fairpost.engines.conditional.integrand import EitherSign, Integrand, integrand_of
+from fairpost.engines.conditional.integrand import Direct, Integrand, integrand_of
 from fairpost.engines.conditional.intervals import Found, Means, Pilot, Wanted, found, pilot
 from fairpost.engines.conditional.problem import Problem
 from fairpost.engines.conditional.unseen import unseen
@@ -61,14 +61,14 @@ class ConditionalMeans:
             seen = found(made, lambda points: _beyond(part, made, points), self._wanted(part, made, rtol))
         return self._missed(part, made, seen) if isinstance(seen, Pilot) else self._answer(part, made, seen)
 
-    def _wanted(self, part: Part, made: Integrand | EitherSign, rtol: float) -> Wanted:
+    def _wanted(self, part: Part, made: Integrand | Direct, rtol: float) -> Wanted:
         return Wanted(
             rtol=rtol,
             enough=self.enough,
             unit=_unit(part),
             change=_change(part, made.problem),
             miss=(1 - self.confidence) / self.share,
-            points=self.points or max(self.work // max(made.dimension, 1), 1),
+            points=self.points or max(int(self.work / (made.cost * max(made.dimension, 1))), 1),
             seed=self.seed,
             look=int(np.float64(rtol).view(np.uint64)),
             ends=None if part.ends is None else (int(made.inverse[part.ends[0]]), int(made.inverse[part.ends[1]])),
@@ -80,7 +80,7 @@ class ConditionalMeans:
         bias, zero = all_ - part.truth, np.where(all_ > 0, 0.0, 1.0)
         return Moments(bias, np.zeros(1), bias**2, zero, kind="bound").answer(self.name, "bound", part)
 
-    def _answer(self, part: Part, made: Integrand | EitherSign, seen: Found) -> Answer | Refusal:
+    def _answer(self, part: Part, made: Integrand | Direct, seen: Found) -> Answer | Refusal:
         answer = seen.moments.at(made.inverse).answer(self.name, "interval", part)
         if isinstance(answer, Refusal):
             return answer
@@ -95,7 +95,7 @@ class ConditionalMeans:
             return Refusal(f"{part.pi.name}: {seen.short}", tried=True, reached=answer if seen.known else None)
         return answer
 
-    def _missed(self, part: Part, made: Integrand | EitherSign, pilot: Pilot) -> Refusal:
+    def _missed(self, part: Part, made: Integrand | Direct, pilot: Pilot) -> Refusal:
         said = f"alpha = {pilot.alpha:.3g} would be known to some {pilot.half_width:.1g} only"
         bias, error = pilot.bias[made.inverse], pilot.error[made.inverse]
         return Refusal(
@@ -105,12 +105,12 @@ class ConditionalMeans:
         )
 
 
-def _beyond(part: Part, made: Integrand | EitherSign, points: int) -> Floats:
+def _beyond(part: Part, made: Integrand | Direct, points: int) -> Floats:
     """What of each pair's bias lies where none of so many points comes: of its own, and of the mean of all, which every bias has in it."""
     assert isinstance(part.mechanism, Law)
     problem, pairs = made.problem, made.problem.pairs
     rule = Threshold(problem.level, problem.steepness) if problem.level > 0 else Threshold(0.0)
-    root = np.inf if isinstance(made, EitherSign) else problem.root()
+    root = np.inf if isinstance(made, Direct) else problem.root()
     own = unseen(pairs.x, pairs.a, pairs.times, part.mechanism, rule, problem.total, points, root)
     return own + float(pairs.times @ own) / problem.n
 

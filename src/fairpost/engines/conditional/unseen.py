@@ -1,7 +1,7 @@
 """What a simulation of the others' noises can have missed: pairs that are clipped together so rarely that no point shows them.
 
-The conditional mean psi_i of g_i, given the noises of all others, differs from psi0_i, all others kept in full
-(`closed.rare.known_part`), where some j is clipped as well. To leading order i then meets a shift that is higher
+The conditional mean psi_i of g_i, given the noises of all others, differs from psi0_i, all others kept in full,
+where some j is clipped as well. To leading order i then meets a shift that is higher
 by g_j/(n - 2), so that j adds to E g_i
 
     E[F_i(t + L_i) |g_j|(t)]/(n - 2),   |g_j| <= (t + L_j - z_j)_+ + L_j 1(z_j <= t + L_j),   E|g_j| = G_j + L_j F_j,
@@ -79,10 +79,12 @@ def unseen(
 
 def _rough(x: Floats, a: Floats, times: Counted, law: Law, top: float, S: float, points: int, root: float) -> Floats:
     """What noises of whole numbers add to each that no point has shown."""
+    if 2 * float(law.cdf(-1.0)) > 0.5:
+        return np.zeros(x.size)
     many, k, before = float(np.sum(times)) * points, 1.0, 1.0
     while (chance := 2 * float(law.cdf(-k))) * many >= SEEN:
         k, before = k + 1, chance
-    if chance * SEEN > before or 2 * float(law.cdf(-1.0)) > 0.5:
+    if chance * SEEN > before:
         return np.zeros(x.size)
     if S <= 0:  # shares
         return np.full(x.size, chance * float(np.sum(times)))

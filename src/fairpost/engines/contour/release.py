@@ -68,7 +68,9 @@ def simplex(root: Root, rtol: float) -> Moments:
         return _never(root, drift)
     clipped = Window.of(risk, True, rtol)
     if float(np.max(clipped.log)) < math.log(TINY):
-        return _never(root, drift)
+        if float(root.beside(root.typical[0])[0] @ root.times) < math.sqrt(TINY):
+            return _never(root, drift)
+        return Moments.unknown(root.c.size, "simplex: who is clipped is farther out than floats hold transforms")
     none = float(np.sum(np.log1p(-np.minimum(root.beside(root.typical[0])[0], 0.9)) @ root.times))
     whole = clipped if none < SURE else Window.of(risk, False, rtol)
     before = _at(risk, clipped, whole, LEVELS[0])

@@ -307,7 +307,8 @@ class Field:
         bias = self.excess / n + mean.gain - common
         error = left(mean.gain, half.gain, mid.gain, self.centre.gain)
         known = float(np.sum(times * error)) / n
-        error = (error + known) * (self.x.size > 1) + ROUNDING * (np.abs(mean.gain) + np.abs(bias))
+        error = (error + known) * (self.x.size > 1)
+        error = error + ROUNDING * (np.abs(mean.gain) + np.abs(bias) + self.a * self.law.deviation)
         zero_error = left(mean.zero, half.zero, mid.zero, self.centre.zero) + ROUNDING
         if self.law.discrete:
             # F is whole at a whole r, which has a chance: half of it may lie on either side. And the skewness of F moves what lies below

@@ -126,7 +126,7 @@ class Cluster:
         threads = sum(client.nthreads().values())
         if threads == 0:
             raise UnsupportedError(f"a cluster must have workers, the one at {client.scheduler.address} has none")
-        shared = [client.scatter(work, broadcast=True, hash=False)]
+        shared = [self._handed_out(client, work)]
 
         def submit(block: Any) -> Any:
             return client.submit(_run, shared[0], block, pure=False, retries=ATTEMPTS)
@@ -138,7 +138,7 @@ class Cluster:
                 except (distributed.CancelledError, distributed.KilledWorker):
                     # The specification went with the last worker that held it: hand it out again.
                     self._peopled(client)
-                    shared[0] = client.scatter(work, broadcast=True, hash=False)
+                    shared[0] = self._handed_out(client, work)
                     future = submit(block)
             return self._waited(client, future)
 
@@ -147,6 +147,17 @@ class Cluster:
                 future.cancel()
 
         return in_order(submit, result, 2 * threads + 1, drop)
+
+    def _handed_out(self, client: Any, work: Work) -> Any:
+        """The specification, at every worker. One that dies meanwhile breaks the connection: it goes to those who are there then."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                return client.scatter(work, broadcast=True, hash=False)
+            except OSError:
+                if left == 0 or _gone(client):
+                    raise
+                self._peopled(client)
+        raise AssertionError("the last attempt returns or raises")
 
     def _waited(self, client: Any, future: Any) -> Any:
         """A block's result; while it takes long, whether anybody is there to compute it."""

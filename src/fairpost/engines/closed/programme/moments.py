@@ -2,7 +2,7 @@
 
 f is linear between kinks. With H_i = w_i (f_i(x_i + eta_i) - g_i(x_i)) and the true shares P_i = w_i g_i(x_i) / sum_j w_j g_j(x_j), the
 integrals of `baseline` hold word for word; only the factor E[e^{-tH}] changes, and on each piece it is an integral of a power times
-an exponential (`kernels`). The share of one kink at 0 is the baseline BL. With noise on the base
+an exponential (`kernels`). The share of one kink at 0 is the baseline. With noise on the base
 too, the factor is averaged over it (`mixed`).
 
 Without sharing a payment stands alone: its mean and its mean square are the factor's at t = 0. A decision is the case f = 1
@@ -13,19 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpost import cancel
 from fairpost.engines.base import Part
+from fairpost.engines.closed.baseline import ROUNDING, shared
 from fairpost.engines.closed.programme.factors import Paid
 from fairpost.engines.closed.programme.mixed import Mixed
-from fairpost.engines.closed.ratio import Summed, attempts, integrate
-from fairpost.engines.closed.shares import moved, reached
 from fairpost.engines.moments import Floats, Moments, Work
 from fairpost.noise import Law
 from fairpost.rules.programme import Paying
-
-ROUNDING = 1e-12
-"""Relative accuracy of chances and of second moments in closed form, measured against mpmath (tests)."""
-CLIPPED = 1e-300
 
 
 def alone(paid: Paid | Mixed, due: Floats, decides: bool) -> Moments:
@@ -45,54 +39,6 @@ def alone(paid: Paid | Mixed, due: Floats, decides: bool) -> Moments:
     error = np.abs(mean[0] - coarse[0]) + ROUNDING * (size + np.abs(due))
     mse_error = 2 * size * np.abs(mean[0] - coarse[0]) + ROUNDING * mse
     return Moments(mean[0], error, mse, zero, mse_error=mse_error, zero_error=moved_zero + ROUNDING * zero + 1e-15)
-
-
-def shared(paid: Paid | Mixed, g: Floats, shares: Floats, rtol: float, name: str, *, signed: bool) -> Moments:
-    """Payments shared pro rata; g are the true weighted counts f would be at without noise, P their shares."""
-    n = paid.x.size
-    zero = np.clip(paid.refined(1).zero(), 0.0, 1.0)
-    if n == 1:
-        none = np.zeros(1)
-        return Moments(none, none, none, none, degenerate=float(zero[0]))
-    with np.errstate(divide="ignore"):
-        empty = float(np.exp(np.sum(np.log(zero))))
-    w = paid.w / paid.w.max()
-    unit = paid.weighted(w)
-    fallback = w / w.sum() - shares
-    _, m, v = unit.factors(np.zeros(1), None)
-    total, deviation = float(m[0].sum()), float(np.sqrt(v[0].sum()))
-    if total <= 0:
-        return Moments.unknown(n, f"{name}: nothing is expected to be paid, so there are no shares to evaluate")
-    due = float(np.sum(w * g))
-    previous: Summed | None = None
-    bias = error = np.full(n, np.inf)
-    ones = np.ones(n)
-    for k, (centred, (nodes, weights)) in enumerate(attempts(deviation / total, signed=signed)):
-        cancel.check()
-        unit = unit.refined(k)
-        t = nodes / total
-        log, mean, variance = unit.factors(t, g if centred else None)
-        product = log.sum(axis=1) - (t * due if centred else 0.0)
-        found = integrate(t, weights / total, product, mean, variance, shares, ones)
-        bias = found.bias + empty * fallback
-        if previous is not None:
-            error = moved(found.bias, previous.bias, bias) + found.rounding
-            if reached(bias, error, shares, rtol):
-                mse = found.mse + empty * fallback**2
-                mse_error = moved(found.mse, previous.mse, mse) + ROUNDING * mse
-                spare = zero - empty if empty > CLIPPED else zero
-                zero_error = ROUNDING * zero + np.finfo(float).eps
-                return Moments(
-                    bias, error, mse, np.maximum(spare, 0.0), degenerate=empty, nodes=nodes.size,
-                    mse_error=mse_error, zero_error=zero_error,
-                )  # fmt: skip
-        previous = found
-    if signed:
-        why = "shares of payments that can be negative are known only where their sum hardly fluctuates"
-        return Moments.unknown(
-            n, f"{name}: the sum of payments has standard deviation {deviation / total:.3g} of its mean; {why}"
-        )
-    return Moments.missed(name, bias, error, rtol)
 
 
 def _tied(pi: Paying, law: Law) -> str | None:

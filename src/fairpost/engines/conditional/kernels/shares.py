@@ -15,21 +15,25 @@ E[g / S] is the sum over corners c of (slope above less slope below) E[(c - z)_+
                         e = sum of mu_2l / S_m^2l
 
 asymptotic series: their last term, the least, is what they leave. Squares: f = (output - P S)/S, as for releases, with
-E[v^m / S^2] = sum over l of (l + 1) (-+)^l E v^(m + l) / S_c^(l + 2). Corners with S below one scale of the own noise are left out: they
-matter as rarely as S is negative.
+E[v^m / S^2] = sum over l of (l + 1) (-+)^l E v^(m + l) / S_c^(l + 2), m = 0 where f jumps. Corners with S below one scale of the own noise are
+left out: they matter as rarely as S is negative.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpost.compiled import kernel
 from fairpost.engines.conditional.kernels.events import E, crossing, events, slope
-from fairpost.engines.conditional.kernels.tails import below, tail
+from fairpost.engines.conditional.kernels.tails import DISCRETE_LAPLACE, SNAP, below, tail
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-NOTHING = 1e-16
-"""Of the first corner: what later ones may leave out."""
+NOTHING = 1e-9
+"""Of the first corner: later ones add up to no more than the last that is looked at."""
+NARROW = 0.01
+"""Scales: for squares a piece that is narrower, and may be steep, is a jump. The square of its slope would multiply what the series leave."""
 
 
 @kernel(error_model="numpy")
@@ -60,19 +64,24 @@ def series(t: Floats, a: float, J: Floats, sign: float, last: int) -> tuple[floa
 
 
 @kernel(error_model="numpy")
-def square_series(t: Floats, a: float, J: Floats, sign: float, last: int, out: float, P: float) -> tuple[float, float]:
-    """E[(out - P S_c) v/S^2] and E[v^2/S^2], with as many terms of 1/S each, so that they cancel where a ramp is steep."""
-    one, two, power, least = 0.0, 0.0, a, np.inf
+def square_series(
+    t: Floats, a: float, J: Floats, sign: float, last: int, P: float, under: tuple[float, float], over: tuple[float, float]
+) -> float:  # fmt: skip
+    """What a corner adds to E f^2: output less P S_c and slope of f below it and above it, with as many terms of 1/S each."""
+    (out1, s1), (out2, s2) = under, over
+    jump2, jump1 = sign * (out1 * out1 - out2 * out2), sign * 2.0 * P * (out1 - out2)
+    bend2, bend1, bends = 2.0 * (out2 * s2 - out1 * s1), 2.0 * P * (s2 - s1), sign * (s1 * s1 - s2 * s2)
+    total, power, least = 0.0, 1.0, np.inf
     for l in range(last - 1):
-        term = (l + 1) * power * a * t[l + 2] * J[l + 2]
-        if term > least:
+        two = power * a * a * t[l + 2] * J[l + 2]
+        if (l + 1) * two > least:
             break
-        least = term
-        turned = 1.0 if l % 2 == 0 or sign > 0 else -1.0
-        one += turned * (l + 1) * power * t[l + 1] * (out * J[l + 2] - P * J[l + 1])
-        two += turned * term
+        least = (l + 1) * two
+        term = bends * two + power * a * t[l + 1] * (bend2 * J[l + 2] - bend1 * J[l + 1])
+        term += power * t[l] * (jump2 * J[l + 2] - jump1 * J[l + 1])
+        total += (l + 1) * (term if l % 2 == 0 or sign > 0 else -term)
         power *= a
-    return one, two
+    return total
 
 
 @kernel(error_model="numpy")
@@ -105,32 +114,47 @@ def one(
     h = slope(p, corners, s, starts, ends)
     of_g, of_f = -(1.0 + 1.0 / h) if h > 0.0 else -1.0, -P
     f_mean, f_slope, centred = f - of_f * (c - mu), of_f, c / a - x >= 0.0
+    under, slope_under = f, of_f  # f below the corner, where pieces that are narrow have been left out
     while True:
         h = slope(p, corners, s, starts, ends)
-        g_up = (h + 1.0) * (s - 1.0) / (s + h) if ramp else 0.0
-        f_up = (s * (h + 1.0) / (s + h) if ramp else 1.0) - P
-        if g_up != of_g or f_up != of_f:
-            y = c / a - x
-            sign = 1.0 if y < 0.0 else -1.0
-            if inverse_powers(rest + c, nodes, last, J) > a * b:
-                tail(code, b, table, abs(y), last, t)
-                value, least = series(t, a, J, sign, last)
-                if y >= 0.0:
-                    value += (c - mu) * whole + e
-                mean += (g_up - of_g) * value
-                left += (g_up - of_g) * least
-                if c == c0:
-                    first = abs((g_up - of_g) * value)
-                once, twice = square_series(t, a, J, sign, last, f + P * (rest + c), P)
-                square += 2 * (f_up - of_f) * once - sign * (f_up * f_up - of_f * of_f) * twice
+        g_up, f_up, step, width, turn = 0.0, 1.0 - P, 0.0, np.inf, False
+        if ramp:
+            turn = p == 0 or room <= (h + 1.0) * (corners[E, p - 1] - r)
+            step = room / (h + 1.0) if turn else corners[E, p - 1] - r
+            width = step * (s + h) / (s - 1.0)
+            g_up, f_up = (h + 1.0) * (s - 1.0) / (s + h), s * (h + 1.0) / (s + h) - P
+        wide = width > NARROW * a * b
+        y, S = c / a - x, rest + c
+        sign = 1.0 if y < 0.0 else -1.0
+        if inverse_powers(S, nodes, last, J) > a * b:
+            tail(code, b, table, abs(y), last, t)
+            value, least = series(t, a, J, sign, last)
+            if y >= 0.0:
+                value += (c - mu) * whole + e
+            mean += (g_up - of_g) * value
+            left += (g_up - of_g) * least
+            if c == c0:
+                first = abs((g_up - of_g) * value)
+            if wide:
+                square += square_series(t, a, J, sign, last, P, (under + P * S, slope_under), (f + P * S, f_up))
         of_g, of_f = g_up, f_up
         if not ramp:
             break
-        turn = p == 0 or room <= (h + 1.0) * (corners[E, p - 1] - r)
-        step = room / (h + 1.0) if turn else corners[E, p - 1] - r
-        width = step * (s + h) / (s - 1.0)
         if not centred and (c + width) / a - x >= 0.0:
-            centred, f_mean, f_slope = True, f + f_up * (mu - c), f_up
+            centred, f_slope = True, f_up if wide else slope_under
+            f_mean = (f if wide else under) + f_slope * (mu - c)
+        if code >= DISCRETE_LAPLACE and not wide:  # a whole number on it counts as below the next corner
+            eta = math.floor((c + width) / a - x + SNAP)
+            if eta > math.floor(y + SNAP):
+                z_there = a * (x + eta)
+                there = f + f_up * (z_there - c)
+                if abs(z_there - c - width) > SNAP * a or sign > 0.0:
+                    mass = below(code, b, table, eta) - below(code, b, table, eta - 1.0)
+                    line = under + slope_under * (z_there - c)
+                    inverse_powers(rest + z_there, nodes, last, J)
+                    square += mass * (there * there - line * line) * J[2]
+        under = f + f_up * width if wide else under + slope_under * width
+        slope_under = f_up if wide else slope_under
         c, f, r = c + width, f + f_up * width, r + step
         if turn:
             ramp = False

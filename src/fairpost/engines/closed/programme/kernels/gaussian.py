@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 REACH = 13.0
 ROOT = math.sqrt(math.pi / 2)
+NOTHING = 1e-300  # a factor of 0
 NORM = 1.0 / math.sqrt(2 * math.pi)
 
 
@@ -79,7 +80,7 @@ def gaussian_factors(
                 if z > a:
                     p0, p1, p2 = _piece(a, z, base, s * spread, u)
                     m0, m1, m2 = m0 + p0, m1 + p1, m2 + p2
-            m0 *= NORM
+            m0 = max(m0 * NORM, NOTHING)
             m1 *= NORM / m0
             m2 *= NORM / m0
             log[node, i] = math.log(m0)

@@ -19,6 +19,7 @@ from fairpost.compiled import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+NOTHING = 1e-300  # a factor of 0
 INVERSE = 1.0 / np.arange(1.0, 15.0)
 REACH = 45.0
 """Kinks further away than so many b have mass below 3e-20."""
@@ -140,7 +141,7 @@ def laplace_factors(
                         length = near - a
                     p0, p1, p2 = _half(whole, -near, length, base + s * near, -s, u, spread)
                     m0, m1, m2 = m0 + p0, m1 + p1, m2 + p2
-            m0 *= mass
+            m0 = max(m0 * mass, NOTHING)
             m1 *= mass / m0
             m2 *= mass / m0
             log[node, i] = math.log(m0)

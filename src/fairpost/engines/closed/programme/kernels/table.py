@@ -9,6 +9,7 @@ from fairpost.compiled import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+NOTHING = 1e-300  # a factor of 0
 
 
 @kernel(error_model="numpy")
@@ -33,6 +34,7 @@ def table_factors(
                         h += slope[k] * (x[i] - at[k] + j)
                 p = mass[j + reach] * math.exp(-u * h)
                 m0, m1, m2 = m0 + p, m1 + p * h, m2 + p * h * h
+            m0 = max(m0, NOTHING)
             m1 /= m0
             m2 /= m0
             log[node, i] = math.log(m0)
@@ -89,6 +91,7 @@ def series_factors(
                     m0 += e * p0
                     m1 += e * (base * p0 + rise * p1)
                     m2 += e * (base * base * p0 + 2.0 * base * rise * p1 + rise * rise * p2)
+            m0 = max(m0, NOTHING)
             m1 /= m0
             m2 /= m0
             log[node, i] = math.log(m0)
