@@ -101,7 +101,7 @@ def test_groups_are_audited_as_problems_of_their_own(which):
         alone = fp.audit(fp.Counts(values[here]), fp.Laplace(3.0), which, engine="exact")
         assert np.array_equal(whole.bias[here], alone.bias)
         assert np.array_equal(whole.truth[here], alone.truth)
-    assert whole.bounds is None
+    assert whole.rule.bounds is None
 
 
 def test_objects_and_names_are_the_same():
@@ -120,7 +120,7 @@ def test_auto_says_when_and_why_it_simulates():
     assert "simulated, because the exact engine has no integral for the post-processing 'custom'" in drawn.engine.note
     assert "with 95 % confidence" in drawn.engine.note
     assert drawn.to_dict()["note"] == drawn.engine.note
-    assert exact.bounds.lower <= exact.alpha.high
+    assert exact.rule.bounds.lower <= exact.alpha.high
 
 
 def test_simulation_agrees_with_the_exact_engine():
