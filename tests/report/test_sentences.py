@@ -186,10 +186,10 @@ def test_equals_are_counted_and_named_once():
 
 def test_bounds_are_rounded_to_the_side_on_which_they_hold():
     bounds = Bounds(5.20019, 8.40013, 5.5, 0.3, 4.6, 2056.0, 9.80011, 8.40013, 2e-9)
-    said = text(findings.bound_text(view(replace(SIMPLEX, bounds=bounds))))
+    said = text(findings.bound_text(view(replace(SIMPLEX, rule=replace(SIMPLEX.rule, bounds=bounds)))))
     assert "at least 5.200 pupils and at most 9.801 pupils" in said
     assert "upper one to 8.401 pupils" in said
-    on_screen = screen.sentences(replace(SIMPLEX, bounds=bounds), "€")[1]
+    on_screen = screen.sentences(replace(SIMPLEX, rule=replace(SIMPLEX.rule, bounds=bounds)), "€")[1]
     assert on_screen == "  Theorem 1: alpha is between 5.2001 and 9.8002; with E[T], Lemma 3 gives at most 8.4002."
 
 
