@@ -25,7 +25,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MOST = 20_000
 """At most so many points and so many entities travel; of more, the most affected."""
-FIELDS = ("bias", "half_width", "standard_error", "deviation", "zero")
 
 
 def pack(values: NDArray[Any], kind: str) -> str:
@@ -59,7 +58,11 @@ def classes(counts: Counts, results: Sequence[Audit]) -> Classes:
     _, _, times, of = counts.distinct
     first = np.empty(times.size, dtype=np.int64)
     first[of[::-1]] = np.arange(counts.n)[::-1]
-    vectors = (getattr(r, field) for r in results for field in (*FIELDS, "truth"))
+    vectors = (
+        v
+        for r in results
+        for v in (r.truth, r.bias, r.half_width, r.engine.standard_error, r.moments.deviation, r.moments.zero)
+    )
     if all(v is None or np.array_equal(v[first][of], v) for v in vectors):
         return Classes(first, times, of)
     everyone = np.arange(counts.n)
