@@ -16,6 +16,7 @@ from fairpost.counts import Counts
 from fairpost.engines import engine_of
 from fairpost.engines.base import Answer, Engine, Question, Refusal
 from fairpost.errors import Cancelled, ParameterError
+from fairpost.hierarchy.levels import LevelNoise
 from fairpost.noise import Mechanism, as_mechanism
 from fairpost.problems.programme import Programme
 from fairpost.results.audit import Audit, audit_of
@@ -26,7 +27,6 @@ from fairpost.rules.programme import Paying
 
 if TYPE_CHECKING:
     from fairpost.engines.choose import Choice
-    from fairpost.hierarchy.levels import LevelNoise
     from fairpost.hierarchy.result import HierarchyAudit
     from fairpost.hierarchy.rules import TreeRule
 
@@ -144,14 +144,15 @@ def audit(
     """
     settings = {"runs": runs, "seed": seed, "rtol": rtol, "confidence": confidence}
     asked = Asked(total, budget, by_group, programme, last, base_noise)
-    if hasattr(mechanism, "audit"):  # noise on every level of a hierarchy
+    if isinstance(mechanism, LevelNoise):  # noise on every level of a hierarchy
         given = {name: value for name, value in settings.items() if value is not None}
         strange = next(iter([*asked.said(), *(["targets"] if targets is not None else [])]), None)
         if strange is not None:
             raise ParameterError(f"`{strange}` is for noise on one level, got a LevelNoise")
-        levels: Any = mechanism
-        found: HierarchyAudit = levels.audit(counts, rule, engine=engine, **given)
-        return found
+        from fairpost.hierarchy.audit import audit_hierarchy
+
+        levels: dict[str, Any] = {"method": engine, **given}
+        return audit_hierarchy(counts, mechanism, cast("TreeRule | str", rule), **levels)
     pi = cast("Chosen", rule)
     return _all_answered(asked.outcomes(counts, mechanism, [pi], engine_of(engine, **settings), targets))[0]
 

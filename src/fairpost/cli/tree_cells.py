@@ -164,5 +164,5 @@ def levels_lines(
         f"noise = {noise}",
         f"results = [{call} for rule in {list(rules)!r}]",
     ]
-    imports = ["import fairpost as fp", "from fairpost.io.tables import read_leaves", ""]
+    imports = ["import fairpost as fp", "from fairpost.io import read_leaves", ""]
     return "\n".join([*imports, *lines, "print(*results, sep='\\n')"])

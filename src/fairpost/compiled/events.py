@@ -13,7 +13,7 @@ import numba
 from numba.core import event
 
 from fairpost import cancel
-from fairpost.compiled import folder, tell
+from fairpost.compiled.store import folder, tell
 
 try:
     import fcntl

@@ -194,12 +194,6 @@ class LevelNoise:
         noisy = self.spreads[self.spreads > 0]
         return float(np.sum(self.sensitivity**2 / (2.0 * noisy**2)))
 
-    def audit(self, counts: Any, rule: Any, *, engine: str = "auto", **asked: Any) -> Any:
-        """What `fairpost.audit` does where the noise is on every level: see `hierarchy.audit.audit_hierarchy`."""
-        from fairpost.hierarchy.audit import audit_hierarchy
-
-        return audit_hierarchy(counts, self, rule, method=engine, **asked)
-
     def describe(self) -> dict[str, Any]:
         """Plain data, for JSON: `mechanism` of an audit with levels."""
         parameter = MECHANISMS[self.kind].parameter

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from fairpost.errors import CountsError, FairpostError, InputError, ParameterErr
 from fairpost.hierarchy.labels import Prefixes
 from fairpost.hierarchy.tree import Hierarchy, length_of, lengths_of
 from fairpost.release.guard import refuse_dask
-from fairpost.release.ledger import Terms
 from fairpost.release.noise import EDGE, Whole
+
+if TYPE_CHECKING:
+    from fairpost.release.ledger import Terms
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

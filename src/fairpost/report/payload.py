@@ -11,7 +11,6 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MOST = 20_000
 """At most so many points and so many entities travel; of more, the most affected."""
-FIELDS = ("truth", "bias", "accuracy.half_width", "engine.standard_error", "moments.deviation", "moments.zero")
 
 
 def pack(values: NDArray[Any], kind: str) -> str:
@@ -60,7 +58,11 @@ def classes(counts: Counts, results: Sequence[Audit]) -> Classes:
     _, _, times, of = counts.distinct
     first = np.empty(times.size, dtype=np.int64)
     first[of[::-1]] = np.arange(counts.n)[::-1]
-    vectors = (attrgetter(field)(r) for r in results for field in FIELDS)
+    vectors = (
+        v
+        for r in results
+        for v in (r.truth, r.bias, r.accuracy.half_width, r.engine.standard_error, r.moments.deviation, r.moments.zero)
+    )
     if all(v is None or np.array_equal(v[first][of], v) for v in vectors):
         return Classes(first, times, of)
     everyone = np.arange(counts.n)

@@ -27,13 +27,9 @@ from typing import Protocol
 import numpy as np
 
 from fairpost import cancel
-from fairpost.engines.base import Part
 from fairpost.engines.closed.quadrature import Rule, exp_sinh, laguerre
-from fairpost.engines.closed.shares import SAFETY, moved, reached, symmetric
-from fairpost.engines.moments import Counted, Floats, Moments, Work, distinct
-from fairpost.noise import Law
-from fairpost.problems.programme import Kinks
-from fairpost.rules import Baseline
+from fairpost.engines.closed.shares import SAFETY, moved, reached
+from fairpost.engines.moments import Counted, Floats, Moments
 
 SIZES = (3, 5, 8, 12, 18, 27, 40)
 """Gauss-Laguerre rules in the order of refinement."""
@@ -63,16 +59,6 @@ class Payments(Protocol):
 
     def zero(self) -> Floats:
         """P(nothing is paid)."""
-
-
-def baseline(pi: Baseline, part: Part, law: Law) -> Work:
-    """BL for the distinct pairs (x, a); in shares of 1."""
-    from fairpost.engines.closed.programme.factors import Paid
-
-    d = distinct(part, pi.problem.a(part.x.size))
-    none, place = np.zeros(d.x.size), np.arange(d.x.size + 1)
-    paid = Paid(d.x, d.a, Kinks(place, none, none, none + 1), law)
-    return lambda rtol: d.entities(symmetric(shared(paid, d.x, d.truth, rtol, "baseline", times=d.times)))
 
 
 @dataclass(frozen=True)

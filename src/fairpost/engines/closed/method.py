@@ -10,12 +10,24 @@ import numpy as np
 
 from fairpost.engines.base import Answer, Part, Refusal
 from fairpost.engines.closed import releases
-from fairpost.engines.closed.baseline import baseline
+from fairpost.engines.closed.baseline import shared
+from fairpost.engines.closed.programme.factors import Paid
 from fairpost.engines.closed.programme.moments import payments
-from fairpost.engines.moments import Work
+from fairpost.engines.closed.shares import symmetric
+from fairpost.engines.moments import Work, distinct
 from fairpost.noise import Law
+from fairpost.problems.programme import Kinks
 from fairpost.rules import Baseline, Nonnegative, PostProcessing, Sum, SumClipped, Unchanged
 from fairpost.rules.programme import Paying
+
+
+def baseline(pi: Baseline, part: Part, law: Law) -> Work:
+    """BL for the distinct pairs (x, a): a law without thresholds that pays what is counted; in shares of 1."""
+    d = distinct(part, pi.problem.a(part.x.size))
+    none, place = np.zeros(d.x.size), np.arange(d.x.size + 1)
+    paid = Paid(d.x, d.a, Kinks(place, none, none, none + 1), law)
+    return lambda rtol: d.entities(symmetric(shared(paid, d.x, d.truth, rtol, "baseline", times=d.times)))
+
 
 PREPARE: dict[type[PostProcessing], Callable[[Any, Part, Law], Work | str]] = {
     Unchanged: releases.unchanged,

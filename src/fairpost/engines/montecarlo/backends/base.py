@@ -64,11 +64,9 @@ class Backend(ABC):
 
     name: str
 
+    @abstractmethod
     def order(self, asked: Asked) -> list[int]:
         """The post-processings in the order in which they are laid out: first those on all entities together that are compiled."""
-        from fairpost.engines.montecarlo.backends.cpu.blocks import compiled
-
-        return sorted(range(len(asked.ones)), key=lambda i: not compiled(asked.ones[i].pi, asked))
 
     def followed(self, spec: Any, p: int) -> tuple[int, int] | None:
         """Two entities whose difference a block follows run by run for post-processing p; None where it follows none.

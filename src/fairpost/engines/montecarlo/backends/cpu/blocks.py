@@ -96,6 +96,11 @@ def compiled(pi: PostProcessing, asked: Asked) -> bool:
     return asked.mechanism.code is not None and type(pi) in CODES and pi.partition is None and fits(pi, asked)
 
 
+def order(asked: Asked) -> list[int]:
+    """The places of the post-processings: the compiled ones, then the others."""
+    return sorted(range(len(asked.ones)), key=lambda i: not compiled(asked.ones[i].pi, asked))
+
+
 def specify(asked: Asked) -> Spec:
     """The specification; the post-processings must come with the compiled ones first."""
     fast = [one for one in asked.ones if compiled(one.pi, asked)]

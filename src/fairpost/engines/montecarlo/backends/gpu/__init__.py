@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairpost.engines.montecarlo.backends.base import Asked, Backend, Block, Partial
+from fairpost.engines.montecarlo.backends.cpu.blocks import order
 from fairpost.engines.montecarlo.backends.gpu import device
 from fairpost.engines.montecarlo.backends.gpu.flat import (
     Spec,
@@ -20,6 +21,10 @@ class Gpu(Backend):
     """The rules of all entities together first; then those by group and with a threshold."""
 
     name = "gpu"
+
+    def order(self, asked: Asked) -> list[int]:
+        """See `Backend`."""
+        return order(asked)
 
     def specify(self, asked: Asked) -> Spec:
         """See `Backend`; an error where there is no GPU, or it does not cover what is asked."""
