@@ -109,7 +109,6 @@ LONG = {
     ),
     "problems/test_sharing": ("test_floors_by_mean_field_and_by_simulation",),
     "results/test_schemas": ("test_real_documents_pass_and_have_no_key_that_is_not_published[plan]",),
-    "rules/test_threshold": ("test_both_forms_are_what_the_definition_says",),
 }
 
 
