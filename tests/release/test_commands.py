@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import resource
 import shlex
 import signal
 import struct
@@ -15,14 +14,10 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import fairpost as fp
-from fairpost.cli import main
-from fairpost.release import guard, protocol, rules
-from fairpost.release.statement import schema
 from support.commands import call
-from support.releases import ledger, with_selftest
+from support.releases import SCHEMA, as_0_14_1, ledger, quick, with_selftest
 
 SENTINELS = (7391846, 8264917, 5938271, 6417283)
 TABLE = "id,count\n" + "".join(f"town{k},{v}\n" for k, v in enumerate(SENTINELS))
@@ -127,7 +122,7 @@ def test_ids_that_a_spreadsheet_would_take_for_formulas(place):
             stated = json.loads((place / name / "statement.json").read_text())
             assert stated["table"]["sha256"] == hashlib.sha256(table).hexdigest()
             assert ("formula" in stated["table"].get("text", "")) == bool(more)
-            jsonschema.validate(stated, schema())
+            jsonschema.validate(stated, SCHEMA)
         say(
             f"check towns.csv {out}/table.csv --statement {out}/statement.json", cwd=place
         )  # the ids are the true ones again
@@ -225,11 +220,12 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_refused_without_a_value(place, name):
     (place / "input.csv").write_bytes(BAD[name] if isinstance(BAD[name], bytes) else BAD[name].encode())
-    words = shlex.split(f"release {place}/input.csv --ledger {place}/l --epsilon {TINY} --out {place}/o")
-    done = CliRunner().invoke(main, words)
-    assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (2, 1, ""), done.output
-    assert not leaks(place, done.output, done.stderr)
-    assert "8264917" not in repr(done.exception.__context__)
+    done = say(f"release input.csv --ledger l --epsilon {TINY} --out o", cwd=place, code=2)
+    assert (done.stderr.count("\n"), done.stdout) == (1, ""), done.stderr
+    assert not leaks(place, done.stderr)
+    with pytest.raises(fp.FairpostError) as told:
+        fp.release(place / "input.csv", place / "l", epsilon=TINY)
+    assert "8264917" not in repr((told.value, told.value.__cause__, told.value.__context__))
     assert fp.Ledger.open(place / "l").spent == 0
 
 
@@ -272,34 +268,31 @@ def test_a_defect_shows_its_place_and_no_message(place, monkeypatch):
     def broken(*given, **extra):
         raise ValueError(f"bad value {SENTINELS[0]}")
 
-    monkeypatch.setattr(rules, "check", broken)
-    words = shlex.split(f"release {place}/towns.csv --ledger {place}/l --epsilon {TINY} --out {place}/o")
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 3
-    assert "ValueError at test_commands.py" in done.stderr
-    assert not leaks(place, done.output)
-    monkeypatch.undo()
-    monkeypatch.setattr(protocol, "add_noise", broken)
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 4
-    assert "noise is lost (ValueError)" in done.stderr
-    assert not leaks(place, done.output)
-    with pytest.raises(fp.FairpostError) as told:
-        guard.silently(broken)
-    assert told.value.__context__ is None
+    words = f"{RELEASE} {TINY} --out o"
+    for module, name, code, says in (
+        ("rules", "check", 3, "ValueError at test_commands.py"),
+        ("protocol", "add_noise", 4, "noise is lost (ValueError)"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules[f"fairpost.release.{module}"], name, broken)
+            if code == 3:
+                with pytest.raises(fp.FairpostError) as told:
+                    fp.release(place / "towns.csv", place / "l", epsilon=TINY)
+                assert told.value.__context__ is None
+            done = say(words, cwd=place, code=code)
+        assert says in done.stderr
+        assert not leaks(place, done.stdout, done.stderr)
 
 
 def test_the_process_leaves_no_core_and_cannot_be_read():
+    """While it is at a release, and no longer."""
     code = (
-        "import resource; from fairpost.release import guard; guard.harden(); "
-        "print(resource.getrlimit(resource.RLIMIT_CORE)[0], guard._prctl(3))"
+        "import resource; from fairpost.release import guard\n"
+        "def now(): return resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)\n"
+        "before = now()\nwith guard.hardened(): print(now()[0][0], now()[1])\nprint(now() == before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout.split() == ["0", "0" if sys.platform == "linux" else "None"]
-    before = resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)
-    with guard.hardened():
-        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
-    assert (resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)) == before
+    assert done.stdout.split() == ["0", "0" if sys.platform == "linux" else "None", "True"]
 
 
 def test_sigterm_ends_a_release_in_order(place, run, start):
@@ -322,25 +315,14 @@ def test_sigterm_ends_a_release_in_order(place, run, start):
     assert not list(book.folder.glob(".*.tmp"))
 
 
-def test_the_self_test_from_the_shell(monkeypatch):
-    from fairpost.release import selftest
-    from support.releases import as_0_14_1, quick
-
-    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=quick, draws=draws))
-    good = CliRunner().invoke(main, ["release", "--self-test"])
-    assert good.exit_code == 0
-    assert good.stdout.count("discrete-laplace") == 7
-    more = CliRunner().invoke(main, ["release", "--self-test", "--draws", "20000"])
-    assert "20,000 draws of each law" in more.stdout
-    assert more.stdout.splitlines()[1] != good.stdout.splitlines()[1]
-    alone = CliRunner().invoke(main, ["release", "--draws", "20000"])
-    assert alone.exit_code == 2
-    assert "--draws is of the --self-test" in alone.stderr
-    monkeypatch.undo()
-    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=as_0_14_1, draws=draws))
-    bad = CliRunner().invoke(main, ["release", "--self-test"])
-    assert bad.exit_code == 3
-    assert "ALARM" in bad.stdout
+def test_the_self_test_from_the_shell(tmp_path, monkeypatch):
+    module = sys.modules["fairpost.release.selftest"]
+    run, said = module.run, []
+    for sampler, code in ((quick, 0), (as_0_14_1, 3)):
+        monkeypatch.setattr(module, "run", lambda draws, sampler=sampler: run(sampler=sampler, draws=draws))
+        said.append(say("release --self-test", cwd=tmp_path, code=code).stdout)
+    assert said[0].count("discrete-laplace") == 7
+    assert ["ALARM" in text for text in said] == [False, True]
 
 
 ALL = "towns.csv --ledger l --out o --epsilon 1"

@@ -73,6 +73,7 @@ def test_a_release_from_start_to_statement(tmp_path):
     assert about["entities"].startswith("the list of rows is public")
     assert done.statement["budget"]["spent_after"] == "1/10"
     assert done.statement["privacy"]["scale"] == "20"
+    assert float(done.statement["privacy"]["noise_standard_deviation"]) == pytest.approx(20 * 2**0.5, rel=1e-3)
     assert done.statement["privacy"]["relation"] == (
         "two data sets are neighbours if they differ in the records of one person and agree in every invariant of the ledger: "
         "the total of all rows"
@@ -171,6 +172,12 @@ def test_rules_are_checked_before_anything_is_charged(tmp_path, words, says):
     with pytest.raises(ParameterError, match=says):
         fp.release(TOWNS, book, **words)
     assert book.spent == 0
+
+
+def test_a_public_total_is_whole_and_its_source_a_text():
+    for value, source in ((1, ""), (1, 7), (1.5, "s"), (1.0, "s"), (-1, "s"), ("x", "s"), (2**60, "s"), (True, "s")):
+        with pytest.raises(ParameterError):
+            fp.PublicTotal(value, source)
 
 
 def test_totals_are_one_or_one_for_each_group_in_the_order_of_the_groups():

@@ -75,9 +75,6 @@ LONG = {
     "engines/test_cancel": ("test_groups_are_dealt_to_threads_that_know_the_token",),
     # slow oracles: enumeration, brute force, coverage over many seeds; quick cases of the same stay
     "rules/test_affine": ("test_feasible_and_infeasible_systems_are_told_apart_as_by_linear_programming",),
-    "bounds/test_bounds": tuple(
-        f"test_tails_of_few_discrete_laplace_noises_far_out[{n}-1000.0]" for n in (3, 4, 12, 39)
-    ),
     "results/test_estimate": (
         "test_intervals_cover_every_entity_as_often_as_promised[discrete-gaussian]",
         "test_the_plug_in_and_its_stated_error[pos-threshold]",
