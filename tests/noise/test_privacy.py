@@ -6,7 +6,6 @@ that `calibration` implements. Neighbours differ by D: one count by 1 or 2, or t
 
 import json
 import math
-import re
 import sys
 from fractions import Fraction
 from functools import partial
@@ -92,7 +91,7 @@ def test_discrete_laplace_by_summation(epsilon, moves):
 
 
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES)
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-2), (4.0, 1e-9)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-2), (4.0, 1e-9), (60.0, 0.3), (1e-4, 1e-12)])
 def test_gaussian_noise_reaches_its_delta_and_no_more(epsilon, delta, sensitivity):
     """brentq stops at 1e-14 in log sigma; the log of delta moves by less than 1e3 of that here."""
     made = fp.Gaussian.from_epsilon(epsilon, delta, sensitivity)
@@ -155,19 +154,6 @@ def test_discrete_gaussian_keeps_its_delta_by_summation(epsilon, delta, moves, s
     assert 0.03 * delta < reached <= delta  # valid, and not by more than this conversion gives away
     # half the noise, as for a sensitivity that was forgotten, breaks the promise
     assert discrete_delta(fp.DiscreteGaussian(made.sigma / 2), epsilon, moves) > delta
-
-
-@pytest.mark.parametrize("sensitivity", SENSITIVITIES)
-@pytest.mark.parametrize("rho", [0.02, 0.5, 3.0])
-@pytest.mark.parametrize("kind", KINDS.values())
-def test_rho_of_all_four(kind, rho, sensitivity):
-    """Laplace pair: epsilon^2 / 2 = rho. Gaussian pair: D^2 / 2 sigma^2 = rho. Both: spread = D / sqrt(2 rho)."""
-    made = kind.from_rho(rho, sensitivity)
-    assert made.spread == near(sensitivity / math.sqrt(2 * rho), rel=1e-14)
-    assert kind.from_rho(rho).spread == near(1 / math.sqrt(2 * rho), rel=1e-14)
-    if kind in GAUSSIAN:
-        assert made.rho(sensitivity) == near(rho, rel=1e-14)
-        assert made.rho() == near(rho / sensitivity**2, rel=1e-14)
 
 
 def sharp_epsilon(rho, delta):
@@ -233,15 +219,6 @@ def test_zcdp_is_rounded_up():
         assert Fraction(d) ** 2 <= 2 * Fraction(kept) * Fraction(sigma) ** 2
         assert sigma == near(d / math.sqrt(2 * rho), rel=4e-16)
     assert (fp.Gaussian.from_rho(0.5).sigma, fp.Gaussian(1.0).rho()) == (1.0, 0.5)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(60.0, 0.3), (300.0, 0.9), (1e-4, 1e-12), (1e-3, 0.3)])
-def test_gaussian_noise_at_the_ends_of_the_scale(epsilon, delta):
-    """Sigma from 0.03 to 1e5: the search must widen its bracket both ways. The log of delta magnifies by < 1e4 here."""
-    sigma = fp.Gaussian.from_epsilon(epsilon, delta).sigma
-    assert gaussian_delta(sigma, epsilon, 1.0) == near(delta, rel=1e-9)
-    if epsilon > 1:
-        assert fp.Gaussian(sigma).epsilon(delta) == near(epsilon, rel=1e-10)
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.02])
@@ -391,23 +368,6 @@ def test_every_statement_of_a_promise(files, name, how, value, delta, sensitivit
     assert data["results"][0]["alpha"]["value"] == bias  # the audit was of this noise
 
 
-def test_the_page_of_an_audit_states_the_promise(files):
-    """Epsilon = 2/8 and the sensitivity; rho = 3^2/(2 6^2) of the Gaussian, whose epsilon goes with the delta."""
-    sigma = fp.Gaussian(6.0).epsilon(1e-4, 3.0)
-    for words, facts in (
-        (["--scale", 8, "--sensitivity", 2], {"Epsilon": 0.25, "Sensitivity": 2.0}),
-        (
-            ["--mechanism", "gaussian", "--sigma", 6, "--sensitivity", 3, "--delta", 1e-4],
-            {"Epsilon": sigma, "Delta": 1e-4, r"Rho \(zCDP\)": 0.125, "Sensitivity": 3.0},
-        ),
-    ):
-        said(files, "audit", files / "x.csv", *words, "--postprocess", "nonnegative", "--html", files / "page.html")
-        page = (files / "page.html").read_text()
-        for name, value in facts.items():
-            (told,) = re.findall(rf"<dt>{name}</dt>\s*<dd><data[^>]* value=\"([^\"]+)\"", page)
-            assert float(told) == pytest.approx(value, rel=1e-12)
-
-
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES)
 @pytest.mark.parametrize(
     ("name", "how", "value", "delta"),
@@ -473,14 +433,6 @@ def test_statements_that_are_none():
     assert Neighbours().epsilon(fp.Laplace(4.0)) == 0.25
     assert Neighbours().epsilon(fp.Gaussian(4.0)) is None
     assert mechanism_of("gaussian", epsilon=0.8, neighbours=Neighbours(1.0, 1e-4)).sigma > 1
-
-
-@pytest.mark.parametrize("kind", [fp.Laplace, fp.DiscreteLaplace])
-def test_a_pure_promise_is_of_epsilon_where_there_is_one(kind):
-    assert kind.from_promise(epsilon=0.5, rho=9.0, sensitivity=2.0) == kind.from_epsilon(0.5, 2.0)
-    assert kind.from_promise(rho=0.125, sensitivity=2.0) == kind.from_rho(0.125, 2.0) == kind.from_epsilon(0.5, 2.0)
-    with pytest.raises(ParameterError, match="epsilon"):
-        kind.from_promise()
 
 
 @pytest.mark.timeout(20)

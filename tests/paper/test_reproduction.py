@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import fairpost as fp
+import fairpost.paper
 from fairpost.accuracy import Estimate
 from fairpost.datasets import synthetic_districts
-from fairpost.paper import reproduce
 from support.commands import call
 from support.data import rows_or_skip
 from support.mechanisms import saipe
 
+reproduce = fairpost.paper.reproduce
 HERE = sys.modules["fairpost.paper.reproduce"]
 
 

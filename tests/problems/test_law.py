@@ -87,12 +87,6 @@ def test_above_and_at_least_differ_exactly_at_the_threshold_on_the_lattice(sign,
         assert found.zero[3] < 1e-15
 
 
-def test_percentages_of_whole_numbers_are_whole():
-    base = np.arange(0, 10000, 20.0)
-    law = Programme.from_toml('name = "t"\nshare = "none"\neligible = ["count >= 15 % of base"]\n')
-    assert (law.threshold(base) == np.arange(0, 1500, 3)).all()
-
-
 def test_truth_is_shares_of_weighted_counts():
     counts = fp.Counts([9, 12, 98, 700], weights=[2.0, 3.0, 1.0, 1.0], base=[300, 150, 640, 2500])
     law = Programme.named("title1-basic").on(counts)

@@ -432,11 +432,3 @@ def test_the_lines_of_a_page_find_its_numbers_under_hold_harmless(given, money):
     rows = json.loads(Path("a.json").read_text())["entities"]
     assert space["found"][0].shares.tolist() == [e["as_written_share"] for e in rows]
     assert space["found"][0].bias.error.tolist() == [e["as_written_estimated_bias_error"] for e in rows]
-    done = call("sweep", *FILE, "--spreads", 1, 2, "--points", 2, "--runs", 300, *both)
-    assert done.returncode == 0, done.stderr
-    exec(lines_of("a.html"), space)
-    points = json.loads(Path("a.json").read_text())["points"]
-    assert [p.alpha.value for p in space["curve"].points] == [p["alpha"]["value"] for p in points]
-    done = call("plan", *FILE, "--spreads", 1, 2, "--points", 2, "--runs", 300, "--max-loss", 1e6, "--any-error", *both)
-    assert done.returncode == 0, done.stderr
-    exec(lines_of("a.html"), space)

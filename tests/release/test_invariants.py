@@ -272,32 +272,6 @@ def test_options_are_not_left_aside(say, tmp_path):
     good(say(f"release --from-noisy {key} --postprocess baseline --ledger R --out B"))
 
 
-def test_weights_are_applied_anew_to_the_noise_that_is_kept(say, tmp_path):
-    good(say(f"budget create R {CREATE} --limit 1 --public w1 --public w2"))
-    words = "release d.csv --ledger R --epsilon 1/10 --postprocess baseline"
-    good(say(f"{words} --weight w1 --out A"))
-    good(say(f"{words} --weight w2 --out B"))
-    good(say(f"{words} --weight w1 --out A"))
-    assert Ledger.open("R").spent == Ledger.open("R").terms.limit / 10
-    shares = {n: np.loadtxt(tmp_path / n / "table.csv", delimiter=",", skiprows=1, usecols=1) for n in "AB"}
-    y = shares["A"] / shares["A"][3]  # with weights of 1 shares go like the noisy counts
-    assert shares["B"] == pytest.approx(y * [100, 1, 1, 1, 1] / np.sum(y * [100, 1, 1, 1, 1]))
-    for name, weight in (("A", "w1"), ("B", "w2")):
-        items = json.loads((tmp_path / name / "statement.json").read_text())["unprotected"]
-        assert f"the weight of the rows ({weight})" in [item["what"] for item in items]
-
-
-def test_what_was_filtered_is_said(say, tmp_path):
-    good(say(f"budget create R {CREATE} --limit 1 --public g"))
-    good(say('release d.csv --ledger R --epsilon 1/10 --where "g = y" --out o'))
-    table = json.loads((tmp_path / "o" / "statement.json").read_text())["table"]
-    assert table["rows"] == 3
-    assert table["entities"].endswith("; rows used: g = y")
-    (tmp_path / "gap.csv").write_text(TABLE.replace("c,500", "c,"))
-    done = say("release gap.csv --ledger R --epsilon 1/10 --out p")
-    assert (done.returncode, "every count must be present" in done.stderr) == (2, True)
-
-
 def test_what_is_charged_can_be_published(tmp_path, monkeypatch):
     """Losses from 1e-14 to 1e25: refused before the charge, or published; little noise only where it is accepted, and said."""
     drawing(monkeypatch, lambda law, n: np.zeros(n))

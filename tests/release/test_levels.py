@@ -11,9 +11,9 @@ import yaml
 from scipy.optimize import nnls
 
 import fairpost as fp
-from fairpost.errors import BudgetError, CountsError, FairpostError, ParameterError, UnsupportedError
+from fairpost.errors import CountsError, FairpostError, ParameterError, UnsupportedError
 from fairpost.hierarchy import Hierarchy, LevelNoise, Unclipped
-from fairpost.release import release_noisy, release_plan
+from fairpost.release import release_noisy
 from support.commands import call
 from support.places import FILES
 from support.releases import SCHEMA, TREE_RULES, drawing
@@ -347,25 +347,6 @@ def test_errors_of_the_reading_name_a_row_and_no_value(tmp_path):
     with pytest.raises(CountsError, match="every count"):
         fp.release(fp.Counts([0.5], ids=["010101"]), book, **WORDS)
     assert book.spent == 0
-
-
-def test_a_plan_of_levels_and_a_table_is_one_transaction(tmp_path):
-    book = ledger(tmp_path, limit="1")
-    pl.DataFrame({"id": IDS, "count": X}).write_csv(tmp_path / "blocks.csv")
-    (tmp_path / "towns.csv").write_text("id,count\nA,5\nB,70\n")
-    levels = {"rho": "3/4", "levels": "state:2,county:4,block:6", "split": SPLIT}
-    tables = [
-        {"name": "blocks", "file": tmp_path / "blocks.csv", **levels},
-        {"name": "towns", "file": tmp_path / "towns.csv"},
-    ]
-    with pytest.raises(BudgetError, match="asked 5/4"):
-        release_plan([tables[0], tables[1] | {"rho": "1/2"}], book, tmp_path / "o")
-    assert book.spent == 0
-    done = release_plan([tables[0], tables[1] | {"rho": "1/4"}], book, tmp_path / "o")
-    assert [d.fresh for d in done] == [True, True]
-    assert [d.statement["table"]["rows"] for d in done] == [12, 2]
-    assert book.spent == 1
-    assert len(done[0].statement["privacy"]["levels"]) == 3
 
 
 def test_a_statement_of_levels_is_audited_without_retyping(tmp_path):

@@ -62,15 +62,6 @@ def test_conventions_for_sums_at_or_below_zero_are_those_of_pos() -> None:
     np.testing.assert_allclose(without(z), fp.PoS(a)(z), atol=1e-14)
 
 
-def test_a_batch_is_its_rows_bit_for_bit() -> None:
-    """Threads only split the rows."""
-    rng = np.random.default_rng(2)
-    z = rng.lognormal(2.0, 1.5, 3000) + rng.laplace(scale=5.0, size=(40, 3000))
-    for rule in (Threshold(5.0), Threshold.ramp(4.5)):
-        pi = PosThreshold(rng.uniform(0.5, 2.0, 3000), threshold=rule)
-        np.testing.assert_array_equal(pi(z), np.array([pi(row) for row in z]))
-
-
 def test_errors_name_the_rule() -> None:
     with pytest.raises(errors.ParameterError, match="pos-threshold needs its threshold"):
         PosThreshold()([1.0, 2.0])
