@@ -6,8 +6,6 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fairpost as fp
 from fairpost import errors
@@ -144,11 +142,6 @@ def test_a_large_discrete_gaussian_takes_no_table():
 # -- calibration -------------------------------------------------------------------------------------------------
 
 
-@given(st.floats(0.01, 1.0), st.floats(1e-12, 1e-2))
-def test_analytic_gaussian_needs_less_noise_than_the_classic_rule(epsilon, delta):
-    assert fp.Gaussian.from_epsilon(epsilon, delta).sigma < fp.Gaussian.from_classic(epsilon, delta).sigma
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -157,10 +150,6 @@ def test_analytic_gaussian_needs_less_noise_than_the_classic_rule(epsilon, delta
         (lambda: fp.Laplace("ten"), "`scale` must be a number, got 'ten'"),
         (lambda: fp.Gaussian(-1.0), "`sigma` must be > 0 and finite, got -1.0"),
         (lambda: fp.Gaussian(np.inf), "`sigma` must be > 0 and finite, got inf"),
-        (lambda: fp.Laplace.from_epsilon(-0.1), "`epsilon` must be > 0 and finite, got -0.1"),
-        (lambda: fp.Laplace.from_epsilon(1.0, 0.0), "`sensitivity` must be > 0"),
-        (lambda: fp.Gaussian.from_epsilon(1.0, 1.0), "`delta` must be below 1, got 1.0"),
-        (lambda: fp.Gaussian.from_epsilon(1.0, 0.0), "`delta` must be > 0"),
         (lambda: fp.DiscreteGaussian.from_rho(0.0), "`rho` must be > 0"),
         (lambda: fp.Stream(-1), "`seed` must be a whole number"),
         (lambda: fp.Stream(1, 2**64), "`run` must be a whole number"),

@@ -368,49 +368,6 @@ def test_every_statement_of_a_promise(files, name, how, value, delta, sensitivit
     assert data["results"][0]["alpha"]["value"] == bias  # the audit was of this noise
 
 
-@pytest.mark.parametrize("sensitivity", SENSITIVITIES)
-@pytest.mark.parametrize(
-    ("name", "how", "value", "delta"),
-    [("laplace", "epsilon", 0.8, None), ("discrete-gaussian", "rho", 0.05, 1e-4), ("gaussian", "sigma", 7.0, 1e-4)],
-)
-def test_allocate_states_the_promise(files, name, how, value, delta, sensitivity):
-    words = [
-        "--mechanism",
-        name,
-        f"--{how}",
-        value,
-        "--sensitivity",
-        sensitivity,
-        *(["--delta", delta] if delta else []),
-    ]
-    data = said(files, "allocate", files / "x.csv", *words, "--postprocess", "baseline", "--replicates", 2)
-    agrees(data["mechanism"], expected(name, how, value, delta, sensitivity), name, sensitivity)
-
-
-@pytest.mark.parametrize("sensitivity", SENSITIVITIES)
-@pytest.mark.parametrize("command", ["sweep", "plan"])
-@pytest.mark.parametrize("name", KINDS)
-def test_levels_of_epsilon_and_their_noise(files, name, command, sensitivity):
-    delta = None if "laplace" in name else 1e-4
-    own = "scale" if "laplace" in name else "sigma"
-    words = ["--mechanism", name, "--sensitivity", sensitivity, "--points", 2, "--postprocess", "nonnegative"]
-    words += ["--delta", delta] if delta else []
-    words += ["--max-alpha", 1e9] if command == "plan" else []
-
-    def points(*more):
-        data = said(files, command, files / "x.csv", *words, *more)
-        return data["points"] if command == "sweep" else data["plans"][0]["curve"]
-
-    low, high = points("--epsilons", 0.8, 1.6)[::-1]
-    want = expected(name, "epsilon", 0.8, delta, sensitivity)["spread"]
-    assert low["mechanism"][own] == near(want, rel=1e-8)
-    assert low["epsilon"] == near(0.8, rel=1e-9)
-    assert high["epsilon"] == near(1.6, rel=1e-9)
-    one, two = points("--spreads", 5, 7)
-    assert [one["mechanism"][own], two["mechanism"][own]] == [5.0, 7.0]
-    assert two["epsilon"] == near(float(expected(name, own, 7.0, delta, sensitivity)["epsilon"]), rel=1e-7)
-
-
 def test_statements_that_are_none():
     cases = [
         (

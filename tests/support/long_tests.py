@@ -37,10 +37,10 @@ LONG = {
     "house/test_docs": tuple(
         f"test_python_examples_run_and_print_what_is_shown[{page}.md]" for page in ("api", "hierarchies")
     ),
-    "fuzz/test_inputs": ("test_nothing_breaks[option sets-16]",),
+    "fuzz/test_inputs": ("test_nothing_breaks[option sets-16]", "test_nothing_breaks[binary files-12]"),
     "fuzz/test_answers": tuple(f"test_every_answer_lies_within_its_stated_accuracy[{part}]" for part in (0, 1, 3)),
     "engines/test_magnitudes": ("test_inside_the_meant_magnitudes_there_is_an_answer_or_a_refusal",),
-    "io/test_any_bytes": ("test_a_million_rows", "test_damaged_parquet_and_workbooks"),
+    "io/test_any_bytes": ("test_a_million_rows",),
     "cli/test_commands": (
         "test_ctrl_c_ends_with_the_intervals_reached_and_the_same_command_goes_on",
         "test_a_closed_pipe_is_no_traceback",
