@@ -17,14 +17,7 @@ import pytest
 
 import fairpost as fp
 from fairpost.errors import CountsError, InputError, ParameterError
-from fairpost.io import (
-    read_column,
-    read_counts,
-    read_group_budgets,
-    read_leaves,
-    read_programme,
-    read_rows,
-)
+from fairpost.io import read_column, read_counts, read_group_budgets, read_leaves, read_programme, read_rows
 from fairpost.io.tables import read_labels
 from support.tables import DISTRICTS, fixed, parquet, put, xls
 from support.workbooks import xlsx
@@ -550,11 +543,7 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     # workbooks
     (xlsx(data=[]), ": the sheet must have a header and at least one row, got blank cells only", XLSX),
     (sheet(), ": there must be at least one row below row 1 with the names, got none", XLSX),
-    (
-        sheet(["a", 1]),
-        ": the header must be a row of the sheet (2 rows), got 9",
-        XLSX | {"header": 9},
-    ),
+    (sheet(["a", 1]), ": the header must be a row of the sheet (2 rows), got 9", XLSX | {"header": 9}),
     (
         xlsx(data=[*TITLED[:5], [], [None, "c", "C", -1, "x"]]),
         ", row 7, column 'Count': every count must be at least 0, got -1.0",
@@ -666,10 +655,7 @@ def test_bad_rows_of_data_frames():
 
 
 def test_nothing_that_is_given_is_left_aside(tmp_path):
-    text, book = (
-        put(tmp_path, "a.csv", "id,count\na,1\n"),
-        put(tmp_path, "a.xlsx", sheet(["a", 1])),
-    )
+    text, book = (put(tmp_path, "a.csv", "id,count\na,1\n"), put(tmp_path, "a.xlsx", sheet(["a", 1])))
     columns, frame = put(tmp_path, "a.parquet", ONE), pl.DataFrame({"id": ["a"], "count": [1]})
     saipe = {"format": "saipe"}
     for source, name, options in (

@@ -81,12 +81,7 @@ def test_neg_log_is_within_two_ulp() -> None:
     root = math.sqrt(0.5)
     special = [1.0, 0.5, 2.0**-64, root, np.nextafter(root, 0), np.nextafter(1.0, 0), 2.0**-1022, 1e308]
     x = np.concatenate(
-        [
-            2.0 ** (-64 * rng.random(4000)),
-            rng.uniform(0.6, 1, 4000),
-            1 - 2.0 ** (-53 * rng.random(2000)),
-            special,
-        ]
+        [2.0 ** (-64 * rng.random(4000)), rng.uniform(0.6, 1, 4000), 1 - 2.0 ** (-53 * rng.random(2000)), special]
     )
     value = np.empty_like(x)
     _logs(x, value)

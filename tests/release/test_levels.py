@@ -189,28 +189,6 @@ def test_sigmas_that_are_typed_are_charged_as_they_are_typed(tmp_path):
         assert all(Fraction(level["scale"]) >= Fraction(s) for level, s in zip(levels, typed, strict=True))
 
 
-def test_one_charge_and_one_noise_for_a_request(tmp_path):
-    book = ledger(tmp_path, **keeping("all"))
-    first = fp.release(BLOCKS, book, **WORDS, round=True, out=tmp_path / "a")
-    assert [e.kind for e in book.entries()] == ["open", "rows", "charge", "done"]
-    same = fp.release(
-        BLOCKS, str(book.path), **WORDS | {"rho": "0.5", "split": "0.1,.4,.5"}, round=True, out=tmp_path / "b"
-    )
-    assert not same.fresh
-    assert same.table.equals(first.table)
-    assert (tmp_path / "a" / "statement.json").read_bytes() == (tmp_path / "b" / "statement.json").read_bytes()
-    other = fp.release(BLOCKS, book, **WORDS, postprocess="top-down", total=TOTAL, out=tmp_path / "c")
-    free = release_noisy(first.key, book, postprocess="top-down", total=TOTAL)
-    assert other.table.equals(free.table)
-    assert free.table["noisy_count"].to_list()[1:] == first.table["noisy_count"].to_list()[1:]
-    assert release_noisy(first.key, book).statement["postprocessing"][0]["rule"] == "blue-down"
-    assert book.spent == Fraction(1, 2)
-    second = fp.release(BLOCKS, book, **WORDS, again="second")
-    assert second.fresh
-    assert second.table["noisy_count"].to_list() != first.table["noisy_count"].to_list()
-    assert book.spent == 1
-
-
 def test_what_the_key_depends_on(tmp_path):
     """Every change of what the noise depends on is another request; the name, the rule and the total are not."""
     book = ledger(tmp_path, limit="99", **keeping(exact="county", smallest_part=2) | {"rows": {"id": IDS}})

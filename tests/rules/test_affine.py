@@ -47,14 +47,8 @@ def systems():
         "one entity": (np.array([[2.0]]), np.array([3.0])),
         "one sum": (np.ones((1, 6)), np.array([0.0, 0.0, 1.0, 2.0, 7.0, 40.0])),
         "no rows": (np.zeros((0, 4)), np.array([1.0, 0.0, 2.0, 3.0])),
-        "empty rows": (
-            np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]),
-            np.array([4.0, 1.0, 2.0]),
-        ),
-        "duplicate rows": (
-            np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [2.0, 2.0, 0.0]]),
-            np.array([4.0, 0.0, 2.0]),
-        ),
+        "empty rows": (np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), np.array([4.0, 1.0, 2.0])),
+        "duplicate rows": (np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [2.0, 2.0, 0.0]]), np.array([4.0, 0.0, 2.0])),
         "pinned": (np.eye(4), np.array([1.0, 0.0, 2.0, 3.0])),
         "nested levels": (tree.membership(), x),
         "measured nodes": (tree.over_nodes(x.sum())[0], tree.expand(x)),
@@ -281,37 +275,17 @@ def test_sparse_and_dense_matrices_say_the_same():
 # ------------------------------------------------------------------ no solution
 
 CONTRADICTIONS = {
-    "empty row": (
-        [[1, 1], [0, 0]],
-        [1, 2],
-        r"no v satisfies .* row 1 of A is empty, b\[1\] must be 0, got 2",
-    ),
-    "duplicate": (
-        [[1, 1], [1, 1]],
-        [1, 2],
-        r"no v satisfies .* row 0 .* row 1 gives coefficients 0 .* and -1 ",
-    ),
+    "empty row": ([[1, 1], [0, 0]], [1, 2], r"no v satisfies .* row 1 of A is empty, b\[1\] must be 0, got 2"),
+    "duplicate": ([[1, 1], [1, 1]], [1, 2], r"no v satisfies .* row 0 .* row 1 gives coefficients 0 .* and -1 "),
     "levels": (
         [[1, 1, 1], [1, 0, 0], [0, 1, 1]],
         [9, 2, 8],
         r"no v satisfies .* row 0 .* row 1 .* row 2 gives coefficients 0 ",
     ),
-    "sign": (
-        [[1, 1]],
-        [-2],
-        r"no v >= 0 satisfies .*: 1 x row 0 gives coefficients >= 0 on the left and -2 ",
-    ),
-    "part above whole": (
-        [[1, 1, 1], [1, 1, 0]],
-        [5, 6],
-        r"no v >= 0 .* 1 x row 0 \+ -1 x row 1 .* and -1 on",
-    ),
+    "sign": ([[1, 1]], [-2], r"no v >= 0 satisfies .*: 1 x row 0 gives coefficients >= 0 on the left and -2 "),
+    "part above whole": ([[1, 1, 1], [1, 1, 0]], [5, 6], r"no v >= 0 .* 1 x row 0 \+ -1 x row 1 .* and -1 on"),
     "difference": ([[1, 1], [1, -1]], [1, 2], r"no v >= 0 .* 1 x row 0 \+ -1 x row 1 .* and -1 on"),
-    "combination": (
-        [[1, 1, 1], [1, 1, 0], [1, 0, 1]],
-        [5, 4, 0],
-        r"-1 x row 0 \+ 1 x row 1 \+ 1 x row 2 .* and -1 on",
-    ),
+    "combination": ([[1, 1, 1], [1, 1, 0], [1, 0, 1]], [5, 4, 0], r"-1 x row 0 \+ 1 x row 1 \+ 1 x row 2 .* and -1 on"),
 }
 
 

@@ -16,10 +16,7 @@ from support.counts_csv import refused
 
 
 @settings(max_examples=60)
-@given(
-    st.lists(st.lists(st.floats(0, 1000), min_size=1, max_size=6), min_size=1, max_size=4),
-    st.integers(0, 10**6),
-)
+@given(st.lists(st.lists(st.floats(0, 1000), min_size=1, max_size=6), min_size=1, max_size=4), st.integers(0, 10**6))
 def test_rounding_keeps_every_total_and_moves_nobody_by_one(parts, seed):
     values = np.concatenate([[*part[:-1], part[-1] + math.ceil(sum(part)) - sum(part)] for part in parts])
     labels = [f"g{k}" for k, part in enumerate(parts) for _ in part]
