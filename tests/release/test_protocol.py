@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -36,6 +37,7 @@ from support.releases import (
     TOTAL,
     TOWNS,
     YEARBOOK,
+    drawing,
     impatient,
     ledger,
     quick,
@@ -116,6 +118,8 @@ def test_another_rule_on_the_same_noise_is_free(tmp_path):
     assert not book.verify(texts).problems
     with pytest.raises(InputError, match="0 begin with"):
         release_noisy("0123456789abcdef", book)
+    with pytest.raises(ParameterError, match="PublicTotal or None"):
+        release_noisy(first.key, book, total="exact")
     with pytest.raises(InputError, match="hexadecimal"):
         release_noisy("../../etc", book)
 
@@ -552,6 +556,21 @@ def test_the_published_schema_is_that_of_the_type(request):
     if request.config.getoption("--update"):
         docs.write_text(made, encoding="utf-8")
     assert docs.read_text(encoding="utf-8") == made
+
+
+def test_rounding_is_drawn_with_the_noise_kept_with_it_and_without_bias(tmp_path, monkeypatch):
+    """40 releases of the same noisy counts: each is a coin between two neighbours, sd at most 1/2, so 5 sigma is 0.4."""
+    moved = np.array([3, -9, 1, 0, 7, -2])
+    drawing(monkeypatch, add=lambda x, law, sampler: x + moved)
+    book = ledger(tmp_path, limit="9")
+    made = [fp.release(TOWNS, book, epsilon="1/10", round=True, again=str(k)) for k in range(40)]
+    rounded = np.array([done.table["count"].to_list() for done in made])
+    exact = fp.project_simplex(TOWNS.values + moved, 1085)
+    assert (rounded.sum(axis=1) == 1085).all()
+    assert np.abs(rounded - exact).max() < 1
+    assert np.abs(rounded.mean(axis=0) - exact).max() < 0.4
+    assert len(np.unique(rounded, axis=0)) > 3
+    assert release_noisy(made[0].key, book, round=True).table.equals(made[0].table)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the system which descriptors are open")
