@@ -287,7 +287,7 @@ def test_the_table_of_audits_has_a_column_for_what_each_knows_and_is_read_back(t
     rows = list(csv.DictReader(io.StringIO(text)))
     parts = ["bias", "half_width", "accuracy", "standard_deviation", "zero"]
     due, drawn = ["relative_bias", "relative_half_width"], [*parts[:3], "standard_error", *parts[3:]]
-    tail = [f"simplex_{p}" for p in [*drawn, *due]] + [f"pos_{p}" for p in [*parts, "money", *due]]
+    tail = [f"simplex_{p}" for p in [*drawn, *due]] + [f"pos_{p}" for p in [*parts, "bias_money", *due]]
     tail += [f"pos_threshold_{p}" for p in [*parts, *due]]
     assert list(rows[0]) == ["id", "count", "weight", "group", "true_count", "true_share", *tail, "confidential"]
     assert {row["confidential"] for row in rows} == {"computed from true counts"}
@@ -297,7 +297,7 @@ def test_the_table_of_audits_has_a_column_for_what_each_knows_and_is_read_back(t
         numbers = {"bias": result.bias, "half_width": result.half_width, "standard_deviation": result.deviation}
         for part, values in (numbers | {"zero": result.zero}).items():
             assert [float(row[f"{name}_{part}"]) for row in rows] == values.tolist()
-    assert [float(row["pos_money"]) for row in rows] == results[1].money.tolist()
+    assert [float(row["pos_bias_money"]) for row in rows] == results[1].money.tolist()
     assert [float(row["true_share"]) for row in rows] == results[1].truth.tolist()
     sample = results[0].sample
     assert [float(row["simplex_standard_error"]) for row in rows] == sample.standard_error.tolist()
