@@ -6,6 +6,7 @@ The noise is that of a generator that starts anew for each release, so two relea
 import csv
 import io
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +15,9 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.cli import main
-from fairpost.cli.main import COMMANDS
-from fairpost.release import noise, protocol, selftest
-from fairpost.release.chain import FILES
+from fairpost.cli.main import COMMANDS, main
 from support.commands import call
-from support.releases import quick
+from support.releases import FILES, drawing
 from support.workbooks import xlsx
 
 TRUE = """id,name,count,other,weight,price,group,region,t
@@ -49,8 +47,7 @@ def columns_alone(*names):
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
-    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    drawing(monkeypatch)
     Path("true.csv").write_text(TRUE)
     Path("true.tsv").write_text(TRUE.replace(",", "\t"))
     Path("rows.csv").write_text(columns_alone("id", "group"))
@@ -332,10 +329,10 @@ def dry_run(go):
 def self_test(go):
     """Asked in `release/test_noise.py`; here that it is asked for, and of how many draws."""
     seen = []
-    go.place.setattr(selftest, "run", lambda draws: seen.append(draws) or [])
+    go.place.setattr(sys.modules["fairpost.release.selftest"], "run", lambda draws: seen.append(draws) or [])
     assert call("release", "--self-test").returncode == 0
     assert call("release", "--self-test", "--draws", 20_000).returncode == 0
-    assert seen == [selftest.DRAWS, 20_000]
+    assert seen == [200_000, 20_000]
     assert call("release", "--draws", 20_000).returncode == 2
 
 

@@ -21,7 +21,8 @@ def attacked(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "cases"), [("text files", 150), ("workbooks", 6), ("checkpoints", 40), ("option sets", 16)]
+    ("name", "cases"),
+    [("text files", 150), ("binary files", 12), ("workbooks", 6), ("checkpoints", 40), ("option sets", 16)],
 )
 def test_nothing_breaks(attacked, name, cases):
     counts, bad = attacked.attack(name, 11, 0, cases, math.inf)  # kernels may have to be compiled first

@@ -152,10 +152,7 @@ def test_printing_files_and_clock_stay_out_of_the_mathematics():
             "compiled",
             "whole",
             "__main__",
-        ) or path.name in (
-            "checkpoint.py",
-            "executors.py",
-        ):
+        ) or path.name in ("checkpoint.py", "executors.py"):
             continue
         calls = {n.func.id for n in nodes(path) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert not calls & {"print", "open", "input"}, path

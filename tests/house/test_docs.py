@@ -15,8 +15,7 @@ from click.testing import CliRunner
 
 import fairpost as fp
 import fairpost.io
-from fairpost.cli import main
-from fairpost.cli.main import COMMANDS
+from fairpost.cli.main import COMMANDS, main
 from support.places import ROOT
 
 DOCS = ROOT / "docs"

@@ -1,7 +1,6 @@
 """Any bytes are read or refused in one line, long and damaged files too; what other programs write is read back."""
 
 import csv
-import gzip
 import random
 
 import numpy as np
@@ -12,13 +11,7 @@ from hypothesis import strategies as st
 
 from fairpost.errors import CountsError, InputError
 from fairpost.io import read_counts, read_rows
-from support.tables import DISTRICTS, parquet, put, xls
-from support.workbooks import xlsx
-
-CSV = "id,count,weight,group\n0100,5,1.5,x\n02,0,2,x\nä b,7.25,1,y\n"
-NAMES = ["f.csv", "f.tsv", "f.csv.gz", "f.txt", "f.dat.gz"]
-PIECES = ["id", "count", "group", "weight", ",", "\t", ";", "\n", "\r\n", "\r", '"', '""', "\ufeff", "1", "-2", "1,234"]
-pieces = st.sampled_from([*PIECES, "é", "\0", " ", "nan", "\u2028"])
+from support.tables import put
 
 
 def outcome(path, **options):
@@ -40,20 +33,6 @@ def outcome(path, **options):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
-
-
-@settings(max_examples=80)
-@given(st.binary(max_size=200), st.sampled_from(NAMES))
-def test_random_bytes(folder, data, name):
-    outcome(put(folder, name, data), format="saipe" if "." + name.split(".")[1] in (".txt", ".dat") else None)
-
-
-@settings(max_examples=150)
-@given(st.lists(pieces, max_size=30).map("".join), st.booleans(), st.sampled_from(["utf-8", "utf-16", "utf-8-sig"]))
-def test_random_text(folder, text, headed, encoding):
-    data = (("id,count\n" if headed else "") + text).encode(encoding)
-    outcome(put(folder, "t.csv", data))
-    outcome(put(folder, "t.tsv", data.replace(b",", b"\t")), id=None)
 
 
 @settings(max_examples=60)
@@ -88,30 +67,6 @@ def test_many_line_breaks_inside_fields(tmp_path):
         CountsError, match=rf"a.csv, line {line}, column 'count': every count must be at least 0, got '-1'"
     ):
         read_counts(tmp_path / "a.csv")
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 255))
-def test_damaged_gzip(folder, cut, place, byte):
-    packed = bytearray(gzip.compress(CSV.encode() + b"z,1,1,q\n" * 3))
-    packed[place % len(packed)] = byte
-    outcome(put(folder, "g.csv.gz", bytes(packed)))
-    outcome(put(folder, "g.csv.gz", bytes(packed[: cut % len(packed)])))
-
-
-@pytest.mark.parametrize("name", ["p.parquet", "p.xls", "p.xlsx"])
-def test_damaged_parquet_and_workbooks(folder, name):
-    rng, rows = random.Random(5), [["id", "count"], *([f"a{i}", i] for i in range(50))]
-    good = {
-        "p.parquet": parquet({"id": [f"a{i}" for i in range(50)], "count": range(50)}),
-        "p.xls": xls(DISTRICTS),
-        "p.xlsx": xlsx(data=rows),
-    }[name]
-    for changes in (1, 5, 50):  # each starts two processes
-        data = bytearray(good)
-        for _ in range(changes):
-            data[rng.randrange(8, len(data) - 8)] = rng.randrange(256)
-        outcome(put(folder, name, bytes(data)), format="saipe" if name == "p.xls" else None)
 
 
 @settings(max_examples=100)

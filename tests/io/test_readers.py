@@ -17,14 +17,7 @@ import pytest
 
 import fairpost as fp
 from fairpost.errors import CountsError, InputError, ParameterError
-from fairpost.io import (
-    read_column,
-    read_counts,
-    read_group_budgets,
-    read_leaves,
-    read_programme,
-    read_rows,
-)
+from fairpost.io import read_column, read_counts, read_group_budgets, read_leaves, read_programme, read_rows
 from fairpost.io.tables import read_labels
 from support.tables import DISTRICTS, fixed, parquet, put, xls
 from support.workbooks import xlsx
@@ -459,13 +452,10 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     # other columns
     ("id,count\na,1e16\n", ", line 2, column 'count': every count must be from 0 to 2**53, got '1e16'"),
     ("id,count,weight\na,1,0\n", ", line 2, column 'weight': every weight must be above 0, got '0'"),
-    ("id,count,weight\na,1,1\nb,1,-2\n", ", line 3, column 'weight': every weight must be above 0, got '-2'"),
     ("id,count,weight\na,1,\n", ", line 2, column 'weight': every weight must be present, got a missing one"),
     ("id,count\na,1\n ,2\n", ", line 3, column 'id': every id must be present, got a missing one"),
-    ("id,count\n01,1\n1,2\n 01 ,3\n", ", lines 2 and 4, column 'id': ids must be unique, got '01' twice"),
     ('id,count\n"a\nb",1\nc,2\n"a\nb",1\n', r", lines 2 and 5, column 'id': ids must be unique, got 'a\nb' twice"),
     ("id,count,group\na,1,x\nb,2,\n", ", line 3, column 'group': every group must be present, got a missing one"),
-    ("id,count\na,nan\n", ", line 2, column 'count': every count must be finite, got 'nan'", N),
     (
         "id,count,group,t\na,-1,x,3\nb,1,y,5\nc,1,x,4\n",
         f", line 4, column 't': {TOTALS} the group 'x', got 4.0 after 3.0",
@@ -480,27 +470,18 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     ),
     ("lea,count\na,1\n", ": the id column must be one of 'lea', 'count', got 'id' (name it with --id)"),
     (",".join(f"c{i}" for i in range(30)) + "\n" + "," * 29, "...'c19' and 10 more, got 'id'..."),
-    ("id|count\na|1\n", "...the header has no comma but a pipe: give --delimiter pipe", {"format": "csv"}),
     (
         "id\tcount\na\t1\n",
         "...got 'id' (name it with --id); the header has no comma but a tab: give --format tsv",
         {"format": "csv"},
     ),
     ("id,count\na,1\n", "...the header has no tab but a comma: give --format csv", TABS | {"format": "tsv"}),
-    ("id;count\na;1\n", "...must be one of 'id;count', got 'id'...", TABS | {"format": "tsv"}),
-    ("id,count|x\na,1|2\n", ": the count column must be one of..."),
-    ("Id,Count,COUNT\na,1,2\n", ": a column must be named as it is spelled, got 'count' for 'Count', 'COUNT'"),
     (
         "leaid,poor_5_17,pop_5_17\na,1,2\n",
         "...got 'poor_5-17' (did you mean 'poor_5_17' or 'pop_5_17'? name it with --count)",
         {"id": "leaid", "count": "poor_5-17"},
     ),
     (LINES[0] + b"\nx\n", "...; the header has one column (a SAIPE file? --format saipe)", TXT),
-    (
-        parquet({"id": ["a"], "n": [1]}),
-        ": the count column must be one of 'id', 'n', got 'count' (name it with --count)",
-        PARQUET,
-    ),
     (
         parquet({"id": ["a", "b"], "count": [1, None]}),
         ", row 2, column 'count': every count must be present, got a missing one",
@@ -513,15 +494,12 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     *((header, NO_ROW) for header in ("id,count", "id,count\n", "id,count\r\n\r\n")),
     ("id,count\na,1\nb\n", f", line 3: {RAGGED} 1"),
     ('id,count\n"a\n,\nb",1\nb,2,3\n', f", line 5: {RAGGED} 3"),
-    ("id,count\na,1,234\nb\n", f", line 2: {RAGGED} 3"),
     ("id,count\na,1\n\nb,2\n", ", line 3: a table must have no blank line inside, got one"),
     ("id,co\runt\na,1\n", ": the count column must be one of 'id', 'co unt', got 'count'..."),
     ("id,count,count\na,1,2\n", ", line 1: column names must be unique, got 'count' twice"),
     ('id,count\na,1\nb"c,2\n', f", line 3: {QUOTES}"),
-    ('id,count\n"b"c,2\n', f", line 2: {QUOTES}"),
     ('id,count\na,1\n"b,2\nc,3\n', ", line 3: a quoted field must be closed, got one that is open to the end"),
     (b"id,count\na,1\n\0b,2\n", ", line 3: text must not hold the byte 0, got one (a binary file?)"),
-    (b"\xff\xfea\x00b", ": must be UTF-16, as its first bytes say, got text that is not..."),
     (
         "id,count\nÉvry,1\n".encode() + b"\xe9x,2\n",
         ", line 3: text must be UTF-8 or Latin-1 throughout, got the byte 0xe9 beside UTF-8 in line 2",
@@ -535,17 +513,8 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
         ", line 1: it must be clear what stands between the fields, got comma and pipe (--delimiter comma|pipe; columns: 'id|n;id', 'n')",
         TXT | {"count": "n"},
     ),
-    (
-        "id,n;m\n1,2;3",
-        ", line 1: it must be clear what stands between the fields, got comma and semicolon...",
-        TXT | {"count": "m"},
-    ),
-    ("id,n;m\n1,2;3,4", ": the id column must be one of 'id,n', 'm', got 'id'...", TXT | {"count": "m"}),
     # decimal marks
     ("id;count\na;1,234\n", ", line 2, column 'count': every count " + UNCLEAR.format("1,234"), N),
-    ("id;count\na;12\nb;-123,456\n", ", line 3, column 'count': every count " + UNCLEAR.format("-123,456"), N),
-    ("id;count\na;1.234\n", ", line 2, column 'count': every count " + UNCLEAR.format("1.234"), N),
-    ("id\tcount\na\t1,234\n", ", line 2, column 'count': every count " + UNCLEAR.format("1,234"), TABS | N),
     (
         "id;count;weight\na;1,5;1\nb;2;0.5\n",
         ", line 3, column 'weight': numbers must have one decimal mark in the whole table, "
@@ -567,7 +536,6 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     (CSV, ": must be gzip data, as its name says, got a file that begins with b'id,c'", GZ),
     (PACKED[:40], ": the gzip data must be complete, got a truncated file", GZ),
     (PACKED[:-6] + bytes([PACKED[-6] ^ 1]) + PACKED[-5:], ": the gzip data must be whole, got a damaged file...", GZ),
-    (b"", "...got an empty file", GZ),
     (PACKED, ": must be CSV text, got gzip data (its name should end in .gz)"),
     (ONE, ": must be CSV text, got Parquet"),
     (b"PK\x03\x04", ": must be TSV text, got a zip archive or an Excel workbook", TABS),
@@ -575,36 +543,7 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     # workbooks
     (xlsx(data=[]), ": the sheet must have a header and at least one row, got blank cells only", XLSX),
     (sheet(), ": there must be at least one row below row 1 with the names, got none", XLSX),
-    (
-        xlsx(data=[["id", "count", "count"], ["a", 1, 1]]),
-        ", row 1: column names must be unique, got 'count' twice",
-        XLSX,
-    ),
-    (
-        xlsx(data=[["id", "n"], ["a", 1]]),
-        ": the count column must be one of 'id', 'n', got 'count' (name it with --count)",
-        XLSX,
-    ),
-    (
-        sheet(["a", 1]),
-        ": the header must be a row of the sheet (2 rows), got 9",
-        XLSX | {"header": 9},
-    ),
-    (
-        sheet(["a", None]),
-        ", row 2, column 'count': every count must be present, got a missing one",
-        XLSX,
-    ),
-    (
-        sheet(["a", "n/a"], ["b", 2]),
-        ", row 2, column 'count': every count must be a number, got 'n/a'",
-        XLSX,
-    ),
-    (
-        sheet(["a", "1,234"]),
-        ", row 2, column 'count': every count " + UNCLEAR.format("1,234"),
-        XLSX,
-    ),
+    (sheet(["a", 1]), ": the header must be a row of the sheet (2 rows), got 9", XLSX | {"header": 9}),
     (
         xlsx(data=[*TITLED[:5], [], [None, "c", "C", -1, "x"]]),
         ", row 7, column 'Count': every count must be at least 0, got -1.0",
@@ -628,13 +567,7 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
         ": some row must fulfil --where 'variable=pour', got none of 6 (did you mean 'poor'? the column has 'poor', 'all')",
         {"where": "variable=pour"},
     ),
-    (
-        LONG,
-        ": some row must fulfil --where \"variable=__import__('os')\", got none of 6...",
-        {"where": "variable=__import__('os')"},
-    ),
     ("id,count\na,\nb,x\n", ", line 3, column 'count': every count must be a number, got 'x'", {"drop_missing": True}),
-    ("id,count\na,\n", ": some row must have all it needs (id, count), got none of 1", {"drop_missing": True}),
     # SAIPE
     *(
         (b"\n".join([*LINES[:2], change.rstrip(), *LINES[3:]]), f", line 3{LAYOUT}", TXT | S)
@@ -648,11 +581,6 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
     (CSV, f", line 1{LAYOUT}", TXT | S),
     (b"\r\n", ": there must be at least one school district, got none", TXT | S),
     (
-        fixed([("00", "00000", "United States", 1, 1, 1)]),
-        ": there must be at least one school district, got none",
-        TXT | S,
-    ),
-    (
         b"\n".join([b"", LINES[0], LINES[1][:107] + b"." + LINES[1][108:]]).replace(b"14934.", b"     ."),
         ", line 3, column 'poor_5_17': every count must be a number, got '.'",
         TXT | S,
@@ -662,21 +590,10 @@ REFUSED = [  # content, the error after the file's name (... stands for more), h
         ", lines 1 and 6, column 'leaid': ids must be unique, got '0100190' twice",
         TXT | S,
     ),
-    (
-        fixed(DISTRICTS),
-        ": the count column must be one of 'leaid', 'state', 'name', 'pop', 'pop_5_17', 'poor_5_17', got 'poor'...",
-        TXT | S | {"count": "poor"},
-    ),
-    (fixed(DISTRICTS), ": the weight column must be one of 'leaid'...", TXT | S | {"weight": "weight"}),
     (xls(DISTRICTS), "...got an old Excel workbook", TXT | S),
     (
         xls([*DISTRICTS, ("99", "x", "Nowhere", 1, 1, 1)]),
         ", row 9: every district must have a state code of 2 digits and an id of 5, got '99' and 'x'",
-        {"file": "a.xls"} | S,
-    ),
-    (
-        xls([*DISTRICTS, ("35", "00001", "Nowhere", 1, 1, "")]),
-        ", row 9, column 'poor_5_17': every count must be present, got a missing one",
         {"file": "a.xls"} | S,
     ),
     (fixed(DISTRICTS), BOOK, {"file": "a.xls"} | S),
@@ -738,10 +655,7 @@ def test_bad_rows_of_data_frames():
 
 
 def test_nothing_that_is_given_is_left_aside(tmp_path):
-    text, book = (
-        put(tmp_path, "a.csv", "id,count\na,1\n"),
-        put(tmp_path, "a.xlsx", sheet(["a", 1])),
-    )
+    text, book = (put(tmp_path, "a.csv", "id,count\na,1\n"), put(tmp_path, "a.xlsx", sheet(["a", 1])))
     columns, frame = put(tmp_path, "a.parquet", ONE), pl.DataFrame({"id": ["a"], "count": [1]})
     saipe = {"format": "saipe"}
     for source, name, options in (

@@ -6,8 +6,6 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fairpost as fp
 from fairpost import errors
@@ -44,21 +42,6 @@ def test_partial_transforms_against_quadrature(name, k):
             got = float(mechanism.upper(c, s, k))
             assert got == pytest.approx(exact, rel=1e-13, abs=0.0), (c, s)
             assert mechanism.lower(-c, -s, k) * (-1) ** k == pytest.approx(got, rel=1e-15, abs=0.0)
-
-
-@pytest.mark.parametrize("name", DISCRETE)
-@pytest.mark.parametrize("k", [0, 1, 2])
-def test_partial_transforms_of_discrete_noise_against_sums(name, k):
-    mechanism = DISCRETE[name]
-    points = np.arange(-400, 401)
-    mass = mechanism.density(points)
-    for c in (-30.5, -30.0, -3.0, 0.0, 2.2, 11.0, -390.0):
-        for s in (0.0, -0.3, -2.0):
-            for above, got in ((True, mechanism.upper(c, s, k)), (False, mechanism.lower(c, -s, k))):
-                side = points > c if above else points <= c
-                u = points[side] - c
-                terms = u**k * np.exp((s if above else -s) * u) * mass[side]
-                assert abs(got - terms.sum()) <= 1e-12 * np.abs(terms).sum() + 1e-40
 
 
 @pytest.mark.parametrize("name", DISCRETE)
@@ -156,18 +139,7 @@ def test_a_large_discrete_gaussian_takes_no_table():
     assert law.cdf(-3e7) == pytest.approx(float(like.cdf(-3e7 + 0.5)), rel=1e-12)
 
 
-def test_laplace_without_a_tilt_is_the_limit_of_tilts():
-    law, c = fp.Laplace(3.0), np.array([-80.0, -3.0, -1e-9, 0.0, 1e-9, 2.0, 90.0])
-    for k in range(3):
-        assert law.upper(c, 0.0, k) == pytest.approx(law.upper(c, np.full(c.size, -1e-300), k), rel=1e-13)
-
-
 # -- calibration -------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(0.01, 1.0), st.floats(1e-12, 1e-2))
-def test_analytic_gaussian_needs_less_noise_than_the_classic_rule(epsilon, delta):
-    assert fp.Gaussian.from_epsilon(epsilon, delta).sigma < fp.Gaussian.from_classic(epsilon, delta).sigma
 
 
 @pytest.mark.parametrize(
@@ -178,10 +150,6 @@ def test_analytic_gaussian_needs_less_noise_than_the_classic_rule(epsilon, delta
         (lambda: fp.Laplace("ten"), "`scale` must be a number, got 'ten'"),
         (lambda: fp.Gaussian(-1.0), "`sigma` must be > 0 and finite, got -1.0"),
         (lambda: fp.Gaussian(np.inf), "`sigma` must be > 0 and finite, got inf"),
-        (lambda: fp.Laplace.from_epsilon(-0.1), "`epsilon` must be > 0 and finite, got -0.1"),
-        (lambda: fp.Laplace.from_epsilon(1.0, 0.0), "`sensitivity` must be > 0"),
-        (lambda: fp.Gaussian.from_epsilon(1.0, 1.0), "`delta` must be below 1, got 1.0"),
-        (lambda: fp.Gaussian.from_epsilon(1.0, 0.0), "`delta` must be > 0"),
         (lambda: fp.DiscreteGaussian.from_rho(0.0), "`rho` must be > 0"),
         (lambda: fp.Stream(-1), "`seed` must be a whole number"),
         (lambda: fp.Stream(1, 2**64), "`run` must be a whole number"),

@@ -1,4 +1,4 @@
-"""The paper, reproduced: published beside ours, figures from the tables' results, a folder that is whole or absent."""
+"""The paper, reproduced by one call: published beside ours, figures from the tables' results, a folder that is whole or absent."""
 
 import csv
 import io
@@ -7,107 +7,119 @@ import re
 import shlex
 import sys
 from dataclasses import replace
+from html import unescape
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fairpost as fp
+import fairpost.paper
 from fairpost.accuracy import Estimate
 from fairpost.datasets import synthetic_districts
-from fairpost.paper import figures, folder, reproduce, tables
-from fairpost.paper import reproduce as command
-from fairpost.paper.page import ours, pretty
-from fairpost.paper.published import compare_all, published
-from fairpost.paper.reproduce import Data, compute, district_data, drawings
-from fairpost.paper.tables import Runs, show
-from fairpost.paper.theorems import STATEMENTS, theorems
+from support.commands import call
 from support.data import rows_or_skip
 from support.mechanisms import saipe
 
-RUNS = Runs(hawaii=20_000, shares=256)
+reproduce = fairpost.paper.reproduce
+HERE = sys.modules["fairpost.paper.reproduce"]
 
 
-@pytest.fixture(scope="module")
-def found():
-    data = district_data(None, "poor_5_17", "1")
-    return compute(data, RUNS, quick=True, seed=3)
-
-
-@pytest.fixture(scope="module")
-def drawn(found):
+def few(patch, hawaii=2_000, shares=64):
+    """Few runs, and figures of few dots for an inch, which take less."""
     pytest.importorskip("matplotlib")
-    return drawings(found)
+    patch.setattr(HERE, "QUICK", type(HERE.QUICK)(hawaii, shares))
+    patch.setattr(HERE.figures, "DPI", 30)
 
 
 @pytest.fixture(scope="module")
-def files(found, drawn):
-    """Painted with few dots for an inch, which takes less."""
+def done(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "DPI", 30)
-        return folder.contents(found, drawn)
+        few(patch, 20_000, 256)
+        return reproduce(tmp_path_factory.mktemp("paper") / "out", quick=True, seed=3)
+
+
+@pytest.fixture(scope="module")
+def found(done):
+    return done.findings
 
 
 # -- published beside ours ----------------------------------------------------------------------------------------------
 
 
-def test_every_published_value_has_its_place_and_every_disagreement_its_reason():
-    for record in published().values():
+def test_every_published_value_has_its_place_and_every_disagreement_its_reason(done):
+    records = {c.published.key: c.published for c in done.comparisons}
+    for record in records.values():
         assert {"section", "item"} <= set(record.place), record.key
-        assert record.status in ("agrees", "differs"), record.key
         assert (record.status == "differs") == (record.reason is not None), record.key
         assert record.reason is None or len(record.reason) > 80, record.key
-        assert record.half_unit >= 0
-
-
-def test_tables_1_and_2_are_whole():
-    keys = set(published())
-    assert {f"table1.{m}.{q}" for m in ("laplace", "gaussian") for q in ("alpha", "lower", "upper")} <= keys
+    assert {f"table1.{m}.{q}" for m in ("laplace", "gaussian") for q in ("alpha", "lower", "upper")} <= set(records)
     which = [(e, w, q) for e in ("0.1", "0.01", "0.001") for w in ("baseline", "pos") for q in ("alpha", "cost")]
-    assert {f"table2.{e}.{w}.{q}" for e, w, q in which} <= keys
+    assert {f"table2.{e}.{w}.{q}" for e, w, q in which} <= set(records)
+    assert done.surprises == (), "a disagreement is new or has gone: change published.json only with a reason"
+    assert {c.status for c in done.comparisons} == {"agrees", "differs"}
 
 
-def as_recorded(comparisons):
-    surprises = {
-        c.published.key: (c.published.printed, ours(c.computed), c.status) for c in comparisons if not c.as_recorded
-    }
-    assert surprises == {}, "a disagreement is new or has gone: change published.json only with a reason"
-
-
-def test_embedded_data_agree_and_differ_as_recorded(found):
-    as_recorded(found.comparisons)
-    with pytest.raises(KeyError, match="hawaii"):  # a value that nobody computed
-        compare_all({})
-    assert {c.status for c in found.comparisons} == {"agrees", "differs"}
-
-
-@pytest.fixture(scope="module")
-def rest(found):
-    """What does not depend on the tables."""
-    return {c.published.key: c.computed for c in found.comparisons}
-
-
-def exact_cells(counts):
-    cells = {}
-    for epsilon in tables.EPSILONS:
-        for which in ("baseline", "pos"):
-            result = fp.audit(counts, fp.Laplace.from_epsilon(epsilon), which, engine="exact", budget=tables.BUDGET)
-            cells[epsilon, which] = tables.Allocation(epsilon, result, None, result)
-    return cells
-
-
-@pytest.mark.parametrize("column", ["poor_5_17", "pop_5_17"])
-def test_saipe_2019_agrees_and_differs_as_recorded(rest, column):
-    as_recorded(compare_all(rest | tables.values2(exact_cells(saipe(column)))))
-
-
-def title1(column: str, without: tuple[str, ...] = ()) -> fp.Counts:
-    rows = [r for r in rows_or_skip("title1_saipe2011_exp2010.csv") if r["exp_pp"] and r["leaid"] not in without]
+def title1(column: str) -> fp.Counts:
+    rows = [r for r in rows_or_skip("title1_saipe2011_exp2010.csv") if r["exp_pp"]]
     return fp.Counts([float(r[column]) for r in rows], [r["leaid"] for r in rows], [float(r["exp_pp"]) for r in rows])
 
 
+@pytest.mark.parametrize("data", [saipe, title1])
 @pytest.mark.parametrize("column", ["poor_5_17", "pop_5_17"])
-def test_saipe_2011_with_expenditures_agrees_and_differs_as_recorded(rest, column):
-    as_recorded(compare_all(rest | tables.values2(exact_cells(title1(column)))))
+def test_the_papers_districts_agree_and_differ_as_recorded(tmp_path, monkeypatch, data, column):
+    counts = data(column)
+    few(monkeypatch)
+    assert reproduce(tmp_path / "out", saipe=counts, quick=True).surprises == ()
+
+
+AGREES = [  # published, half a unit of it, ours, our error
+    (4.0, 0.5, 4.75, 0.25, True), (4.0, 0.5, 3.25, 0.25, True), (4.0, 0.5, 4.75 + 3e-12, 0.25, True),
+    (4.0, 0.5, 4.75 + 9e-12, 0.25, False), (4.0, 0.5, 3.25 - 9e-12, 0.25, False), (4.0, 0.0, 4.0, 0.0, True),
+    (0.0, 0.5, -0.5, 0.0, True), (4.0, 0.0, 4.25, 0.0, False), (0.0, 1e6, 1e6 + 5e-7, 0.0, False),
+    ((1.0, -100.0, 0.0), 0.0, (1.0, -100.0, 9e-11), 0.0, True), ((1.0, -100.0, 0.0), 0.0, (1.0, -100.0, 2e-10), 0.0, False),
+    ((1.0, -100.0), 0.0, (1.0,), 0.0, False), ((1.0,), 9.0, (1.0, 1.0), 0.0, False), (True, 0.0, True, 0.0, True),
+    (False, 0.0, False, 0.0, True), (False, 9.0, True, 0.0, False), (True, 9.0, 1.0, 0.0, False), (1.0, 9.0, True, 0.0, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("theirs", "half", "ours", "error", "agrees"), AGREES)
+def test_a_published_value_agrees_to_the_edge(done, theirs, half, ours, error, agrees):
+    """Of half a unit, our error, and 1e-12 of the published value; a vector in every entry, a statement with a statement alone."""
+    some = done.comparisons[0]
+    published = replace(some.published, value=theirs, half_unit=half, status="agrees")
+    one = replace(some, published=published, computed=replace(some.computed, value=ours, error=error))
+    assert (one.agrees, one.as_recorded, one.status) == (agrees, agrees, "agrees" if agrees else "differs")
+    assert replace(one, published=replace(published, status="differs")).as_recorded is not agrees
+
+
+def test_the_statements_about_districts_fail_where_one_budget_is_otherwise():
+    """From inside: no data at hand make each of them false. An order of magnitude at one budget is enough."""
+    from fairpost.paper.tables import EPSILONS, _statements
+
+    def result(alpha, cost, bias=(0.5, -2e-6, -5e-6, 0.0)):
+        part = SimpleNamespace(share=Estimate(cost, cost, cost))
+        return SimpleNamespace(
+            alpha=Estimate(alpha, alpha, alpha), cost_of_privacy=part, bias=np.array(bias), half_width=np.full(4, 3e-8),
+            truth=np.array([0.1, 0.2, 0.4, 0.3]), counts=SimpleNamespace(n=16_001),
+        )  # fmt: skip
+
+    usual = {(e, w): result(*v) for e in EPSILONS for w, v in (("baseline", (21.0, 8.5)), ("pos", (1.5, 4.0)))}
+    said = _statements(usual)
+    assert all(c.value for c in said.values() if isinstance(c.value, bool))
+    assert (said["text.los_angeles"].value, said["text.los_angeles"].error) == pytest.approx(
+        (5e-6 * 6.5e9, 3e-8 * 6.5e9)
+    )
+    for e in EPSILONS:
+        for key, other in (
+            ("table2.pos_fairer", {(e, "baseline"): result(1.0, 8.5)}),
+            ("table2.pos_cheaper", {(e, "pos"): result(1.5, 9.0)}),
+            ("text.largest_loses", {(e, "baseline"): result(21.0, 8.5, (0.5, -2e-6, -1e-6, 0.0))}),
+        ):
+            assert not _statements(usual | other)[key].value, (e, key)
+        near = {key: result(2.0, 2.0) for key in usual}
+        assert not _statements(near)["table2.order_of_magnitude"].value
+        assert _statements(near | {(e, "baseline"): result(30.0, 9.0)})["table2.order_of_magnitude"].value
 
 
 def test_one_county_at_risk_fixes_the_ratios(found):
@@ -132,9 +144,9 @@ def test_the_plain_estimate_of_table_1_cannot_resolve_it(found):
     """With the paper's 1,000,000 runs its interval is wider than the bracket of Theorem 1."""
     for row in found.counties:
         e = row.exactly()
-        assert tables.plain_half_width(row.mechanism, tables.RUNS[0]) > e["upper"].value - e["lower"].value
+        assert HERE.tables.plain_half_width(row.mechanism, HERE.tables.RUNS[0]) > e["upper"].value - e["lower"].value
         for plain in row.plainly().values():
-            assert plain.high - plain.value == pytest.approx(tables.plain_half_width(row.mechanism, RUNS.hawaii))
+            assert plain.high - plain.value == pytest.approx(HERE.tables.plain_half_width(row.mechanism, 20_000))
 
 
 def test_computed_values_of_table_2_lie_in_the_simultaneous_intervals(found):
@@ -152,47 +164,16 @@ def test_the_price_is_the_results_own(found):
         assert row[4] == float(np.sqrt(np.sum(c.computed.mse)))
         assert row[8] == pytest.approx(c.computed.zero[np.argmin(c.computed.truth)], rel=1e-12)
     zeros = dict(zip(found.cells, table.column("P(0) at smallest"), strict=True))
-    assert all(zeros[e, "pos-threshold"] > zeros[e, "pos"] for e in tables.EPSILONS)
+    assert all(zeros[e, "pos-threshold"] > zeros[e, "pos"] for e in (0.1, 0.01, 0.001))
 
 
-def test_numbers_are_shown_to_what_their_interval_allows():
-    assert show(Estimate(0.00858784008, 0.00858784007, 0.00858784009)) == "0.0085878401 ± 1e-11"
-    assert show(Estimate(2.0, 2.0, 2.0)) == "2"
-    assert show(Estimate(1.0, 0.5, 1.5)) == "1 [0.5, 1.5]"
-    assert show(200_000) == "200,000"
-    assert show(10_632.4) == "10,632"
-    assert show(None) == "–"
-    # by powers of ten: one notation, whatever the size
-    assert show(Estimate(0.283, 0.259, 0.319), True) == "2.830e-01 [2.590e-01, 3.190e-01]"
-    assert show(Estimate(0.00858784008, 0.00858784007, 0.00858784009), True) == "8.5878401e-03 ± 1e-11"
-    assert show(Estimate(0.5, 0.0, 1.0), True) == "5.000e-01 [0, 1.000e+00]"
-    assert show("3.00E-07", True) == "3.00e-07"
-    assert show("3.00E-07") == "3.00E-07"
-    assert str(pretty("3.00e-07 ± 1e-12, 2.5e+03")) == "3.00 × 10<sup>−7</sup> ± 10<sup>−12</sup>, 2.5 × 10<sup>3</sup>"
-
-
-def test_counts_that_the_engines_refuse_are_simulated(monkeypatch):
-    monkeypatch.setattr(tables, "_computed", lambda *asked: (None, "refused"))
+def test_counts_that_the_engines_refuse_are_simulated(tmp_path, monkeypatch):
+    few(monkeypatch)
+    monkeypatch.setattr(HERE.tables, "_computed", lambda *asked: (None, "refused"))
     counts = fp.Counts(np.linspace(0, 5e3, 8), weights=np.geomspace(1, 1e4, 8))
-    cells = tables.allocations(counts, Runs(2, 64), 0, lambda done: None)
-    refused = [c for c in cells.values() if c.computed is None]
-    assert refused
-    assert all(c.refusal and c.best is c.simulated for c in refused)
-    assert None in tables.table2(cells, "eight").column("computed")
-
-
-def test_the_data_are_named(tmp_path):
-    assert district_data(None, "poor_5_17", "1").label.startswith("SYNTHETIC")
-    given = district_data(fp.Counts([1, 2], weights=[1, 3]), "pop", "cost")
-    assert (given.synthetic, given.label) == (False, "2 districts, pop, weights cost")
-    path = tmp_path / "d.csv"
-    path.write_text("leaid,poor_5_17,exp\n01,3,2.5\n02,4,1.5\n")
-    pytest.importorskip("polars")
-    plain, weighted = district_data(path, "poor_5_17", "1"), district_data(path, "poor_5_17", "exp")
-    assert plain.counts.ids == ("01", "02")
-    assert plain.counts.weights.tolist() == [1.0, 1.0]
-    assert weighted.counts.weights.tolist() == [2.5, 1.5]
-    assert "d.csv" in plain.label
+    made = reproduce(tmp_path / "out", saipe=counts, quick=True)
+    assert None in made.tables[1].column("computed")
+    assert all(c.refusal and c.best is c.simulated for c in made.findings.cells.values())
 
 
 # -- statements ---------------------------------------------------------------------------------------------------------
@@ -204,7 +185,7 @@ def test_every_statement_is_demonstrated_and_holds(found):
     expected = {*lemmas, *(f"Proposition {k}" for k in range(1, 5)), *(f"Theorem {k}" for k in (1, 2, 3)),
                 "Corollary 1", "Corollary 2"}  # fmt: skip
     assert set(names) == expected
-    assert len(names) == len(STATEMENTS) == len(expected)
+    assert len(names) == len(expected)
     for d in (*found.theorems, *found.examples):
         assert isinstance(d.holds, bool | np.bool_), d.name
         assert d.holds, d.name
@@ -247,36 +228,33 @@ BROKEN = {
 
 @pytest.mark.parametrize(("name", "part"), [(name, part) for name, parts in BROKEN.items() for part in parts])
 def test_a_demonstration_fails_where_what_it_is_about_is_broken(monkeypatch, name, part):
+    """From inside: what holds for the package as it is can be made false by a broken rule alone."""
+    from fairpost.paper.theorems import STATEMENTS
+
     (statement,) = (make for make in STATEMENTS if make().name == name)
     module = sys.modules[statement.__module__]
     monkeypatch.setattr(module, part, BROKEN[name][part](getattr(module, part)))
     assert not statement().holds
 
 
-def test_progress_runs_from_start_to_end():
-    seen = []
-    theorems(seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
+# -- figures, the page and the folder -----------------------------------------------------------------------------------
 
 
-# -- figures ------------------------------------------------------------------------------------------------------------
-
-
-def plotted(axes):
-    return next(line for line in axes.lines if line.get_gid() == "bias")
-
-
-def test_table_2_shows_the_alpha_of_the_plotted_biases(found, drawn):
-    grid = next(d for d in drawn if d.name == "figure3").figure.axes
-    alphas = [
-        c
-        for c, q in zip(found.tables[1].column("computed"), found.tables[1].column("quantity"), strict=True)
-        if q == "alpha"
-    ]
+def test_figure_3_shows_the_alphas_of_table_2(found):
+    grid = next(d for d in HERE.drawings(found) if d.name == "figure3").figure.axes
+    table = found.tables[1]
+    alphas = [c for c, q in zip(table.column("computed"), table.column("quantity"), strict=True) if q == "alpha"]
     for axes, alpha in zip(grid, alphas, strict=True):
-        y = plotted(axes).get_ydata()
+        y = next(line for line in axes.lines if line.get_gid() == "bias").get_ydata()
         assert float(y.max() - y.min()) == alpha.value
+
+
+def test_figures_leave_the_users_settings_alone(tmp_path, monkeypatch):
+    mpl = pytest.importorskip("matplotlib")
+    few(monkeypatch)
+    before = dict(mpl.rcParams)
+    reproduce(tmp_path / "out", saipe=fp.Counts([1, 20, 300, 4000, 5]), quick=True)
+    assert dict(mpl.rcParams) == before
 
 
 def test_without_matplotlib_one_line_says_what_to_install(monkeypatch, tmp_path):
@@ -286,41 +264,31 @@ def test_without_matplotlib_one_line_says_what_to_install(monkeypatch, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_figures_leave_the_users_settings_alone(drawn):
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    drawn[2].files()
-    assert dict(mpl.rcParams) == before
-
-
-# -- the page and the folder --------------------------------------------------------------------------------------------
-
-
-def test_the_folder_has_tables_figures_and_one_page(files, found):
-    assert {
-        f"tables/{t}.{end}" for t in ("table1", "table2", "table2-price", "comparisons") for end in ("csv", "md")
-    } <= set(files)
-    assert {
-        f"figures/{f}.{end}"
-        for f in ("figure1-left", "figure1-right", "figure2-5", "figure3")
-        for end in ("png", "pdf")
-    } <= set(files)
-    assert all(files[n].startswith(b"\x89PNG") for n in files if n.endswith(".png"))
-    assert all(files[n].startswith(b"%PDF") for n in files if n.endswith(".pdf"))
+def test_the_folder_has_tables_figures_and_one_page_for_its_owner_alone(done, found):
+    place = done.page.parent
+    files = {p.relative_to(place).as_posix(): p.read_bytes() for p in place.rglob("*") if p.is_file()}
+    names = ("table1", "table2", "table2-price", "comparisons")
+    assert {f"tables/{t}.{end}" for t in names for end in ("csv", "md")} <= set(files)
+    names = ("figure1-left", "figure1-right", "figure2-5", "figure3")
+    assert {f"figures/{f}.{end}" for f in names for end in ("png", "pdf")} <= set(files)
+    assert len(done.figures) == 8
+    assert all(
+        files[n].startswith({"png": b"\x89PNG", "pdf": b"%PDF"}[n[-3:]]) for n in files if n[-3:] in ("png", "pdf")
+    )
     about = json.loads(files["about.json"])
     assert set(about["files"]) == set(files)
     assert about["synthetic"] is True
     rows = list(csv.DictReader(io.StringIO(files["tables/table2.csv"].decode())))
     assert float(rows[0]["computed"]) == found.cells[0.1, "baseline"].best.alpha.value
     assert found.mark in files["tables/table2.md"].decode()
+    for path in (place, *place.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_the_page_is_one_file_that_fetches_nothing(files, found):
-    page = files["index.html"].decode()
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "<script" not in page
+def test_the_page_is_one_file_that_fetches_nothing(done, found):
+    page = done.page.read_text()
+    for never in ("http://", "https://", "<script"):
+        assert never not in page
     assert 'src="data:image/png;base64,' in page
     assert found.mark in page
     assert "synthetic" in page
@@ -330,72 +298,96 @@ def test_the_page_is_one_file_that_fetches_nothing(files, found):
     assert page.count('class="differs">differs') == sum(not c.agrees for c in found.comparisons)
 
 
-def test_names_of_the_users_cannot_become_markup(found, drawn, monkeypatch):
-    from dataclasses import replace
-
-    from fairpost.paper.page import page
-
-    evil = replace(found, data=Data(found.data.counts, "<script>alert(1)</script>", False))
-    pictures = {f"figures/{d.name}.png": b"" for d in drawn}
-    assert "<script" not in page(evil, drawn, pictures)
-
-
-def test_a_failed_write_leaves_nothing(tmp_path):
+def test_places_that_are_refused_before_anything_is_computed(tmp_path, monkeypatch):
+    """What is there is never lost: with `force` alone, and only a folder that this command has made."""
+    few(monkeypatch)
+    monkeypatch.setattr(HERE, "compute", lambda *given, **more: pytest.fail("it was computed"))
+    ours = tmp_path / "ours"
+    ours.mkdir()
     (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(ours)
+    (tmp_path / "loose").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link", "loose"):
+        with pytest.raises(fp.InputError, match="must be a folder or not exist"):
+            reproduce(tmp_path / name, quick=True, force=True)
+    (ours / "a").write_text("")
+    lists = ("", "[]", "{}", '{"made_by": "somebody", "files": ["about.json", "a"]}', '{"made_by": "fairpost paper"}')
+    for text in lists:
+        (ours / "about.json").write_text(text)
+        with pytest.raises(fp.InputError, match="got 'a' in the folder"):
+            reproduce(ours, quick=True, force=True)
+    (ours / "about.json").write_text(json.dumps({"made_by": "fairpost paper", "files": ["about.json", "a"]}))
+    with pytest.raises(fp.InputError, match="must be empty, it has 2 files"):
+        reproduce(ours, quick=True)
+    (ours / "z").write_text("")
+    with pytest.raises(fp.InputError, match="got 'z' in the folder"):
+        reproduce(ours, quick=True, force=True)
+    assert sorted(p.name for p in ours.iterdir()) == ["a", "about.json", "z"]
+
+
+def test_a_folder_of_before_comes_back_where_the_new_one_cannot_be_whole(tmp_path, monkeypatch):
+    """From inside, because each call would compute anew: a signal or a full disk between the two renames."""
+    from fairpost.paper import folder
+
+    place, about = tmp_path / "out", json.dumps({"made_by": "fairpost paper", "files": ["about.json", "a"]}).encode()
+    for text in (b"1", b"2"):
+        folder.write(place, {"a": text, "about.json": about}, force=True)
+    move, moved_to = folder.os.replace, []
+
+    def once(source, target):
+        moved_to.append(target)
+        if len(moved_to) == 2:  # the new one into its place
+            raise KeyboardInterrupt
+        move(source, target)
+
+    def late(source, target):
+        move(source, target)
+        if target == place:  # the new one is in its place
+            raise KeyboardInterrupt
+
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    for fault, kind, left in (
+        (once, KeyboardInterrupt, b"2"),
+        (late, KeyboardInterrupt, b"4"),
+        (full, fp.InputError, b"4"),
+    ):
+        monkeypatch.setattr(folder.os, "replace", fault)
+        with pytest.raises(kind):
+            folder.write(place, {"a": b"4", "about.json": about}, force=True)
+        assert (place / "a").read_bytes() == left
+        assert [p.name for p in tmp_path.iterdir()] == ["out"]
     with pytest.raises(fp.InputError, match="cannot be written"):
-        folder.write(tmp_path / "file" / "out", {"index.html": b"a"}, force=False)
-    with pytest.raises(fp.InputError, match="cannot be written"):
-        folder.write(tmp_path / "out", {"a": b"1", "a/b": b"2"}, force=False)
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+        folder.write(tmp_path / "new", {"a": b"1", "a/b": b"2"}, force=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.fixture
-def unpainted(monkeypatch):
-    """Figures are drawn and not painted, which takes seconds: `files` has looked at painted ones."""
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(figures.Drawing, "files", lambda self: {f"{self.name}.{e}": e.encode() for e in ("png", "pdf")})
-
-
-def test_reproduce_in_one_call(tmp_path, monkeypatch, unpainted):
-    monkeypatch.setattr(sys.modules[command.__module__], "QUICK", Runs(2_000, 64))
-    seen = []
-    small = fp.Counts(synthetic_districts().values[::40])
-    done = reproduce(tmp_path / "out", saipe=small, quick=True, progress=lambda step, part: seen.append((step, part)))
-    assert done.page.exists()
-    assert len(done.figures) == 8
-    assert all(path.exists() for path in done.figures)
-    assert [part for _, part in seen] == sorted(part for _, part in seen)
-    assert seen[-1][1] == 1.0
-    assert len(done.comparisons) == len(published())
-    with pytest.raises(fp.InputError, match="must be empty"):
-        reproduce(tmp_path / "out", saipe=small, quick=True)
-
-
-def test_the_page_says_how_to_make_it_again(tmp_path, monkeypatch, unpainted):
-    from html import unescape
-
-    from fairpost.cli import main
-
-    place = sys.modules[command.__module__]
+def test_progress_runs_from_start_to_end_and_the_page_says_how_to_make_it_again(tmp_path, monkeypatch):
+    """The command and the lines of Python on the page, run: the same data, runs and seed. A name of the user's is no markup."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(place, "QUICK", Runs(2_000, 64))
+    few(monkeypatch)
     rows = "".join(f"{k}\t{int(v)}\t2\n" for k, v in enumerate(synthetic_districts().values[::60]))
-    (tmp_path / "my data.old").write_text("key\tpoor\tw\n" + rows)  # a name that does not tell: the format must be said
+    (tmp_path / "my <script>data.old").write_text(
+        "key\tpoor\tw\n" + rows
+    )  # the name does not tell: the format must be said
     asked = {"column": "poor", "weights": "w", "quick": True, "seed": 7, "id": "key", "format": "tsv"}
-    done = reproduce("out put", saipe=tmp_path / "my data.old", **asked)
+    heard = []
+    done = reproduce("out put", saipe="my <script>data.old", **asked, progress=lambda step, part: heard.append(part))
+    assert heard == sorted(heard)
+    assert heard[-1] == 1.0
+    assert not done.findings.data.synthetic
+    assert set(done.findings.data.counts.weights) == {2.0}
+    assert "<script" not in done.page.read_text()
     shown = [unescape(text) for text in re.findall(r"<pre [^>]*>(.*?)</pre>", done.page.read_text(), re.S)]
     assert len(shown) == 2
     seen = []
     monkeypatch.setattr(
-        place, "compute", lambda data, runs, **given: seen.append((data.label, runs, given)) or done.findings
+        HERE, "compute", lambda data, runs, **how: seen.append((data.label, runs, how)) or done.findings
     )
-    from click.testing import CliRunner
-
-    words = shlex.split(shown[0])
-    assert CliRunner().invoke(main, [*words[1:], "--force"]).exit_code == 0
+    assert call(*shlex.split(shown[0])[1:], "--force").returncode == 0
     exec(shown[1].replace("seed=7", "seed=7, force=True"), {})
-    for label, runs, given in seen:
-        assert label == done.findings.data.label
-        assert runs == Runs(2_000, 64)
-        assert (given["quick"], given["seed"], given["device"]) == (True, 7, "cpu")
+    for label, runs, how in seen:
+        assert (label, runs) == (done.findings.data.label, HERE.QUICK)
+        assert (how["quick"], how["seed"], how["device"]) == (True, 7, "cpu")
     assert len(seen) == 2

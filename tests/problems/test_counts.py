@@ -80,11 +80,3 @@ def test_distinct_pairs_rebuild_the_counts():
     assert times.sum() == 500
     assert len({*zip(x, a, strict=True)}) == x.size
     assert (np.diff(x) >= 0).all()
-
-
-def test_the_synthetic_districts_say_in_their_names_that_they_are():
-    from fairpost.datasets import synthetic_districts
-
-    found = synthetic_districts(1200)
-    assert (found.ids[0], found.ids[-1]) == ("synthetic-00001", "synthetic-01200")
-    assert len(set(found.ids)) == 1200

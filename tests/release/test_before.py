@@ -6,6 +6,7 @@ the folders that they published.
 
 import json
 import shutil
+import sqlite3
 from fractions import Fraction
 
 import numpy as np
@@ -13,10 +14,14 @@ import polars as pl
 import pytest
 
 import fairpost as fp
-from fairpost.errors import LedgerError, UnsupportedError
-from fairpost.release import About, protocol, release_noisy, selftest
-from fairpost.release.statement import stated
+from fairpost.errors import LedgerError, ParameterError, UnsupportedError
+from fairpost.release import About, protocol, release_noisy
+from fairpost.release import kept as keeping
+from fairpost.release import ledger as store
+from fairpost.release.chain import Entry, digest
+from support.commands import call
 from support.places import FILES
+from support.releases import drawing
 
 IDS = ["020102", "010101", "010102", "010201", "020101", "010202"]
 X = [70, 0, 5, 10, 3, 41]
@@ -48,7 +53,7 @@ FLAT = ("groups", "groups-copy", "shares", "plain")
 @pytest.fixture
 def before(tmp_path, monkeypatch):
     """A copy of what a version left, owner-only again, which a checkout is not."""
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    drawing(monkeypatch)
     monkeypatch.setattr(fp, "__version__", "0.1.0")  # a statement names the version that published it
 
     def copied(version):
@@ -91,7 +96,13 @@ def test_ledgers_of_before_verify_with_all_that_they_published(before, version):
         assert {e.kind for e in books["tree"].entries()} == {"open", "charge", "done"}
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+LAST_DIGITS = pytest.mark.xfail(
+    reason="the variance of discrete Gaussian noise of sigma 9 is 81.0 now and was 80.99999999999997: other last digits of shares",
+    strict=True,
+)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=LAST_DIGITS if n == "columns" else ()) for n in REQUESTS])
 def test_a_request_of_before_is_the_same_request_and_publishes_the_same_bytes(before, tmp_path, name):
     place, books = before("2")
     book, (counts, words, shape) = book_of(books, name), REQUESTS[name]
@@ -108,37 +119,43 @@ def test_a_request_of_before_is_the_same_request_and_publishes_the_same_bytes(be
     assert not book.verify(published=[place / name, *made]).problems
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
-def test_noise_that_was_kept_is_read(before, version):
-    """Once more from each kept file: what the unclipped, unrounded table says is what was drawn then."""
-    place, books = before(version)
-    for name in ("plain", "columns"):
+def test_noise_that_was_kept_is_read(before):
+    """What version 1 kept is what its unclipped, unrounded table says; from inside, because it is not published anew."""
+    place, books = before("1")
+    for name, column in (("plain", "count"), ("columns", "noisy_count")):
         book, folder = book_of(books, name), place / name
         seq = json.loads((folder / "statement.json").read_text())["budget"]["entry"]
         kept = protocol.kept_of(book, next(e.key for e in book.entries() if e.seq == seq))
         table = pl.read_csv(folder / "table.csv", schema_overrides={"id": pl.String})
-        column = "count" if name == "plain" else "noisy_count"
-        seen = table[column].drop_nulls().to_list()
-        assert np.concatenate(kept.levels).tolist() == seen
+        assert np.concatenate(kept.levels).tolist() == table[column].drop_nulls().to_list()
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_statements_of_before_are_read(before, version):
+def test_statements_of_before_are_audited(before, version, tmp_path):
     place, _ = before(version)
-    seen = {name: stated(place / name / "statement.json") for name in REQUESTS if (place / name).exists()}
-    assert {name: (s.mechanism, s.postprocess, s.by_group, s.total, s.whole, s.safe) for name, s in seen.items()} == {
-        "groups": ("discrete-laplace", "simplex", True, None, True, False),
-        "shares": ("discrete-laplace", "pos-threshold", False, None, False, version == "2"),
-        "plain": ("discrete-laplace", "none", False, None, False, False),
-        "levels": ("discrete-gaussian", "blue-down", False, None if version == "1" else 129, True, False),
-        "columns": ("discrete-gaussian", "joint", False, None, False, False),
-        "gaussian": ("discrete-gaussian", "simplex", False, None, False, False),
-    } | ({"groups-copy": ("discrete-laplace", "simplex", True, None, True, False)} if version == "2" else {})
-    assert seen["levels"].levels == "state:2,county:4,block:6"
-    assert seen["columns"].levels == "state,county"
-    assert seen["columns"].level_sigma == "0,9,9,9"
-    assert seen["gaussian"].sensitivity == 2.0
-    assert seen["levels"].delta == 1e-10
+    FRAME.with_columns(weight=1).write_csv(tmp_path / "blocks.csv")
+    rows = zip(TOWNS.ids, TOWNS.values.astype(int), TOWNS.groups, TOWNS.weights, strict=True)
+    (tmp_path / "towns.csv").write_text("id,count,group,weight\n" + "".join(",".join(map(str, r)) + "\n" for r in rows))
+    seen = {}
+    for name in (name for name in REQUESTS if (place / name).exists()):
+        file, scale = ("towns.csv", "scale") if name in FLAT else ("blocks.csv", "sigma")
+        words = ["--statement", place / name / "statement.json", "--runs", 100, "--json", "-"]
+        done = call("audit", file, *words, cwd=tmp_path)
+        assert done.returncode == 0, (name, done.stderr)
+        data = json.loads(done.stdout)
+        noise = data["mechanism"]
+        spread = [v["sigma"] for v in noise["levels"]] if "levels" in noise else noise[scale]
+        seen[name] = (noise["name"], data["results"][0]["postprocess"], spread)
+    whole = version == "2"  # which had the level of states exact
+    assert seen == {
+        "groups": ("discrete-laplace", "simplex", 20.0),
+        **({"groups-copy": ("discrete-laplace", "simplex", 20.0)} if whole else {}),
+        "shares": ("discrete-laplace", "pos-threshold", 40.0),
+        "plain": ("discrete-laplace", "none", 40.0),
+        "levels": ("discrete-gaussian", "blue-down", pytest.approx([0, 0 if whole else 5, 12.5**0.5, 12.5**0.5])),
+        "columns": ("discrete-gaussian", "joint", [0.0, 9.0, 9.0, 9.0]),
+        "gaussian": ("discrete-gaussian", "simplex", 20.0),
+    }
 
 
 def test_a_statement_of_before_is_not_published_anew(before):
@@ -147,3 +164,103 @@ def test_a_statement_of_before_is_not_published_anew(before):
     key = next(e.key for e in books["tree"].entries() if e.kind == "charge")
     with pytest.raises((LedgerError, UnsupportedError)):
         release_noisy(key, books["tree"], round=True)
+
+
+# ------------------------------------------------------------------------------------------------ ledgers of before
+
+
+def earlier(path, unprotected, *, folder=True):
+    """A ledger as version 0.1 made it, with one release whose statement lists these items."""
+    out = path.parent / "out"
+    out.mkdir()
+    said = json.dumps({"unprotected": [{"what": what} for what in unprotected]})
+    (out / "statement.json").write_text(said)
+    body = {"dataset": "D", "unit": "person", "neighbours": "replace", "measure": "pure", "limit": "1"}
+    first = Entry.after(
+        None, "open", "0", body | {"limit_given": {"epsilon": "1"}, "secret": digest(b"s"), "time": "2026-07-01"}
+    )
+    request = {"name": "t", "again": ""}
+    charge = Entry.after(
+        first, "charge", "a" * 64, {"loss": "1/4", "spent": "1/4", "request": request, "time": "2026-07-01"}
+    )
+    done = {
+        "of": charge.key,
+        "statement": digest(said),
+        "table": "",
+        "folder": str(out) if folder else None,
+        "time": "2026-07-01",
+    }
+    path.touch(0o600)
+    with sqlite3.connect(path) as link:
+        for statement in store.OLD_SCHEMA:
+            link.execute(statement)
+        link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (b"s",))
+        for entry in (first, charge, Entry.after(charge, "done", "b", done)):
+            store.insert(link, entry)
+        link.execute(f"PRAGMA application_id = {store.APPLICATION}")
+        link.execute(f"PRAGMA user_version = {store.OLD}")
+    link.close()
+    return fp.Ledger.open(path)
+
+
+def test_a_ledger_of_before_is_read_and_takes_releases_where_nothing_was_exact(tmp_path, monkeypatch):
+    drawing(monkeypatch)
+    counts = fp.Counts([1, 0, 7], ids=["a", "b", "c"])
+    noisy = ("the list of rows", "the weights of the rows")
+    exact = (*noisy, "the exact total of the true counts")
+    cases = {
+        "noisy": (noisy, True),
+        "exact": (exact, True),
+        "typed": (("a total that is public elsewhere",), True),
+        "gone": (noisy, False),
+    }
+    for name, (items, kept) in cases.items():
+        (tmp_path / name).mkdir()
+        book = earlier(tmp_path / name / "l", items, folder=kept)
+        assert not book.verify().problems
+        for verb in ("show", "history"):
+            assert call("budget", verb, book.path).returncode == 0
+        if name == "noisy":
+            assert fp.release(counts, book, epsilon="1/10").fresh
+            with pytest.raises(ParameterError, match="nothing is exact"):
+                fp.release(counts, book, epsilon="1/10", total="exact")
+            with pytest.raises(ParameterError, match="does not list as public"):
+                fp.release(fp.Counts([1, 2], weights=[1, 2]), book, epsilon="1/10", postprocess="pos")
+            continue
+        with pytest.raises(UnsupportedError, match=r"entry 3 published exact numbers .* what is left of the budget"):
+            fp.release(counts, book, epsilon="1/10")
+        assert book.spent == book.terms.limit / 4
+
+
+@pytest.mark.parametrize(
+    ("exact", "by", "groups", "says"),
+    [
+        (None, None, True, "does not list as public"),
+        ("s", "prefixes", False, "nothing is exact"),
+        (None, "columns", False, "labels of 's', which the ledger does not list as public"),
+    ],
+)
+def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, by, groups, says):
+    """It was charged and not finished: no statement says what was exact in it, and no list what was public."""
+    book = earlier(tmp_path / "l", ("the list of rows",))
+    level = {
+        "name": "id",
+        "mechanism": "discrete-laplace",
+        "scale": "9",
+        "epsilon": "1/4",
+        "rho": "1/32",
+        "loss": "1/4",
+        "rows": 3,
+    }
+    request = {"name": "t", "again": "", "levels": [level], "entities_per_person": 1, "neighbours": "replace"}
+    counts, ids, groups = np.array([1, 2, 3]), ("a1", "a2", "b1"), ("x", "x", "y") if groups else None
+    if by:
+        request["hierarchy"] = {"names": ["s", "id"], "by": by, "lengths": [1, 2], "exact": exact}
+    levels = (np.array([3, 3]), counts) if exact else (counts,)
+    labels = [keeping.packed(ids), *([] if groups is None else [keeping.packed(groups)])]
+    held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())
+    book.folder.mkdir(mode=0o700)
+    (book.folder / "t").touch(0o600)
+    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held)
+    with pytest.raises(ParameterError, match=says):
+        release_noisy(held.key, book)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import resource
 import shlex
 import signal
 import struct
@@ -15,14 +14,10 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import fairpost as fp
-from fairpost.cli import main
-from fairpost.release import guard, protocol, rules
-from fairpost.release.statement import schema
 from support.commands import call
-from support.releases import ledger, with_selftest
+from support.releases import SCHEMA, as_0_14_1, ledger, quick, with_selftest
 
 SENTINELS = (7391846, 8264917, 5938271, 6417283)
 TABLE = "id,count\n" + "".join(f"town{k},{v}\n" for k, v in enumerate(SENTINELS))
@@ -75,41 +70,6 @@ def test_the_search_finds_what_it_looks_for(tmp_path):
     assert len(leaks(tmp_path, "got 5938271")) == 3
 
 
-def test_budget_and_release_from_the_shell(place, run):
-    create = "budget create b --dataset Towns --unit person --neighbours add-remove --measure pure --limit 1 --other-ledgers none"
-    assert run(create, cwd=place).returncode == 0
-    with_selftest(fp.Ledger.open(place / "b"))
-    words = "release towns.csv --ledger b --epsilon 0.1 --round --chosen-from policy --out o"
-    dry = say(f"{words} --dry-run --json -", cwd=place)
-    assert json.loads(dry.stdout)["tables"][0]["loss"] == "1/10"
-    assert not (place / "o").exists()
-    first = run(f"{words} --json -", cwd=place)
-    assert first.returncode == 0, first.stderr
-    data = json.loads(first.stdout)
-    assert (data["left"], data["tables"][0]["charged"]) == ("9/10", True)
-    assert "no charge" in say(words, cwd=place).stdout
-    key = data["tables"][0]["key"]
-    say(f"release --from-noisy {key[:12]} --ledger b --postprocess pos --out p", cwd=place)
-    show = json.loads(say("budget show b --json -", cwd=place).stdout)
-    assert (show["limit"], show["spent"], show["left_rounded_down"]) == ("1", "1/10", "0.9")
-    history = say("budget history b", cwd=place).stdout.splitlines()
-    assert [line.split()[2] for line in history] == ["open", "charge", "done", "done"]
-    assert "secret" not in say("budget history b --json -", cwd=place).stdout
-    say("budget verify b o/statement.json p/statement.json", cwd=place)
-    assert "asked 1;" in say("release towns.csv --ledger b --epsilon 1 --again x --out q", cwd=place, code=3).stderr
-    audited = say("audit towns.csv --statement o/statement.json --runs 200 --json -", cwd=place)
-    audit = json.loads(audited.stdout)
-    assert (audit["mechanism"]["name"], audit["mechanism"]["scale"]) == ("discrete-laplace", 10.0)
-    assert audit["results"][0]["postprocess"] == "simplex"
-    assert "noisy sum" in audited.stderr
-    (place / "b.d" / f"{key}.noisy").unlink()
-    assert run(words.replace("--out o", "--out elsewhere"), cwd=place).returncode == 4
-    text = (place / "o" / "statement.json").read_text()
-    (place / "cut.json").write_text(text.replace('"rows": 4', '"rows": 5'))
-    failed = run("budget verify b cut.json", cwd=place)
-    assert (failed.returncode, failed.stderr.count("\n")) == (5, 1)
-
-
 def test_ids_that_a_spreadsheet_would_take_for_formulas(place):
     """--csv-safe is a publication of its own, of kept noise too; the digests are of the bytes as they are published."""
     (place / "towns.csv").write_text("id,count\n=1+2,5\n@x,7\n-3,9\nplain,11\n")
@@ -127,7 +87,7 @@ def test_ids_that_a_spreadsheet_would_take_for_formulas(place):
             stated = json.loads((place / name / "statement.json").read_text())
             assert stated["table"]["sha256"] == hashlib.sha256(table).hexdigest()
             assert ("formula" in stated["table"].get("text", "")) == bool(more)
-            jsonschema.validate(stated, schema())
+            jsonschema.validate(stated, SCHEMA)
         say(
             f"check towns.csv {out}/table.csv --statement {out}/statement.json", cwd=place
         )  # the ids are the true ones again
@@ -189,22 +149,6 @@ def test_what_was_published_twice_or_changed_is_told(place):
         assert say(f"budget verify l o {given}", cwd=place, code=5).stderr == line
 
 
-def test_a_plan_and_words_for_the_registry(place, run):
-    (place / "plan.toml").write_text(
-        'epsilon = 0.1\n[[table]]\nname = "all"\nfile = "towns.csv"\nround = true\nchosen-from = "policy"\n'
-        '[[table]]\nname = "second"\nfile = "towns.csv"\nepsilon = "1/20"\npostprocess = "nonnegative"\n'
-    )
-    (place / "about.toml").write_text('title = "Towns"\ncurator = "Office"\nauthors = ["A. Clerk"]\n')
-    words = "release --plan plan.toml --about about.toml --ledger l --out o"
-    done = run(words, cwd=place)
-    assert done.returncode == 0, done.stderr
-    assert "charged 1/10" in done.stdout
-    assert "left 0.85" in done.stdout
-    assert 'name: "Towns"' in (place / "o" / "all" / "registry.yaml").read_text()
-    (place / "about.toml").write_text("title = 3\n")
-    assert "title must be a text" in say(words, cwd=place, code=2).stderr
-
-
 BAD = {
     "text": TABLE.replace("8264917", "8264917x"),
     "negative": TABLE.replace("8264917", "-8264917"),
@@ -225,11 +169,12 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_refused_without_a_value(place, name):
     (place / "input.csv").write_bytes(BAD[name] if isinstance(BAD[name], bytes) else BAD[name].encode())
-    words = shlex.split(f"release {place}/input.csv --ledger {place}/l --epsilon {TINY} --out {place}/o")
-    done = CliRunner().invoke(main, words)
-    assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (2, 1, ""), done.output
-    assert not leaks(place, done.output, done.stderr)
-    assert "8264917" not in repr(done.exception.__context__)
+    done = say(f"release input.csv --ledger l --epsilon {TINY} --out o", cwd=place, code=2)
+    assert (done.stderr.count("\n"), done.stdout) == (1, ""), done.stderr
+    assert not leaks(place, done.stderr)
+    with pytest.raises(fp.FairpostError) as told:
+        fp.release(place / "input.csv", place / "l", epsilon=TINY)
+    assert "8264917" not in repr((told.value, told.value.__cause__, told.value.__context__))
     assert fp.Ledger.open(place / "l").spent == 0
 
 
@@ -260,6 +205,7 @@ def test_no_true_count_leaves_on_any_path(place, run):
     note(f"{words} --out r --again two --postprocess sum --round")
     for given in ("show l", "history l --json -", "verify l o/statement.json"):
         note(f"budget {given}")
+    assert not any("secret" in text for text in said)
     next((place / "l.d").glob("*.noisy")).unlink()
     note(f"{words} --out s")
     (place / "l").chmod(0o644)
@@ -272,34 +218,31 @@ def test_a_defect_shows_its_place_and_no_message(place, monkeypatch):
     def broken(*given, **extra):
         raise ValueError(f"bad value {SENTINELS[0]}")
 
-    monkeypatch.setattr(rules, "check", broken)
-    words = shlex.split(f"release {place}/towns.csv --ledger {place}/l --epsilon {TINY} --out {place}/o")
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 3
-    assert "ValueError at test_commands.py" in done.stderr
-    assert not leaks(place, done.output)
-    monkeypatch.undo()
-    monkeypatch.setattr(protocol, "add_noise", broken)
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 4
-    assert "noise is lost (ValueError)" in done.stderr
-    assert not leaks(place, done.output)
-    with pytest.raises(fp.FairpostError) as told:
-        guard.silently(broken)
-    assert told.value.__context__ is None
+    words = f"{RELEASE} {TINY} --out o"
+    for module, name, code, says in (
+        ("rules", "check", 3, "ValueError at test_commands.py"),
+        ("protocol", "add_noise", 4, "noise is lost (ValueError)"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules[f"fairpost.release.{module}"], name, broken)
+            if code == 3:
+                with pytest.raises(fp.FairpostError) as told:
+                    fp.release(place / "towns.csv", place / "l", epsilon=TINY)
+                assert told.value.__context__ is None
+            done = say(words, cwd=place, code=code)
+        assert says in done.stderr
+        assert not leaks(place, done.stdout, done.stderr)
 
 
 def test_the_process_leaves_no_core_and_cannot_be_read():
+    """While it is at a release, and no longer."""
     code = (
-        "import resource; from fairpost.release import guard; guard.harden(); "
-        "print(resource.getrlimit(resource.RLIMIT_CORE)[0], guard._prctl(3))"
+        "import resource; from fairpost.release import guard\n"
+        "def now(): return resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)\n"
+        "before = now()\nwith guard.hardened(): print(now()[0][0], now()[1])\nprint(now() == before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout.split() == ["0", "0" if sys.platform == "linux" else "None"]
-    before = resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)
-    with guard.hardened():
-        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
-    assert (resource.getrlimit(resource.RLIMIT_CORE), guard._prctl(3)) == before
+    assert done.stdout.split() == ["0", "0" if sys.platform == "linux" else "None", "True"]
 
 
 def test_sigterm_ends_a_release_in_order(place, run, start):
@@ -322,25 +265,14 @@ def test_sigterm_ends_a_release_in_order(place, run, start):
     assert not list(book.folder.glob(".*.tmp"))
 
 
-def test_the_self_test_from_the_shell(monkeypatch):
-    from fairpost.release import selftest
-    from support.releases import as_0_14_1, quick
-
-    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=quick, draws=draws))
-    good = CliRunner().invoke(main, ["release", "--self-test"])
-    assert good.exit_code == 0
-    assert good.stdout.count("discrete-laplace") == 7
-    more = CliRunner().invoke(main, ["release", "--self-test", "--draws", "20000"])
-    assert "20,000 draws of each law" in more.stdout
-    assert more.stdout.splitlines()[1] != good.stdout.splitlines()[1]
-    alone = CliRunner().invoke(main, ["release", "--draws", "20000"])
-    assert alone.exit_code == 2
-    assert "--draws is of the --self-test" in alone.stderr
-    monkeypatch.undo()
-    monkeypatch.setattr(selftest, "run", lambda draws, was=selftest.run: was(sampler=as_0_14_1, draws=draws))
-    bad = CliRunner().invoke(main, ["release", "--self-test"])
-    assert bad.exit_code == 3
-    assert "ALARM" in bad.stdout
+def test_the_self_test_from_the_shell(tmp_path, monkeypatch):
+    module = sys.modules["fairpost.release.selftest"]
+    run, said = module.run, []
+    for sampler, code in ((quick, 0), (as_0_14_1, 3)):
+        monkeypatch.setattr(module, "run", lambda draws, sampler=sampler: run(sampler=sampler, draws=draws))
+        said.append(say("release --self-test", cwd=tmp_path, code=code).stdout)
+    assert said[0].count("discrete-laplace") == 7
+    assert ["ALARM" in text for text in said] == [False, True]
 
 
 ALL = "towns.csv --ledger l --out o --epsilon 1"

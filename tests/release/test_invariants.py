@@ -6,23 +6,17 @@ import re
 import secrets
 import shlex
 import shutil
-import sqlite3
 from contextlib import nullcontext
 
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import fairpost as fp
-from fairpost.cli import main
-from fairpost.errors import FairpostError, ParameterError, UnsupportedError
-from fairpost.release import About, noise, protocol, release_noisy, rules, selftest
-from fairpost.release import kept as keeping
-from fairpost.release import ledger as store
-from fairpost.release.chain import Entry, digest
-from fairpost.release.ledger import Ledger
-from support.releases import quick
+from fairpost.errors import FairpostError, ParameterError
+from fairpost.release import About, Ledger, release_noisy
+from support.commands import call
+from support.releases import RULES, TREE_RULES, drawing
 
 TABLE = """id,count,w1,w2,g,g2,tot,total
 a,5,1,100,x,p,5,5555
@@ -40,19 +34,18 @@ EXACT = '--exact-source "table 3" --rows rows.csv --smallest-part 2'
 def say(tmp_path, monkeypatch):
     """A command line in a folder with the tables, with a quick sampler; a text in quotation marks is one word."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
-    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    drawing(monkeypatch)
     (tmp_path / "d.csv").write_text(TABLE)
     (tmp_path / "rows.csv").write_text(ROWS)
 
     def run(line):
-        return CliRunner().invoke(main, shlex.split(line))
+        return call(*shlex.split(line))
 
     return run
 
 
 def good(done):
-    assert done.exit_code == 0, done.output
+    assert done.returncode == 0, done.stderr
     return done
 
 
@@ -84,12 +77,12 @@ def test_what_is_never_published(say, tmp_path, case):
     create, words, rule = NEVER[case]
     good(say(f"budget create R {CREATE} --limit 1 {create}"))
     done = say(f"release d.csv --ledger R --epsilon 1e-3 {words} --out ex")
-    assert done.exit_code == 2, done.output
+    assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert re.search(rule, done.stderr), done.stderr
     assert not (tmp_path / "ex").exists()
     assert Ledger.open("R").spent == 0
-    assert say(f"release d.csv --ledger R --epsilon 1e-3 {words} --dry-run").exit_code == 2
+    assert say(f"release d.csv --ledger R --epsilon 1e-3 {words} --dry-run").returncode == 2
 
 
 CREATED = {
@@ -112,7 +105,7 @@ def test_what_a_ledger_never_lists(say, tmp_path, case):
     words, says = CREATED[case]
     (tmp_path / "ids.csv").write_text("id\na\nb\nc\n")
     done = say(f"budget create R {CREATE} --limit 1 {words}")
-    assert done.exit_code == 2, done.output
+    assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert not (tmp_path / "R").exists()
 
@@ -124,7 +117,7 @@ def test_values_stay_and_rows_stay(say, tmp_path):
     good(say(f"release d.csv {words} --out one"))
     (tmp_path / "more.csv").write_text(TABLE.replace("e,0", "e,1"))
     done = say(f"release more.csv {words} --out two")
-    assert done.exit_code == 2
+    assert done.returncode == 2
     assert "the exact total of part 'y' is not the one that was fixed" in done.stderr
     assert "550" not in done.stderr
     good(
@@ -142,7 +135,7 @@ def test_values_stay_and_rows_stay(say, tmp_path):
     for rows in bad.values():
         (tmp_path / "bad.csv").write_text(rows)
         done = say("budget append R --rows bad.csv --exact-by g")
-        assert (done.exit_code, "must be the whole one and have part" in done.stderr) == (2, True)
+        assert (done.returncode, "must be the whole one and have part" in done.stderr) == (2, True)
     assert "exact in this ledger are the totals of the parts of g" in say("budget append R --rows rows.csv").stderr
     good(say("budget append R --rows new.csv --exact-by g"))
     (tmp_path / "all.csv").write_text(TABLE + "f,7,1,1,z,p,7,1\nh,9,1,1,z,p,9,1\n")
@@ -165,8 +158,7 @@ def test_values_stay_and_rows_stay(say, tmp_path):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_release_never_tells_a_row(tmp_path, monkeypatch, seed):
     """By listing every table of whole numbers with the exact totals: each row takes values at least 2 apart, or it is refused."""
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
-    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    drawing(monkeypatch)
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 4, 2)
     groups = [f"g{k}" for k, n in enumerate(sizes) for _ in range(n)]
@@ -213,7 +205,7 @@ DOORS = {
 
 @pytest.mark.parametrize("case", DOORS)
 def test_no_column_comes_in_by_another_door(tmp_path, monkeypatch, case):
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    drawing(monkeypatch)
     given, words, says = DOORS[case]
     public = ["g", "group", "poor_5_17", "leaid", *(["state"] if "states" not in case else [])]
     book = Ledger.create(tmp_path / "l", dataset="D", measure="zcdp", limit="9", public=public)
@@ -239,8 +231,8 @@ def test_a_list_of_rows_with_counts_shows_none(say, tmp_path):
     (tmp_path / "twice.csv").write_text(TABLE.replace("b,50,", "b,5000,").replace("e,0,", "e,,"))
     for words in ("--id count", "--id count --public count", "--id w1", "--exact-by count --public w1"):
         done = say(f"budget create R {CREATE} --limit 1 --exact-total --exact-source s --rows twice.csv {words}")
-        assert done.exit_code == 2
-        assert "500" not in done.output
+        assert done.returncode == 2
+        assert "500" not in done.stderr
     same = {"id": list("abcdef"), "s": ["a"] * 3 + ["a/b"] * 3, "c": ["b/c"] * 3 + ["c"] * 3}
     with pytest.raises(ParameterError, match="names that differ"):
         Ledger.create(
@@ -256,7 +248,7 @@ def test_totals_are_fixed_with_the_charge_or_not_at_all(say, tmp_path):
     for last, (epsilon, code, says) in cases.items():
         (tmp_path / "plan.toml").write_text(plan.format(f"'{epsilon}'", last))
         done = say("release --plan plan.toml --ledger R --out o")
-        assert (done.exit_code, says in done.stderr) == (code, True), done.stderr
+        assert (done.returncode, says in done.stderr) == (code, True), done.stderr
         assert [entry.kind for entry in Ledger.open("R").entries()] == ["open", "rows"]
     good(say("release d.csv --ledger R --epsilon 1/10 --total 5557 --out p"))
     assert [entry.kind for entry in Ledger.open("R").entries()] == ["open", "rows", "values", "charge", "done"]
@@ -276,42 +268,13 @@ def test_options_are_not_left_aside(say, tmp_path):
         ("--plan plan.toml --postprocess pos", "--postprocess"),
     ):
         done = say(f"release {words} --ledger R --out B")
-        assert (done.exit_code, f"{option} have no part" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, f"{option} have no part" in done.stderr) == (2, True), done.stderr
     good(say(f"release --from-noisy {key} --postprocess baseline --ledger R --out B"))
-
-
-def test_weights_are_applied_anew_to_the_noise_that_is_kept(say, tmp_path):
-    good(say(f"budget create R {CREATE} --limit 1 --public w1 --public w2"))
-    words = "release d.csv --ledger R --epsilon 1/10 --postprocess baseline"
-    good(say(f"{words} --weight w1 --out A"))
-    good(say(f"{words} --weight w2 --out B"))
-    good(say(f"{words} --weight w1 --out A"))
-    assert Ledger.open("R").spent == Ledger.open("R").terms.limit / 10
-    shares = {n: np.loadtxt(tmp_path / n / "table.csv", delimiter=",", skiprows=1, usecols=1) for n in "AB"}
-    y = shares["A"] / shares["A"][3]  # with weights of 1 shares go like the noisy counts
-    assert shares["B"] == pytest.approx(y * [100, 1, 1, 1, 1] / np.sum(y * [100, 1, 1, 1, 1]))
-    for name, weight in (("A", "w1"), ("B", "w2")):
-        items = json.loads((tmp_path / name / "statement.json").read_text())["unprotected"]
-        assert f"the weight of the rows ({weight})" in [item["what"] for item in items]
-
-
-def test_what_was_filtered_is_said(say, tmp_path):
-    good(say(f"budget create R {CREATE} --limit 1 --public g"))
-    good(say('release d.csv --ledger R --epsilon 1/10 --where "g = y" --out o'))
-    table = json.loads((tmp_path / "o" / "statement.json").read_text())["table"]
-    assert table["rows"] == 3
-    assert table["entities"].endswith("; rows used: g = y")
-    (tmp_path / "gap.csv").write_text(TABLE.replace("c,500", "c,"))
-    done = say("release gap.csv --ledger R --epsilon 1/10 --out p")
-    assert (done.exit_code, "every count must be present" in done.stderr) == (2, True)
 
 
 def test_what_is_charged_can_be_published(tmp_path, monkeypatch):
     """Losses from 1e-14 to 1e25: refused before the charge, or published; little noise only where it is accepted, and said."""
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
-    monkeypatch.setattr(
-        protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, lambda law, n: np.zeros(n))
-    )
+    drawing(monkeypatch, lambda law, n: np.zeros(n))
     counts = fp.Counts([1, 0, 7], ids=["a", "b", "c"])
     terms = {"dataset": "D", "measure": "zcdp", "limit": "1e60"}
     book = Ledger.create(tmp_path / "l", **terms)
@@ -336,7 +299,7 @@ def test_what_is_charged_can_be_published(tmp_path, monkeypatch):
 
 def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
     """The variance of such noise is 0 as a float, and `joint` took every level for an exact one: charged, never published."""
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    drawing(monkeypatch)
     frame = {"id": list("abcde"), "count": [5, 50, 500, 5000, 0], "g": list("xxyyy")}
     rows = pl.DataFrame(frame).drop("count")
     terms = {
@@ -349,7 +312,7 @@ def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
     }
     book = Ledger.create(tmp_path / "l", dataset="D", neighbours="replace", **terms)
     words = {"levels": ["g"], "rho": "1e6", "split": ["1/2", "1/2"], "accept_weak_protection": True}
-    for rule in rules.TREE_RULES:
+    for rule in TREE_RULES:
         made = fp.release(
             pl.DataFrame(frame), book, **words, postprocess=rule, round=True, total=fp.PublicTotal(17)
         ).table
@@ -359,7 +322,7 @@ def test_a_tree_with_next_to_no_noise_keeps_its_sums(tmp_path, monkeypatch):
 
 
 def test_words_that_no_file_can_have_are_refused_before_the_charge(tmp_path, monkeypatch):
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    drawing(monkeypatch)
     book = Ledger.create(tmp_path / "l", dataset="D", limit="9")
     with pytest.raises(ParameterError, match="UTF-8"):
         fp.release(fp.Counts([1, 2]), book, epsilon="1", about=About(title="\ud800"), out=tmp_path / "o")
@@ -367,7 +330,7 @@ def test_words_that_no_file_can_have_are_refused_before_the_charge(tmp_path, mon
 
 
 def test_a_sum_that_leaves_64_bits_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    drawing(monkeypatch)
     book = Ledger.create(tmp_path / "l", dataset="D", limit="9")
     counts = pl.DataFrame({"id": list(map(str, range(4096))), "count": np.full(4096, 4.4e15)})
     with pytest.raises(FairpostError, match=r"below 2\^52 together"):
@@ -378,105 +341,25 @@ def test_a_sum_that_leaves_64_bits_is_refused(tmp_path, monkeypatch):
     assert book.spent == 0
 
 
-# ------------------------------------------------------------------------------------------------ ledgers of before
-
-
-def earlier(path, unprotected, *, folder=True):
-    """A ledger as version 0.1 made it, with one release whose statement lists these items."""
-    out = path.parent / "out"
-    out.mkdir()
-    said = json.dumps({"unprotected": [{"what": what} for what in unprotected]})
-    (out / "statement.json").write_text(said)
-    body = {"dataset": "D", "unit": "person", "neighbours": "replace", "measure": "pure", "limit": "1"}
-    first = Entry.after(
-        None, "open", "0", body | {"limit_given": {"epsilon": "1"}, "secret": digest(b"s"), "time": "2026-07-01"}
-    )
-    request = {"name": "t", "again": ""}
-    charge = Entry.after(
-        first, "charge", "a" * 64, {"loss": "1/4", "spent": "1/4", "request": request, "time": "2026-07-01"}
-    )
-    done = {
-        "of": charge.key,
-        "statement": digest(said),
-        "table": "",
-        "folder": str(out) if folder else None,
-        "time": "2026-07-01",
-    }
-    path.touch(0o600)
-    with sqlite3.connect(path) as link:
-        for statement in store.OLD_SCHEMA:
-            link.execute(statement)
-        link.execute("INSERT INTO secret (one, value) VALUES (1, ?)", (b"s",))
-        for entry in (first, charge, Entry.after(charge, "done", "b", done)):
-            store.insert(link, entry)
-        link.execute(f"PRAGMA application_id = {store.APPLICATION}")
-        link.execute(f"PRAGMA user_version = {store.OLD}")
-    link.close()
-    return Ledger.open(path)
-
-
-def test_a_ledger_of_before_is_read_and_takes_releases_where_nothing_was_exact(tmp_path, monkeypatch):
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
-    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
-    counts = fp.Counts([1, 0, 7], ids=["a", "b", "c"])
-    noisy = ("the list of rows", "the weights of the rows")
-    exact = (*noisy, "the exact total of the true counts")
-    cases = {
-        "noisy": (noisy, True),
-        "exact": (exact, True),
-        "typed": (("a total that is public elsewhere",), True),
-        "gone": (noisy, False),
-    }
-    for name, (items, kept) in cases.items():
-        (tmp_path / name).mkdir()
-        book = earlier(tmp_path / name / "l", items, folder=kept)
-        assert not book.verify().problems
-        assert CliRunner().invoke(main, ["budget", "show", str(book.path)]).exit_code == 0
-        assert CliRunner().invoke(main, ["budget", "history", str(book.path)]).exit_code == 0
-        if name == "noisy":
-            assert fp.release(counts, book, epsilon="1/10").fresh
-            with pytest.raises(ParameterError, match="nothing is exact"):
-                fp.release(counts, book, epsilon="1/10", total="exact")
-            with pytest.raises(ParameterError, match="does not list as public"):
-                fp.release(fp.Counts([1, 2], weights=[1, 2]), book, epsilon="1/10", postprocess="pos")
-            continue
-        with pytest.raises(UnsupportedError, match=r"entry 3 published exact numbers .* what is left of the budget"):
-            fp.release(counts, book, epsilon="1/10")
-        assert book.spent == book.terms.limit / 4
-
-
-@pytest.mark.parametrize(
-    ("exact", "by", "groups", "says"),
-    [
-        (None, None, True, "does not list as public"),
-        ("s", "prefixes", False, "nothing is exact"),
-        (None, "columns", False, "labels of 's', which the ledger does not list as public"),
-    ],
-)
-def test_noise_that_an_earlier_version_kept_shows_no_column_and_no_level(tmp_path, exact, by, groups, says):
-    """It was charged and not finished: no statement says what was exact in it, and no list what was public."""
-    book = earlier(tmp_path / "l", ("the list of rows",))
-    level = {
-        "name": "id",
-        "mechanism": "discrete-laplace",
-        "scale": "9",
-        "epsilon": "1/4",
-        "rho": "1/32",
-        "loss": "1/4",
-        "rows": 3,
-    }
-    request = {"name": "t", "again": "", "levels": [level], "entities_per_person": 1, "neighbours": "replace"}
-    counts, ids, groups = np.array([1, 2, 3]), ("a1", "a2", "b1"), ("x", "x", "y") if groups else None
-    if by:
-        request["hierarchy"] = {"names": ["s", "id"], "by": by, "lengths": [1, 2], "exact": exact}
-    levels = (np.array([3, 3]), counts) if exact else (counts,)
-    labels = [keeping.packed(ids), *([] if groups is None else [keeping.packed(groups)])]
-    held = keeping.Kept("a" * 64, request, levels, (labels[0],), groups, None, bytes(32), protocol.software())
-    book.folder.mkdir(mode=0o700)
-    (book.folder / "t").touch(0o600)
-    keeping.write(book.folder / "t", protocol.kept_path(book, held.key), held)
-    with pytest.raises(ParameterError, match=says):
-        release_noisy(held.key, book)
+def test_a_dry_run_shows_the_charge_and_no_exact_number(say, tmp_path):
+    """Neither the total nor the counts of a level; nothing is charged, and the same request later is known."""
+    good(say(f"budget create R {CREATE} --limit 1 --exact-total --public g {EXACT}"))
+    (tmp_path / "nodes.csv").write_text("id,g\n" + "".join(f"{i},{g}\n" for i, g in zip("abcde", "xxyyy", strict=True)))
+    tree = "--levels g --exact g --exact-source s --rows nodes.csv --smallest-part 2"
+    good(say(f"budget create T {CREATE} --limit 1 {tree}"))
+    for ledger, words in (("R", "--exact-total"), ("T", "--levels g --exact g --split 0,1 --round")):
+        line = f"release d.csv --ledger {ledger} --epsilon 1/10 {words} --out {ledger}out"
+        for more in ("", "--json -"):
+            shown = good(say(f"{line} --dry-run {more}"))
+            said = (shown.stdout + shown.stderr).replace(str(tmp_path), "")
+            assert not re.search(
+                r"(?<![0-9a-f])(5,?555|55|5,?500)(?![0-9a-f])", said
+            )  # a key of 64 digits may have it inside
+        (table,) = json.loads(shown.stdout)["tables"]
+        assert (table["loss"], table["fits"], table["charged_before"]) == ("1/10", True, False)
+        assert Ledger.open(ledger).spent == 0
+        good(say(line))
+        assert json.loads(say(f"{line} --dry-run --json -").stdout)["tables"][0]["charged_before"]
 
 
 # ------------------------------------------------------------------------------------------------ non-interference
@@ -494,7 +377,7 @@ LIST = {"id": BLOCKS, "g": WORLD["g"]}
 PARTS = {"exact_by": "g", "exact_source": "s", "rows": LIST, "smallest_part": 2}
 FLAT = [
     f"--postprocess {rule} {more}"
-    for rule in rules.RULES
+    for rule in RULES
     for more in (
         "", "--round", "--group g --by-group", "--weight w", '--where "s = k"', "--group g --by-group --exact-total --round",
         "--group g --group-total tot", "--json -", "--dry-run", "--rho 1/50", "--accept-weak-protection --epsilon 8",
@@ -503,7 +386,7 @@ FLAT = [
 ]  # fmt: skip
 TREES = [
     f"--levels g,a --split .5,.2,.3 --postprocess {rule} {more}"
-    for rule in rules.TREE_RULES
+    for rule in TREE_RULES
     for more in ("", "--round", "--exact g", "--exact g --round", "--dry-run --exact g", "--exact all", "--exact a", "--json -")
 ]  # fmt: skip
 
@@ -522,8 +405,15 @@ def published(folder, counts, lines, ledger):
     for k, line in enumerate(lines):
         given = line if "--epsilon" in line or "--rho" in line else f"{line} --epsilon 1/10"
         words = ["release", f"{folder}/d.csv", "--ledger", f"{folder}/book/l", "--out", f"{folder}/o{k}"]
-        done = CliRunner().invoke(main, [*words, *shlex.split(given)])
-        out.append((line, done.exit_code, done.output, {p.name: p.read_bytes() for p in (folder / f"o{k}").glob("*")}))
+        done = call(*words, *shlex.split(given))
+        out.append(
+            (
+                line,
+                done.returncode,
+                done.stdout + done.stderr,
+                {p.name: p.read_bytes() for p in (folder / f"o{k}").glob("*")},
+            )
+        )
     entries = Ledger.open(folder / "book" / "l").entries()
     shutil.rmtree(folder)
     return out, entries
@@ -540,7 +430,6 @@ def test_what_is_published_is_a_function_of_the_noisy_counts_and_the_invariants(
     terms = {k: v for k, v in terms.items() if k != "exact_by" or "levels" not in terms}
     if "levels" in terms:
         terms["rows"] = LIST | {"a": [b[:4] for b in BLOCKS]}
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
     monkeypatch.setattr(secrets, "token_bytes", bytes)
     fixed = np.random.default_rng(3)
     made = {}
@@ -551,7 +440,7 @@ def test_what_is_published_is_a_function_of_the_noisy_counts_and_the_invariants(
             made[key] = fixed.integers(-30, 300, x.size)
         return made[key]
 
-    monkeypatch.setattr(protocol, "add_noise", same)
+    drawing(monkeypatch, add=same)
     monkeypatch.setattr(Ledger, "fingerprint", lambda self, *parts: "0" * 64)
     (tmp_path / "book").mkdir()
     public = ["w", "g", "s", "tot", "a"]
@@ -567,8 +456,7 @@ def test_what_is_published_is_a_function_of_the_noisy_counts_and_the_invariants(
 
 
 def test_typed_totals_of_kept_noise_are_the_ledgers_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(selftest, "demand", lambda *given: False)
-    monkeypatch.setattr(protocol, "add_noise", lambda x, law, sampler: noise.add_noise(x, law, quick))
+    drawing(monkeypatch)
     book = Ledger.create(
         tmp_path / "l", dataset="D", neighbours="replace", limit="9", public=["group"], **PARTS | {"rows": LIST}
     )

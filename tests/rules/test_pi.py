@@ -159,11 +159,3 @@ def test_totals_by_group_label_or_order():
 def test_broken_rules(call, message):
     with pytest.raises(fp.InputError, match=message):
         call()
-
-
-def test_allocate_from_noisy_counts_alone():
-    assert fp.allocate([3.0, -1.0, 2.0], how="baseline").tolist() == [0.6, 0.0, 0.4]
-    assert fp.allocate([3.0, -1.0, 2.0]) == pytest.approx(definitions.simplex(np.array([3, -1, 2]) / 4, 1.0))
-    assert fp.allocate([[1.0, 1.0], [1.0, 3.0]], weights=[3.0, 1.0]) == pytest.approx(
-        np.array([[0.75, 0.25], [0.5, 0.5]])
-    )

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost.problems.programme import from_text
 from fairpost.rules import PAYING
 from support.title1 import districts
 
@@ -19,7 +18,7 @@ LAWS = {
 
 def pieces(name, how, scale):
     """g and f on whole numbers 0, 1, ...; f also at -1 for all below 0."""
-    law = from_text(LAWS[name])
+    law = fp.Programme.from_toml(LAWS[name])
     counts = fp.Counts([1.0])
     pi = PAYING[how](law.on(counts)).for_mechanism(fp.DiscreteLaplace(scale))
     z = np.arange(0, 400.0)[:, None]
@@ -102,7 +101,7 @@ def test_the_wall_at_a_jump_is_attained_as_written(scale):
     from scipy.optimize import linprog
 
     wall = 1 / (1 + np.exp(1 / scale))
-    law = from_text(LAWS["jump"])
+    law = fp.Programme.from_toml(LAWS["jump"])
     found = fp.audit(fp.Counts([6.0, 7.0]), fp.DiscreteLaplace(scale), "as-written", programme=law, engine="exact")
     assert max(abs(found.bias)) == pytest.approx(wall, rel=1e-12)
     q, reach = np.exp(-1 / scale), int(6 * scale) + 3  # further out masses are below the solver's tolerance

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 import fairpost as fp
-from fairpost.release import noise, selftest
-from support.places import with_tools
+from fairpost.release import guard, noise, protocol, release_plan, selftest
+from fairpost.release import ledger as store
+from support.places import ROOT, with_tools
 
 with_tools()
 
@@ -19,6 +20,21 @@ TOTAL = {"neighbours": "replace", "exact_total": True, "exact_source": YEARBOOK,
 """Terms of a ledger whose releases keep the total exactly."""
 PARTS = TOTAL | {"exact_total": False, "exact_by": "group", "rows": {"id": list(TOWNS.ids), "group": GROUPS}}
 """And of one whose releases keep the total of each group."""
+RULES = (
+    "none",
+    "nonnegative",
+    "sum",
+    "sum-clipped",
+    "simplex",
+    "simplex-threshold",
+    "baseline",
+    "pos",
+    "pos-threshold",
+)
+TREE_RULES = ("top-down", "blue-down", "joint", "top-down-threshold", "blue-down-threshold")
+FILES = ("dataset.jsonld", "registry.yaml", "statement.json", "table.csv")
+"""What a release publishes."""
+SCHEMA = json.loads((ROOT / "docs" / "statement.schema.json").read_text(encoding="utf-8"))
 RNG = np.random.default_rng(7)
 
 
@@ -45,6 +61,24 @@ def ledger(folder, *laws, **terms):
     """A ledger of epsilon 1, or as said."""
     given = {"dataset": "Towns", "unit": "person", "limit": "1"} | terms
     return with_selftest(fp.Ledger.create(folder / "l", **given), *laws)
+
+
+def released(book, counts=TOWNS, *, sampler=quick, out=None, say=None, **words):
+    """One release, named t, with the noise of this sampler: a plan takes one, and charges as every release does."""
+    return release_plan([{"name": "t", "file": counts, **words}], book, out, sampler=sampler, say=say)[0]
+
+
+def drawing(monkeypatch, draw=quick, *, add=None):
+    """Every release draws by `draw` (or adds noise by `add`), whoever asks; no self-test, which has tests of its own."""
+    monkeypatch.setattr(selftest, "demand", lambda *given: False)
+    added = add or (lambda x, law, sampler: noise.add_noise(x, law, draw))
+    monkeypatch.setattr(protocol, "add_noise", added)
+
+
+def impatient(monkeypatch, seconds):
+    """Whoever waits for a lock or for the ledger gives up soon."""
+    monkeypatch.setattr(guard, "PATIENCE", seconds)
+    monkeypatch.setattr(store, "PATIENCE", seconds)
 
 
 def accepted(a, b):

@@ -61,24 +61,3 @@ def nearest_in_l1(target: np.ndarray) -> float:
     best = linprog(cost, a_ub, b_ub, a_eq, [1.0], [(0, None)] * (2 * n), method="highs")
     assert best.status == 0
     return float(best.fun)
-
-
-def quadratic(y: np.ndarray, a_eq: np.ndarray, b_eq: np.ndarray, *, nonnegative: bool) -> np.ndarray:
-    """argmin ||v - y||^2 s.t. A v = b (and v >= 0) by PIQP, an interior-point solver independent of this package."""
-    import piqp
-
-    solver = piqp.DenseSolver()
-    solver.settings.eps_abs = 1e-12
-    solver.settings.eps_rel = 1e-12
-    solver.settings.eps_duality_gap_abs = 1e-12
-    solver.settings.eps_duality_gap_rel = 1e-12
-    bound = np.zeros(y.size) if nonnegative else None
-    solver.setup(np.eye(y.size), -y, np.atleast_2d(a_eq), np.atleast_1d(b_eq), x_l=bound)
-    solver.solve()
-    return np.array(solver.result.x)
-
-
-def pair_shares(x, a, times):
-    """P(x) of distinct pairs with multiplicities, from the definition; all counts 0: a_i / sum a."""
-    worth = a * (x if np.any(x > 0) else np.ones_like(x))
-    return worth / np.sum(times * worth)
