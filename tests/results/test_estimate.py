@@ -11,8 +11,6 @@ import fairpost as fp
 from fairpost.datasets import synthetic_districts
 from fairpost.errors import CountsError, ParameterError
 from fairpost.estimate import _chernoff, _quantile, plug_in, share_interval
-from fairpost.partition import Partition
-from fairpost.rules.rounding import round_counts
 
 MECHANISMS = [fp.Laplace(20.0), fp.Gaussian(25.0), fp.DiscreteLaplace(20.0), fp.DiscreteGaussian(25.0)]
 NAMES = [m.name for m in MECHANISMS]
@@ -113,44 +111,39 @@ def test_bad_confidence_is_named(bad):
         share_interval([1.0, 2.0], fp.Laplace(1.0), **bad)
 
 
+# ---- rounding: counts that are projected already are changed by it alone ------------------------------------------
+
+
+def rounded(v, seed, **more):
+    """Of counts from 0 with their own total the projection is themselves."""
+    return fp.project(v, round=True, seed=seed, **more).rounded
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.integers(0, 2**32))
 def test_rounding_keeps_the_total_and_moves_nothing_by_one(raw, seed):
     v = np.array(raw)
     v[0] += np.ceil(v.sum()) - v.sum()
-    rounded = round_counts(v, np.random.default_rng(seed))
-    assert (rounded == np.round(rounded)).all()
-    assert (rounded >= 0).all()
-    assert np.abs(rounded - v).max() < 1 + 1e-6
-    assert rounded.sum() == np.round(v.sum())
+    found = rounded(v, seed)
+    assert (found == np.round(found)).all()
+    assert (found >= 0).all()
+    assert np.abs(found - v).max() < 1 + 1e-6
+    assert found.sum() == np.round(v.sum())
 
 
 def test_rounding_is_unbiased():
     v = np.array([0.1, 0.25, 3.65, 7.0, 0.5, 0.5])
     repeats = 8_000
-    rng = np.random.default_rng(8)
-    mean = np.mean([round_counts(v, rng) for _ in range(repeats)], axis=0)
+    mean = np.mean([rounded(v, seed) for seed in range(repeats)], axis=0)
     # A fraction f has variance f (1 - f) <= 1/4; five standard errors for each of six.
     assert np.abs(mean - v).max() <= 5 * 0.5 / np.sqrt(repeats)
     assert mean[3] == 7.0
 
 
 def test_rounding_by_group_keeps_each_total():
-    rng = np.random.default_rng(9)
-    parts = Partition.of(["a", "b", "a", "b", "a"])
-    v = np.array([0.3, 1.5, 0.3, 2.5, 0.4])
-    for _ in range(50):
-        rounded = round_counts(v, rng, parts)
-        assert rounded[[0, 2, 4]].sum() == 1
-        assert rounded[[1, 3]].sum() == 4
-
-
-def test_rounding_needs_a_whole_total_and_no_negative_count():
-    rng = np.random.default_rng(1)
-    with pytest.raises(ParameterError, match=r"whole number, got 1\.5"):
-        round_counts([1.0, 0.5], rng)
-    with pytest.raises(CountsError, match="at least 0"):
-        round_counts([1.0, -1.0], rng)
+    for seed in range(50):
+        found = rounded([0.3, 1.5, 0.3, 2.5, 0.4], seed, groups=list("ababa"))
+        assert (found[[0, 2, 4]].sum(), found[[1, 3]].sum()) == (1, 4)
 
 
 def test_replicates_have_three_digits_and_the_estimate_all_of_them(monkeypatch):
