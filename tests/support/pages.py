@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import fairpost as fp
 from fairpost.accuracy import Estimate
+from fairpost.report.shapes import Shapes
 from fairpost.results import Basis, Plan, Plans, Point
 
 
@@ -81,3 +82,19 @@ def plans(found, limit=500.0):
 def text(made):
     """What a reader sees of a piece of HTML."""
     return html.unescape(re.sub(r"<[^>]+>", "", str(made))).replace("\u00a0", " ")
+
+
+def collection(labels, key="GEOID", side=0.5):
+    """A square of a degree for each label, in rows of ten; neighbours share their borders."""
+    features = []
+    for k, label in enumerate(labels):
+        x, y = -100 + (k % 10) * side, 30 + (k // 10) * side
+        ring = [[x, y], [x + side / 2, y], [x + side, y], [x + side, y + side], [x, y + side], [x, y]]
+        shape = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"type": "Feature", "properties": {key: label}, "geometry": shape})
+    return {"type": "FeatureCollection", "features": features}
+
+
+def squares(counts):
+    """A map of all of them."""
+    return Shapes.of_data(collection(counts.ids)).of(counts)
