@@ -472,16 +472,6 @@ def test_forget_now(enter, server, folder):
     assert "Place" not in page.content()
 
 
-def test_without_the_link_there_is_no_page(browser, server):
-    context = browser.new_context()
-    page = context.new_page()
-    answer = page.goto(server.home)
-    assert answer.status == 401
-    page.goto(f"{server.home}start?token=wrong")
-    assert "works once" in page.inner_text("main")
-    context.close()
-
-
 def test_connections_that_send_no_header_lock_nobody_out(server, monkeypatch):
     """Half a line each, more of them than the server has places; the owner enters at once, and they are gone in time."""
     monkeypatch.setattr(HEADER_SECONDS, 1.5)

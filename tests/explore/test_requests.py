@@ -1,5 +1,6 @@
 """The live page without a browser: who may talk to it, what it computes, that the latest request wins."""
 
+import base64
 import gzip
 import io
 import itertools
@@ -8,10 +9,13 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
+import jsonschema
 import numpy as np
+import polars as pl
 import pytest
 
 import fairpost as fp
@@ -102,11 +106,8 @@ def test_the_pages_own_origin_and_name_are_welcome(live):
 
 def test_a_form_of_another_site_is_refused(live):
     """A cross-site form carries a foreign Origin and Sec-Fetch-Site; a strict cookie would not even come along."""
-    for headers in (
-        {"origin": "http://evil.example"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    ):
+    foreign = ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"})
+    for headers in foreign:
         answer = live.client.post("/api/forget", data={}, headers=headers)
         assert answer.status_code == 403
     assert live.session.data is not None
@@ -171,7 +172,6 @@ def test_an_upload_that_is_too_long_is_refused(live, monkeypatch):
 
 def test_an_upload_stays_in_memory(monkeypatch):
     """Starlette would put a form of more than a megabyte into a temporary file."""
-    import tempfile
 
     def no(*_, **__):
         raise AssertionError("an upload went to disk")
@@ -187,31 +187,22 @@ def test_an_upload_stays_in_memory(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("a.csv", b"", "empty"),
-        ("a.csv", b"id,count\n", "at least one row"),
-        ("a.csv", b"\x00\xff\xfe" * 50, ""),
-        ("a.csv", b"PK\x03\x04rest", "zip archive"),
-        ("a.exe", b"id,count\n1,2\n", "must end in"),
-        ("a.csv.gz", b"not gzip", "gzip"),
+        ("a.csv", b"", "empty"), ("a.csv", b"id,count\n", "at least one row"), ("a.csv", b"\x00\xff\xfe" * 50, ""),
+        ("a.csv", b"PK\x03\x04rest", "zip archive"), ("a.exe", b"id,count\n1,2\n", "must end in"), ("a.csv.gz", b"not gzip", "gzip"),
         ("a.csv.gz", gzip.compress(b"0" * 10_000_000, 9), "could not be read"),
-        ("a.parquet", b"PAR1" + b"\x00" * 40 + b"PAR1", "Parquet"),
-        ("../../a.csv", b"id,id\n1,2\n", "unique"),
+        ("a.parquet", b"PAR1" + b"\x00" * 40 + b"PAR1", "Parquet"), ("../../a.csv", b"id,id\n1,2\n", "unique"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_table_is_one_line_and_nothing_is_held(name, data, said):
     made = Live()
     answer = made.upload(name, data)
-    assert answer.status_code == 400, answer.text
-    assert said in answer.json()["error"]
-    assert "\n" not in answer.json()["error"]
-    assert ".." not in answer.json()["error"]
-    assert made.session.source is None
+    error = answer.json()["error"]
+    assert (answer.status_code, "\n" in error, ".." in error, made.session.source) == (400, False, False, None)
+    assert said in error
     made.close()
 
 
 def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, monkeypatch):
-    import polars as pl
-
     out = io.BytesIO()
     pl.DataFrame({"id": ["1", "2"], "count": [1, 2]}).write_parquet(out)
     (tmp_path / "decode.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
@@ -227,25 +218,20 @@ def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, m
 @pytest.mark.parametrize(
     ("role", "names"),
     [
-        ("id", ("id", "geoid", "leaid", "code", "fips", "geoid20", "key")),
-        ("count", ("count", "counts", "poor_5_17", "noisy_count", "value", "pop", "population", "n", "total")),
-        ("weight", ("weight", "weights", "exp_pp")),
-        ("group", ("group", "state", "region", "county")),
-        ("label", ("name", "label", "district", "place")),
-        ("base", ("base", "pop_5_17", "children")),
+        ("id", "id geoid leaid code fips geoid20 key"), ("label", "name label district place"), ("base", "base pop_5_17 children"),
+        ("count", "count counts poor_5_17 noisy_count value pop population n total"), ("weight", "weight weights exp_pp"),
+        ("group", "group state region county"),
     ],
-)
+)  # fmt: skip
 def test_of_several_usual_names_the_most_usual_is_guessed(role, names):
     made = Live()
-    for first, second in itertools.pairwise(names):
+    for first, second in itertools.pairwise(names.split()):
         assert made.upload("t.csv", f"{second},else, {first.upper()}\n1,2,3\n".encode()).status_code == 303
         assert made.client.get("/api/preview").json()["guess"][role].strip() == first.upper()
     made.close()
 
 
 def test_parquet_and_tabs_are_read_and_columns_guessed():
-    import polars as pl
-
     made, out = Live(), io.BytesIO()
     pl.DataFrame({"leaid": ["01", "02"], "poor_5_17": [5, 7], "state": ["AL", "AK"], "name": ["a", "b"]}).write_parquet(
         out
@@ -263,16 +249,6 @@ def test_parquet_and_tabs_are_read_and_columns_guessed():
     assert made.client.post("/api/columns", data=form, follow_redirects=False).status_code == 303
     assert made.session.mapped.x.ids == ("01", "02")
     assert made.session.defaults["unit"] == "children"
-    made.close()
-
-
-def test_text_of_a_table_is_text_on_the_page():
-    hostile = "</script><script>window.hurt=1</script>"
-    made = Live(data=f'id,count,group,name\n1,5,"{hostile}",a\n2,6,x,"{hostile}"\n'.encode())
-    made.session.data = None
-    page = made.client.get("/", headers={"accept": "text/html"}).text
-    assert hostile not in page
-    assert "&lt;script&gt;" in page
     made.close()
 
 
@@ -310,13 +286,12 @@ def test_idle_data_are_dropped_and_used_ones_stay():
 
 
 def test_the_audit_is_that_of_the_command(live, tmp_path):
-    import jsonschema
-
     body = {"epsilon": 0.05, "budget": 1e6, "postprocess": RULES, "targets": {"max_loss": 10.0, "max_relative_loss": 3}}
     found = live.post("audit", body | {"entities": True}).json()
     jsonschema.validate(found, schema("audit"))
     plain = fp.compare(counts_of(live), fp.Laplace.from_epsilon(0.05), RULES, budget=1e6, targets=body["targets"])
     assert found["results"] == json.loads(json.dumps(plain.to_dict(entities=True)["results"]))
+    assert live.post("audit", body | {"entities": True}).json()["results"] == found["results"]  # kept, to the last bit
 
 
 def test_the_picture_has_the_same_numbers(live):
@@ -330,9 +305,7 @@ def test_the_picture_has_the_same_numbers(live):
     worst = int(np.argmin(plain[0].bias))
     assert found["figures"][0]["loss"]["id"] == plain[0].counts.ids[worst]
     assert found["figures"][0]["loss"]["value"] == pytest.approx(-plain[0].bias[worst] * 1e6)
-    assert found["figures"][1]["rmse"]["value"] == pytest.approx(
-        plain[1].price["root_mean_squared_error"] * 1e6, rel=1e-12
-    )
+    assert found["figures"][1]["rmse"]["value"] == pytest.approx(plain[1].moments.rmse.value * 1e6, rel=1e-12)
     again = live.post("picture", body | {"have": found["key"]}).json()
     assert again["base"] is None
     assert again["results"] == found["results"]
@@ -340,8 +313,6 @@ def test_the_picture_has_the_same_numbers(live):
 
 
 def unpack(text, kind):
-    import base64
-
     return np.frombuffer(base64.b64decode(text), dtype=kind)
 
 
@@ -365,9 +336,8 @@ def test_one_limit_for_dollars_and_people_is_refused(live, route):
     assert live.post("picture", body).status_code == 200
     answer = live.post(route, body | {"targets": {"max_loss": 10.0}})
     assert answer.status_code == 400
-    assert answer.json()["error"].endswith(
-        "must be in one unit, got pos in money and simplex in people: ask for them apart"
-    )
+    said = "must be in one unit, got pos in money and simplex in people: ask for them apart"
+    assert answer.json()["error"].endswith(said)
 
 
 def test_the_sentence_repeats_every_choice(live):
@@ -393,8 +363,6 @@ def test_limits_are_judged_and_drawn(live):
 
 
 def test_the_plan_is_the_librarys(live):
-    import jsonschema
-
     body = {"budget": 1e6, "postprocess": ["pos", "baseline"], "targets": {"max_relative_loss": 5.0}, "any_error": True}
     found = live.post("plan", body).json()
     jsonschema.validate(found, schema("plan"))
@@ -433,19 +401,13 @@ def test_streams_tell_progress_and_end_with_the_result(live):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"epsilon": -1}, "epsilon"),
-        ({"epsilon": "1"}, "`epsilon` must be a number"),
-        ({"epsilon": 1, "scale": 2}, "exactly one"),
-        ({"epsilon": 1, "nothing": 2}, "a key must be one of"),
-        ({"epsilon": 1, "postprocess": ["magic"]}, "must be one of"),
-        ({"epsilon": 1, "targets": {"max_luck": 3}}, "a target must be"),
-        ({"epsilon": 1, "runs": 10**9, "method": "monte-carlo"}, "at most"),
+        ({"epsilon": -1}, "epsilon"), ({"epsilon": "1"}, "`epsilon` must be a number"), ({"epsilon": 1, "scale": 2}, "exactly one"),
+        ({"epsilon": 1, "nothing": 2}, "a key must be one of"), ({"epsilon": 1, "postprocess": ["magic"]}, "must be one of"),
+        ({"epsilon": 1, "targets": {"max_luck": 3}}, "a target must be"), ([1], "JSON object"), ({"epsilon": True}, "number"),
+        ({"epsilon": 1, "runs": 10**9, "method": "monte-carlo"}, "at most"), ({"epsilon": 1, "mechanism": "gaussian"}, "delta"),
         ({"epsilon": 1, "programme": "../x"}, "`programme` must be one of"),
-        ({"epsilon": 1, "mechanism": "gaussian"}, "delta"),
-        ([1], "JSON object"),
-        ({"epsilon": True}, "number"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_choice_is_one_line(live, body, said):
     answer = live.post("audit", body)
     assert answer.status_code == 400
@@ -484,37 +446,25 @@ def test_an_interpolated_picture_is_marked_near_and_replaced(live):
     assert quick["interpolated"]
 
 
-def test_answers_that_are_kept_are_the_same_bits_and_the_memory_has_an_end(live):
-    body = {"epsilon": 0.33, "postprocess": ["simplex"], "entities": True}
-    one, two = (live.post("audit", body).json()["results"] for _ in range(2))
-    plain = fp.compare(counts_of(live), fp.Laplace.from_epsilon(0.33), ["simplex"])
-    assert one == two == json.loads(json.dumps(plain.to_dict(entities=True)["results"]))
-    assert live.post("audit", body | {"epsilon": 0.34}).json()["results"] != one
+def test_the_memory_of_answers_has_an_end():
     made = Live(data=table(8))
     made.session.memory._most = 5000
     for k in range(1, 30):
-        assert made.post("audit", body | {"epsilon": k / 10}).status_code == 200
+        assert made.post("audit", {"epsilon": k / 10, "postprocess": ["simplex"]}).status_code == 200
     assert 0 < made.session.memory.size <= 5000
     made.close()
 
 
 # ---- the latest wins --------------------------------------------------------------------------------------------------------
 
-ENDLESS = {
-    "epsilon": 0.2,
-    "postprocess": ["simplex", "nonnegative"],
-    "method": "monte-carlo",
-    "runs": 8_000_000,
-    "seed": 7,
-}
+ENDLESS = {"epsilon": 0.2, "postprocess": ["simplex", "nonnegative"], "method": "monte-carlo", "runs": 8_000_000}
 
 
 def asking(live, tab):
     """A long simulation under way for a tab, and where its answer will be."""
     found = []
-    thread = threading.Thread(
-        target=lambda: found.append(live.post("audit", ENDLESS, **{"x-fairpost-tab": tab})), daemon=True
-    )
+    ask = lambda: found.append(live.post("audit", ENDLESS, **{"x-fairpost-tab": tab}))  # noqa: E731
+    thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     return thread, found
 
@@ -556,7 +506,7 @@ BODY = {
     "epsilon": 0.07,
     "budget": 1e6,
     "postprocess": ["pos", "baseline"],
-    "targets": {"max_loss": 40.0},
+    "targets": {"max_loss": 40},
     "by_group": True,
 }
 
@@ -570,32 +520,23 @@ def results_of(command, folder):
     return json.loads((folder / "numbers.json").read_text())
 
 
-def test_the_command_makes_the_same_numbers(live, tmp_path):
-    (tmp_path / "table.csv").write_bytes(table())
-    first, plan = live.post("export/command", BODY).text.splitlines()
-    assert plan.startswith("fairpost plan ")
-    assert results_of(first, tmp_path)["results"] == live.post("audit", BODY).json()["results"]
-
-
-def test_the_python_lines_make_the_same_numbers(live, tmp_path, monkeypatch):
+def test_what_is_kept_has_the_same_numbers(live, tmp_path, monkeypatch):
+    """The command, the Python lines, the table, the report, the JSON."""
     (tmp_path / "table.csv").write_bytes(table())
     monkeypatch.chdir(tmp_path)
-    space = {}
+    ours, space = live.post("audit", BODY | {"entities": True}).json(), {}
+    first, plan = live.post("export/command", BODY).text.splitlines()
+    assert plan.startswith("fairpost plan ")
     exec(live.post("export/python", BODY).text, space)
-    ours = live.post("audit", BODY).json()
-    assert json.loads(json.dumps(space["results"].to_dict()))["results"] == ours["results"]
-
-
-def test_report_csv_and_json_are_those_of_the_library(live):
-    rules, noise = BODY["postprocess"], fp.Laplace.from_epsilon(0.07)
-    results = fp.compare(counts_of(live), noise, rules, budget=1e6, targets=BODY["targets"], by_group=True)
+    for found in (results_of(first, tmp_path), json.loads(json.dumps(space["results"].to_dict()))):
+        assert found["results"] == live.post("audit", BODY).json()["results"]
     answer = live.post("export/csv", BODY)
-    assert answer.text == results.to_csv()
+    assert answer.text == space["results"].to_csv()
     assert "attachment" in answer.headers["content-disposition"]
     page = live.post("export/report", BODY).text
     assert "confidential: computed from true counts" in page
     assert "fairpost audit table.csv" in page
-    assert live.post("export/json", BODY).json() == live.post("audit", BODY | {"entities": True}).json()
+    assert live.post("export/json", BODY).json() == ours
     assert live.post("export/passwords", BODY).status_code == 400
 
 
@@ -603,8 +544,6 @@ def test_report_csv_and_json_are_those_of_the_library(live):
 
 
 def test_an_analyst_sees_shares_and_no_banner(analyst):
-    import jsonschema
-
     body = {"epsilon": 0.1, "budget": 1e6, "postprocess": ["pos", "baseline"], "estimate": False}
     found = analyst.post("allocate", body).json()
     jsonschema.validate(found, schema("allocate"))
@@ -619,10 +558,8 @@ def test_an_analyst_sees_shares_and_no_banner(analyst):
     money = sum(e["pos_money"] for e in by_group["entities"] if e["group"] == "g1")
     assert money == pytest.approx(500.0)
     assert analyst.post("allocate", body | {"budget": None, "group_budget": {"g0": 1.0}}).status_code == 400
-    drawn = [
-        analyst.post("allocate", {"epsilon": 0.1, "postprocess": ["baseline"], "seed": k}).json()["entities"]
-        for k in (0, 1, 1)
-    ]
+    seeded = {"epsilon": 0.1, "postprocess": ["baseline"]}
+    drawn = [analyst.post("allocate", seeded | {"seed": k}).json()["entities"] for k in (0, 1, 1)]
     assert drawn[0] != drawn[1] == drawn[2]
     for kind in ("report", "csv", "json", "command", "python"):
         assert analyst.post(f"export/{kind}", body).status_code == 200

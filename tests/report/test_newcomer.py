@@ -14,7 +14,7 @@ import pytest
 
 import fairpost as fp
 from fairpost import errors, palette
-from fairpost.report import allocation_page, audit_page, curves_page, levels_page, projection_page
+from fairpost.report import allocation_page, audit_page, check_page, curves_page, levels_page, projection_page
 from support.browser import rows, until
 from support.commands import call as fairpost
 from support.pages import collection, payload, plans, points, squares, words
@@ -209,25 +209,6 @@ def test_dots_stand_where_their_numbers_are(desk, results):
     desk.check("#together")
 
 
-def test_switching_rules_takes_at_most_300_ms(visit):
-    """13,184 districts with three rules, on a machine that may be busy: the median of nine."""
-    rng = np.random.default_rng(0)
-    values = np.round(np.exp(rng.normal(5, 1.6, 13_184)))
-    made = fp.compare(fp.Counts(values), fp.Laplace(scale=100.0), ["baseline", "pos", "pos-threshold"], budget=6.5e9)
-    big = audit_page(made)
-    page = visit[0](big, viewport={"width": 1200, "height": 900})
-    took = page.evaluate(
-        """() => [1, 2, 0, 1, 2, 0, 1, 2, 0].map((k) => {
-            const input = document.querySelectorAll('.chooser input.rule')[k], start = performance.now();
-            input.checked = true; input.dispatchEvent(new Event('change'));
-            document.querySelector('#plot-size svg').getBoundingClientRect();
-            return performance.now() - start; })"""
-    )
-    assert sorted(took)[4] <= 300, took
-    loaded = page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")
-    assert loaded <= 2000, loaded
-
-
 # ---- accessibility ------------------------------------------------------------------------------------------------
 
 
@@ -248,6 +229,7 @@ PAGES = {
     "allocate": lambda r, t: allocation_page([shared("baseline"), shared("pos")]),
     "project": lambda r, t: projection_page(fp.project(NOISY, groups=PARTS)),
     "levels": lambda r, t: levels_page(t),
+    "check": lambda r, t: check_page(fp.check(r[0].counts, r[0].counts.values + NOISY[:40], fp.Laplace(60.0))),
 }
 
 
@@ -547,16 +529,6 @@ def test_one_rule_one_colour(rules):
     assert len(set(found)) == len(rules.split())
     assert found[0] == palette.slots(rules.split()[:1])[0]
     assert f"--s{palette.slots(['pos'])[0]}: {palette.look('pos').light};" in palette.sheet()
-
-
-def test_the_names_of_the_colours_are_theirs():
-    """Okabe and Ito's: what projects is blue, what clips vermilion, what keeps a threshold green, on light paper and on a dark screen."""
-    wanted = {"pos": ("#0072b2", "#56b4e9", "circle", "o"), "baseline": ("#d55e00", "#e8752a", "square", "s"),
-              "pos-threshold": ("#009e73", "#17b98b", "diamond", "D"), "joint": ("#cc79a7", "#dd94bb", "triangle-up", "^"),
-              "sum": ("#e69f00", "#e6b23c", "x", "X"), "none": ("#6b6b6b", "#b0b0b0", "triangle-down", "v")}  # fmt: skip
-    assert {name: dataclasses.astuple(palette.look(name)) for name in wanted} == wanted
-    assert dataclasses.astuple(palette.LOOKS[palette.SKY]) == ("#56b4e9", "#8fa8ff", "cross", "P")
-    assert dataclasses.astuple(palette.LOOKS[palette.OLIVE]) == ("#a28500", "#f0e442", "line-ew", "_")
 
 
 # ---- the lines that make a page again -----------------------------------------------------------------------------

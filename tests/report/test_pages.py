@@ -72,16 +72,6 @@ def test_an_expansion_is_called_neither_exact_nor_simulated():
     assert 'id="g-expansion"' in page
 
 
-def test_a_simulation_that_resolves_nothing_says_so():
-    counts = fp.Counts([5000.0, 6000.0, 9000.0])
-    drawn = fp.audit(counts, fp.Laplace(scale=10.0), "simplex", engine="monte-carlo", runs=20)
-    text = words(audit_page([drawn]))
-    assert not drawn.engine.sample.resolved
-    assert "do not resolve who gains and who loses" in text
-    assert "not resolved at 20 runs" in text
-    assert "moves expected counts" not in text
-
-
 # ---- the page -----------------------------------------------------------------------------------------------------
 
 
@@ -124,18 +114,28 @@ def test_equal_entities_share_one_point_and_lose_nothing():
         assert np.array_equal(bias[of], r.bias)  # to the last bit
 
 
-def test_a_page_of_twenty_thousand_is_of_reasonable_size():
+def test_twenty_thousand_entities_stay_small_and_usable(visit):
     rng = np.random.default_rng(1)
-    counts = fp.Counts(
-        rng.integers(0, 5000, 20_000),
-        ids=[f"district-{i:07d}" for i in range(20_000)],
-        weights=rng.uniform(1, 2, 20_000),
+    ids = [f"district-{i:07d}" for i in range(20_000)]
+    counts = fp.Counts(rng.integers(0, 9000, 20_000), ids=ids, weights=rng.uniform(1, 2, 20_000))
+    made = audit_page(fp.compare(counts, fp.Laplace(scale=50.0), ["nonnegative", "baseline"], budget=1e9))
+    assert len(payload(made)["ids"]) == 20_000
+    assert len(made) < 3_200_000  # two results: 2 x (16 + 12) + 24 bytes in base64, twice the id: 2.8 MB
+    page = visit[0](made)
+    dots = page.locator("#plot-size .dots").first.get_attribute("d").count("M")
+    assert 500 < dots <= 20_000  # one per half pixel that is not empty
+    took = page.evaluate(
+        """() => [1, 0, 1, 0, 1, 0, 1, 0, 1].map((k) => {
+            const input = document.querySelectorAll('.chooser input.rule')[k], start = performance.now();
+            input.checked = true; input.dispatchEvent(new Event('change'));
+            document.querySelector('#plot-size svg').getBoundingClientRect();
+            return performance.now() - start; })"""
     )
-    page = audit_page(fp.compare(counts, fp.Laplace(scale=10.0), ["nonnegative", "baseline"], budget=1e9))
-    data = payload(page)
-    assert len(data["ids"]) == 20_000
-    # 20,000 entities with two results: 2 x (16 + 12) + 24 bytes in base64, twice the id: 2.8 MB
-    assert len(page) < 3_200_000
+    assert sorted(took)[4] <= 300, took  # the median, on a machine that may be busy
+    assert page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart") <= 2000
+    page.fill("#search", "1999")
+    until(page, "document.getElementById('matches').textContent === '12 of 20,000 match'")
+    assert visit[1] == []
 
 
 def test_a_page_is_small_beside_its_data(mixed_page):
@@ -203,23 +203,6 @@ def test_sorting_works_by_keyboard(desk, visit):
     assert visit[1] == []
 
 
-def test_search_finds_ids_and_groups_and_says_how_many(desk, visit):
-    desk.fill("#search", "TRACT 04")
-    until(desk, "document.getElementById('matches').textContent === '10 of 90 match'")
-    assert all(r[0].startswith("tract 04") for r in rows(desk))
-    desk.fill("#search", "<i>south")
-    until(desk, "document.getElementById('matches').textContent === '30 of 90 match'")
-    desk.fill("#search", "</script>")
-    until(desk, "document.getElementById('matches').textContent === '1 of 90 match'")
-    assert rows(desk)[0][0] == HOSTILE[0]
-    desk.fill("#search", "nowhere")
-    until(desk, "document.getElementById('matches').textContent === '0 of 90 match'")
-    assert rows(desk) == [["Nothing matches."]]
-    desk.fill("#search", "")
-    assert desk.evaluate("window.hurt") is None
-    assert visit[1] == []
-
-
 def test_numbers_in_the_table_are_those_of_the_result(desk, mixed):
     """As many digits as are shown; the figure of relative losses too."""
     desk.fill("#search", "")
@@ -262,14 +245,3 @@ def test_paper_has_a_running_header(desk, mixed_page):
     assert '@top-center { content: "confidential: computed from true counts"' in mixed_page
     pdf = desk.pdf(prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 4
-
-
-def test_twenty_thousand_entities_stay_usable(visit):
-    rng = np.random.default_rng(3)
-    counts = fp.Counts(rng.integers(0, 9000, 20_000), weights=rng.uniform(1, 2, 20_000))
-    page = visit[0](audit_page([fp.audit(counts, fp.Laplace(scale=50.0), "nonnegative")]))
-    dots = page.locator("#plot-size .dots").first.get_attribute("d").count("M")
-    assert 500 < dots <= 20_000  # one per half pixel that is not empty
-    page.fill("#search", "1999")
-    until(page, "document.getElementById('matches').textContent === '12 of 20,000 match'")
-    assert visit[1] == []

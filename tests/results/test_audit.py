@@ -13,18 +13,6 @@ from fairpost.plan import sweep
 from fairpost.rules import AffineNonnegative, SumClipped
 
 
-@pytest.mark.parametrize("which", ["sum", "sum-clipped", "simplex", "baseline"])
-def test_groups_are_audited_as_problems_of_their_own(which):
-    values, groups = np.array([0.0, 3.0, 9.0, 1.0, 50.0, 2.0]), ["a", "b", "a", "b", "a", "b"]
-    whole = fp.audit(fp.Counts(values, groups=groups), fp.Laplace(3.0), which, engine="exact", by_group=True)
-    for label in "ab":
-        here = np.array(groups) == label
-        alone = fp.audit(fp.Counts(values[here]), fp.Laplace(3.0), which, engine="exact")
-        assert np.array_equal(whole.bias[here], alone.bias)
-        assert np.array_equal(whole.truth[here], alone.truth)
-    assert whole.bounds is None
-
-
 def test_objects_and_names_are_the_same():
     counts = fp.Counts([1, 8, 30])
     by_name = fp.audit(counts, fp.Gaussian(4.0), "sum-clipped")
@@ -178,7 +166,7 @@ def test_a_group_that_is_due_nothing_gets_nothing_for_certain():
     assert (found.half_width[1], found.moments.mse_accuracy.half_width[1]) == (0, 0)
 
 
-@pytest.mark.parametrize("which", ["pos", "simplex", "baseline"])
+@pytest.mark.parametrize("which", ["pos", "simplex", "baseline", "sum", "sum-clipped"])
 def test_groups_are_the_groups_alone_on_any_number_of_threads(which, monkeypatch):
     """Bit for bit on threads; alone within both errors, of which the one by group is 1e-6 of the largest alpha of all groups."""
     rng = np.random.default_rng(3)

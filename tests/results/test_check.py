@@ -18,7 +18,6 @@ import fairpost as fp
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
-from support.browser import until
 from support.commands import call
 from support.helps import help_of
 from support.releases import ledger, statement_of
@@ -273,38 +272,35 @@ def test_releases_are_brought_into_order_by_their_ids(tmp_path):
     assert fp.check(TRUE, tuple(FIRST)).releases == 1
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
-    def put(text):
-        (tmp_path / "r.csv").write_text(text)
-        return read_rows(tmp_path / "r.csv")
+class Other(Mechanism):
+    variance = 1.0
 
-    whole = "id,count\na,1\nb,1\nc,1\nd,1\ne,1\nf,1\n"
-    with pytest.raises(
-        CountsError, match=r"^1: every entity of the true counts must be released, got none for 'e' and 1 more"
-    ):
-        fp.check(TRUE, put("id,count\na,1\nb,1\nc,1\nd,1\n"))
-    with pytest.raises(CountsError, match=r"^x: only entities of the true counts may be released, got 'g'$"):
-        fp.check(TRUE, put(whole + "g,1\n"), names=["x"])
-    with pytest.raises(CountsError, match="one value per true count \\(6\\), got 2"):
-        fp.check(TRUE, [1, 2])
-    with pytest.raises(CountsError, match="release 1: every value must be finite, got nan"):
-        fp.check([1, 2], [1, math.nan])
-    with pytest.raises(CountsError, match="at least one release, got none"):
-        fp.check(TRUE, [])
-    with pytest.raises(ParameterError, match="one name per release: 1 releases, 2 names"):
-        fp.check(TRUE, FIRST, names=["a", "b"])
-    for bad in (0, 1, 2, "x"):
-        with pytest.raises(ParameterError, match="`confidence` must be between 0 and 1"):
-            fp.check(TRUE, FIRST, confidence=bad)
+    def sample(self, n, stream):
+        return np.zeros(n)
 
-    class Other(Mechanism):
-        variance = 1.0
 
-        def sample(self, n, stream):
-            return np.zeros(n)
+WHOLE = "id,count\n" + "".join(f"{i},1\n" for i in "abcdef")
 
-    with pytest.raises(UnsupportedError, match=r"a check knows the noises laplace, .*, got 'Other'"):
-        fp.check(TRUE, FIRST, Other())
+
+@pytest.mark.parametrize(
+    ("released", "more", "says"),
+    [
+        (WHOLE[:-8], {}, "^1: every entity of the true counts must be released, got none for 'e' and 1 more"),
+        (WHOLE + "g,1\n", {"names": ["x"]}, "^x: only entities of the true counts may be released, got 'g'$"),
+        ([1, 2], {}, r"one value per true count \(6\), got 2"),
+        ([1, math.nan, 1, 1, 1, 1], {}, "release 1: every value must be finite, got nan"),
+        ([], {}, "at least one release, got none"),
+        (FIRST, {"names": ["a", "b"]}, "one name per release: 1 releases, 2 names"),
+        *((FIRST, {"confidence": bad}, "`confidence` must be between 0 and 1") for bad in (0, 1, 2, "x")),
+        (FIRST, {"mechanism": Other()}, r"a check knows the noises laplace, .*, got 'Other'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(tmp_path, released, more, says):
+    if isinstance(released, str):
+        (tmp_path / "r.csv").write_text(released)
+        released = read_rows(tmp_path / "r.csv")
+    with pytest.raises((CountsError, ParameterError, UnsupportedError), match=says):
+        fp.check(TRUE, released, **more)
 
 
 def test_a_check_is_a_result():
@@ -596,16 +592,3 @@ def test_statements_go_with_the_tables_that_they_state(cli, tmp_path):
         assert done.returncode == (0 if fits else 2), words
         assert not fits or noise(json.loads(done.stdout)) == fp.DiscreteLaplace(5.0).describe()
     assert "no.json: must be a statement" in cli("true.csv one.csv --statement no.json").stderr
-
-
-@pytest.mark.parametrize("words", ["one.csv --scale 5", "one.csv two.csv"])
-def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, visit, words):
-    assert cli("true.csv", words, "--html o.html").returncode == 0
-    go, bad = visit
-    page = go((tmp_path / "o.html").read_text(), viewport={"width": 390, "height": 844})
-    assert page.locator("#table tbody tr").count() == 6
-    page.fill("#search", "c")
-    until(page, "document.querySelectorAll('#table tbody tr').length === 1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert "By size" in page.inner_text("main")
-    assert not bad

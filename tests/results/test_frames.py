@@ -117,29 +117,19 @@ def test_a_comparison_is_about_one_thing(found):
 
 def test_the_json_of_a_comparison(found):
     c = found["comparison"]
-    data = json.loads(json.dumps(c.to_dict()))
-    assert list(data) == [
-        "version", "schema", "mark", "counts", "mechanism", "budget", "targets", "warnings", "results", "frontier",
-    ]  # fmt: skip
-    assert "entities" not in data["results"][0]
-    assert data["counts"] == {"n": 4, "total": 870.0}
-    assert data["mechanism"]["epsilon"] == 1 / 8
-    twice = c.to_dict(entities=True, neighbours=Neighbours(2.0))
-    assert twice["mechanism"]["epsilon"] == 2 / 8
+    assert "entities" not in c.to_dict()["results"][0]
+    twice = json.loads(json.dumps(c.to_dict(entities=True, neighbours=Neighbours(2.0))))
+    assert (twice["counts"], twice["mechanism"]["epsilon"]) == ({"n": 4, "total": 870.0}, 2 / 8)
     assert twice["entities"][1] == {"id": NASTY[1], "count": 47.0, "weight": 0.7, "group": "s"}
     again = fp.Comparison.from_dict(twice)
     assert again.to_dict(entities=True) == twice  # the sensitivity too
-    assert again.neighbours.sensitivity == 2.0
     for one, other in zip(c, again, strict=True):
         for name in ("truth", "bias", "half_width", "moments.mse", "moments.zero", "moments.deviation", "money"):
             mine, theirs = attrgetter(name)(one), attrgetter(name)(other)
             assert (mine is None and theirs is None) or mine.tolist() == theirs.tolist(), name
-        assert other.alpha == one.alpha
-        assert other.bounds == one.bounds
-        assert other.rule.expected_T == one.rule.expected_T
+        assert (other.alpha, other.bounds, other.rule.expected_T) == (one.alpha, one.bounds, one.rule.expected_T)
         assert other.loc.by_group() == one.loc.by_group()
         assert repr(other) == repr(one)
-        assert other.problem.truth(again[0].counts).tolist() == one.truth.tolist()
 
 
 def test_a_report_can_be_made_from_what_was_read_back(found):
@@ -234,24 +224,6 @@ def test_a_workbook_keeps_texts_and_needs_a_library(found, tmp_path, monkeypatch
     head, *rows = CalamineWorkbook.from_path(str(tmp_path / "t.xlsx")).get_sheet_by_name("confidential").to_python()
     assert ",".join(head) == found["comparison"].to_csv().partition("\n")[0]
     assert [row[0] for row in rows] == NASTY
-
-
-def test_columns_of_earlier_versions_have_one_name_each(found):
-    """A share, money, a bias and an error mean the same wherever they stand."""
-    names = {kind: set(found[kind].to_frame().columns) for kind in KINDS if kind != "refused"}
-    assert {"rule", "engine", "scale", "cost_share", "cost_money"} <= names["curve"]
-    assert "bias_money" in names["allocation audit"]
-    assert {"pos_share", "pos_money"} <= names["allocation"]
-    for gone in ("money", "spread", "postprocess", "method", "cost_amount"):
-        assert not any(gone in some for some in names.values())
-
-
-def test_the_frame_of_a_curve(found):
-    frame = found["curve"].to_frame()
-    assert frame["scale"].to_list() == SPREADS.tolist()
-    assert frame["alpha"].to_list() == [p.alpha.value for p in found["curve"].points]
-    assert frame["alpha_high"].to_list() == [p.alpha.high for p in found["curve"].points]
-    assert found["plan"].to_frame()["cost_money"].to_list() == [p.cost.amount.value for p in found["plan"].curve]
 
 
 def test_a_library_that_is_not_there_is_named(found, monkeypatch):

@@ -64,14 +64,6 @@ def test_a_column_that_was_not_named_is_a_label(run, tmp_path):
     assert "The total is of all entities; groups are labels" in done.stderr
 
 
-def test_the_same_in_python():
-    found = fp.project([-3.0, 8, 5, 7.5], groups=["n", "n", "s", "s"])
-    assert found.totals == {"n": 5.0, "s": 12.5}
-    assert found.values.tolist() == [0, 5, 5, 7.5]
-    whole = fp.project([-3.0, 8, 5, 7.5], groups=["n", "n", "s", "s"], round=True, seed=1)
-    assert whole.totals == {"n": 5.0, "s": 12.0}
-
-
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 1e10, 1e12])
 def test_rounding_accepts_its_own_projection_at_every_size(size):
     """1,000 entries of random size: the whole numbers add up to the total exactly, none is moved by 1 or more."""
@@ -208,7 +200,10 @@ def test_what_was_given_is_not_touched():
 def test_a_projection_in_words(groups, end):
     """Groups are mentioned where there are several."""
     said = " ".join(str(fp.project([10.0, -2.0, 31.0], groups=groups)).split())
-    assert said == f"Projection by simplex: 3 counts sum 39 became 39 negative 1 before, 0 now zero 1 now largest change {end}"
+    assert (
+        said
+        == f"Projection by simplex: 3 counts sum 39 became 39 negative 1 before, 0 now zero 1 now largest change {end}"
+    )
     assert "sum 39 became 41 " in " ".join(str(fp.project([10.0, -2.0, 31.0], "nonnegative")).split())
 
 

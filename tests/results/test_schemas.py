@@ -103,32 +103,20 @@ def test_what_two_schemas_name_alike_is_alike():
         schema("demo")
 
 
+def closed(s):
+    """A schema that takes no key beyond those it names."""
+    if isinstance(s, list):
+        return [closed(part) for part in s]
+    if not isinstance(s, dict):
+        return s
+    named = "properties" in s and s.get("type") == "object"
+    return {k: closed(v) for k, v in s.items()} | ({"additionalProperties": False} if named else {})
+
+
 @pytest.mark.parametrize("which", RUNS)
 def test_real_documents_pass_and_have_no_key_that_is_not_published(documents, which):
-    data = documents(which)
     command = RUNS[which].split()[0]
-    validator(command).validate(data)
-    assert not unknown(data, schema(command), schema(command)["$defs"])
-
-
-def unknown(data, s, defs, path=""):
-    """The keys of a document that its schema does not name."""
-    if "$ref" in s:
-        return unknown(data, defs[s["$ref"].rpartition("/")[2]], defs, path)
-    if "anyOf" in s and data is not None:
-        return unknown(data, next(some for some in s["anyOf"] if some.get("type") != "null"), defs, path)
-    if isinstance(data, list) and "items" in s:
-        return [bad for item in data[:3] for bad in unknown(item, s["items"], defs, f"{path}[]")]
-    if not isinstance(data, dict) or "properties" not in s:
-        return []
-    out = []
-    for key, value in data.items():
-        named = s["properties"].get(key)
-        if named is None and not any(re.match(p, key) for p in s.get("patternProperties", ())):
-            out.append(f"{path}.{key}")
-        elif named is not None:
-            out += unknown(value, named, defs, f"{path}.{key}")
-    return out
+    Draft202012Validator(closed(schema(command))).validate(documents(which))
 
 
 def test_the_runs_cover_what_can_come(documents):
@@ -157,34 +145,23 @@ def change(data, path, value):
         ("exact", ["counts", "total"], "many"),
         ("exact", ["results"], []),
         ("exact", ["results", 0, "alpha", "low"], KeyError),
-        ("exact", ["results", 0, "alpha_pair"], ["one"]),
         ("exact", ["results", 0, "method"], "guess"),
         ("exact", ["results", 0, "accuracy"], "sure"),
         ("exact", ["results", 0, "entities", 0, "half_width"], -1.0),
         ("exact", ["results", 0, "entities", 0, "zero"], 1.5),
         ("exact", ["results", 0, "entities", 1, "bias"], KeyError),
         ("exact", ["results", 2, "cost_of_privacy", "share"], None),
-        ("exact", ["results", 1, "bounds", "lower"], KeyError),
-        ("exact", ["results", 0, "groups", 0, "root_mean_squared_error"], KeyError),
         ("exact", ["entities", 0, "weight"], 0),
-        ("exact", ["mechanism", "sensitivity"], KeyError),
-        ("sweep", ["points", 0, "largest_loss", "id"], KeyError),
         ("sweep", ["points", 0, "rmse"], 3.0),
-        ("sweep", ["points", 0, "unit"], KeyError),
-        ("sweep refused", ["refused", 0, "reason"], KeyError),
         ("plan", ["targets"], {"max_fairness": 1}),
-        ("plan", ["targets"], {"max_loss": 0}),
         ("plan", ["plans", 0, "binding"], "fairness"),
         ("plan", ["plans", 0, "verdicts", 0, "outcome"], "perhaps"),
         ("judged", ["results", 0, "verdicts", 0, "unit"], "dollars"),
-        ("judged", ["results", 0, "groups", 0, "worst", "id"], KeyError),
         ("judged", ["frontier", "path", 0, "threshold"], -1.0),
-        ("plan", ["plans", 0, "curve", 0, "alpha"], 3.0),
         ("project", ["changes", "negative_after"], 0.5),
         ("project rounded", ["rounding", "seed"], None),
         ("project rounded", ["totals", "north"], -1),
         ("allocate", ["entities", 0, "pos_share"], 1.5),
-        ("allocate", ["interval", "confidence"], KeyError),
         ("allocate", ["bias", "missing"], None),
     ],
 )
