@@ -446,6 +446,20 @@ def test_an_interpolated_picture_is_marked_near_and_replaced(live):
     assert quick["interpolated"]
 
 
+def test_what_is_interpolated_overshoots_nothing_and_is_exact_at_the_levels():
+    """By the function itself: no page could show all of it."""
+    from fairpost.explore.between import _cubic
+
+    y = list(np.random.default_rng(2).normal(size=(4, 500)))
+    low, high = np.minimum(y[1], y[2]), np.maximum(y[1], y[2])
+    for u in np.linspace(0, 1, 21):
+        for near in (y, [None, *y[1:]], [*y[:3], None]):
+            found = _cubic(near, u)
+            assert ((low - 1e-12 <= found) & (found <= high + 1e-12)).all()
+    for u, end in ((0.0, y[1]), (1.0, y[2])):
+        assert _cubic(y, u) == pytest.approx(end, rel=0, abs=1e-15)
+
+
 def test_the_memory_of_answers_has_an_end():
     made = Live(data=table(8))
     made.session.memory._most = 5000

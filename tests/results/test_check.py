@@ -233,17 +233,6 @@ def test_two_releases_by_hand():
     assert "below 0.1 speaks against" in two.noise.reading
 
 
-def test_whether_the_sum_was_kept_in_words():
-    def sum_of(*releases):
-        return next(
-            " ".join(line.split()) for line in str(fp.check(TRUE, list(releases))).splitlines() if "sum" in line
-        )
-
-    assert sum_of(FIRST) == "sum 7,543, the true sum"
-    assert sum_of(SECOND) == "sum 7,560, +17 from the true sum"
-    assert sum_of(FIRST, SECOND) == "sum 7,551.5, +8.5 from the true sum, kept in 1 of 2 releases"
-
-
 def test_agreeing_releases_say_nothing_of_their_spread():
     found = fp.check([1, 2], [[1, 3], [1, 5]])
     assert np.isinf(found.half_width[0])
