@@ -66,11 +66,6 @@ def test_a_law_that_decides_tells_its_wrong_decisions(visit):
     assert visit[1] == []
 
 
-def test_nothing_due_is_said():
-    free = fp.compare(fp.Counts([0, 10, 1000]), fp.Laplace(5.0), ["baseline"], budget=1e6)
-    assert re.search(r"0 gains \$[\d,]+ with nothing due\.", words(audit_page(free)))
-
-
 def test_the_first_screen_has_verdicts_findings_and_the_picture(desk, results):
     inside = "(e) => { const b = e.getBoundingClientRect(); return b.top >= 0 && b.top < innerHeight; }"
     desk.evaluate("scrollTo(0, 0)")

@@ -36,6 +36,7 @@ def found():
     many = fp.compare(X, NOISE, ["none"] * 40)
     points = [fp.Laplace(float(s)) for s in SPREADS]
     return {
+        "check": fp.check(X, [NOISY, NOISY[::-1]], NOISE),
         "audit": exact[1],
         "allocation audit": exact[3],
         "simulated": fp.audit(X, fp.DiscreteLaplace(3.9), "pos", engine="monte-carlo", runs=300),
@@ -55,10 +56,10 @@ def found():
 
 
 KINDS = (
-    "audit", "allocation audit", "simulated", "noted", "comparison", "many", "curve", "refused", "plan", "projection",
+    "check", "audit", "allocation audit", "simulated", "noted", "comparison", "many", "curve", "refused", "plan", "projection",
     "allocation", "shares",
 )  # fmt: skip
-TRUE = KINDS[:9]
+TRUE = KINDS[:10]
 
 
 # ---- text ---------------------------------------------------------------------------------------------------------
