@@ -50,6 +50,14 @@ def test_numbers_as_text(unit, value, shown, signed, brief):
     assert (unit.show(value), unit.show(value, signed=True), unit.brief(value)) == (shown, signed, brief)
 
 
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [(1 + 3 * 2**-52, "1", "1"), (1 + 6 * 2**-52, "2", "1"), (2 - 6 * 2**-52, "2", "2"), (2 - 12 * 2**-52, "2", "1")],
+)
+def test_the_rounding_of_two_operations_is_taken_for_a_round_number_and_no_more(value, up, down):
+    assert [Unit(digits=1).show(value, toward=to) for to in (1, -1)] == [up, down]
+
+
 def read(unit, shown):
     """The number that a reader takes from a text of this unit, back in the unit of the value."""
     body = text(shown).replace(",", "").replace("−", "-").replace("+", "")

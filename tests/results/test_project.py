@@ -54,16 +54,6 @@ def test_a_named_column_of_groups_keeps_each_group_s_own_sum(run):
     assert [float(row["count"]) for row in rows if row["group"] == "n"] == want.tolist()
 
 
-def test_a_column_that_was_not_named_is_a_label(run, tmp_path):
-    (tmp_path / "named.csv").write_text(BIG.replace("st\n", "group\n"))
-    done, rows = run(file="named.csv")
-    assert [row["group"] for row in rows] == ["n", "n", "s", "s", "n"]
-    assert [float(r["count"]) for r in rows] == fp.project([-3.25, 40.5, 7.125, 9e9, 1e9]).counts.tolist()
-    assert "groups" not in done.stderr
-    done, _ = run("--group", "st", "--total", 10_000_000_000)
-    assert "The total is of all entities; groups are labels" in done.stderr
-
-
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 1e10, 1e12])
 def test_rounding_accepts_its_own_projection_at_every_size(size):
     """1,000 entries of random size: the whole numbers add up to the total exactly, none is moved by 1 or more."""

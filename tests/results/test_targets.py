@@ -11,6 +11,7 @@ from fairpost.accuracy import Accuracy, Estimate
 from fairpost.errors import ParameterError
 from fairpost.report import audit_page
 from fairpost.results import Verdict
+from support.commands import call
 from support.pages import words
 from support.six_districts import MONEY, NOISE, X
 
@@ -130,3 +131,11 @@ def test_nothing_is_at_least_1_times_less_unfair(alpha, low, high, said):
     text = words(audit_page([worst, replace(r, alpha=Estimate(alpha, low, high))]))
     assert re.search(rf"pos is (at least )?{said}.* less unfair", text)
     assert not re.search(r"\b1 times", text)
+
+
+def test_what_lies_within_its_error_is_not_told(tmp_path):
+    (tmp_path / "t.csv").write_text("id,count\na,3\nb,40\n")
+    told = {
+        rule: call("audit", "t.csv", "--scale", 5, "--postprocess", rule, cwd=tmp_path) for rule in ("none", "simplex")
+    }
+    assert ["is overcounted by" in done.stdout for done in told.values()] == [False, True]
