@@ -97,6 +97,7 @@ SMALLEST = "mostly those of the smallest"
         # who moves where, by amounts and not by heads; ties: nobody is larger
         (replace(BASELINE, bias=vector(-0.0001, 0.005, 0, 0.0001, -0.005)), "from the largest districts to the smallest"),
         (replace(BASELINE, bias=vector(0, 0, 0, 0, 0)), "everybody gets their due in expectation, up to the numerical error."),
+        (fp.audit(COUNTS, NOISE, "none"), "Nobody gains or loses in expectation."),
     ],
 )  # fmt: skip
 def test_where_a_change_lies(result, told):

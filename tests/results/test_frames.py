@@ -77,6 +77,7 @@ def test_a_repr_fits_a_screen(found, kind):
 def test_what_does_not_fit_is_counted_and_errors_have_their_kind(found):
     shown, left = re.search(r"((?:^ +none .*\n)+).*\.\.\. and (\d+) more", repr(found["many"]), re.M).groups()
     assert shown.count("\n") + int(left) == 40
+    assert re.search("^ +note +\\S", repr(found["noted"]), re.M)
     kinds = ("(interval)", "(bound)", "(estimate)")
     assert [[kind in repr(found[r]) for kind in kinds] for r in ("simulated", "audit")] == [
         [True, False, False], [False, False, True],
