@@ -101,6 +101,9 @@ def test_one_budget_is_one_budget_however_it_is_grouped(which, engine):
     part = np.array([whole.rule.budgets.amounts[g] for g in STATES.groups]) / budget
     assert whole.half_width == pytest.approx(inside.half_width * part, rel=1e-9, abs=1e-14)  # rounding: 20 eps
     assert whole.moments.mse == pytest.approx(inside.moments.mse * part**2, rel=1e-12)
+    assert (whole.half_width > inside.half_width * part)[whole.bias != 0].all()  # what the ratio rounds is in the error
+    known, known_inside = (r.moments.mse_accuracy.half_width for r in (whole, inside))
+    assert known == pytest.approx(known_inside * part**2, rel=1e-9, abs=1e-30)
     assert whole.moments.deviation == pytest.approx(inside.moments.deviation * part, rel=1e-9, abs=1e-14)
     if engine == "auto":
         assert whole.cost_of_privacy.amount.low <= losses <= whole.cost_of_privacy.amount.high
