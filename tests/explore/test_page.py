@@ -2,7 +2,6 @@
 
 import re
 import socket
-import threading
 import time
 import urllib.request
 from contextlib import suppress
@@ -13,14 +12,17 @@ import pytest
 
 import fairpost as fp
 from fairpost import datasets
+from support.browser import until
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `explore` is not installed")
-from fairpost.explore import app as application
-from fairpost.explore import serving
-from fairpost.explore.between import POINTS
-from fairpost.explore.safety import Keys
-from fairpost.explore.session import Session
+from support.live_page import Server
+
+POINTS = 33
+"""Levels that are computed behind the slider."""
+MOST = 128
+"""Connections that the server takes."""
+HEADER_SECONDS = "fairpost.explore.serving.HEADER_SECONDS"
 
 
 def lines(n=120, noise=None):
@@ -28,39 +30,6 @@ def lines(n=120, noise=None):
     y = x if noise is None else x + np.round(np.random.default_rng(1).laplace(0, noise, n))
     rows = (f"{i // 24:02d}{i:03d},{int(v)},g{i % 5},Place <b hurt>{i:03d}</b>" for i, v in enumerate(y))
     return "\n".join(["code,poor,state,name", *rows]) + "\n"
-
-
-class Server:
-    """A real server in a thread, and its links."""
-
-    opened = None
-
-    def __init__(self):
-        self.session, self.keys = Session(), Keys()
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        app = application.create(self.session, self.keys, self.port)
-        self.server = serving.server(app, log_level="error")
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
-        self.thread.start()
-        end = time.monotonic() + 20
-        while not self.server.started:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-    @property
-    def home(self):
-        return f"http://127.0.0.1:{self.port}/"
-
-    @property
-    def link(self):
-        return f"{self.home}start?token={self.keys.token}"
-
-    def close(self):
-        self.server.should_exit = True
-        self.thread.join(20)
-        self.socket.close()
 
 
 @pytest.fixture(scope="module")
@@ -129,23 +98,34 @@ def opened(enter, server, folder, **context):
     return page
 
 
+def waited(page, condition, told=str, seconds=30):
+    """Until it is so, while the page goes on."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, told()
+        page.wait_for_timeout(30)
+
+
 def pictures(page):
     return int(page.evaluate("document.documentElement.dataset.pictures || 0"))
+
+
+def typed(page, field, value):
+    page.fill(f"#{field}", value)
+    page.press(f"#{field}", "Tab")
 
 
 def after(page, act, kind="exact", epsilon=None):
     """Do something and wait for the picture that it makes."""
     before = pictures(page)
     act()
-    end = time.monotonic() + 60
-    while True:
-        found = page.evaluate(
-            "(({pictures, kind, epsilon}) => [Number(pictures), kind, epsilon])(document.documentElement.dataset)"
-        )
-        if found[0] > before and found[1] == kind and epsilon in (None, float(found[2])):
-            return
-        assert time.monotonic() < end, found
-        page.wait_for_timeout(30)
+
+    def there():
+        data = page.evaluate("({...document.documentElement.dataset})")
+        drawn = int(data.get("pictures", 0)) > before and data.get("kind") == kind
+        return drawn and epsilon in (None, float(data["epsilon"]))
+
+    waited(page, there, seconds=60)
 
 
 def serious(page):
@@ -172,7 +152,7 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     page.fill("#noun", "districts")
     page.click("text=Use these columns")
     computed(page)
-    after(page, lambda: (page.fill("#budget", "6,500,000"), page.press("#budget", "Tab")))
+    after(page, lambda: typed(page, "budget", "6,500,000"))
     checked = page.eval_on_selector_all("input[name=rule]:checked", "all => all.map((b) => b.value)")
     assert checked == ["baseline", "pos", "pos-threshold"]
     # the numbers of the page are the library's
@@ -187,7 +167,7 @@ def test_an_officer_finds_who_pays(enter, server, folder):
         assert part in said
     assert page.locator("#plot-size .dots").count() >= 3
     # limits: the smallest epsilon that passes, for each rule, and the line in the picture
-    after(page, lambda: (page.fill("#max_relative_loss", "4"), page.press("#max_relative_loss", "Tab")))
+    after(page, lambda: typed(page, "max_relative_loss", "4"))
     page.wait_for_selector("#passing li", state="attached", timeout=200_000)
     told = page.inner_text("#passing")
     assert told.count("epsilon") >= 3
@@ -201,10 +181,9 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     assert "Place <b hurt>007</b>" in page.inner_text("#one h3")
     assert "1 of 120 match" in page.inner_text("#matches")
     page.fill("#search", "")
-    end = time.monotonic() + 30
-    while "1 of 120 match" in page.inner_text("#matches"):  # the groups are drawn anew with the table
-        assert time.monotonic() < end
-        page.wait_for_timeout(30)
+    until(
+        page, "!document.getElementById('matches').textContent.includes('1 of 120 match')"
+    )  # groups come with the table
     end = time.monotonic() + 30
     while page.locator("#chip").is_hidden():  # a table that is drawn anew under the pointer takes no click
         assert time.monotonic() < end
@@ -214,7 +193,7 @@ def test_an_officer_finds_who_pays(enter, server, folder):
     page.click("#chip")
     # two scenarios side by side
     page.click("[data-pin='0']")
-    after(page, lambda: (page.fill("#epsilon-number", "1"), page.press("#epsilon-number", "Tab")), epsilon=1.0)
+    after(page, lambda: typed(page, "epsilon-number", "1"), epsilon=1.0)
     page.click("[data-pin='1']")
     assert "epsilon 0.1" in page.inner_text("#pin-0")
     assert "epsilon 1 " in page.inner_text("#pin-1")
@@ -262,10 +241,7 @@ def test_the_slider_moves_the_picture_and_the_exact_one_follows(enter, server, f
     assert page.get_attribute("#epsilon", "aria-valuetext").startswith("epsilon 0.0")
     after(page, lambda: None if pictures(page) > before else page.keyboard.press("ArrowLeft"))
     page.wait_for_selector("html[data-kind=exact]")
-    end = time.monotonic() + 30
-    while not ("interpolated" in seen and seen[-1] == "exact"):
-        assert time.monotonic() < end, seen
-        page.wait_for_timeout(30)
+    waited(page, lambda: "interpolated" in seen and seen[-1] == "exact", lambda: seen)
     assert page.locator("#badge").is_hidden()
     assert page.inner_text("#figures tbody") != first
 
@@ -337,15 +313,8 @@ def test_an_entity_that_leaves_the_rows_leaves_the_focus_to_the_table(enter, ser
 
 
 def test_a_phone_in_the_dark(enter, server, folder):
-    page = opened(
-        enter,
-        server,
-        folder,
-        viewport={"width": 390, "height": 844},
-        color_scheme="dark",
-        device_scale_factor=2,
-        has_touch=True,
-    )
+    phone = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+    page = opened(enter, server, folder, color_scheme="dark", **phone)
     page.wait_for_timeout(300)
     wide = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide[0] <= wide[1]
@@ -402,10 +371,7 @@ def test_a_page_that_is_left_in_the_middle_of_an_answer_has_no_error(enter, serv
     page.add_init_script(HALF)
     page.reload()
     computed(page)
-    end = time.monotonic() + 30
-    while {p.split("/")[2] for p in page.evaluate("half")} != {"export", "frontier"}:
-        assert time.monotonic() < end
-        page.wait_for_timeout(50)
+    waited(page, lambda: {p.split("/")[2] for p in page.evaluate("half")} == {"export", "frontier"})
     page.wait_for_timeout(100)
     page.evaluate("document.querySelector('#forget').form.dispatchEvent(new Event('submit', { bubbles: true }))")
     page.wait_for_timeout(100)
@@ -448,10 +414,7 @@ def test_levels_are_tabs_and_a_simulation_can_be_stopped(enter, server, folder):
     page.click("text=Simulate the levels")
     page.wait_for_timeout(700)
     page.click("#level-stop")
-    end = time.monotonic() + 30
-    while "Stopped" not in page.inner_text("#level-said"):
-        assert time.monotonic() < end
-        page.wait_for_timeout(50)
+    waited(page, lambda: "Stopped" in page.inner_text("#level-said"))
     # a simulation of the picture shows progress and is stopped too
     page.click("text=Mechanism, engine, words")
     page.fill("#runs", "9000000")
@@ -460,13 +423,8 @@ def test_levels_are_tabs_and_a_simulation_can_be_stopped(enter, server, folder):
     page.wait_for_selector("#stop:not([hidden])")
     page.wait_for_timeout(1200)
     page.click("#stop")
-    end = time.monotonic() + 30
-    while (
-        not re.search("Stopped|Waiting|Simulating|Computed", page.inner_text("#said"))
-        or page.locator("#stop").is_visible()
-    ):
-        assert time.monotonic() < end, page.inner_text("#said")
-        page.wait_for_timeout(50)
+    ended = re.compile("Stopped|Waiting|Simulating|Computed")
+    waited(page, lambda: ended.search(page.inner_text("#said")) and not page.locator("#stop").is_visible())
 
 
 def test_an_analyst_tries_a_rule(enter, server, folder):
@@ -475,7 +433,7 @@ def test_an_analyst_tries_a_rule(enter, server, folder):
     page.click("text=Use these columns")
     page.wait_for_selector("html.ready", timeout=60_000)
     assert page.locator(".mark").count() == 0
-    after_shares(page, lambda: (page.fill("#budget", "1000000"), page.press("#budget", "Tab")))
+    after_shares(page, lambda: typed(page, "budget", "1000000"))
     y = server.session.mapped.y
     top = int(np.argmax(y.values))
     mine = fp.allocate(y.values, y.weights, "pos", fp.Laplace(10.0), budget=1e6)
@@ -487,13 +445,7 @@ def test_an_analyst_tries_a_rule(enter, server, folder):
     assert "switch" in page.inner_text("#cap-size")
     after_shares(page, lambda: page.select_option("#rule", "baseline"))
     assert "baseline" in page.inner_text("#sentence")
-    after_shares(
-        page,
-        lambda: (
-            page.fill("#group_budget", "\n".join(f"g{k}, {100 * (k + 1)}" for k in range(5))),
-            page.press("#group_budget", "Tab"),
-        ),
-    )
+    after_shares(page, lambda: typed(page, "group_budget", "\n".join(f"g{k}, {100 * (k + 1)}" for k in range(5))))
     assert "fairpost allocate districts.csv" in page.inner_text("#command")
     assert serious(page) == []
     page.fill("#amount", "-1")
@@ -505,10 +457,7 @@ def test_an_analyst_tries_a_rule(enter, server, folder):
 def after_shares(page, act):
     before = pictures(page)
     act()
-    end = time.monotonic() + 60
-    while pictures(page) <= before:
-        assert time.monotonic() < end, page.inner_text("#trouble")
-        page.wait_for_timeout(30)
+    waited(page, lambda: pictures(page) > before, lambda: page.inner_text("#trouble"), seconds=60)
 
 
 def test_forget_now(enter, server, folder):
@@ -523,21 +472,11 @@ def test_forget_now(enter, server, folder):
     assert "Place" not in page.content()
 
 
-def test_without_the_link_there_is_no_page(browser, server):
-    context = browser.new_context()
-    page = context.new_page()
-    answer = page.goto(server.home)
-    assert answer.status == 401
-    page.goto(f"{server.home}start?token=wrong")
-    assert "works once" in page.inner_text("main")
-    context.close()
-
-
 def test_connections_that_send_no_header_lock_nobody_out(server, monkeypatch):
     """Half a line each, more of them than the server has places; the owner enters at once, and they are gone in time."""
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.5)
+    monkeypatch.setattr(HEADER_SECONDS, 1.5)
     held = []
-    for k in range(2 * serving.MOST):
+    for k in range(2 * MOST):
         held.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
         held[-1].sendall(b"GET / HTTP/1.1\r\nX: "[: k % 20])
     try:
@@ -554,7 +493,7 @@ def test_connections_that_send_no_header_lock_nobody_out(server, monkeypatch):
 
 
 def test_a_request_may_take_its_time_after_the_header(server, monkeypatch):
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(HEADER_SECONDS, 0.3)
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
         one.sendall(b"POST /api/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
         assert one.recv(9) == b"HTTP/1.1 "  # refused: no key; and the connection lives on

@@ -1,5 +1,6 @@
 """The live page without a browser: who may talk to it, what it computes, that the latest request wins."""
 
+import base64
 import gzip
 import io
 import itertools
@@ -8,30 +9,32 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
+import jsonschema
 import numpy as np
+import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import fairpost as fp
-from fairpost import cancel, datasets
-from fairpost.cli.main import main
-from fairpost.errors import Cancelled, InputError, ParameterError
-from fairpost.io import source as guarded
-from fairpost.results.documents import schema
+from fairpost import datasets
+from fairpost.results import schema
+from support.commands import call
 
 pytest.importorskip("starlette", reason="the extra `explore` is not installed")
 pytest.importorskip("httpx2", reason="httpx2 is not installed")
 
-from fairpost.explore import app as application
-from fairpost.explore import between, export, openapi, remember, uploads
+from fairpost.explore import Session
 from fairpost.explore.choices import Choices
-from fairpost.explore.jobs import NEWER, Jobs
-from fairpost.explore.safety import BODY, POLICY, loopback
-from fairpost.explore.session import IDLE, Session
-from support.live_page import HOME, PORT, RULES, Live, routes, table
+from support.live_page import HOME, PORT, RULES, Live, routes, session_of, table, wait
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data: blob:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+IDLE = 30 * 60.0
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +83,8 @@ def test_a_token_works_once_and_only_itself(live):
 
 
 @pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        f"evil.example:{PORT}",
-        "127.0.0.1",
-        "127.0.0.1:1",
-        f"127.0.0.1:{PORT}.evil.example",
-        "",
-        "[::1]:1",
-    ],
-)
+    "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", f"127.0.0.1:{PORT}.evil.example", "", "[::1]:1"]
+)  # fmt: skip
 def test_a_foreign_host_is_refused(live, host):
     answer = live.client.get("/api/state", headers={"host": host})
     assert answer.status_code == 421
@@ -113,11 +107,8 @@ def test_the_pages_own_origin_and_name_are_welcome(live):
 
 def test_a_form_of_another_site_is_refused(live):
     """A cross-site form carries a foreign Origin and Sec-Fetch-Site; a strict cookie would not even come along."""
-    for headers in (
-        {"origin": "http://evil.example"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    ):
+    foreign = ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"})
+    for headers in foreign:
         answer = live.client.post("/api/forget", data={}, headers=headers)
         assert answer.status_code == 403
     assert live.session.data is not None
@@ -136,18 +127,9 @@ def test_every_answer_has_the_headers(live):
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/../etc/passwd",
-        "/page.js/../../x",
-        "/%2e%2e/%2e%2e/etc/passwd",
-        "//etc/passwd",
-        "/static/../../x",
-        "/files/live.html",
-        "/api/export/..%2f..%2fetc%2fpasswd",
-        "/api/export/%00",
-        "/%7f",
-    ],
-)
+    ["/../etc/passwd", "/page.js/../../x", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/static/../../x", "/files/live.html",
+     "/api/export/..%2f..%2fetc%2fpasswd", "/api/export/%00", "/%7f"],
+)  # fmt: skip
 def test_paths_lead_nowhere(live, path):
     for method in ("GET", "POST"):
         answer = live.client.request(method, path, json={} if method == "POST" else None)
@@ -157,20 +139,16 @@ def test_paths_lead_nowhere(live, path):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "127.0.0.1.evil.example", ""])
 def test_another_address_is_refused_with_the_reason(host):
-    with pytest.raises(ParameterError, match="no other machine may reach it"):
-        loopback(host)
-    done = CliRunner().invoke(main, ["explore", "--host", host, "--no-open"])
-    assert done.exit_code == 2
-    assert done.output.count("\n") == 1
+    held, done = session_of("--host", host)
+    assert (held, done.returncode, done.stderr.count("\n")) == (None, 2, 1)
+    assert "no other machine may reach it" in done.stderr
 
 
-def test_loopback_addresses_are_taken():
-    assert [loopback(h) for h in ("127.0.0.1", "localhost", "::1", "127.5.5.5")] == [
-        "127.0.0.1",
-        "127.0.0.1",
-        "::1",
-        "127.5.5.5",
-    ]
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.5.5.5"])
+def test_loopback_addresses_are_taken(host):
+    held, done = session_of("--host", host)
+    assert done.returncode == 0, done.stderr
+    assert held is not None
 
 
 # ---- uploads ---------------------------------------------------------------------------------------------------------------
@@ -180,7 +158,7 @@ def test_an_upload_that_is_too_long_is_refused(live, monkeypatch):
     before = live.session.data
     monkeypatch.setattr(live.app, "upload", 1000)
     assert live.upload("a.csv", b"x" * 5000).status_code == 413
-    assert live.client.post("/api/audit", content=b"[" * (BODY + 1)).status_code == 413
+    assert live.client.post("/api/audit", content=b"[" * ((256 << 10) + 1)).status_code == 413
 
     def chunks():  # no length is said
         for _ in range(40):
@@ -195,7 +173,6 @@ def test_an_upload_that_is_too_long_is_refused(live, monkeypatch):
 
 def test_an_upload_stays_in_memory(monkeypatch):
     """Starlette would put a form of more than a megabyte into a temporary file."""
-    import tempfile
 
     def no(*_, **__):
         raise AssertionError("an upload went to disk")
@@ -211,35 +188,26 @@ def test_an_upload_stays_in_memory(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("a.csv", b"", "empty"),
-        ("a.csv", b"id,count\n", "at least one row"),
-        ("a.csv", b"\x00\xff\xfe" * 50, ""),
-        ("a.csv", b"PK\x03\x04rest", "zip archive"),
-        ("a.exe", b"id,count\n1,2\n", "must end in"),
-        ("a.csv.gz", b"not gzip", "gzip"),
+        ("a.csv", b"", "empty"), ("a.csv", b"id,count\n", "at least one row"), ("a.csv", b"\x00\xff\xfe" * 50, ""),
+        ("a.csv", b"PK\x03\x04rest", "zip archive"), ("a.exe", b"id,count\n1,2\n", "must end in"), ("a.csv.gz", b"not gzip", "gzip"),
         ("a.csv.gz", gzip.compress(b"0" * 10_000_000, 9), "could not be read"),
-        ("a.parquet", b"PAR1" + b"\x00" * 40 + b"PAR1", "Parquet"),
-        ("../../a.csv", b"id,id\n1,2\n", "unique"),
+        ("a.parquet", b"PAR1" + b"\x00" * 40 + b"PAR1", "Parquet"), ("../../a.csv", b"id,id\n1,2\n", "unique"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_table_is_one_line_and_nothing_is_held(name, data, said):
     made = Live()
     answer = made.upload(name, data)
-    assert answer.status_code == 400, answer.text
-    assert said in answer.json()["error"]
-    assert "\n" not in answer.json()["error"]
-    assert ".." not in answer.json()["error"]
-    assert made.session.source is None
+    error = answer.json()["error"]
+    assert (answer.status_code, "\n" in error, ".." in error, made.session.source) == (400, False, False, None)
+    assert said in error
     made.close()
 
 
 def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, monkeypatch):
-    import polars as pl
-
     out = io.BytesIO()
     pl.DataFrame({"id": ["1", "2"], "count": [1, 2]}).write_parquet(out)
     (tmp_path / "decode.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.setattr(guarded, "__file__", str(tmp_path / "guarded.py"))
+    monkeypatch.setattr("fairpost.io.source.__file__", str(tmp_path / "guarded.py"))
     before = live.session.data
     answer = live.upload("deadly.parquet", out.getvalue())
     assert answer.status_code == 400
@@ -251,24 +219,20 @@ def test_a_file_that_kills_its_decoder_leaves_the_server_alive(live, tmp_path, m
 @pytest.mark.parametrize(
     ("role", "names"),
     [
-        ("id", ("id", "geoid", "leaid", "code", "fips", "geoid20", "key")),
-        ("count", ("count", "counts", "poor_5_17", "noisy_count", "value", "pop", "population", "n", "total")),
-        ("weight", ("weight", "weights", "exp_pp")),
-        ("group", ("group", "state", "region", "county")),
-        ("label", ("name", "label", "district", "place")),
-        ("base", ("base", "pop_5_17", "children")),
+        ("id", "id geoid leaid code fips geoid20 key"), ("label", "name label district place"), ("base", "base pop_5_17 children"),
+        ("count", "count counts poor_5_17 noisy_count value pop population n total"), ("weight", "weight weights exp_pp"),
+        ("group", "group state region county"),
     ],
-)
+)  # fmt: skip
 def test_of_several_usual_names_the_most_usual_is_guessed(role, names):
-    from fairpost.explore.tables import guess
-
-    for first, second in itertools.pairwise(names):
-        assert guess([second, "else", f" {first.upper()}"])[role] == f" {first.upper()}"
+    made = Live()
+    for first, second in itertools.pairwise(names.split()):
+        assert made.upload("t.csv", f"{second},else, {first.upper()}\n1,2,3\n".encode()).status_code == 303
+        assert made.client.get("/api/preview").json()["guess"][role].strip() == first.upper()
+    made.close()
 
 
 def test_parquet_and_tabs_are_read_and_columns_guessed():
-    import polars as pl
-
     made, out = Live(), io.BytesIO()
     pl.DataFrame({"leaid": ["01", "02"], "poor_5_17": [5, 7], "state": ["AL", "AK"], "name": ["a", "b"]}).write_parquet(
         out
@@ -282,24 +246,10 @@ def test_parquet_and_tabs_are_read_and_columns_guessed():
     wrong = made.post("columns", {"id": "leaid", "count": "nothing"})
     assert wrong.status_code == 400
     assert "must be one of" in wrong.json()["error"]
-    assert (
-        made.client.post(
-            "/api/columns", data={"id": "leaid", "count": "poor_5_17", "unit": "children"}, follow_redirects=False
-        ).status_code
-        == 303
-    )
+    form = {"id": "leaid", "count": "poor_5_17", "unit": "children"}
+    assert made.client.post("/api/columns", data=form, follow_redirects=False).status_code == 303
     assert made.session.mapped.x.ids == ("01", "02")
     assert made.session.defaults["unit"] == "children"
-    made.close()
-
-
-def test_text_of_a_table_is_text_on_the_page():
-    hostile = "</script><script>window.hurt=1</script>"
-    made = Live(data=f'id,count,group,name\n1,5,"{hostile}",a\n2,6,x,"{hostile}"\n'.encode())
-    made.session.data = None
-    page = made.client.get("/", headers={"accept": "text/html"}).text
-    assert hostile not in page
-    assert "&lt;script&gt;" in page
     made.close()
 
 
@@ -337,13 +287,12 @@ def test_idle_data_are_dropped_and_used_ones_stay():
 
 
 def test_the_audit_is_that_of_the_command(live, tmp_path):
-    import jsonschema
-
     body = {"epsilon": 0.05, "budget": 1e6, "postprocess": RULES, "targets": {"max_loss": 10.0, "max_relative_loss": 3}}
     found = live.post("audit", body | {"entities": True}).json()
     jsonschema.validate(found, schema("audit"))
     plain = fp.compare(counts_of(live), fp.Laplace.from_epsilon(0.05), RULES, budget=1e6, targets=body["targets"])
     assert found["results"] == json.loads(json.dumps(plain.to_dict(entities=True)["results"]))
+    assert live.post("audit", body | {"entities": True}).json()["results"] == found["results"]  # kept, to the last bit
 
 
 def test_the_picture_has_the_same_numbers(live):
@@ -357,9 +306,7 @@ def test_the_picture_has_the_same_numbers(live):
     worst = int(np.argmin(plain[0].bias))
     assert found["figures"][0]["loss"]["id"] == plain[0].counts.ids[worst]
     assert found["figures"][0]["loss"]["value"] == pytest.approx(-plain[0].bias[worst] * 1e6)
-    assert found["figures"][1]["rmse"]["value"] == pytest.approx(
-        plain[1].price["root_mean_squared_error"] * 1e6, rel=1e-12
-    )
+    assert found["figures"][1]["rmse"]["value"] == pytest.approx(plain[1].moments.rmse.value * 1e6, rel=1e-12)
     again = live.post("picture", body | {"have": found["key"]}).json()
     assert again["base"] is None
     assert again["results"] == found["results"]
@@ -367,8 +314,6 @@ def test_the_picture_has_the_same_numbers(live):
 
 
 def unpack(text, kind):
-    import base64
-
     return np.frombuffer(base64.b64decode(text), dtype=kind)
 
 
@@ -392,39 +337,21 @@ def test_one_limit_for_dollars_and_people_is_refused(live, route):
     assert live.post("picture", body).status_code == 200
     answer = live.post(route, body | {"targets": {"max_loss": 10.0}})
     assert answer.status_code == 400
-    assert answer.json()["error"].endswith(
-        "must be in one unit, got pos in money and simplex in people: ask for them apart"
-    )
+    said = "must be in one unit, got pos in money and simplex in people: ask for them apart"
+    assert answer.json()["error"].endswith(said)
 
 
 def test_the_sentence_repeats_every_choice(live):
     body = {
-        "epsilon": 0.5,
-        "delta": 1e-6,
-        "mechanism": "gaussian",
-        "budget": 2e6,
-        "postprocess": ["pos"],
-        "by_group": True,
-        "unit": "children",
-        "noun": "districts",
-        "currency": "€",
-        "targets": {"max_loss": 50.0, "max_relative_loss": 2.5},
-    }
+        "epsilon": 0.5, "delta": 1e-6, "mechanism": "gaussian", "budget": 2e6, "postprocess": ["pos"], "by_group": True,
+        "unit": "children", "noun": "districts", "currency": "€", "targets": {"max_loss": 50.0, "max_relative_loss": 2.5},
+    }  # fmt: skip
+    parts = (
+        "60 districts", "children", "gaussian", "epsilon 0.5", "delta 1e-06", "pos", "€2.00 million", "each group by itself",
+        "€50", "relative to what is due at most 2.5 %", "table.csv",
+    )  # fmt: skip
     said = live.post("picture", body).json()["sentence"]
-    for part in (
-        "60 districts",
-        "children",
-        "gaussian",
-        "epsilon 0.5",
-        "delta 1e-06",
-        "pos",
-        "€2.00 million",
-        "each group by itself",
-        "€50",
-        "relative to what is due at most 2.5 %",
-        "table.csv",
-    ):
-        assert part in said, part
+    assert [part for part in parts if part not in said] == []
 
 
 def test_limits_are_judged_and_drawn(live):
@@ -437,25 +364,14 @@ def test_limits_are_judged_and_drawn(live):
 
 
 def test_the_plan_is_the_librarys(live):
-    import jsonschema
-
     body = {"budget": 1e6, "postprocess": ["pos", "baseline"], "targets": {"max_relative_loss": 5.0}, "any_error": True}
     found = live.post("plan", body).json()
     jsonschema.validate(found, schema("plan"))
     for p in found["plans"]:
-        at = p["stated"]["epsilon"]
-        here = fp.audit(
-            counts_of(live), fp.Laplace.from_epsilon(at), p["postprocess"], budget=1e6, targets=body["targets"]
-        )
-        less = fp.audit(
-            counts_of(live),
-            fp.Laplace.from_epsilon(p["found"]["epsilon"] * 0.999),
-            p["postprocess"],
-            budget=1e6,
-            targets=body["targets"],
-        )
-        assert [v.outcome for v in here.verdicts] == ["passes"]
-        assert [v.outcome for v in less.verdicts] == ["fails"]
+        for epsilon, outcome in ((p["stated"]["epsilon"], "passes"), (p["found"]["epsilon"] * 0.999, "fails")):
+            noise = fp.Laplace.from_epsilon(epsilon)
+            r = fp.audit(counts_of(live), noise, p["postprocess"], budget=1e6, targets=body["targets"])
+            assert [v.outcome for v in r.overall.verdicts] == [outcome]
     jsonschema.validate(live.post("sweep", body | {"targets": {}}).json(), schema("sweep"))
     assert live.post("plan", {"budget": 1e6}).status_code == 400
 
@@ -466,10 +382,8 @@ def test_fairness_against_accuracy(live):
     assert found["rule"] == "pos-threshold"
     assert alphas[-1] < alphas[0]
     assert {p["postprocess"] for p in found["named"]} == set(RULES)
-    assert (
-        live.post("frontier", {"epsilon": 0.05, "programme": "title1-basic", "postprocess": ["as-written"]}).status_code
-        == 400
-    )
+    law = {"epsilon": 0.05, "programme": "title1-basic", "postprocess": ["as-written"]}
+    assert live.post("frontier", law).status_code == 400
 
 
 def test_streams_tell_progress_and_end_with_the_result(live):
@@ -488,19 +402,13 @@ def test_streams_tell_progress_and_end_with_the_result(live):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"epsilon": -1}, "epsilon"),
-        ({"epsilon": "1"}, "`epsilon` must be a number"),
-        ({"epsilon": 1, "scale": 2}, "exactly one"),
-        ({"epsilon": 1, "nothing": 2}, "a key must be one of"),
-        ({"epsilon": 1, "postprocess": ["magic"]}, "must be one of"),
-        ({"epsilon": 1, "targets": {"max_luck": 3}}, "a target must be"),
-        ({"epsilon": 1, "runs": 10**9, "method": "monte-carlo"}, "at most"),
+        ({"epsilon": -1}, "epsilon"), ({"epsilon": "1"}, "`epsilon` must be a number"), ({"epsilon": 1, "scale": 2}, "exactly one"),
+        ({"epsilon": 1, "nothing": 2}, "a key must be one of"), ({"epsilon": 1, "postprocess": ["magic"]}, "must be one of"),
+        ({"epsilon": 1, "targets": {"max_luck": 3}}, "a target must be"), ([1], "JSON object"), ({"epsilon": True}, "number"),
+        ({"epsilon": 1, "runs": 10**9, "method": "monte-carlo"}, "at most"), ({"epsilon": 1, "mechanism": "gaussian"}, "delta"),
         ({"epsilon": 1, "programme": "../x"}, "`programme` must be one of"),
-        ({"epsilon": 1, "mechanism": "gaussian"}, "delta"),
-        ([1], "JSON object"),
-        ({"epsilon": True}, "number"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_choice_is_one_line(live, body, said):
     answer = live.post("audit", body)
     assert answer.status_code == 400
@@ -510,17 +418,9 @@ def test_a_wrong_choice_is_one_line(live, body, said):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "{",
-        "NaN",
-        '{"epsilon":NaN}',
-        '{"epsilon":1e999}',
-        "[" * 100_000,
-        '{"epsilon":' + "9" * 400 + "}",
-        "\ud800".encode("utf-8", "surrogatepass"),
-        b"\xff\xfe",
-    ],
-)
+    ["{", "NaN", '{"epsilon":NaN}', '{"epsilon":1e999}', "[" * 100_000, '{"epsilon":' + "9" * 400 + "}",
+     "\ud800".encode("utf-8", "surrogatepass"), b"\xff\xfe"],
+)  # fmt: skip
 def test_what_is_no_json_is_refused(live, text):
     assert live.client.post("/api/audit", content=text).status_code == 400
 
@@ -530,9 +430,7 @@ def test_what_is_no_json_is_refused(live, text):
 
 def test_an_interpolated_picture_is_marked_near_and_replaced(live):
     body = {"epsilon": 0.0371, "budget": 1e6, "postprocess": RULES}
-    choices = Choices.of(body)
-    live.session.mapped  # noqa: B018
-    live.session.swept(choices, lambda done, of: None)
+    live.session.swept(Choices.of(body), lambda done, of: None)  # as the page has it prepared in the background
     events = live.lines("picture", body)
     assert [e["event"] for e in events] == ["interpolated", "done"]
     guess, exact = events[0]["result"], events[1]["result"]
@@ -549,102 +447,65 @@ def test_an_interpolated_picture_is_marked_near_and_replaced(live):
     assert quick["interpolated"]
 
 
-def test_the_cubic_overshoots_nothing_and_is_exact_at_the_levels():
-    rng = np.random.default_rng(2)
-    y = [rng.normal(size=500) for _ in range(4)]
+def test_what_is_interpolated_overshoots_nothing_and_is_exact_at_the_levels():
+    """By the function itself: no page could show all of it."""
+    from fairpost.explore.between import _cubic
+
+    y = list(np.random.default_rng(2).normal(size=(4, 500)))
     low, high = np.minimum(y[1], y[2]), np.maximum(y[1], y[2])
-    assert np.array_equal(between._cubic(y, 0.0), y[1])
-    assert np.allclose(between._cubic(y, 1.0), y[2], rtol=0, atol=1e-15)
     for u in np.linspace(0, 1, 21):
         for near in (y, [None, *y[1:]], [*y[:3], None]):
-            found = between._cubic(near, u)
-            assert np.all(found >= low - 1e-12)
-            assert np.all(found <= high + 1e-12)
-    line = [np.array([float(k)]) for k in range(4)]
-    assert between._cubic(line, 0.3)[0] == pytest.approx(1.3, abs=1e-15)
+            found = _cubic(near, u)
+            assert ((low - 1e-12 <= found) & (found <= high + 1e-12)).all()
+    for u, end in ((0.0, y[1]), (1.0, y[2])):
+        assert _cubic(y, u) == pytest.approx(end, rel=0, abs=1e-15)
 
 
-def test_levels_come_coarse_first_and_all():
-    found = between.order()
-    assert found[:3] == [0, between.POINTS - 1, (between.POINTS - 1) // 2]
-    assert sorted(found) == list(range(between.POINTS))
-    assert between.levels()[0] == pytest.approx(between.LOW)
-    sweep = between.Sweep()
-    assert sweep.at(0.1) is None
-
-
-def test_answers_that_are_kept_are_the_same_bits(live):
-    counts = fp.Counts([1, 5, 5, 9, 9, 9, 40, 40])
-    memory = remember.Memory()
-    finder = remember.Remembering(fp.Exact(), memory, "k")
-    one, two = (fp.audit(counts, fp.Laplace(3.0), "simplex", engine=finder) for _ in range(2))
-    plain = fp.audit(counts, fp.Laplace(3.0), "simplex", engine="exact")
-    for name in ("bias", "half_width", "mse", "zero"):
-        assert np.array_equal(getattr(one, name), getattr(plain, name))
-        assert np.array_equal(getattr(two, name), getattr(plain, name))
-    assert fp.audit(counts, fp.Laplace(4.0), "simplex", engine=finder).alpha != plain.alpha
-    small = remember.Memory(most=5000)
-    for b in range(1, 30):
-        fp.audit(counts, fp.Laplace(float(b)), "simplex", engine=remember.Remembering(fp.Exact(), small, "k"))
-    assert small.size <= 5000
+def test_the_memory_of_answers_has_an_end():
+    made = Live(data=table(8))
+    made.session.memory._most = 5000
+    for k in range(1, 30):
+        assert made.post("audit", {"epsilon": k / 10, "postprocess": ["simplex"]}).status_code == 200
+    assert 0 < made.session.memory.size <= 5000
+    made.close()
 
 
 # ---- the latest wins --------------------------------------------------------------------------------------------------------
 
+ENDLESS = {"epsilon": 0.2, "postprocess": ["simplex", "nonnegative"], "method": "monte-carlo", "runs": 8_000_000}
 
-def test_a_newer_request_of_a_tab_withdraws_the_older():
-    jobs, begun, seen = Jobs(), threading.Event(), []
 
-    def slow():
-        begun.set()
-        end = time.monotonic() + 20  # whatever is wrong, it ends
-        while time.monotonic() < end:
-            cancel.check()
-            time.sleep(0.002)
+def asking(live, tab):
+    """A long simulation under way for a tab, and where its answer will be."""
+    found = []
+    ask = lambda: found.append(live.post("audit", ENDLESS, **{"x-fairpost-tab": tab}))  # noqa: E731
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    return thread, found
 
-    first = jobs.submit("tab", "picture", slow, cancel.Token())
-    assert begun.wait(5)
-    other = jobs.submit("other tab", "picture", lambda: "other", cancel.Token())
-    lane = jobs.submit("tab", "plan", lambda: "plan", cancel.Token())
-    assert (other.result(5), lane.result(5)) == ("other", "plan")
-    assert not first.done()
-    second = jobs.submit("tab", "picture", lambda: "second", cancel.Token())
-    assert second.result(5) == "second"
-    with pytest.raises(Cancelled, match=NEWER):
-        first.result(5)
-    begun.clear()
-    third = jobs.submit("tab", "picture", slow, cancel.Token())
-    assert begun.wait(5)
-    behind = threading.Thread(target=lambda: (jobs.behind(), seen.append(1)))
-    behind.start()
-    time.sleep(0.1)
-    assert not seen
-    assert jobs.stop("tab") == 1
-    behind.join(5)
-    assert seen == [1]
-    with pytest.raises(Cancelled):
-        third.result(5)
-    jobs.close()
+
+def test_a_newer_request_of_a_tab_withdraws_the_older(live):
+    """Not that of another tab, nor one of another kind."""
+    thread, found = asking(live, "tab")
+    small = {"epsilon": 0.2, "postprocess": ["simplex"]}
+    time.sleep(0.5)
+    assert live.post("audit", small, **{"x-fairpost-tab": "other"}).status_code == 200
+    assert live.post("picture", small, **{"x-fairpost-tab": "tab"}).status_code == 200
+    assert found == []
+    assert live.post("audit", small, **{"x-fairpost-tab": "tab"}).status_code == 200
+    thread.join(60)
+    (answer,) = found
+    if answer.status_code == 200:  # blocks were done: they are the answer
+        assert all(r["interrupted"] for r in answer.json()["results"])
+    else:
+        assert answer.json()["error"] == "a newer request of this tab took its place"
 
 
 def test_a_simulation_that_is_stopped_answers_with_what_it_has(live):
-    body = {
-        "epsilon": 0.2,
-        "postprocess": ["simplex", "nonnegative"],
-        "method": "monte-carlo",
-        "runs": 8_000_000,
-        "seed": 7,
-    }
-    found = []
-    asking = threading.Thread(target=lambda: found.append(live.post("audit", body, **{"x-fairpost-tab": "s"})))
-    asking.start()
-    end = time.monotonic() + 30
-    while (
-        time.monotonic() < end
-        and not live.client.post("/api/stop", json={"lane": "audit"}, headers={"x-fairpost-tab": "s"}).json()["stopped"]
-    ):
-        time.sleep(0.3)
-    asking.join(60)
+    thread, found = asking(live, "s")
+    stop = lambda: live.client.post("/api/stop", json={"lane": "audit"}, headers={"x-fairpost-tab": "s"}).json()  # noqa: E731
+    wait(lambda: stop()["stopped"] or time.sleep(0.3))
+    thread.join(60)
     answer = found[0]
     if answer.status_code == 409:  # stopped before the first block was done
         assert "stopped" in answer.json()["error"]
@@ -656,61 +517,48 @@ def test_a_simulation_that_is_stopped_answers_with_what_it_has(live):
 # ---- files ------------------------------------------------------------------------------------------------------------------
 
 
-BODY_OF_EXPORT = {
+BODY = {
     "epsilon": 0.07,
     "budget": 1e6,
     "postprocess": ["pos", "baseline"],
-    "targets": {"max_loss": 40.0},
+    "targets": {"max_loss": 40},
     "by_group": True,
 }
 
 
-def test_the_command_makes_the_same_numbers(live, tmp_path, monkeypatch):
+def results_of(command, folder):
+    """What the command of a page computes; its outputs replaced by one (the server's threads share this process's stdout)."""
+    words = shlex.split(command)
+    first = min(words.index(w) for w in ("--html", "--json", "--csv") if w in words)
+    done = call(*words[1:first], "--json", "numbers.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "numbers.json").read_text())
+
+
+def test_what_is_kept_has_the_same_numbers(live, tmp_path, monkeypatch):
+    """The command, the Python lines, the table, the report, the JSON."""
     (tmp_path / "table.csv").write_bytes(table())
     monkeypatch.chdir(tmp_path)
-    first, plan = live.post("export/command", BODY_OF_EXPORT).text.splitlines()
+    ours, space = live.post("audit", BODY | {"entities": True}).json(), {}
+    first, plan = live.post("export/command", BODY).text.splitlines()
     assert plan.startswith("fairpost plan ")
-    outputs = ("--json", "numbers.json")  # a file: the server's threads share this process's stdout
-    words = shlex.split(export.command(live.session.mapped, Choices.of(BODY_OF_EXPORT), outputs=outputs))
-    assert words[:-2] == shlex.split(first)[: len(words) - 2]
-    done = CliRunner().invoke(main, words[1:])
-    assert done.exit_code == 0, done.output
-    ours = live.post("audit", BODY_OF_EXPORT).json()
-    assert json.loads((tmp_path / "numbers.json").read_text())["results"] == ours["results"]
-
-
-def test_the_python_lines_make_the_same_numbers(live, tmp_path, monkeypatch):
-    (tmp_path / "table.csv").write_bytes(table())
-    monkeypatch.chdir(tmp_path)
-    space = {}
-    exec(live.post("export/python", BODY_OF_EXPORT).text, space)
-    ours = live.post("audit", BODY_OF_EXPORT).json()
-    assert json.loads(json.dumps(space["results"].to_dict()))["results"] == ours["results"]
-
-
-def test_report_csv_and_json_are_those_of_the_library(live):
-    from fairpost.io import entities_csv
-
-    results = live.session.results(Choices.of(BODY_OF_EXPORT))
-    answer = live.post("export/csv", BODY_OF_EXPORT)
-    assert answer.text == entities_csv(results)
+    exec(live.post("export/python", BODY).text, space)
+    for found in (results_of(first, tmp_path), json.loads(json.dumps(space["results"].to_dict()))):
+        assert found["results"] == live.post("audit", BODY).json()["results"]
+    answer = live.post("export/csv", BODY)
+    assert answer.text == space["results"].to_csv()
     assert "attachment" in answer.headers["content-disposition"]
-    page = live.post("export/report", BODY_OF_EXPORT).text
+    page = live.post("export/report", BODY).text
     assert "confidential: computed from true counts" in page
     assert "fairpost audit table.csv" in page
-    assert (
-        live.post("export/json", BODY_OF_EXPORT).json()
-        == live.post("audit", BODY_OF_EXPORT | {"entities": True}).json()
-    )
-    assert live.post("export/passwords", BODY_OF_EXPORT).status_code == 400
+    assert live.post("export/json", BODY).json() == ours
+    assert live.post("export/passwords", BODY).status_code == 400
 
 
 # ---- the analyst --------------------------------------------------------------------------------------------------------------
 
 
 def test_an_analyst_sees_shares_and_no_banner(analyst):
-    import jsonschema
-
     body = {"epsilon": 0.1, "budget": 1e6, "postprocess": ["pos", "baseline"], "estimate": False}
     found = analyst.post("allocate", body).json()
     jsonschema.validate(found, schema("allocate"))
@@ -725,10 +573,8 @@ def test_an_analyst_sees_shares_and_no_banner(analyst):
     money = sum(e["pos_money"] for e in by_group["entities"] if e["group"] == "g1")
     assert money == pytest.approx(500.0)
     assert analyst.post("allocate", body | {"budget": None, "group_budget": {"g0": 1.0}}).status_code == 400
-    drawn = [
-        analyst.post("allocate", {"epsilon": 0.1, "postprocess": ["baseline"], "seed": k}).json()["entities"]
-        for k in (0, 1, 1)
-    ]
+    seeded = {"epsilon": 0.1, "postprocess": ["baseline"]}
+    drawn = [analyst.post("allocate", seeded | {"seed": k}).json()["entities"] for k in (0, 1, 1)]
     assert drawn[0] != drawn[1] == drawn[2]
     for kind in ("report", "csv", "json", "command", "python"):
         assert analyst.post(f"export/{kind}", body).status_code == 200
@@ -771,10 +617,8 @@ def test_levels_are_simulated_level_by_level():
     rows = "\n".join(f"{i // 8:02d}{i:03d},{(7 * i) % 31},x,y" for i in range(64))
     made = Live()
     made.upload("t.csv", f"id,count,group,name\n{rows}\n".encode())
-    assert made.post("columns", {"id": "id", "count": "count", "levels": "county:2,tract:5"}).json()["levels"] == [
-        "county",
-        "tract",
-    ]
+    mapped = made.post("columns", {"id": "id", "count": "count", "levels": "county:2,tract:5"})
+    assert mapped.json()["levels"] == ["county", "tract"]
     events = made.lines("levels", {"rho": 0.5, "postprocess": ["top-down"], "runs": 128, "most": 5})
     assert [e["event"] for e in events].count("progress") == 2
     result = events[-1]["result"]["results"][0]
@@ -799,21 +643,14 @@ def test_levels_are_simulated_level_by_level():
 
 def test_the_document_names_every_route_and_no_other(live):
     served = live.client.get("/api/openapi.json").json()
-    assert served == json.loads(json.dumps(openapi.document()))
-    ours = {(r.path, m.lower()) for r in application.ROUTES for m in r.methods - {"HEAD"} if r.path.startswith("/api/")}
-    theirs = {(path, method) for path, item in served["paths"].items() for method in item}
-    assert theirs == ours
-    known = served["components"]["schemas"]
-    from dataclasses import fields
-
-    from fairpost.explore.work import LevelChoices, ShareChoices
-
-    for name, kind, more in (
-        ("Choices", Choices, set()),
-        ("ShareChoices", ShareChoices, set()),
-        ("LevelChoices", LevelChoices, {"entities", "most"}),
-    ):
-        assert set(known[name]["properties"]) == {f.name for f in fields(kind)} | more
+    ours = {(path, method.lower()) for method, path in routes("{kind}") if path.startswith("/api/")}
+    assert {(path, method) for path, item in served["paths"].items() for method in item} == ours
+    known, told = served["components"]["schemas"], r"a key must be one of (.*), got 'nothing'"
+    for name, route, more in (
+        ("Choices", "audit", set()), ("ShareChoices", "allocate", set()), ("LevelChoices", "levels", {"entities", "most"})
+    ):  # fmt: skip
+        takes = re.search(told, live.post(route, {"nothing": 1}).json()["error"])[1].split(", ")
+        assert set(known[name]["properties"]) - {"entities"} == set(takes) | more - {"entities"}
 
 
 def test_the_command_needs_the_extra():
@@ -834,61 +671,32 @@ def test_the_command_needs_the_extra():
     assert done.stderr == "fairpost: the live page needs starlette and uvicorn: install fairpost[explore]\n"
 
 
-def typed(*words):
-    """The options of `fairpost explore` as the command hands them on."""
-    from fairpost.cli.exploring import explore
-
-    parameters = explore.make_context("explore", ["file", *words]).params
-    return {name: value for name, value in parameters.items() if name != "file"}
-
-
 def test_how_a_file_is_read_is_kept_and_handed_out(tmp_path, monkeypatch):
-    from fairpost.cli.exploring import _session
-
     rows = ["id;count;kind"] + [f"{k};{k + 3},5;{'town' if k % 2 else 'farm'}" for k in range(20)] + ["x;;town"]
     (tmp_path / "t.csv").write_text("\n".join(rows))
     monkeypatch.chdir(tmp_path)
-    said = (
-        "--delimiter",
-        "semicolon",
-        "--decimal",
-        ",",
-        "--where",
-        "kind = town",
-        "--where",
-        "id != 1",
-        "--drop-missing",
-    )
-    found = _session("t.csv", typed(*said))
+    where = ("--where", "kind = town", "--where", "id != 1", "--drop-missing")
+    found, _ = session_of("t.csv", "--delimiter", "semicolon", "--decimal", ",", *where)
     values = [6.5, *(k + 3.5 for k in range(5, 20, 2))]
+    made = Live(session=found)
     assert list(found.mapped.x.values) == values
-    assert found.reading == found.mapped.reading
-    choices = Choices.of({"epsilon": 0.5, "postprocess": ["simplex"]})
-    words = shlex.split(export.command(found.mapped, choices, outputs=("--json", "-")))
-    done = CliRunner().invoke(main, words[1:])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["counts"]["total"] == sum(values)
+    body = {"epsilon": 0.5, "postprocess": ["simplex"]}
+    command = made.post("export/command", body).text.splitlines()[0]
+    assert results_of(command, tmp_path)["counts"]["total"] == sum(values)
     space = {}
-    exec(export.python(found.mapped, choices), space)
+    exec(made.post("export/python", body).text, space)
     assert list(space["counts"].values) == values
+    made.close()
     found.forget()
     assert found.reading == {}
 
 
 def test_a_file_of_the_command_line_is_mapped_or_asked_about(tmp_path):
-    from fairpost.cli.exploring import _session
-
     (tmp_path / "t.csv").write_bytes(table())
-    found = _session(str(tmp_path / "t.csv"), typed("--label", "name", "--budget", "5", "--max-loss", "2"))
-    assert found.mapped.x.n == 60
-    assert found.mapped.x.name(3) == "Place 003"
-    assert found.defaults["budget"] == 5.0
-    assert found.defaults["max_loss"] == 2.0
+    found, _ = session_of(tmp_path / "t.csv", "--label", "name", "--budget", 5, "--max-loss", 2)
+    assert (found.mapped.x.n, found.mapped.x.name(3)) == (60, "Place 003")
+    assert (found.defaults["budget"], found.defaults["max_loss"]) == (5.0, 2.0)
     (tmp_path / "u.csv").write_bytes(table(header="code,poor,group,name"))
-    assert _session(str(tmp_path / "u.csv"), typed()).data is None
-    with pytest.raises(InputError):
-        _session(str(tmp_path / "u.csv"), typed("--count", "nothing"))
-    assert uploads.MOST == 64 << 20
-
-
-# ---- what the page is told at its start -----------------------------------------------------------------------------------
+    assert session_of(tmp_path / "u.csv")[0].data is None
+    held, done = session_of(tmp_path / "u.csv", "--count", "nothing")
+    assert (held, done.returncode, done.stderr.count("\n")) == (None, 2, 1)

@@ -1,18 +1,15 @@
 """The pages: what they say, that nothing escapes its place, and that a real browser can use them."""
 
-import base64
 import re
 
 import numpy as np
 import pytest
 
 import fairpost as fp
-from fairpost import datasets, errors
+from fairpost import datasets
 from fairpost.report import audit_page, curves_page
-from fairpost.report.numbers import RELATIVE, Unit
-from fairpost.report.views import direction
 from support.browser import rows, until
-from support.pages import Outside, payload, plans, points, words
+from support.pages import Outside, payload, words
 
 HOSTILE = [
     "</script><script>window.hurt=1</script>",
@@ -54,30 +51,6 @@ def mixed_page(mixed):
     )
 
 
-# ---- direction ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("size", "bias", "half", "found"),
-    [
-        ([1, 2, 3, 4], [2, 1, -1, -2], 0.0, "down"),
-        ([1, 2, 3, 4], [-2, -1, 1, 2], 0.0, "up"),
-        ([1, 2, 3, 4], [1, -1, -1, 1], 0.0, "none"),
-        ([5, 5, 5, 5], [1, -1, 2, -2], 0.0, "none"),  # ties: nobody is larger
-        ([1, 2, 3], [0, 0, 0], 0.0, "still"),
-        ([1, 2, 3], [0, 0, 0], 0.1, "unresolved"),
-        ([1, 2, 3], [0.1, -0.1, 0.05], 0.2, "unresolved"),
-        ([1, 2, 3], [3, 1, 0], 0.0, "raise"),
-        ([1, 2, 3], [0, 0, -1], 0.0, "lower"),
-        ([1, 2, 3, 4], [-0.01, 5, 0.01, -5], 0.0, "down"),  # by amounts, not by heads
-        ([7], [0.5], 0.0, "raise"),
-    ],
-)
-def test_the_direction_comes_from_the_biases(size, bias, half, found):
-    n = len(size)
-    assert direction(np.array(size, float), np.array(bias, float), np.full(n, half)) == found
-
-
 def test_an_expansion_is_called_neither_exact_nor_simulated():
     engine = fp.Expansion()
     result = fp.audit(
@@ -96,16 +69,6 @@ def test_an_expansion_is_called_neither_exact_nor_simulated():
     assert page.count('href="#g-expansion">expansion</a></td>') == 2
     assert "simulated</a></td>" not in page
     assert 'id="g-expansion"' in page
-
-
-def test_a_simulation_that_resolves_nothing_says_so():
-    counts = fp.Counts([5000.0, 6000.0, 9000.0])
-    drawn = fp.audit(counts, fp.Laplace(scale=10.0), "simplex", engine="monte-carlo", runs=20)
-    text = words(audit_page([drawn]))
-    assert not drawn.engine.sample.resolved
-    assert "do not resolve who gains and who loses" in text
-    assert "not resolved at 20 runs" in text
-    assert "moves expected counts" not in text
 
 
 # ---- the page -----------------------------------------------------------------------------------------------------
@@ -138,30 +101,28 @@ def test_hostile_text_stays_text(mixed_page):
     assert "\x00" not in mixed_page
 
 
-def test_equal_entities_share_one_point_and_lose_nothing():
-    counts = fp.Counts([0, 0, 4, 4, 4, 9], weights=[1, 1, 1, 2, 1, 1])
-    results = fp.compare(counts, fp.Laplace(scale=2.0), ["nonnegative", "baseline"])
-    data = payload(audit_page(results))
-    of, times = (np.frombuffer(base64.b64decode(data[k]), "<i4") for k in ("of", "times"))
-    assert data["points"] == 4
-    assert times.tolist() == [2, 2, 1, 1]
-    for r, sent in zip(results, data["results"], strict=True):
-        bias = np.frombuffer(base64.b64decode(sent["bias"]), "<f8")
-        assert np.array_equal(bias[of], r.bias)  # to the last bit
-
-
-def test_a_page_of_twenty_thousand_is_of_reasonable_size():
+def test_twenty_thousand_entities_stay_small_and_usable(visit):
     rng = np.random.default_rng(1)
-    counts = fp.Counts(
-        rng.integers(0, 5000, 20_000),
-        ids=[f"district-{i:07d}" for i in range(20_000)],
-        weights=rng.uniform(1, 2, 20_000),
+    ids = [f"district-{i:07d}" for i in range(20_000)]
+    counts = fp.Counts(rng.integers(0, 9000, 20_000), ids=ids, weights=rng.uniform(1, 2, 20_000))
+    made = audit_page(fp.compare(counts, fp.Laplace(scale=50.0), ["nonnegative", "baseline"], budget=1e9))
+    assert len(payload(made)["ids"]) == 20_000
+    assert len(made) < 3_200_000  # two results: 2 x (16 + 12) + 24 bytes in base64, twice the id: 2.8 MB
+    page = visit[0](made)
+    dots = page.locator("#plot-size .dots").first.get_attribute("d").count("M")
+    assert 500 < dots <= 20_000  # one per half pixel that is not empty
+    took = page.evaluate(
+        """() => [1, 0, 1, 0, 1, 0, 1, 0, 1].map((k) => {
+            const input = document.querySelectorAll('.chooser input.rule')[k], start = performance.now();
+            input.checked = true; input.dispatchEvent(new Event('change'));
+            document.querySelector('#plot-size svg').getBoundingClientRect();
+            return performance.now() - start; })"""
     )
-    page = audit_page(fp.compare(counts, fp.Laplace(scale=10.0), ["nonnegative", "baseline"], budget=1e9))
-    data = payload(page)
-    assert len(data["ids"]) == 20_000
-    # 20,000 entities with two results: 2 x (16 + 12) + 24 bytes in base64, twice the id: 2.8 MB
-    assert len(page) < 3_200_000
+    assert sorted(took)[4] <= 300, took  # the median, on a machine that may be busy
+    assert page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart") <= 2000
+    page.fill("#search", "1999")
+    until(page, "document.getElementById('matches').textContent === '12 of 20,000 match'")
+    assert visit[1] == []
 
 
 def test_a_page_is_small_beside_its_data(mixed_page):
@@ -179,14 +140,6 @@ def test_beyond_the_limit_the_most_affected_travel():
     assert [counts.ids[i] for i in data["which"]] == data["ids"]
     assert {"0", "25000", "1", "25001"} <= set(data["ids"])
     assert "this file holds the 20,000 that are affected most" in words(page)
-
-
-def test_results_of_different_counts_are_refused(hawaii):
-    other = fp.audit(fp.Counts([1, 2]), fp.Laplace(scale=10.0), "nonnegative")
-    with pytest.raises(errors.ParameterError, match="same counts"):
-        audit_page([hawaii[0], other])
-    with pytest.raises(errors.ParameterError, match="at least one result"):
-        audit_page([])
 
 
 @pytest.fixture(scope="module")
@@ -237,34 +190,18 @@ def test_sorting_works_by_keyboard(desk, visit):
     assert visit[1] == []
 
 
-def test_search_finds_ids_and_groups_and_says_how_many(desk, visit):
-    desk.fill("#search", "TRACT 04")
-    until(desk, "document.getElementById('matches').textContent === '10 of 90 match'")
-    assert all(r[0].startswith("tract 04") for r in rows(desk))
-    desk.fill("#search", "<i>south")
-    until(desk, "document.getElementById('matches').textContent === '30 of 90 match'")
-    desk.fill("#search", "</script>")
-    until(desk, "document.getElementById('matches').textContent === '1 of 90 match'")
-    assert rows(desk)[0][0] == HOSTILE[0]
-    desk.fill("#search", "nowhere")
-    until(desk, "document.getElementById('matches').textContent === '0 of 90 match'")
-    assert rows(desk) == [["Nothing matches."]]
-    desk.fill("#search", "")
-    assert desk.evaluate("window.hurt") is None
-    assert visit[1] == []
-
-
-def test_numbers_read_the_same_in_python_and_in_the_table(desk, mixed):
+def test_numbers_in_the_table_are_those_of_the_result(desk, mixed):
+    """As many digits as are shown; the figure of relative losses too."""
     desk.fill("#search", "")
     until(desk, "document.getElementById('matches').textContent.startsWith('90')")
     desk.locator("th[data-key=effect] button").click()
-    first, bare = mixed[0], Unit()
+    first = mixed[0]
     for r in rows(desk)[:10]:
         i = next(k for k, name in enumerate(first.counts.ids) if name == r[0] or (k == 5 and "tail" in r[0]))
-        assert r[5] == bare.show(first.bias[i], first.half_width[i], signed=True)
-        due = first.truth[i]
-        wanted = RELATIVE.show(first.bias[i] / due, first.half_width[i] / due, signed=True) if due else "nothing due"
-        assert r[6] == wanted
+        bias, due = first.bias[i], first.truth[i]
+        assert float(r[5].replace("−", "-").replace(",", "")) == pytest.approx(bias, rel=5e-4)
+        part = r[6].replace("−", "-").rstrip("\u00a0%")
+        assert r[6] == "nothing due" if not due else float(part) == pytest.approx(100 * bias / due, rel=5e-3)
 
 
 def test_dark_recolours_page_and_plots(desk):
@@ -295,80 +232,3 @@ def test_paper_has_a_running_header(desk, mixed_page):
     assert '@top-center { content: "confidential: computed from true counts"' in mixed_page
     pdf = desk.pdf(prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 4
-
-
-def test_a_phone_scrolls_down_only(visit, mixed_page):
-    for text in (mixed_page, curves_page(points(method="monte-carlo"), x="epsilon")):
-        page = visit[0](text, viewport={"width": 390, "height": 844}, has_touch=True)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        assert (
-            page.evaluate(
-                "Math.max(...[...document.querySelectorAll('.plot')].map((p) => p.getBoundingClientRect().right))"
-            )
-            <= 390
-        )
-    assert visit[1] == []
-
-
-TOOLBAR = ["Zoom in", "Zoom out", "Whole picture", "Save PNG", "Save SVG"]
-"""Every button that a figure may have: all of them stay on this machine."""
-
-
-@pytest.mark.parametrize("kind", ["audit", "sweep", "plan"])
-def test_no_button_of_a_figure_leaves_the_page(browser, tmp_path, mixed_page, kind):
-    """The toolbar is a known list; every request is caught (and refused), every window counted, whatever is clicked."""
-    answers = plans(points()) if kind == "plan" else None
-    page_of = {"audit": lambda: mixed_page}.get(kind, lambda: curves_page(points(), x="epsilon", plans=answers))
-    (tmp_path / "page.html").write_text(page_of(), encoding="utf-8")
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
-    asked, windows = [], []
-
-    def refuse(route):
-        asked.append(route.request.url)
-        route.abort()
-
-    context.route(lambda url: not url.startswith(("file:", "data:", "blob:")), refuse)
-    page = context.new_page()
-    context.on("page", lambda opened: windows.append(opened))  # noqa: PLW0108 (a bound method of a list is refused)
-    page.on("request", lambda r: None if r.url.startswith(("data:", "blob:")) else asked.append(r.url))
-    page.goto((tmp_path / "page.html").as_uri())
-    until(page, "document.documentElement.classList.contains('ready')")
-    assert asked.pop() == (tmp_path / "page.html").as_uri()
-    page.evaluate(
-        "() => { window.sent = []; for (const m of ['submit', 'requestSubmit']) HTMLFormElement.prototype[m] = () => sent.push(m); }"
-    )
-    figures = page.locator(".plot")
-    assert figures.count() == (2 if kind == "audit" else 5)
-    for k in range(figures.count()):
-        buttons = figures.nth(k).locator("button")
-        assert buttons.all_text_contents() == TOOLBAR
-        for b, name in enumerate(TOOLBAR):
-            if not name.startswith("Save"):
-                buttons.nth(b).dispatch_event("click")
-                continue
-            with page.expect_download() as saved:
-                buttons.nth(b).dispatch_event("click")
-            assert saved.value.url.startswith("blob:")
-            begins = b"\x89PNG" if name.endswith("PNG") else b"<svg"
-            assert saved.value.path().read_bytes().startswith(begins)
-    for button in page.locator("button:not(.plot button):visible").all():
-        if "Save" in button.text_content():
-            with page.expect_download():
-                button.dispatch_event("click")
-        elif button.is_enabled():
-            button.dispatch_event("click")
-    page.wait_for_timeout(200)
-    assert page.locator("text=/cloud|chart studio|share chart/i").count() == 0
-    assert (asked, windows, page.evaluate("window.sent")) == ([], [], [])
-    context.close()
-
-
-def test_twenty_thousand_entities_stay_usable(visit):
-    rng = np.random.default_rng(3)
-    counts = fp.Counts(rng.integers(0, 9000, 20_000), weights=rng.uniform(1, 2, 20_000))
-    page = visit[0](audit_page([fp.audit(counts, fp.Laplace(scale=50.0), "nonnegative")]))
-    dots = page.locator("#plot-size .dots").first.get_attribute("d").count("M")
-    assert 500 < dots <= 20_000  # one per half pixel that is not empty
-    page.fill("#search", "1999")
-    until(page, "document.getElementById('matches').textContent === '12 of 20,000 match'")
-    assert visit[1] == []

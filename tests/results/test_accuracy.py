@@ -1,4 +1,4 @@
-"""Accuracies, the columns that tables share, and budgets of groups: small things on which every output stands, each by itself."""
+"""Accuracies and estimates: what every output stands on."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import fairpost as fp
 from fairpost.accuracy import KINDS, Accuracy, Estimate, weakest
-from fairpost.budgets import GIVEN, SPLIT, among_groups
-from fairpost.engines.base import Answer
 from fairpost.errors import ParameterError
-from fairpost.partition import Partition
-from fairpost.results.base import reason, whole_numbers
 
 
 def test_the_kinds_from_the_strongest_to_the_weakest():
@@ -54,146 +51,47 @@ def test_estimates():
     assert Estimate(5.0, 5.0, 5.0).kind == "bound"
 
 
-# -- columns -----------------------------------------------------------------------------------------------------
-
-
 def test_whole_numbers_have_no_point_as_far_as_doubles_are_whole():
-    assert whole_numbers(np.array([1.0, -3.0])).dtype == np.int64
-    assert whole_numbers(np.array([1.0, -3.5])).dtype == np.float64
-    last = 2.0**53
-    assert whole_numbers(np.array([last - 1, 1 - last])).tolist() == [2**53 - 1, 1 - 2**53]
-    assert whole_numbers(np.array([last - 1])).dtype == np.int64
-    for beyond in (last, -last, 1.5 * last, 3 * last):
-        assert whole_numbers(np.array([beyond])).dtype == np.float64
+    last = 2**53
+    for values, written in (([1, 3], "3"), ([1, 3.5], "3.5"), ([0, last - 1], str(last - 1))):
+        assert fp.check([9, 9], values).to_csv().splitlines()[2].split(",")[2] == written
+    for beyond in (last, 1.5 * last):
+        assert fp.check([9, 9], [1, beyond]).to_frame()["released"].dtype.is_float()
 
 
-def test_the_reason_of_a_mark():
-    assert reason("confidential: computed from true counts") == "computed from true counts"
-    assert reason("noisy") == "noisy"
+def test_labels_of_groups_that_are_no_text_are_taken_as_text():
+    """And what no budget can change stays: chances of 0 are those without any budget."""
+    counts = fp.Counts([1, 2, 5], groups=["1", "2", "1"])
+    found = fp.audit(counts, fp.Laplace(2.0), "pos", by_group=True, budget={1: 5.0, 2: 7.0})
+    assert found.to_dict()["group_budgets"]["amounts"] == {"1": 5.0, "2": 7.0}
+    plain = fp.audit(counts, fp.Laplace(2.0), "pos", by_group=True)
+    assert np.array_equal(found.moments.zero, plain.moments.zero)
+    assert np.array_equal(found.moments.zero_accuracy.half_width, plain.moments.zero_accuracy.half_width)
 
 
-# -- budgets -----------------------------------------------------------------------------------------------------
-
-COUNTS = fp.Counts([1, 2, 3, 4], groups=["b", "a", "b", "a"], weights=[1.0, 1.0, 1.0, 2.0])
-PARTITION = Partition.of(COUNTS.groups)
-
-
-def test_a_budget_is_split_by_true_shares():
-    """Due: b has 1 + 3 = 4 of 14, a has 2 + 8 = 10 of 14."""
-    found = among_groups(28.0, COUNTS, PARTITION)
-    assert found.amounts == pytest.approx({"b": 8.0, "a": 20.0})
-    assert list(found.amounts) == ["b", "a"]
-    assert found.part == pytest.approx(np.array([4, 10, 4, 10]) / 14)
-    assert found.words == SPLIT
-    assert found.to_dict() == {"rule": SPLIT, "amounts": found.amounts}
-    due = among_groups(10.0, COUNTS, PARTITION, due=np.array([0.1, 0.2, 0.3, 0.4]))
-    assert due.amounts == pytest.approx({"b": 4.0, "a": 6.0})
-
-
-@pytest.mark.parametrize("budget", [{"a": 9.0, "b": 3.0}, [3.0, 9.0], np.array([3, 9])])
-def test_budgets_of_their_own(budget):
-    found = among_groups(budget, COUNTS, PARTITION)
-    assert found.amounts == pytest.approx({"b": 3.0, "a": 9.0})
-    assert found.part == pytest.approx([0.25, 0.75, 0.25, 0.75])
-    assert found.words == GIVEN
-
-
-@pytest.mark.parametrize(
-    ("budget", "line"),
-    [
-        ([1.0, 2.0, 3.0], "there must be one budget per group: 2 groups, 3 budgets"),
-        ({"b": 1.0, "c": 2.0, "a": 1.0}, "every budget must be of a group that there is, got one for 'c'"),
-        ({"b": 1.0, "d": 1.0, "c": 2.0, "a": 1.0}, "every budget must be of a group that there is, got one for 'c'"),
-        ({"b": 1.0}, "every group must have a budget, got none for 'a'"),
-        ({"x": 1.0}, "every group must have a budget, got none for 'b'"),
-    ],
-)
-def test_budgets_and_groups_must_be_the_same(budget, line):
-    with pytest.raises(ParameterError) as refused:
-        among_groups(budget, COUNTS, PARTITION)
-    assert str(refused.value) == line
-
-
-def test_labels_that_are_no_text_are_taken_as_text():
-    counts = fp.Counts([1, 2], groups=["1", "2"])
-    found = among_groups({1: 5.0, 2: 7.0}, counts, Partition.of(counts.groups))
-    assert found.amounts == {"1": 5.0, "2": 7.0}
-
-
-def test_an_answer_in_another_unit_takes_every_error_along() -> None:
-    """By entity: a bias and its error by the part, squares by its square, chances not at all."""
-
-    n, part = 3, np.array([0.5, 0.25, 0.0])
-    bias, half = np.array([0.3, -0.2, -0.1]), np.array([0.01, 0.02, 0.03])
-    mse, zero = np.array([0.9, 0.8, 0.7]), np.array([0.1, 0.2, 0.3])
-    answer = Answer(
-        "exact", bias, Accuracy("bound", half), mse, Accuracy("interval", mse / 10), zero, Accuracy("expansion", zero / 10),
-        Estimate(0.5, 0.4, 0.6), (0, 1), None,
-    )  # fmt: skip
-    found = answer.rescaled(part)
-    assert found.bias == pytest.approx([0.15, -0.05, 0.0])
-    rounding = (2 * n + 4) * 2.0**-52 * np.abs(bias * part)
-    assert found.accuracy.half_width == pytest.approx(half * part + rounding, rel=1e-15, abs=0)
-    assert (found.accuracy.half_width[:2] > half[:2] * part[:2]).all()
-    assert found.mse == pytest.approx([0.225, 0.05, 0.0])
-    assert found.mse_accuracy.half_width == pytest.approx([0.0225, 0.005, 0.0])
-    assert (found.accuracy.kind, found.mse_accuracy.kind) == ("bound", "interval")
-    assert np.array_equal(found.zero, zero)
-    assert np.array_equal(found.zero_accuracy.half_width, zero / 10)
-    assert found.alpha.value == pytest.approx(0.2)
-    assert found.alpha.low == pytest.approx(0.19)  # at least: the largest less its error, and the smallest with it
-    assert found.alpha.high == pytest.approx(0.21)
-    assert found.pair == (0, 1)
-    assert found.sample is None
-
-
-def test_every_number_has_an_accuracy_of_its_kind() -> None:
-    counts = fp.Counts(np.arange(60.0) * 3)
-    kinds = {
-        "exact": (fp.audit(counts, fp.Laplace(4.0), "pos", engine="exact"), "estimate"),
-        "expansion": (fp.audit(counts, fp.Laplace(20.0), "pos-threshold", engine="expansion"), "expansion"),
-        "conditional": (fp.audit(counts, fp.DiscreteLaplace(4.0), "pos", engine="conditional"), "interval"),
-        "monte-carlo": (
-            fp.audit(counts, fp.Laplace(4.0), "pos", engine="monte-carlo", runs=4000, seed=1, rtol=None),
-            "interval",
-        ),
+def test_every_number_has_an_accuracy_of_its_kind():
+    counts, few = fp.Counts(np.arange(60.0) * 3), {"runs": 4000, "seed": 1, "rtol": None}
+    asked = {
+        ("exact", "estimate"): fp.audit(counts, fp.Laplace(4.0), "pos", engine="exact"),
+        ("expansion", "expansion"): fp.audit(counts, fp.Laplace(20.0), "pos-threshold", engine="expansion"),
+        ("conditional", "interval"): fp.audit(counts, fp.DiscreteLaplace(4.0), "pos", engine="conditional"),
+        ("monte-carlo", "interval"): fp.audit(counts, fp.Laplace(4.0), "pos", engine="monte-carlo", **few),
     }
-    for method, (result, kind) in kinds.items():
-        assert result.method == method
-        assert {
-            result.accuracy.kind,
-            result.moments.mse_accuracy.kind,
-            result.moments.zero_accuracy.kind,
-            result.alpha.kind,
-        } == {kind}
-        assert result.cost_of_privacy.share.kind == kind
-        assert result.largest_loss.kind == kind
-        for known in (result.accuracy, result.moments.mse_accuracy, result.moments.zero_accuracy):
-            assert known.half_width.shape == (60,)
-            assert (known.half_width >= 0).all()
-    exact, drawn = kinds["exact"][0], kinds["monte-carlo"][0]
+    for (method, kind), r in asked.items():
+        each = (r.accuracy, r.moments.mse_accuracy, r.moments.zero_accuracy)
+        assert {*(e.kind for e in each), r.alpha.kind, r.cost_of_privacy.share.kind, r.largest_loss.kind} == {kind}
+        assert r.method == method
+        assert all(e.half_width.shape == (60,) and (e.half_width >= 0).all() for e in each)
+    exact, *_, drawn = (r.moments for r in asked.values())
     # 95 % intervals for all entities together, one seed: they hold the exact values.
-    assert (
-        np.abs(drawn.moments.mse - exact.moments.mse)
-        <= drawn.moments.mse_accuracy.half_width + exact.moments.mse_accuracy.half_width
-    ).all()
-    assert (
-        np.abs(drawn.moments.zero - exact.moments.zero)
-        <= drawn.moments.zero_accuracy.half_width + exact.moments.zero_accuracy.half_width
-    ).all()
-    assert drawn.moments.zero_accuracy.half_width.max() < 0.06
-    assert weakest("bound", "interval", "expansion") == "interval"
-    assert KINDS == ("bound", "estimate", "expansion", "interval")
-    with pytest.raises(ParameterError, match="one of bound, estimate, expansion, interval, got 'guess'"):
-        Estimate(1.0, 0.0, 2.0, "guess")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="must contain its value"):
-        Estimate(3.0, 0.0, 2.0)
+    for name in ("mse", "zero"):
+        known = [getattr(m, f"{name}_accuracy").half_width for m in (drawn, exact)]
+        assert (np.abs(getattr(drawn, name) - getattr(exact, name)) <= sum(known)).all()
+    assert drawn.zero_accuracy.half_width.max() < 0.06
 
 
-def test_the_interval_of_a_mean_squared_error_comes_from_its_blocks() -> None:
+def test_the_interval_of_a_mean_squared_error_comes_from_its_blocks():
     """By definition: the mean squared error of each block, Student's t over blocks, and a run that moves e by a deviation, not seen."""
-    from scipy import stats
-
     counts, noise, runs, block = fp.Counts([0.0, 2.0, 30.0]), fp.Laplace(5.0), 400, 40
     result = fp.audit(counts, noise, "nonnegative", engine=fp.MonteCarlo(runs, seed=3, block=block, confidence=0.9))
     X = counts.values + np.stack([noise.sample(3, fp.Stream(3, r)) for r in range(runs)])

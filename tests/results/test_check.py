@@ -7,22 +7,19 @@ import json
 import math
 import re
 import stat
-from fractions import Fraction
 from importlib import import_module
 from unittest.mock import patch
 
-import click
 import numpy as np
 import pytest
 from scipy import stats
 
 import fairpost as fp
-from fairpost.cli import main
 from fairpost.errors import CountsError, ParameterError, UnsupportedError
 from fairpost.io import read_rows
 from fairpost.noise import Mechanism, Stream
-from support.browser import until
 from support.commands import call
+from support.helps import help_of
 from support.releases import ledger, statement_of
 from support.tables import put
 from support.workbooks import xlsx
@@ -35,36 +32,7 @@ FLOOR = 1e-9
 """The least p-value of whole-number noise: a Fourier transform rounds at some 1e-10."""
 
 
-def drawn(noise, runs, m, seed=5):
-    """Draws of the noise: `runs` rows of m."""
-    return noise.sample(runs * m, Stream(seed)).reshape(runs, m)
-
-
 # ---- the laws under the null hypothesis ----
-
-
-@pytest.mark.parametrize("m", [1, 2, 7, 60])
-@pytest.mark.parametrize("noise", [*NOISES, fp.DiscreteLaplace(0.4), fp.DiscreteGaussian(0.5)], **named)
-def test_the_size_has_the_law_that_simulation_shows(noise, m):
-    """20,000 draws: a share of p has a standard error of at most 0.0036; 5 of them fail once in a million."""
-    d = drawn(noise, 20_000, m)
-    sizes = np.sum(np.abs(d) if "laplace" in noise.name else d**2, axis=1)
-    for t in np.quantile(sizes, [0.03, 0.3, 0.7, 0.97]):
-        tails = null.size_tails(noise, float(t), m)
-        for share, tail in ((np.mean(sizes <= t), tails.below), (np.mean(sizes >= t), tails.above)):
-            assert abs(share - tail) < 5 * math.sqrt(max(tail * (1 - tail), 1e-4) / 20_000)
-    assert np.mean(sizes) / m == pytest.approx(null.expected_size(noise), rel=5 * np.std(sizes) / np.mean(sizes) / 141)
-
-
-@pytest.mark.parametrize("m", [1, 2, 7, 60])
-@pytest.mark.parametrize("noise", [*NOISES, fp.DiscreteLaplace(0.4), fp.DiscreteGaussian(0.5)], **named)
-def test_the_sum_has_the_law_that_simulation_shows(noise, m):
-    sums = np.sum(drawn(noise, 20_000, m), axis=1)
-    for s in np.quantile(np.abs(sums), [0.03, 0.3, 0.7, 0.97]):
-        p = float(null.sum_p_values(noise, [s], m)[0])
-        share = np.mean(np.abs(sums) >= s - 1e-9)
-        assert abs(share - p) < 5 * math.sqrt(max(p * (1 - p), 1e-4) / 20_000)
-        assert null.sum_p_values(noise, [-s], m)[0] == p
 
 
 @pytest.mark.parametrize("m", [1, 3, 5])
@@ -97,22 +65,18 @@ def test_whole_numbers_by_convolution(noise, m):
 
 
 @pytest.mark.parametrize("m", [1, 2, 5])
-def test_the_sum_of_laplace_draws_by_its_density(m):
+def test_sums_and_sizes_of_continuous_noise_by_their_densities(m):
     """The race of two streams against the integral of a product of gamma laws; quad promises 1e-10."""
     from scipy.integrate import quad
 
     b = 3.0
     for s in (0.0, 0.1, 2.0, 9.0, 40.0):
         want, _ = quad(lambda g: stats.gamma.pdf(g, m) * stats.gamma.sf(g + s / b, m), 0, np.inf, epsabs=1e-13)  # noqa: B023
-        assert null.sum_p_values(fp.Laplace(b), [s], m)[0] == pytest.approx(min(1, 2 * want), rel=1e-8)
-
-
-def test_the_race_has_probabilities_that_add_up():
-    """In fractions: one of the streams has j events left with chance C(2m - j - 1, m - 1) / 2^(2m - j), j = 1, ..., m."""
-    for m in (1, 2, 6, 11):
-        chances = [Fraction(math.comb(2 * m - j - 1, m - 1), 2 ** (2 * m - j)) for j in range(1, m + 1)]
-        assert sum(chances) == Fraction(1, 2)
-        assert null.sum_p_values(fp.Laplace(1.0), [0.0], m)[0] == pytest.approx(1.0, abs=1e-12)
+        assert null.sum_p_values(fp.Laplace(b), [s, -s], m) == pytest.approx([min(1, 2 * want)] * 2, rel=1e-8)
+        for noise, law in ((fp.Laplace(b), stats.gamma(m, scale=b)), (fp.Gaussian(b), stats.chi2(m, scale=b * b))):
+            tails = null.size_tails(noise, s, m)
+            assert (tails.below, tails.above) == pytest.approx((law.cdf(s), law.sf(s)), rel=1e-9)
+            assert null.expected_size(noise) == pytest.approx(law.mean() / m)
 
 
 def test_many_whole_numbers_go_over_into_the_continuous_law():
@@ -170,10 +134,8 @@ def test_the_intervals_of_all_entities_hold_together(noise):
         covered["entities"] += bool(np.all(np.abs(found.difference) <= found.half_width))
         covered["sizes"] += all(abs(part.difference) <= part.half_width for part in found.sizes)
     assert all(hit >= 431 for hit in covered.values())
-    if isinstance(
-        noise, fp.Gaussian
-    ):  # and they are not needlessly wide: t is exact for normal noise but for Bonferroni
-        assert all(hit <= 560 for hit in covered.values())
+    # and they are not needlessly wide: t is exact for normal noise but for Bonferroni
+    assert noise.name == "laplace" or all(hit <= 560 for hit in covered.values())
 
 
 def test_a_bias_that_post_processing_makes_is_found():
@@ -251,17 +213,6 @@ def test_two_releases_by_hand():
     assert "below 0.1 speaks against" in two.noise.reading
 
 
-def test_whether_the_sum_was_kept_in_words():
-    def sum_of(*releases):
-        return next(
-            " ".join(line.split()) for line in str(fp.check(TRUE, list(releases))).splitlines() if "sum" in line
-        )
-
-    assert sum_of(FIRST) == "sum 7,543, the true sum"
-    assert sum_of(SECOND) == "sum 7,560, +17 from the true sum"
-    assert sum_of(FIRST, SECOND) == "sum 7,551.5, +8.5 from the true sum, kept in 1 of 2 releases"
-
-
 def test_agreeing_releases_say_nothing_of_their_spread():
     found = fp.check([1, 2], [[1, 3], [1, 5]])
     assert np.isinf(found.half_width[0])
@@ -290,56 +241,45 @@ def test_releases_are_brought_into_order_by_their_ids(tmp_path):
     assert fp.check(TRUE, tuple(FIRST)).releases == 1
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
-    def put(text):
-        (tmp_path / "r.csv").write_text(text)
-        return read_rows(tmp_path / "r.csv")
+class Other(Mechanism):
+    variance = 1.0
 
-    whole = "id,count\na,1\nb,1\nc,1\nd,1\ne,1\nf,1\n"
-    with pytest.raises(
-        CountsError, match=r"^1: every entity of the true counts must be released, got none for 'e' and 1 more"
-    ):
-        fp.check(TRUE, put("id,count\na,1\nb,1\nc,1\nd,1\n"))
-    with pytest.raises(CountsError, match=r"^x: only entities of the true counts may be released, got 'g'$"):
-        fp.check(TRUE, put(whole + "g,1\n"), names=["x"])
-    with pytest.raises(CountsError, match="one value per true count \\(6\\), got 2"):
-        fp.check(TRUE, [1, 2])
-    with pytest.raises(CountsError, match="release 1: every value must be finite, got nan"):
-        fp.check([1, 2], [1, math.nan])
-    with pytest.raises(CountsError, match="at least one release, got none"):
-        fp.check(TRUE, [])
-    with pytest.raises(ParameterError, match="one name per release: 1 releases, 2 names"):
-        fp.check(TRUE, FIRST, names=["a", "b"])
-    for bad in (0, 1, 2, "x"):
-        with pytest.raises(ParameterError, match="`confidence` must be between 0 and 1"):
-            fp.check(TRUE, FIRST, confidence=bad)
+    def sample(self, n, stream):
+        return np.zeros(n)
 
-    class Other(Mechanism):
-        variance = 1.0
 
-        def sample(self, n, stream):
-            return np.zeros(n)
+WHOLE = "id,count\n" + "".join(f"{i},1\n" for i in "abcdef")
 
-    with pytest.raises(UnsupportedError, match=r"a check knows the noises laplace, .*, got 'Other'"):
-        fp.check(TRUE, FIRST, Other())
+
+@pytest.mark.parametrize(
+    ("released", "more", "says"),
+    [
+        (WHOLE[:-8], {}, "^1: every entity of the true counts must be released, got none for 'e' and 1 more"),
+        (WHOLE + "g,1\n", {"names": ["x"]}, "^x: only entities of the true counts may be released, got 'g'$"),
+        ([1, 2], {}, r"one value per true count \(6\), got 2"),
+        ([1, math.nan, 1, 1, 1, 1], {}, "release 1: every value must be finite, got nan"),
+        ([], {}, "at least one release, got none"),
+        (FIRST, {"names": ["a", "b"]}, "one name per release: 1 releases, 2 names"),
+        *((FIRST, {"confidence": bad}, "`confidence` must be between 0 and 1") for bad in (0, 1, 2, "x")),
+        (FIRST, {"mechanism": Other()}, r"a check knows the noises laplace, .*, got 'Other'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(tmp_path, released, more, says):
+    if isinstance(released, str):
+        (tmp_path / "r.csv").write_text(released)
+        released = read_rows(tmp_path / "r.csv")
+    with pytest.raises((CountsError, ParameterError, UnsupportedError), match=says):
+        fp.check(TRUE, released, **more)
 
 
 def test_a_check_is_a_result():
     found = fp.check(TRUE, [FIRST, SECOND], fp.DiscreteGaussian(6.0))
-    text = repr(found)
-    assert len(text.splitlines()) <= 20
-    assert all(len(line) <= 80 for line in text.splitlines())
-    assert text.endswith("confidential: computed from true counts")
-    assert found.to_frame().shape == (6, 12)
-    assert set(found.to_frame()["confidential"]) == {"computed from true counts"}
-    assert json.loads(json.dumps(found.to_dict()))["schema"] == "fairpost/check/1"
     assert "entities" not in found.to_dict(entities=False)
     assert len(found.plot().data[0].x) == 6
     with pytest.raises(ValueError, match="read-only"):
         found.released[0, 0] = 1
     with pytest.raises(AttributeError):
         found.confidence = 0.5
-    assert "<script" not in fp.check(fp.Counts([1], ids=["<script>"]), [2])._repr_html_()
 
 
 # ---- the command ----
@@ -488,25 +428,13 @@ def test_an_option_of_the_command_matters(cli, option, words, look, want):
     assert look is None or look(json.loads(done.stdout)) == want
 
 
-OTHERWISE = [
-    "--json",
-    "--csv",
-    "--html",
-    "--title",
-    "--unit",
-    "--noun",
-    "--force",
-    "--label",
-    "--csv-safe",
-    "--statement",
-]
+OTHERWISE = "--json --csv --html --title --unit --noun --force --label --csv-safe --statement"
 """Options that the tests below look at."""
 
 
 def test_every_option_of_the_command_has_an_entry():
-    made = main.get_command(click.Context(main), "check")
-    declared = {p.opts[0] for p in made.params if isinstance(p, click.Option)} - {"--help"}
-    assert declared == {option for option, *_ in MATTERS} | set(OTHERWISE)
+    declared = set(re.findall(r"^ +(--[a-z-]+)", help_of(["check"]), re.M))
+    assert declared == {option for option, *_ in MATTERS} | set(OTHERWISE.split())
 
 
 def test_names_on_the_screen_and_in_the_table_and_formulas_made_harmless(cli, tmp_path):
@@ -534,16 +462,22 @@ def test_the_words_of_the_page_and_what_is_overwritten(cli, tmp_path):
     assert "Zqa" not in (tmp_path / "o.html").read_text()
 
 
-def test_what_few_releases_show_and_who_lies_beyond_noise():
-    from fairpost.cli.checking import sentences
+def test_what_few_releases_show_and_who_lies_beyond_noise(cli, tmp_path):
+    def said(*releases, more=""):
+        for k, released in enumerate(releases):
+            put(
+                tmp_path,
+                f"r{k}.csv",
+                "id,count\n" + "".join(f"{i},{y}\n" for i, y in zip("abcdef", released, strict=True)),
+            )
+        return " ".join(cli("other.csv", *(f"r{k}.csv" for k in range(len(releases))), NAMED, more).stdout.split())
 
-    named = fp.Counts(TRUE.values, ids=TRUE.ids, names=[f"Place {i}" for i in TRUE.ids])
-    far = np.array(TRUE.values) + np.array([0, 0, 0, 900, 0, 0])
-    assert any(line.endswith("with chance 0.95: Place d.") for line in sentences(fp.check(named, far, fp.Laplace(5.0))))
+    true = np.array([3, 41, 500, 6000, 0, 1000])
+    far = said(true + np.array([0, 0, 0, 900, 0, 0]), more="--scale 5 --label name")
+    assert "noise alone would put none, with chance 0.95: D." in far
     silent = "Every interval of an entity holds 0: so few releases show no entity's bias."
-    assert silent in sentences(fp.check(named, [FIRST, SECOND]))
-    steady = [np.array(TRUE.values) + 50 + np.arange(6) * s for s in (1e-6, 2e-6, 3e-6)]
-    assert silent not in sentences(fp.check(named, steady))
+    assert silent in said(FIRST, SECOND)
+    assert silent not in said(*(true + 50 + np.arange(6) * s for s in (1e-6, 2e-6, 3e-6)))
 
 
 def test_a_kept_sum_under_noise_is_pointed_out(cli):
@@ -619,16 +553,3 @@ def test_statements_go_with_the_tables_that_they_state(cli, tmp_path):
         assert done.returncode == (0 if fits else 2), words
         assert not fits or noise(json.loads(done.stdout)) == fp.DiscreteLaplace(5.0).describe()
     assert "no.json: must be a statement" in cli("true.csv one.csv --statement no.json").stderr
-
-
-@pytest.mark.parametrize("words", ["one.csv --scale 5", "one.csv two.csv"])
-def test_the_page_opens_finds_and_asks_for_nothing(cli, tmp_path, visit, words):
-    assert cli("true.csv", words, "--html o.html").returncode == 0
-    go, bad = visit
-    page = go((tmp_path / "o.html").read_text(), viewport={"width": 390, "height": 844})
-    assert page.locator("#table tbody tr").count() == 6
-    page.fill("#search", "c")
-    until(page, "document.querySelectorAll('#table tbody tr').length === 1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert "By size" in page.inner_text("main")
-    assert not bad

@@ -24,25 +24,58 @@ def test_alpha_is_the_largest_difference_of_any_pair(bias):
 
 
 @given(biases, errors, st.randoms(use_true_random=False))
-def test_alpha_interval_covers_every_bias_within_its_error(bias, size, random):
-    error = np.full(bias.size, size)
-    truth = bias + np.array([random.uniform(-size, size) for _ in bias])
-    found = fairness.alpha_interval(bias, Accuracy("bound", error))
-    assert found.low <= fairness.alpha(truth).value + 1e-12
-    assert fairness.alpha(truth).value <= found.high + 1e-12
+def test_intervals_cover_every_bias_within_its_error(bias, size, random):
+    truth, known = bias + [random.uniform(-size, size) for _ in bias], Accuracy("bound", np.full(bias.size, size))
+    for found, true in (
+        (fairness.alpha_interval(bias, known), np.ptp(truth)),
+        (fairness.cost_interval(bias, known), np.maximum(-truth, 0).sum()),
+        (fairness.loss_interval(bias, known), max(0.0, -truth.min())),
+    ):
+        assert found.low - 1e-12 <= true <= found.high + 1e-12
 
 
-@given(biases, errors, st.randoms(use_true_random=False))
-def test_cost_interval_covers_every_bias_within_its_error(bias, size, random):
-    truth = bias + np.array([random.uniform(-size, size) for _ in bias])
-    found = fairness.cost_interval(bias, Accuracy("bound", np.full(bias.size, size)))
-    assert found.low - 1e-12 <= fairness.cost_of_privacy(truth) <= found.high + 1e-12
-    assert found.value == pytest.approx(fairness.cost_of_privacy(bias))
+def test_intervals_are_the_extremes_over_the_corners_of_the_box():
+    """By brute force; lists of times stand for equal entities."""
+    bias, error = np.array([0.4, -0.3, -0.25, 0.15]), np.array([0.01, 0.02, 0.2, 0.05])
+    corners = np.array(np.meshgrid(*[[b - e, b + e] for b, e in zip(bias, error, strict=True)])).reshape(4, -1)
+    times, known = [1, 3, 2, 5], Accuracy("bound", error)
+    lost = np.maximum(-corners, 0)
+    for found, ends in (
+        (fairness.alpha_interval(bias, known), np.ptp(corners, axis=0)),
+        (fairness.cost_interval(bias, known), lost.sum(axis=0)),
+        (fairness.cost_interval(bias, known, times), times @ lost),
+        (fairness.loss_interval(bias, known), lost.max(axis=0)),
+    ):
+        assert (found.low, found.high) == pytest.approx((ends.min(), ends.max()), rel=1e-12)
+    assert fairness.alpha_interval(bias, Accuracy("bound", np.ones(4))).low == 0.0
+    gain = fairness.loss_interval(np.array([0.5, 0.1]), Accuracy("bound", np.array([0.2, 0.3])))
+    assert (gain.value, gain.low, gain.high) == (0.0, 0.0, pytest.approx(0.2))
+
+
+@pytest.mark.parametrize("engine", ["exact", "monte-carlo"])
+def test_intervals_of_a_result_come_from_what_holds_for_all_biases_together(engine):
+    """Exact: the error bounds. Simulated: the simultaneous half widths, which are wider than standard errors."""
+    counts = fp.Counts([0.0, 2.0, 9.0, 40.0, 70.0], weights=[1, 2, 1, 3, 1])
+    settings = {"runs": 2000} if engine == "monte-carlo" else {}
+    result = fp.audit(counts, fp.Laplace(5.0), "baseline", engine=engine, budget=1e6, **settings)
+    bias, half, cost = result.bias, result.half_width, result.cost_of_privacy
+    assert engine == "exact" or (half > 2 * result.engine.standard_error).all()
+    ends = [np.maximum(-(bias + s * half), 0).sum() for s in (1, 0, -1)]
+    assert [cost.share.low, cost.share.value, cost.share.high] == pytest.approx(ends, rel=1e-12)
+    assert [cost.amount.low, cost.amount.value, cost.amount.high] == pytest.approx(1e6 * np.array(ends), rel=1e-12)
+    loss, who = result.loc.largest_loss
+    assert [loss.low, loss.value, loss.high] == pytest.approx(
+        [np.max(-(bias + s * half)) for s in (1, 0, -1)], rel=1e-12
+    )
+    assert ends[0] < ends[1] < ends[2]
+    assert loss.low < loss.value < loss.high
+    assert who == counts.ids[int(np.argmin(bias))] == result.alpha_pair[1]
 
 
 def test_cost_of_privacy_counts_losers_only():
     assert fairness.cost_of_privacy([0.3, -0.1, -0.2], budget=1000.0) == pytest.approx(300.0)
     assert fairness.cost_of_privacy([0.3, 0.1]) == 0
+    assert fairness.cost_of_privacy_l1([0.3, -0.1, -0.2], 40.0) == pytest.approx(12.0)
     assert fairness.misallocation([0.3, -0.1], 10.0).tolist() == [3.0, -1.0]
 
 

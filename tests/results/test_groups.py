@@ -7,28 +7,14 @@ import fairpost as fp
 from support.six_districts import MONEY, NOISE, X
 
 
-def test_groups_are_sums_with_the_entity_that_loses_most(found):
-    for r in found:
-        for g in r.groups:
-            mine = np.array([h == g.group for h in X.groups])
-            assert g.n == 3
-            assert g.bias.value == pytest.approx(r.bias[mine].sum(), rel=1e-12, abs=1e-17)
-            assert g.bias.half_width == pytest.approx(r.half_width[mine].sum(), rel=1e-6)
-            assert g.due == pytest.approx(r.truth[mine].sum(), rel=1e-14)
-            assert g.relative.value == pytest.approx(r.bias[mine].sum() / r.truth[mine].sum(), rel=1e-9)
-            assert g.relative.half_width >= g.bias.half_width / g.due
-            assert g.alpha.value == pytest.approx(np.ptp(r.bias[mine]), rel=1e-12)
-            worst = X.ids.index(g.worst)
-            assert mine[worst]
-            assert r.bias[worst] == r.bias[mine].min()
-            assert g.worst_bias.value == r.bias[worst]
-            assert g.worst_relative == r.relative.of(worst)
-            assert g.rmse.value == pytest.approx(np.sqrt(r.moments.mse[mine].mean()), rel=1e-12)
+def test_sums_of_groups_that_are_kept_and_groups_without_any_due(found):
     assert sum(g.bias.value for g in found[1].groups) == pytest.approx(0, abs=1e-9)
+    for g in found[0].groups:
+        mine = [h == g.group for h in X.groups]
+        assert g.bias.half_width == pytest.approx(found[0].half_width[mine].sum(), rel=1e-6)
     assert fp.audit([1, 2], NOISE, "pos").groups == ()
     lost = fp.audit(fp.Counts([0, 0, 9], groups=["e", "e", "f"]), NOISE, "nonnegative").groups[0]
-    assert lost.relative is None
-    assert lost.worst_relative is None
+    assert (lost.relative, lost.worst_relative) == (None, None)
 
 
 @pytest.mark.parametrize("budget", [MONEY, None])

@@ -4,19 +4,16 @@ import copy
 import importlib.util
 import json
 import re
-import sys
-from unittest.mock import patch
 
 import pytest
-from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 import fairpost as fp
 from fairpost.accuracy import KINDS
-from fairpost.cli import main
 from fairpost.errors import InputError, ParameterError
-from fairpost.results.documents import VERSIONS, name_of, schema
+from fairpost.results import schema
+from support.commands import call
 from support.places import ROOT
 
 TRUE = "id,count,weight,group\n007,3,1.3,north\nBirch,11,0.7,south\nCedar,47,1.1,north\nElm,820,1.7,south\n"
@@ -60,10 +57,8 @@ RUNS = {
 
 
 def written(folder, words):
-    with patch.object(sys, "argv", ["fairpost", *words]), pytest.MonkeyPatch.context() as at:
-        at.chdir(folder)
-        done = CliRunner().invoke(main, [*words, "--json", "-"])
-    assert done.exit_code in (0, 3), done.output
+    done = call(*words, "--json", "-", cwd=folder)
+    assert done.returncode in (0, 3), done.stderr
     return json.loads(done.stdout)
 
 
@@ -90,62 +85,42 @@ def validator(command):
     return Draft202012Validator(schema(command))
 
 
-@pytest.mark.parametrize("command", VERSIONS)
-def test_the_schemas_are_schemas(command):
+VERSIONS = {"audit": 1, "sweep": 2, "plan": 2, "project": 1, "allocate": 1, "check": 1}
+
+
+@pytest.mark.parametrize(("command", "version"), VERSIONS.items())
+def test_the_schemas_are_schemas(command, version):
     Draft202012Validator.check_schema(schema(command))
-    assert schema(command)["properties"]["schema"]["const"] == name_of(command)
+    assert schema(command)["properties"]["schema"]["const"] == f"fairpost/{command}/{version}"
 
 
-def test_what_two_schemas_name_alike_is_alike():
-    seen = {}
-    for command in VERSIONS:
-        for name, part in schema(command)["$defs"].items():
-            assert seen.setdefault(name, part) == part, name
+def test_there_is_no_other_schema():
     with pytest.raises(ParameterError, match="audit, sweep, plan, project, allocate, check, got 'demo'"):
         schema("demo")
 
 
+def closed(s):
+    """A schema that takes no key beyond those it names."""
+    if isinstance(s, list):
+        return [closed(part) for part in s]
+    if not isinstance(s, dict):
+        return s
+    named = "properties" in s and s.get("type") == "object"
+    return {k: closed(v) for k, v in s.items()} | ({"additionalProperties": False} if named else {})
+
+
 @pytest.mark.parametrize("which", RUNS)
 def test_real_documents_pass_and_have_no_key_that_is_not_published(documents, which):
-    data = documents(which)
     command = RUNS[which].split()[0]
-    validator(command).validate(data)
-    assert not unknown(data, schema(command), schema(command)["$defs"])
-
-
-def unknown(data, s, defs, path=""):
-    """The keys of a document that its schema does not name."""
-    if "$ref" in s:
-        return unknown(data, defs[s["$ref"].rpartition("/")[2]], defs, path)
-    if "anyOf" in s and data is not None:
-        return unknown(data, next(some for some in s["anyOf"] if some.get("type") != "null"), defs, path)
-    if isinstance(data, list) and "items" in s:
-        return [bad for item in data[:3] for bad in unknown(item, s["items"], defs, f"{path}[]")]
-    if not isinstance(data, dict) or "properties" not in s:
-        return []
-    out = []
-    for key, value in data.items():
-        named = s["properties"].get(key)
-        if named is None and not any(re.match(p, key) for p in s.get("patternProperties", ())):
-            out.append(f"{path}.{key}")
-        elif named is not None:
-            out += unknown(value, named, defs, f"{path}.{key}")
-    return out
-
-
-EVERY_WAY = ("exact", "expansion", "discrete", "simulated")
+    Draft202012Validator(closed(schema(command))).validate(documents(which))
 
 
 def test_the_runs_cover_what_can_come(documents):
-    methods = {r["method"] for w in EVERY_WAY for r in documents(w)["results"]}
-    assert methods == {"exact", "expansion", "conditional", "monte-carlo"}
-    kinds = {r["accuracy"] for w in EVERY_WAY for r in documents(w)["results"]}
-    assert {"estimate", "expansion", "interval"} <= kinds <= set(KINDS)
-    assert documents("grouped")["results"][0]["group_budgets"]["amounts"].keys() == {"north", "south"}
+    found = [r for way in ("exact", "expansion", "discrete", "simulated") for r in documents(way)["results"]]
+    assert {r["method"] for r in found} == {"exact", "expansion", "conditional", "monte-carlo"}
+    assert {"estimate", "expansion", "interval"} <= {r["accuracy"] for r in found} <= set(KINDS)
     assert documents("sweep refused")["refused"]
     assert documents("plan without answer")["plans"][0]["found"] is None
-    assert documents("exact")["results"][1]["bounds"] is not None
-    assert documents("exact")["results"][2]["cost_of_privacy"]["amount"] > 0
 
 
 def change(data, path, value):
@@ -163,37 +138,19 @@ def change(data, path, value):
     [
         ("exact", ["schema"], "fairpost/audit/2"),
         ("exact", ["mark"], KeyError),
-        ("exact", ["counts", "total"], "many"),
         ("exact", ["results"], []),
-        ("exact", ["results", 0, "alpha", "low"], KeyError),
-        ("exact", ["results", 0, "alpha_pair"], ["one"]),
-        ("exact", ["results", 0, "method"], "guess"),
         ("exact", ["results", 0, "accuracy"], "sure"),
-        ("exact", ["results", 0, "entities", 0, "half_width"], -1.0),
         ("exact", ["results", 0, "entities", 0, "zero"], 1.5),
-        ("exact", ["results", 0, "entities", 1, "bias"], KeyError),
         ("exact", ["results", 2, "cost_of_privacy", "share"], None),
-        ("exact", ["results", 1, "bounds", "lower"], KeyError),
-        ("exact", ["results", 0, "groups", 0, "root_mean_squared_error"], KeyError),
-        ("exact", ["entities", 0, "weight"], 0),
-        ("exact", ["mechanism", "sensitivity"], KeyError),
-        ("sweep", ["points", 0, "largest_loss", "id"], KeyError),
         ("sweep", ["points", 0, "rmse"], 3.0),
-        ("sweep", ["points", 0, "unit"], KeyError),
-        ("sweep refused", ["refused", 0, "reason"], KeyError),
         ("plan", ["targets"], {"max_fairness": 1}),
-        ("plan", ["targets"], {"max_loss": 0}),
         ("plan", ["plans", 0, "binding"], "fairness"),
         ("plan", ["plans", 0, "verdicts", 0, "outcome"], "perhaps"),
         ("judged", ["results", 0, "verdicts", 0, "unit"], "dollars"),
-        ("judged", ["results", 0, "groups", 0, "worst", "id"], KeyError),
-        ("judged", ["frontier", "path", 0, "threshold"], -1.0),
-        ("plan", ["plans", 0, "curve", 0, "alpha"], 3.0),
         ("project", ["changes", "negative_after"], 0.5),
         ("project rounded", ["rounding", "seed"], None),
         ("project rounded", ["totals", "north"], -1),
         ("allocate", ["entities", 0, "pos_share"], 1.5),
-        ("allocate", ["interval", "confidence"], KeyError),
         ("allocate", ["bias", "missing"], None),
     ],
 )
@@ -225,17 +182,7 @@ def test_an_audit_without_entities_says_what_is_missing(documents):
         assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize(
-    "path", [["results", 0, "alpha"], ["entities", 1, "count"], ["results", 0, "entities", 0, "due"]]
-)
-def test_a_document_that_lacks_a_key_is_refused_in_one_line(documents, path):
-    data = documents("exact")
-    change(data, path, KeyError)
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[:-1]).lstrip(".")
-    with pytest.raises(
-        InputError, match=rf"this audit cannot be read back: {re.escape(place)}: it has no '{path[-1]}'$"
-    ):
-        fp.Comparison.from_dict(data)
+def test_the_entities_of_a_rule_are_those_of_the_audit(documents):
     data = documents("exact")
     data["results"][0]["entities"].reverse()
     with pytest.raises(InputError, match="in their order"):
@@ -243,6 +190,9 @@ def test_a_document_that_lacks_a_key_is_refused_in_one_line(documents, path):
 
 
 WRONG = {
+    "no alpha": (["results", 0, "alpha"], KeyError, "this audit cannot be read back: results[0]: it has no 'alpha'"),
+    "no count": (["entities", 1, "count"], KeyError, "this audit cannot be read back: entities[1]: it has no 'count'"),
+    "no due": (["results", 0, "entities", 0, "due"], KeyError, "cannot be read back: results[0].entities[0]: it has no 'due'"),
     "a text for a number": (["results", 0, "alpha", "value"], "0.5", "results[0].alpha.value: expected 'float', got 'str'"),
     "no number": (["results", 0, "alpha", "low"], float("nan"), "results[0].alpha.low: expected a finite number"),
     "infinity": (["results", 0, "entities", 1, "bias"], float("inf"), "results[0].entities[1].bias: expected a finite number"),

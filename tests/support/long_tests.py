@@ -61,10 +61,7 @@ LONG = {
         f"test_a_command_that_is_ended_while_it_writes[{verb}]"
         for verb in ("demo", "plan", "allocate", "project", "check")
     ),
-    "results/test_check": (
-        "test_the_page_opens_finds_and_asks_for_nothing",
-        "test_a_true_hypothesis_is_rejected_as_often_as_the_level_says",
-    ),
+    "results/test_check": ("test_a_true_hypothesis_is_rejected_as_often_as_the_level_says",),
     "explore/test_requests": (
         "test_the_plan_is_the_librarys",
         "test_an_interpolated_picture_is_marked_near_and_replaced",

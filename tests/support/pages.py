@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 import fairpost as fp
 from fairpost.accuracy import Estimate
-from fairpost.results import Basis, Extreme, Plan, Plans, Point
+from fairpost.report.shapes import Shapes
+from fairpost.results import Basis, Plan, Plans, Point
 
 
 class Outside(HTMLParser):
@@ -58,24 +59,11 @@ def points(names=("baseline", "pos"), method="exact"):
             cost = fp.audit(fp.Counts([1, 9]), fp.Laplace(1 / epsilon), "baseline", budget=1e6).cost_of_privacy
             out.append(
                 Point(
-                    mechanism=fp.Laplace(1 / epsilon),
-                    epsilon=epsilon,
-                    postprocess=name,
-                    task="allocation",
-                    method=method,
-                    accuracy=est.kind,
-                    unit="money",
-                    alpha=est,
-                    alpha_pair=("a", "b"),
-                    cost=cost,
-                    loss=Extreme.of(est.scaled(2.0), "b"),
-                    relative_loss=Extreme.of(est.scaled(1e-5), "b"),
-                    rmse=est.scaled(3.0),
-                    zero=Estimate(0.2, 0.2, 0.2),
-                    note=None,
-                    names={"b": "<b>Bee</b>"},
+                    fp.Laplace(1 / epsilon), epsilon, name, "allocation", method, "money", est, ("a", "b"), cost,
+                    est.scaled(2.0), "b", est.scaled(1e-5), "b", est.scaled(3.0), Estimate(0.2, 0.2, 0.2), None,
+                    {"b": "<b>Bee</b>"},
                 )
-            )
+            )  # fmt: skip
     return out
 
 
@@ -94,3 +82,19 @@ def plans(found, limit=500.0):
 def text(made):
     """What a reader sees of a piece of HTML."""
     return html.unescape(re.sub(r"<[^>]+>", "", str(made))).replace("\u00a0", " ")
+
+
+def collection(labels, key="GEOID", side=0.5):
+    """A square of a degree for each label, in rows of ten; neighbours share their borders."""
+    features = []
+    for k, label in enumerate(labels):
+        x, y = -100 + (k % 10) * side, 30 + (k // 10) * side
+        ring = [[x, y], [x + side / 2, y], [x + side, y], [x + side, y + side], [x, y + side], [x, y]]
+        shape = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"type": "Feature", "properties": {key: label}, "geometry": shape})
+    return {"type": "FeatureCollection", "features": features}
+
+
+def squares(counts):
+    """A map of all of them."""
+    return Shapes.of_data(collection(counts.ids)).of(counts)
