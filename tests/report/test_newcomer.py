@@ -243,7 +243,7 @@ def pages(counts, tree_results):
     return page
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PAGES if kind != "check"])
+@pytest.mark.parametrize("kind", PAGES)
 def test_axe_finds_nothing_serious(visit, pages, kind):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page = visit[0](pages(kind), viewport={"width": 1200, "height": 900}, color_scheme="light")

@@ -165,7 +165,7 @@ def test_a_group_that_is_due_nothing_gets_nothing_for_certain():
     """Of one block of runs the spread of squares is not known; of a part of 0 it is 0."""
     counts = fp.Counts([2, 0, 3], groups=["a", "b", "a"])
     found = fp.audit(counts, fp.Gaussian(100.0), "pos", by_group=True, budget=1e6, engine=fp.MonteCarlo(runs=30))
-    assert (found.half_width[1], found.moments.mse_accuracy.half_width[1]) == (0, 0)
+    assert (found.accuracy.half_width[1], found.moments.mse_accuracy.half_width[1]) == (0, 0)
 
 
 @pytest.mark.parametrize("which", ["pos", "simplex", "baseline", "sum", "sum-clipped"])

@@ -346,8 +346,8 @@ def test_the_command_says_what_the_library_finds(cli, tmp_path):
     [
         ("short.csv", "short.csv: every entity of the true counts must be released, got none for 'b' and 4 more"),
         ("no.csv", "no.csv: no such file"),
-        ("one.csv --scale 0", "`scale` must be > 0"),
-        ("one.csv --confidence 2", "`confidence` must be between 0 and 1, got 2.0"),
+        ("one.csv --scale 0", "--scale must be > 0"),
+        ("one.csv --confidence 2", "--confidence must be between 0 and 1, got 2.0"),
         ("one.csv --csv one.csv", "an output must have a place of its own, got that of the input"),
         ("one.csv --released-count x", "the count column must be one of 'id', 'count', got 'x'"),
         ("", "Missing argument 'RELEASED...'"),
@@ -428,7 +428,7 @@ def test_an_option_of_the_command_matters(cli, option, words, look, want):
     assert look is None or look(json.loads(done.stdout)) == want
 
 
-OTHERWISE = "--json --csv --html --title --unit --noun --force --label --csv-safe --statement"
+OTHERWISE = "--json --csv --html --title --unit --noun --force --label --csv-safe --statement --save"
 """Options that the tests below look at."""
 
 

@@ -63,13 +63,13 @@ def test_intervals_of_a_result_come_from_what_holds_for_all_biases_together(engi
     ends = [np.maximum(-(bias + s * half), 0).sum() for s in (1, 0, -1)]
     assert [cost.share.low, cost.share.value, cost.share.high] == pytest.approx(ends, rel=1e-12)
     assert [cost.amount.low, cost.amount.value, cost.amount.high] == pytest.approx(1e6 * np.array(ends), rel=1e-12)
-    loss, who = result.loc.largest_loss
+    loss = result.largest_loss
     assert [loss.low, loss.value, loss.high] == pytest.approx(
         [np.max(-(bias + s * half)) for s in (1, 0, -1)], rel=1e-12
     )
     assert ends[0] < ends[1] < ends[2]
     assert loss.low < loss.value < loss.high
-    assert who == counts.ids[int(np.argmin(bias))] == result.alpha_pair[1]
+    assert loss.id == counts.ids[int(np.argmin(bias))] == result.alpha_pair[1]
 
 
 def test_cost_of_privacy_counts_losers_only():

@@ -81,7 +81,7 @@ def test_new_york_city_and_a_second_for_the_frontier(saipe):
     counts = fp.read_counts(saipe, id="leaid", count="poor_5_17", group="state", label="name")
     noise = fp.Laplace.from_epsilon(0.01)
     r = fp.audit(counts, noise, "baseline", budget=6.5e9)
-    assert r.largest_loss[1] == "3620580"
+    assert r.largest_loss.id == "3620580"
     said = words(audit_page([r]))
     assert re.search(r"New York City[^.]* loses \$4\.\d+ million, 2\.\d+ % of the \$19\d million due", said), said[
         :2000
