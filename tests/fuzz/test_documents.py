@@ -75,7 +75,7 @@ CASES = {
     "a position of 400 digits": (drawn(area([[[10**400, 0]]])), "numbers must be finite"),
     "no position": (drawn(area([[[float("nan"), 0]]])), "numbers must be finite"),
     "polygons that are a number": (drawn(area(7, "MultiPolygon")), "feature 0 has bad coordinates"),
-    "a deep map": (({"m.geojson": "[" * DEEP}, drawn()[1]), "nest at most 100 deep"),
+    "a deep map": (({"m.geojson": "[" * DEEP + "]" * DEEP}, drawn()[1]), "nest at most 100 deep"),
     "a deep statement": (stated(text="[" * DEEP), "s.json: must be a statement of a release"),
     "a statement of an unknown mechanism": (stated(mechanism="laplace"), "Invalid enum value 'laplace' - at `$.privacy.mechanism`"),
     "a check of an unknown mechanism": (stated("check", mechanism="staircase"), "at `$.privacy.mechanism`"),

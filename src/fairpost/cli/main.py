@@ -78,7 +78,8 @@ EXAMPLE = "\b\nExample"
 
 
 def _example_last(command: click.Command) -> click.Command:
-    """The command with its example below the options, where help ends; the same for its commands."""
+    """The command with its example below the options, where help ends, and -h as well as --help; the same for its commands."""
+    command.context_settings.setdefault("help_option_names", ["-h", "--help"])
     text, mark, example = cleandoc(command.help or "").partition(EXAMPLE)
     if mark and command.epilog is None:
         command.help, command.epilog = text.rstrip(), f"{mark}{example}"

@@ -66,7 +66,8 @@ def _finite(n: Floats, s: Floats, rate: float) -> list[Floats]:
     grows = log > 0
     h0, h1, h2 = (np.zeros(log.shape) for _ in range(3))
     m = np.zeros(n.shape)
-    for place in reversed(range(int(np.max(n)).bit_length())):
+    most = np.max(n, initial=0.0, where=np.isfinite(n))  # what is no number stays none
+    for place in reversed(range(int(most).bit_length())):
         # what the two halves are multiplied by: z^m for the later one, or z^-m for the earlier one
         turn = np.exp(np.where(grows, -log, log) * m)
         early, late = np.where(grows, turn, 1.0), np.where(grows, 1.0, turn)

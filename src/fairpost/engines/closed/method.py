@@ -10,12 +10,13 @@ import numpy as np
 
 from fairpost.engines.base import Answer, Part, Refusal
 from fairpost.engines.closed import releases
-from fairpost.engines.closed.baseline import shared
+from fairpost.engines.closed.baseline import Clipped, shared
 from fairpost.engines.closed.programme.factors import Paid
 from fairpost.engines.closed.programme.moments import payments
 from fairpost.engines.closed.shares import symmetric
 from fairpost.engines.moments import Work, distinct
 from fairpost.noise import Law
+from fairpost.noise.base import DISCRETE_GAUSSIAN
 from fairpost.problems.programme import Kinks
 from fairpost.rules import Baseline, Nonnegative, PostProcessing, Sum, SumClipped, Unchanged
 from fairpost.rules.programme import Paying
@@ -25,7 +26,8 @@ def baseline(pi: Baseline, part: Part, law: Law) -> Work:
     """BL for the distinct pairs (x, a): a law without thresholds that pays what is counted; in shares of 1."""
     d = distinct(part, pi.problem.a(part.x.size))
     none, place = np.zeros(d.x.size), np.arange(d.x.size + 1)
-    paid = Paid(d.x, d.a, Kinks(place, none, none, none + 1), law)
+    long = law.code == DISCRETE_GAUSSIAN and law.spread > LONG
+    paid = Clipped(d.x, d.a, law) if long else Paid(d.x, d.a, Kinks(place, none, none, none + 1), law)
     return lambda rtol: d.entities(symmetric(shared(paid, d.x, d.truth, rtol, "baseline", times=d.times)))
 
 
@@ -38,6 +40,8 @@ PREPARE: dict[type[PostProcessing], Callable[[Any, Part, Law], Work | str]] = {
     Paying: payments,
 }
 """For each kind of rule the work, or the reason why there is none."""
+LONG = 50.0
+"""From this sigma on the table of a discrete Gaussian law has more entries than its partial transforms take work."""
 ALONE = (Unchanged, Nonnegative)
 """Each count by itself: any law will do."""
 
