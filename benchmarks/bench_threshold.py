@@ -71,7 +71,7 @@ def table() -> None:
             bound = (shift + b * np.exp(-1 - shift / b)) / x.sum()
             small = x == x.min()
             zeros = [float(run[2][small].mean()) for run in (old, new)]
-            deviations = [float(np.sqrt(m.mse[0] - m.bias[0] ** 2)) for m in models]
+            deviations = [float(np.sqrt(m.moments.mse[0] - m.bias[0] ** 2)) for m in models]
             print(
                 f"{column:10} {epsilon:7g} | {before:.3e}  {after:.3e}  {before / after:.3f}  "
                 f"{np.ptp(models[1].bias):.3e}  "

@@ -130,7 +130,7 @@ CHANGES = (
     (r"http://127\.0\.0\.1:\d+/start\?token=\S+", "[link]"),
     (re.escape(fp.__version__) + r"(\+\w+)?", "[version]"),
     (r"(?i)(opendp[^\d\n]{0,12})\d+\.\d+\.\d+", r"\1[version]"),
-    (r"\d[\d.]*[ \u00a0]×[ \u00a0]10[−-]1\d", "~0"),
+    (r"(\d[\d.]*[ \u00a0]×[ \u00a0])?\b10[−-]1\d", "~0"),
     (r"(error below )[^\s,;)]+([ \u00a0]×[ \u00a0]\S+)?", r"\1[some]"),
 )
 
