@@ -146,8 +146,8 @@ def hawaii() -> None:
     assert found is not None
     assert found.reduction is not None
     # The half-width is t se + log(2 / 0.05) sigma / R; 1 % needs variance / (0.01 alpha)^2 runs.
-    se = ((found.alpha.high - found.alpha.low) / 2 - np.log(40) * 25.0 / found.engine.runs) / 1.96
-    needed = found.engine.runs * (se / (0.01 * found.alpha.value)) ** 2
+    se = ((found.alpha.high - found.alpha.low) / 2 - np.log(40) * 25.0 / found.runs) / 1.96
+    needed = found.runs * (se / (0.01 * found.alpha.value)) ** 2
     print(f"Hawaii, Gaussian 25, projection: {found.statement}")
     print(f"  runs for 1 %: {needed:,.0f}; plain estimator: {needed * found.reduction:,.0f}")
     report("plain variance / control-variate variance", found.reduction, 100, "at least")
