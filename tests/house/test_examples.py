@@ -27,7 +27,7 @@ SAYS = {
         "Curve of simplex",
     ],
     "rule_of_your_own": ["suppress", "at least one", "interval", "Triangle noise"],
-    "result_as_frame": ["baseline_money", "bytes of JSON, read back: True"],
+    "result_as_frame": ["bias_money", "bytes of JSON, read back: True"],
 }
 
 

@@ -11,7 +11,7 @@ from support.places import ROOT
 
 HIDE = """
 import sys
-ALLOWED = {"numpy", "scipy", "numba", "llvmlite", "fairpost"}
+ALLOWED = {"numpy", "scipy", "numba", "llvmlite", "msgspec", "fairpost"}
 
 class Hide:
     "Whatever is neither ours, nor in the standard library, nor allowed cannot be imported."

@@ -100,7 +100,8 @@ def test_the_statements_about_districts_fail_where_one_budget_is_otherwise():
     def result(alpha, cost, bias=(0.5, -2e-6, -5e-6, 0.0)):
         part = SimpleNamespace(share=Estimate(cost, cost, cost))
         return SimpleNamespace(
-            alpha=Estimate(alpha, alpha, alpha), cost_of_privacy=part, bias=np.array(bias), half_width=np.full(4, 3e-8),
+            alpha=Estimate(alpha, alpha, alpha), cost_of_privacy=part, bias=np.array(bias),
+            accuracy=SimpleNamespace(half_width=np.full(4, 3e-8)),
             truth=np.array([0.1, 0.2, 0.4, 0.3]), counts=SimpleNamespace(n=16_001),
         )  # fmt: skip
 

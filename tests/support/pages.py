@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import fairpost as fp
 from fairpost.accuracy import Estimate
 from fairpost.report.shapes import Shapes
-from fairpost.results import Basis, Plan, Plans, Point
+from fairpost.results import Basis, Extreme, Plan, Plans, Point
 
 
 class Outside(HTMLParser):
@@ -49,6 +49,12 @@ def payload(page):
     return json.loads(found[1])
 
 
+def attained(est, factor):
+    """What the entity b attains."""
+    scaled = est.scaled(factor)
+    return Extreme(scaled.value, scaled.low, scaled.high, scaled.kind, id="b")
+
+
 def points(names=("baseline", "pos"), method="exact"):
     out = []
     for name in names:
@@ -59,9 +65,10 @@ def points(names=("baseline", "pos"), method="exact"):
             cost = fp.audit(fp.Counts([1, 9]), fp.Laplace(1 / epsilon), "baseline", budget=1e6).cost_of_privacy
             out.append(
                 Point(
-                    fp.Laplace(1 / epsilon), epsilon, name, "allocation", method, "money", est, ("a", "b"), cost,
-                    est.scaled(2.0), "b", est.scaled(1e-5), "b", est.scaled(3.0), Estimate(0.2, 0.2, 0.2), None,
-                    {"b": "<b>Bee</b>"},
+                    mechanism=fp.Laplace(1 / epsilon), epsilon=epsilon, postprocess=name, task="allocation", method=method,
+                    accuracy=est.kind, unit="money", alpha=est, alpha_pair=("a", "b"), cost=cost, loss=attained(est, 2.0),
+                    relative_loss=attained(est, 1e-5), rmse=est.scaled(3.0), zero=Estimate(0.2, 0.2, 0.2), note=None,
+                    names={"b": "<b>Bee</b>"},
                 )
             )  # fmt: skip
     return out
