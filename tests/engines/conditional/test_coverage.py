@@ -15,7 +15,7 @@ from scipy.stats import binom
 import fairpost as fp
 from support.cases import table
 
-SEEDS = 60
+SEEDS = 40
 REGIMES = (
     "simplex-threshold-DL-dense-1",
     "simplex-threshold-G-ties-1",
