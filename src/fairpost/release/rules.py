@@ -42,7 +42,6 @@ WHOLE = ("none", "nonnegative")
 TREE_RULES = ("top-down", "blue-down", "joint", "top-down-threshold", "blue-down-threshold")
 USUAL, TREE_USUAL = "simplex", "blue-down"
 ROOT = "all"
-TREE_COLUMNS = ["level", "id", "count", "noisy_count", "unclipped"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,3 +158,26 @@ def test_large_counts_meet_the_second_order_expansion(noise):
 def test_a_tolerance_out_of_reach_names_what_was_reached():
     with pytest.raises(fp.ToleranceError, match=r"baseline: alpha = .* misses the relative tolerance 1e-12"):
         evaluate([1.0, 2.0, 4.0], np.ones(3), fp.Gaussian(4.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "x", [(20.0, 75.0), (900.0, 3000.0)]
+)  # a sum that fluctuates as much as it is, and one that hardly does
+def test_wide_whole_number_noise_by_enumeration(x):
+    """Discrete Gaussian noise of sigma 60, the law by its definition: all pairs of values up to 9 sigma (a mass of 1e-18 beyond)."""
+    x, a, sigma = np.array(x), np.array([1.0, 2.5]), 60.0
+    j = np.arange(-540, 541)
+    p = np.exp(-(j**2) / (2 * sigma**2))
+    p /= p.sum()
+    one, two = np.maximum(x[0] + j, 0.0)[:, None] * a[0], np.maximum(x[1] + j, 0.0)[None, :] * a[1]
+    mass, total = np.multiply.outer(p, p), one + two
+    even = a / a.sum()  # nothing is left of either: in proportion to the weights
+    with np.errstate(invalid="ignore"):
+        shares = [np.where(total > 0, part / total, e) for part, e in zip((one, two), even, strict=True)]
+    due = a * x / (a @ x)
+    found = fp.audit(fp.Counts(x, weights=a), fp.DiscreteGaussian(sigma), "baseline", engine="exact")
+    for i, share in enumerate(shares):
+        bias, mse = np.sum(mass * (share - due[i])), np.sum(mass * (share - due[i]) ** 2)
+        assert abs(found.bias[i] - bias) <= found.accuracy.half_width[i] + 1e-13
+        assert abs(found.moments.mse[i] - mse) <= found.moments.mse_accuracy.half_width[i] + 1e-13
+        assert found.moments.mse_accuracy.half_width[i] <= 1e-3 * mse
